@@ -1,0 +1,116 @@
+# Finds LibTorch, a CPU or a CUDA build, and defines LibTorch::LibTorch.
+#
+# Not torch's own TorchConfig.cmake: with a CUDA build that asks for a CUDA toolkit, which nothing
+# here needs. Looked at, in this order (variable, then environment):
+#   Torch_DIR          <LibTorch>/share/cmake/Torch, or <LibTorch>
+#   CMAKE_PREFIX_PATH  a LibTorch folder, its share/cmake, a Python environment, or its site-packages
+#   LibTorch_HINTS     the same kinds of folder, named by the including project
+#
+# Result: LibTorch_FOUND, LibTorch_ROOT, LibTorch_VERSION, LibTorch_CUDA (the build has a CUDA part).
+
+# Appends to `roots` (in the caller) the folders that `prefix` may mean by LibTorch.
+function(_libtorch_append_roots prefix)
+  file(GLOB site_packages "${prefix}/lib/python3*/site-packages/torch")
+  foreach(candidate "${prefix}" "${prefix}/../.." "${prefix}/../../.." "${prefix}/torch"
+                    "${prefix}/libtorch" ${site_packages})
+    get_filename_component(candidate "${candidate}" ABSOLUTE)
+    list(APPEND roots "${candidate}")
+  endforeach()
+  set(roots "${roots}" PARENT_SCOPE)
+endfunction()
+
+function(_libtorch_find_root)
+  string(REPLACE ":" ";" environment_prefixes "$ENV{CMAKE_PREFIX_PATH}")
+  set(roots "")
+  set(looked "")
+  foreach(prefix IN ITEMS "${Torch_DIR}" "$ENV{Torch_DIR}" LISTS CMAKE_PREFIX_PATH
+                          environment_prefixes LibTorch_HINTS)
+    if(prefix)
+      list(APPEND looked "${prefix}")
+      _libtorch_append_roots("${prefix}")
+    endif()
+  endforeach()
+  set(LibTorch_LOOKED "${looked}" PARENT_SCOPE)
+  set(LibTorch_ROOT "" PARENT_SCOPE)
+  foreach(root IN LISTS roots)
+    if(EXISTS "${root}/include/torch/csrc/api/include/torch/torch.h")
+      foreach(folder lib lib64 "lib/${CMAKE_LIBRARY_ARCHITECTURE}")
+        if(EXISTS "${root}/${folder}/libtorch.so" AND EXISTS "${root}/${folder}/libtorch_cpu.so")
+          set(LibTorch_ROOT "${root}" PARENT_SCOPE)
+          set(LibTorch_LIBRARY_DIR "${root}/${folder}" PARENT_SCOPE)
+          return()
+        endif()
+      endforeach()
+    endif()
+  endforeach()
+endfunction()
+
+# The version from the header that has it (it moved in 2.10); empty when there is none.
+function(_libtorch_read_version)
+  set(version "")
+  foreach(header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
+    set(header "${LibTorch_ROOT}/include/${header}")
+    if(EXISTS "${header}" AND NOT version)
+      file(STRINGS "${header}" lines REGEX "#define TORCH_VERSION_(MAJOR|MINOR|PATCH) +[0-9]+")
+      list(TRANSFORM lines REPLACE ".*TORCH_VERSION_[A-Z]+ +([0-9]+).*" "\\1")
+      list(JOIN lines "." version)
+    endif()
+  endforeach()
+  set(LibTorch_VERSION "${version}" PARENT_SCOPE)
+endfunction()
+
+# Old builds may use the old std::string; their TorchConfig.cmake says so.
+function(_libtorch_read_abi)
+  set(LibTorch_CXX11_ABI 1 PARENT_SCOPE)
+  set(config "${LibTorch_ROOT}/share/cmake/Torch/TorchConfig.cmake")
+  if(EXISTS "${config}")
+    file(STRINGS "${config}" lines REGEX "_GLIBCXX_USE_CXX11_ABI=0")
+    if(lines)
+      set(LibTorch_CXX11_ABI 0 PARENT_SCOPE)
+    endif()
+  endif()
+endfunction()
+
+function(_libtorch_define_targets)
+  set(dir "${LibTorch_LIBRARY_DIR}")
+  foreach(name c10 torch_cpu)
+    add_library(LibTorch::${name} SHARED IMPORTED GLOBAL)
+    set_target_properties(LibTorch::${name} PROPERTIES
+      IMPORTED_LOCATION "${dir}/lib${name}.so" IMPORTED_NO_SONAME OFF)
+  endforeach()
+  add_library(LibTorch::LibTorch INTERFACE IMPORTED GLOBAL)
+  set_target_properties(LibTorch::LibTorch PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES
+      "${LibTorch_ROOT}/include;${LibTorch_ROOT}/include/torch/csrc/api/include"
+    INTERFACE_COMPILE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=${LibTorch_CXX11_ABI}"
+    # libtorch.so has no symbol of its own but pulls in the CUDA part of a CUDA build. Libraries
+    # that this part needs lie where it finds them at run time; the linker need not find them.
+    INTERFACE_LINK_LIBRARIES
+      "-Wl,--push-state,--no-as-needed,${dir}/libtorch.so,--pop-state;LibTorch::torch_cpu;LibTorch::c10"
+    INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined")
+endfunction()
+
+_libtorch_find_root()
+if(LibTorch_ROOT)
+  _libtorch_read_version()
+  _libtorch_read_abi()
+  set(LibTorch_CUDA OFF)
+  if(EXISTS "${LibTorch_LIBRARY_DIR}/libtorch_cuda.so")
+    set(LibTorch_CUDA ON)
+  endif()
+  if(NOT TARGET LibTorch::LibTorch)
+    _libtorch_define_targets()
+  endif()
+endif()
+
+list(JOIN LibTorch_LOOKED "\n    " _libtorch_looked)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(LibTorch
+  REQUIRED_VARS LibTorch_ROOT
+  VERSION_VAR LibTorch_VERSION
+  REASON_FAILURE_MESSAGE "
+  No folder with include/torch/csrc/api/include/torch/torch.h and lib/libtorch.so was found in
+    ${_libtorch_looked}
+  Run tools/setup.sh of jitstep, which installs PyTorch into .deps/venv, or name an existing LibTorch:
+  -DTorch_DIR=<LibTorch>/share/cmake/Torch or -DCMAKE_PREFIX_PATH=<LibTorch>.
+")

@@ -1,0 +1,97 @@
+# How every target of this project is compiled. Knows no target by name but the one whose
+# precompiled torch headers the others reuse.
+
+if(PROJECT_IS_TOP_LEVEL)
+  get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+  if(NOT multi_config AND NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  endif()
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+endif()
+
+find_package(Threads REQUIRED)
+
+# Public headers are included as <jitstep/...> in the build tree too: `include/` holds generated
+# headers and a link to src/jit, `forward/` a link to src/optim.
+set(JITSTEP_INCLUDE_DIR "${CMAKE_CURRENT_BINARY_DIR}/include")
+set(JITSTEP_FORWARD_DIR "${CMAKE_CURRENT_BINARY_DIR}/forward")
+
+function(jitstep_forward_headers)
+  file(MAKE_DIRECTORY "${JITSTEP_INCLUDE_DIR}/jitstep" "${JITSTEP_FORWARD_DIR}")
+  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/src/jit" "${JITSTEP_INCLUDE_DIR}/jitstep/jit" SYMBOLIC)
+  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/templates/core/args.cuh"
+       "${JITSTEP_INCLUDE_DIR}/jitstep/args.h" SYMBOLIC)
+  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/src/optim" "${JITSTEP_FORWARD_DIR}/jitstep" SYMBOLIC)
+endfunction()
+
+# A rebuild of one file must take seconds. GCC's precompiled headers and ccache only go together
+# with this sloppiness and -fpch-preprocess; Clang needs the time stamp kept out of the header.
+function(jitstep_use_ccache target)
+  if(NOT JITSTEP_CCACHE OR CMAKE_CXX_COMPILER_LAUNCHER)
+    return()
+  endif()
+  find_program(JITSTEP_CCACHE_PROGRAM ccache)
+  mark_as_advanced(JITSTEP_CCACHE_PROGRAM)
+  if(NOT JITSTEP_CCACHE_PROGRAM)
+    return()
+  endif()
+  set_property(TARGET ${target} PROPERTY CXX_COMPILER_LAUNCHER
+    "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${JITSTEP_CCACHE_PROGRAM}")
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+  else()
+    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
+endfunction()
+
+# Options all targets share. Everything is compiled with -fPIC, programs too, because a precompiled
+# header serves only units compiled with the same options.
+function(jitstep_compile target)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${JITSTEP_WERROR}>:-Werror> -fPIC)
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE OFF DEFINE_SYMBOL "")
+  jitstep_use_ccache(${target})
+endfunction()
+
+function(jitstep_library target export_name)
+  jitstep_compile(${target})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${JITSTEP_INCLUDE_DIR}>
+    $<BUILD_INTERFACE:${JITSTEP_FORWARD_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  set_target_properties(${target} PROPERTIES
+    EXPORT_NAME ${export_name}
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    INSTALL_RPATH "\$ORIGIN"
+    INSTALL_RPATH_USE_LINK_PATH ON)
+endfunction()
+
+# A program of ours; with TORCH it links the front end and reuses its precompiled headers.
+# -rdynamic, so that code loaded at run time finds the program's symbols.
+function(jitstep_program target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LIBRARIES")
+  add_executable(${target} ${arg_SOURCES})
+  jitstep_compile(${target})
+  set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON)
+  if(arg_TORCH)
+    target_link_libraries(${target} PRIVATE jitstep)
+    target_precompile_headers(${target} REUSE_FROM jitstep)
+  else()
+    target_link_libraries(${target} PRIVATE jitstep_jit)
+  endif()
+  target_link_libraries(${target} PRIVATE ${arg_LIBRARIES})
+endfunction()
+
+# The front end asks torch for the current stream's native handle; older versions cannot tell.
+function(jitstep_require_native_handle)
+  set(header "${LibTorch_ROOT}/include/c10/core/Stream.h")
+  file(STRINGS "${header}" found REGEX "native_handle")
+  if(NOT found)
+    message(FATAL_ERROR "LibTorch ${LibTorch_VERSION} in ${LibTorch_ROOT} is too old: its c10::Stream "
+      "has no native_handle(). Use a newer LibTorch (2.13 is the tested one; tools/setup.sh installs it).")
+  endif()
+endfunction()

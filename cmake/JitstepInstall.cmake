@@ -1,0 +1,33 @@
+# cmake --install: headers, libraries, templates for readers, and the package that find_package finds.
+
+include(CMakePackageConfigHelpers)
+
+set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/jitstep")
+
+install(DIRECTORY src/jit/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep/jit"
+        FILES_MATCHING PATTERN "*.h")
+install(FILES "${JITSTEP_INCLUDE_DIR}/jitstep/version.h"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
+install(FILES templates/core/args.cuh DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep" RENAME args.h)
+install(DIRECTORY templates DESTINATION "${CMAKE_INSTALL_DATADIR}/jitstep")
+install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(TARGETS jitstep_jit EXPORT jitstepJitTargets)
+install(EXPORT jitstepJitTargets NAMESPACE jitstep:: DESTINATION "${config_dir}")
+
+if(JITSTEP_BUILD_TORCH)
+  install(DIRECTORY src/optim/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep"
+          FILES_MATCHING PATTERN "*.h")
+  install(FILES "${JITSTEP_INCLUDE_DIR}/jitstep/rules.h"
+          DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
+  install(TARGETS jitstep EXPORT jitstepTargets)
+  install(EXPORT jitstepTargets NAMESPACE jitstep:: DESTINATION "${config_dir}")
+  install(FILES cmake/FindLibTorch.cmake DESTINATION "${config_dir}")
+endif()
+
+configure_package_config_file(cmake/jitstepConfig.cmake.in
+  "${CMAKE_CURRENT_BINARY_DIR}/jitstepConfig.cmake" INSTALL_DESTINATION "${config_dir}")
+write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/jitstepConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/jitstepConfig.cmake"
+              "${CMAKE_CURRENT_BINARY_DIR}/jitstepConfigVersion.cmake"
+        DESTINATION "${config_dir}")

@@ -1,0 +1,54 @@
+# The kernel templates: embedded into the library as text, and read by the class generator.
+
+file(GLOB_RECURSE JITSTEP_TEMPLATES CONFIGURE_DEPENDS
+     RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/templates" "${CMAKE_CURRENT_SOURCE_DIR}/templates/*.cuh")
+list(SORT JITSTEP_TEMPLATES)
+list(TRANSFORM JITSTEP_TEMPLATES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/templates/"
+     OUTPUT_VARIABLE JITSTEP_TEMPLATE_FILES)
+
+# Sets `result` to a generated source with the table {name, text} of all templates. The list of
+# names is a file of its own, so that a removed template regenerates the table as well.
+function(jitstep_embed_templates result)
+  set(names_file "${CMAKE_CURRENT_BINARY_DIR}/templates.txt")
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/embedded_templates.cpp")
+  list(JOIN JITSTEP_TEMPLATES "\n" names)
+  file(GENERATE OUTPUT "${names_file}" CONTENT "${names}\n")
+  set(script "${CMAKE_CURRENT_SOURCE_DIR}/cmake/embed_templates.cmake")
+  add_custom_command(
+    OUTPUT "${source}"
+    COMMAND "${CMAKE_COMMAND}" "-DFOLDER=${CMAKE_CURRENT_SOURCE_DIR}/templates"
+            "-DNAMES_FILE=${names_file}" "-DOUTPUT=${source}" -P "${script}"
+    DEPENDS "${script}" "${names_file}" ${JITSTEP_TEMPLATE_FILES}
+    COMMENT "Embedding the kernel templates"
+    VERBATIM)
+  set(${result} "${source}" PARENT_SCOPE)
+endfunction()
+
+# Sets `result` to the generated optimizer classes (jitstep/rules.h and its source). They are copied
+# only when they changed: a new library does not recompile everything that includes the header.
+function(jitstep_generate_classes result)
+  set(${result} "" PARENT_SCOPE)
+  set(generator_source "${CMAKE_CURRENT_SOURCE_DIR}/tools/generate_classes.cpp")
+  if(NOT EXISTS "${generator_source}")
+    return()
+  endif()
+  jitstep_program(jitstep_generate_classes SOURCES "${generator_source}"
+                  LIBRARIES nlohmann_json::nlohmann_json)
+  set(fresh "${CMAKE_CURRENT_BINARY_DIR}/generated")
+  set(header "${JITSTEP_INCLUDE_DIR}/jitstep/rules.h")
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/rules.cpp")
+  set(stamp "${fresh}/stamp")
+  add_custom_command(
+    OUTPUT "${stamp}"
+    BYPRODUCTS "${header}" "${source}"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${fresh}/jitstep"
+    COMMAND jitstep_generate_classes "${fresh}"
+    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${fresh}/jitstep/rules.h" "${header}"
+    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${fresh}/jitstep/rules.cpp" "${source}"
+    COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"
+    DEPENDS jitstep_generate_classes jitstep_jit ${JITSTEP_TEMPLATE_FILES}
+    COMMENT "Generating the optimizer classes"
+    VERBATIM)
+  set_source_files_properties("${stamp}" PROPERTIES HEADER_FILE_ONLY ON)
+  set(${result} "${stamp}" "${header}" "${source}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,72 @@
+# Writes OUTPUT, a C++ source with the text of every template named in NAMES_FILE under FOLDER.
+# A text is cut at line ends into raw literals of at most kPiece bytes (compilers need only take
+# 64 KiB), which are joined once at run time.
+
+set(kPiece 16000)
+set(kDelimiter "jitstep.cuh")
+
+# Appends `text` to `literals` (in the caller) as raw literals, one a line.
+function(append_literals text)
+  set(out "")
+  string(LENGTH "${text}" length)
+  while(length GREATER kPiece)
+    string(SUBSTRING "${text}" 0 ${kPiece} piece)
+    string(FIND "${piece}" "\n" cut REVERSE)
+    if(cut EQUAL -1)
+      message(FATAL_ERROR "A template has a line longer than ${kPiece} bytes.")
+    endif()
+    math(EXPR cut "${cut} + 1")
+    string(SUBSTRING "${text}" 0 ${cut} piece)
+    string(SUBSTRING "${text}" ${cut} -1 text)
+    string(LENGTH "${text}" length)
+    string(APPEND out "    R\"${kDelimiter}(${piece})${kDelimiter}\",\n")
+  endwhile()
+  string(APPEND out "    R\"${kDelimiter}(${text})${kDelimiter}\",\n")
+  set(literals "${out}" PARENT_SCOPE)
+endfunction()
+
+file(STRINGS "${NAMES_FILE}" names)
+set(tables "")
+set(rows "")
+set(index 0)
+foreach(name IN LISTS names)
+  file(READ "${FOLDER}/${name}" text)
+  append_literals("${text}")
+  string(APPEND tables "constexpr std::string_view kText${index}[] = {\n${literals}};\n\n")
+  string(APPEND rows "      row(\"${name}\", kText${index}),\n")
+  math(EXPR index "${index} + 1")
+endforeach()
+
+file(WRITE "${OUTPUT}" "// Generated from templates/ at build time.
+#include <jitstep/jit/embedded_templates.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace jitstep::jit {
+namespace {
+
+using Row = std::pair<std::string_view, std::string_view>;
+
+${tables}
+// A text in one piece is used where it lies; a longer one is joined into memory that lives on.
+Row row(std::string_view name, std::span<const std::string_view> pieces) {
+  if (pieces.size() == 1) return {name, pieces[0]};
+  static std::deque<std::string> joined;
+  std::string& text = joined.emplace_back();
+  for (std::string_view piece : pieces) text += piece;
+  return {name, text};
+}
+
+}  // namespace
+
+std::span<const Row> embedded_templates() {
+  // Never destroyed: views of it may outlive static destruction.
+  static const auto& rows = *new std::vector<Row>{
+${rows}  };
+  return rows;
+}
+
+}  // namespace jitstep::jit
+")

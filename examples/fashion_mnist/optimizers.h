@@ -1,0 +1,28 @@
+// Builds the optimizer of a choice. The only file beside its .cpp that names jitstep's classes.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "optimizer_choice.h"
+#include "run.h"
+
+namespace fashion_mnist {
+
+/// An optimizer, and the bytes of state it holds (torch's own class has no such question).
+struct BuiltOptimizer {
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  std::function<std::int64_t()> state_bytes;
+};
+
+BuiltOptimizer build_optimizer(const OptimizerChoice& choice,
+                               const std::vector<torch::Tensor>& parameters);
+
+/// This process's kernels until now.
+KernelCounts kernel_counts();
+
+}  // namespace fashion_mnist

@@ -1,0 +1,142 @@
+#include "jitstep/jit/cache_entry.h"
+
+#include <cstdint>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "jitstep/jit/digest.h"
+#include "jitstep/jit/file_io.h"
+
+namespace jitstep::jit {
+namespace {
+
+using nlohmann::json;
+using Bytes = std::span<const std::byte>;
+
+constexpr char kMagic[8] = {'J', 'S', 'T', 'E', 'P', 'K', 'R', 'N'};
+constexpr std::size_t kDigestSize = 32;
+
+void put(std::vector<std::byte>& out, Bytes bytes) {
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+template <class Int>
+void put_int(std::vector<std::byte>& out, Int value) {
+  for (std::size_t i = 0; i < sizeof(Int); ++i) out.push_back(std::byte(value >> (8 * i) & 0xff));
+}
+
+// Takes bytes off the front; `good` turns false, for good, when there are too few.
+struct Reader {
+  Bytes rest;
+  bool good = true;
+
+  Bytes take(std::uint64_t count) {
+    if (!good || count > rest.size()) {
+      good = false;
+      return {};
+    }
+    const Bytes front = rest.first(static_cast<std::size_t>(count));
+    rest = rest.subspan(front.size());
+    return front;
+  }
+
+  template <class Int>
+  Int take_int() {
+    Int value = 0;
+    std::size_t shift = 0;
+    for (std::byte byte : take(sizeof(Int))) {
+      value |= static_cast<Int>(static_cast<Int>(byte) << shift);
+      shift += 8;
+    }
+    return value;
+  }
+};
+
+struct Parts {
+  Bytes header;
+  Bytes payload;
+};
+
+std::optional<Parts> split(Bytes bytes) {
+  Reader reader{bytes};
+  const Bytes magic = reader.take(sizeof kMagic);
+  const auto schema = reader.take_int<std::uint32_t>();
+  Parts parts;
+  parts.header = reader.take(reader.take_int<std::uint64_t>());
+  parts.payload = reader.take(reader.take_int<std::uint64_t>());
+  const Bytes checksum = reader.take(kDigestSize);
+  if (!reader.good || !reader.rest.empty() || schema != kCacheSchema) return {};
+  if (std::memcmp(magic.data(), kMagic, sizeof kMagic) != 0) return {};
+  const Digest expected = sha256(bytes.first(bytes.size() - kDigestSize));
+  if (std::memcmp(checksum.data(), expected.data(), kDigestSize) != 0) return {};
+  return parts;
+}
+
+json to_json(const Resources& r) {
+  return {{"entry", r.entry},
+          {"registers", r.registers},
+          {"spill_store_bytes", r.spill_store_bytes},
+          {"spill_load_bytes", r.spill_load_bytes},
+          {"stack_bytes", r.stack_bytes},
+          {"shared_bytes", r.shared_bytes}};
+}
+
+Resources resources_of(const json& j) {
+  return {
+      j.at("entry"),       j.at("registers"),   j.at("spill_store_bytes"), j.at("spill_load_bytes"),
+      j.at("stack_bytes"), j.at("shared_bytes")};
+}
+
+CacheEntry entry_of(const json& header, Bytes payload) {
+  CacheEntry entry;
+  entry.name = header.at("name");
+  entry.compile_ms = header.at("compile_ms");
+  entry.binary.log = header.at("log");
+  for (const json& one : header.at("resources")) {
+    entry.binary.resources.push_back(resources_of(one));
+  }
+  entry.binary.image.assign(payload.begin(), payload.end());
+  return entry;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_entry(const Key& key, const CacheEntry& entry) {
+  json header = {{"key", json::parse(key.canonical())},
+                 {"name", entry.name},
+                 {"compile_ms", entry.compile_ms},
+                 {"log", entry.binary.log},
+                 {"resources", json::array()}};
+  for (const Resources& one : entry.binary.resources) header["resources"].push_back(to_json(one));
+  const std::string head = header.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::vector<std::byte> out;
+  put(out, std::as_bytes(std::span(kMagic)));
+  put_int<std::uint32_t>(out, kCacheSchema);
+  put_int<std::uint64_t>(out, head.size());
+  put(out, bytes_of(head));
+  put_int<std::uint64_t>(out, entry.binary.image.size());
+  put(out, entry.binary.image);
+  const Digest checksum = sha256(out);
+  put(out, checksum);
+  return out;
+}
+
+std::optional<CacheEntry> decode_entry(Bytes bytes, const Key& key) {
+  const auto parts = split(bytes);
+  if (!parts || parts->payload.empty()) return {};
+  try {
+    const json header = json::parse(text_of(parts->header));
+    if (header.at("key") != json::parse(key.canonical())) return {};
+    return entry_of(header, parts->payload);
+  } catch (const json::exception&) {
+    return {};
+  }
+}
+
+std::optional<std::string> entry_header(Bytes bytes) {
+  const auto parts = split(bytes);
+  if (!parts) return {};
+  return text_of(parts->header);
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,46 @@
+// What a compiler gives and takes: a self-contained text in, a binary out. Knows no cache.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "jitstep/jit/target.h"
+
+namespace jitstep::jit {
+
+/// What one entry of a binary uses, read from the compile log. GPU targets only.
+struct Resources {
+  std::string entry;
+  int registers = 0;
+  int spill_store_bytes = 0;
+  int spill_load_bytes = 0;
+  int stack_bytes = 0;   // local memory per thread
+  int shared_bytes = 0;  // static shared memory per block
+
+  bool operator==(const Resources&) const = default;
+};
+
+/// A compiled text: an ELF shared object (host), a cubin or PTX text (GPU).
+struct Binary {
+  std::vector<std::byte> image;
+  std::string log;
+  std::vector<Resources> resources;
+};
+
+/// One compiler. Thread safe: several threads may compile at once.
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+
+  /// Returns a binary with a non-empty image, or throws CompileError (the text is wrong) or Error
+  /// (the compiler is missing or unusable). `name` is for messages.
+  virtual Binary compile(const std::string& text, const std::string& name,
+                         const Target& target) = 0;
+
+  /// Version, build and resolved options: all but the text that decides the binary's bits. Holds no
+  /// path, so that a cache can be moved. Throws Error if the compiler is missing.
+  virtual const std::string& identity(const Target& target) = 0;
+};
+
+}  // namespace jitstep::jit

@@ -1,0 +1,53 @@
+// The errors of jitstep. A message says what was attempted, what came back and what to do.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace jitstep::jit {
+
+/// Base of every error jitstep throws itself (argument errors of the front end are torch's).
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A kernel's text was refused by its compiler. what() holds the log and the lines it names.
+class CompileError : public Error {
+ public:
+  CompileError(const std::string& message, std::string log, std::string source)
+      : Error(message), log_(std::move(log)), source_(std::move(source)) {}
+
+  /// The compiler's own output.
+  const std::string& log() const { return log_; }
+  /// The numbered text of the template files that the log names.
+  const std::string& source() const { return source_; }
+
+ private:
+  std::string log_;
+  std::string source_;
+};
+
+/// A call of the CUDA driver failed.
+class CudaError : public Error {
+ public:
+  CudaError(const std::string& message, std::string call, int code)
+      : Error(message), call_(std::move(call)), code_(code) {}
+
+  /// The driver function, such as "cuLaunchKernel".
+  const std::string& call() const { return call_; }
+  /// The driver's CUresult.
+  int code() const { return code_; }
+
+ private:
+  std::string call_;
+  int code_;
+};
+
+}  // namespace jitstep::jit
+
+namespace jitstep {
+using jit::CompileError;
+using jit::CudaError;
+using jit::Error;
+}  // namespace jitstep

@@ -1,0 +1,152 @@
+#include "jitstep/jit/host_compiler.h"
+
+#include <fcntl.h>
+
+#include <cstring>
+#include <sstream>
+
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/file_io.h"
+#include "jitstep/jit/flatten.h"
+#include "jitstep/jit/process.h"
+#include "jitstep/jit/scratch.h"
+#include "jitstep/jit/text.h"
+
+namespace jitstep::jit {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// What decides the bits. Never -ffast-math: an object linked with it changes the rounding mode of
+// the whole process when it is loaded.
+Words code_flags(const Target& target) {
+  Words flags = {"-std=c++20",         "-fPIC",
+                 "-ffp-contract=off",  "-fno-math-errno",
+                 "-fno-trapping-math", "-fvisibility=hidden"};
+  if (target.kind == Target::Kind::cpu) {
+    flags.insert(flags.end(), {"-O3", "-march=native"});
+  } else {
+    flags.insert(flags.end(), {"-O1", "-DJITSTEP_EMULATION"});
+  }
+  return flags;
+}
+
+// An emulated kernel calls back into the process that loads it, so only cpu must be complete.
+Words link_flags(const Target& target) {
+  Words flags = {"-shared", "-Wl,--as-needed"};
+  if (target.kind == Target::Kind::cpu) flags.push_back("-Wl,--no-undefined");
+  return flags;
+}
+
+std::string joined(const Words& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
+// English messages, its own place for temporary files, and no headers or side effects from outside.
+std::vector<std::pair<std::string, std::string>> environment(const std::string& folder) {
+  return {{"LC_ALL", "C"},
+          {"TMPDIR", folder},
+          {"CPATH", ""},
+          {"CPLUS_INCLUDE_PATH", ""},
+          {"DEPENDENCIES_OUTPUT", ""},
+          {"SUNPRO_DEPENDENCIES", ""}};
+}
+
+[[noreturn]] void refuse(const std::string& text_, const std::string& name, const Target& target,
+                         const Finished& run) {
+  if (run.status > 128) {
+    throw Error(text("the host compiler was killed by signal ", run.status - 128, " (",
+                     strsignal(run.status - 128), ") while compiling ", name,
+                     "; the machine may be out of memory\n", run.output));
+  }
+  throw CompileError(text("compiling ", name, " for ", to_string(target), " failed:\n", run.output,
+                          excerpt(text_, run.output)),
+                     run.output, numbered_sources(text_, run.output));
+}
+
+std::vector<std::byte> read_image(const std::string& path) {
+  const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return {};
+  return read_all(file.get()).value_or(std::vector<std::byte>());
+}
+
+}  // namespace
+
+Binary HostCompiler::compile(const std::string& source, const std::string& name,
+                             const Target& target) {
+  const PrivateFolder folder(scratch_folders(settings_));
+  const std::string out = folder.path() + "/kernel.so";
+  Words words = {program(), "-x", "c++", "-pipe", "-fdiagnostics-color=never"};
+  for (const Words& more : {code_flags(target), link_flags(target), Words{"-o", out, "-"}}) {
+    words.insert(words.end(), more.begin(), more.end());
+  }
+  const Finished run = run_program(words, source, environment(folder.path()));
+  Binary binary{read_image(out), run.output, {}};
+  const bool failed = run.status > 0 || (run.status < 0 && binary.image.empty());
+  if (failed) refuse(source, name, target, run);
+  if (binary.image.empty()) {
+    throw Error(text(words[0], " gave no binary for ", name, "; its output: ", run.output));
+  }
+  return binary;
+}
+
+const std::string& HostCompiler::identity(const Target& target) {
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto known = identities_.find(target); known != identities_.end()) {
+      return known->second;
+    }
+  }
+  std::string found = read_identity(target);  // slow, so without the lock; twice does no harm
+  std::lock_guard lock(mutex_);
+  return identities_.emplace(target, std::move(found)).first->second;
+}
+
+std::string HostCompiler::program() const {
+  const Words names = settings_.cxx.empty() ? Words{"c++", "g++", "clang++"} : Words{settings_.cxx};
+  for (const std::string& name : names) {
+    if (std::string found = find_program(name, settings_.path); !found.empty()) return found;
+  }
+  const char* what = settings_.cxx.empty() ? "" : " (JITSTEP_CXX)";
+  throw Error(text("no host C++ compiler: looked for ", joined(names), what, " in PATH ",
+                   settings_.path,
+                   "; install one (apt install g++) or set JITSTEP_CXX to its path"));
+}
+
+std::string HostCompiler::read_identity(const Target& target) const {
+  Words words = {program(), "-x", "c++", "-E", "-v", "-"};
+  if (target.kind == Target::Kind::cpu) words.insert(words.begin() + 1, "-march=native");
+  const Finished run = run_program(words, "", {{"LC_ALL", "C"}});
+  const std::string resolved = resolved_identity(run.output);
+  if (run.status > 0 || resolved.empty()) {
+    throw Error(text(words[0], " is no g++ or clang++ that can be used (", joined(words),
+                     "); set JITSTEP_CXX to one. Its output: ", run.output));
+  }
+  return text(resolved, "options: ", joined(code_flags(target)), " ", joined(link_flags(target)));
+}
+
+std::string resolved_identity(const std::string& report) {
+  std::istringstream lines(report);
+  std::string line, version, isa;
+  while (std::getline(lines, line)) {
+    if (line.starts_with("gcc version") || line.find("clang version") != std::string::npos ||
+        line.starts_with("Target:")) {
+      version += line + "\n";
+    }
+    const bool gcc = line.find("/cc1plus") != std::string::npos;
+    if ((!gcc && line.find(" -cc1 ") == std::string::npos) || !isa.empty()) continue;
+    std::istringstream words(line);
+    for (std::string word, before; words >> word; before = word) {
+      const bool value = before == "--param" || before == "-target-cpu" ||
+                         before == "-target-feature" || before == "-tune-cpu";
+      if (value || (gcc && (word.starts_with("-m") || word.starts_with("--param=")))) {
+        isa += " " + word;
+      }
+    }
+  }
+  return version.empty() ? "" : text(version, "isa:", isa, "\n");
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,63 @@
+#include "jitstep/jit/isa.h"
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace jitstep::jit {
+namespace {
+
+// One spelling for g++'s -msse4.1, clang's +sse4.1 and Linux' sse4_1.
+std::string plain(std::string_view feature) {
+  std::string name;
+  for (char c : feature) {
+    if (c != '_' && c != '.' && c != '-') name += c;
+  }
+  static const std::map<std::string, std::string> kLinuxNames = {
+      {"sse3", "pni"},    {"bmi", "bmi1"},        {"lzcnt", "abm"},
+      {"sahf", "lahflm"}, {"rdrnd", "rdrand"},    {"prfchw", "3dnowprefetch"},
+      {"sha", "shani"},   {"pclmul", "pclmulqdq"}};
+  const auto other = kLinuxNames.find(name);
+  return other == kLinuxNames.end() ? name : other->second;
+}
+
+std::set<std::string> features_of(std::string_view cpuinfo) {
+  std::set<std::string> features;
+  const std::size_t at = cpuinfo.find("\nflags");
+  if (at == std::string_view::npos) return features;
+  std::istringstream words(
+      std::string(cpuinfo.substr(at + 1, cpuinfo.find('\n', at + 1) - at - 1)));
+  for (std::string word; words >> word;) features.insert(plain(word));
+  return features;
+}
+
+// The feature a word of the isa line asks for; empty if it asks for none.
+std::string_view feature_of(std::string_view word) {
+  if (word.starts_with("-mno-") || word.find('=') != std::string_view::npos) return {};
+  if (word == "-mshstk") return {};  // changes no instruction that older machines lack
+  if (word.starts_with("-m")) return word.substr(2);
+  return word.starts_with("+") ? word.substr(1) : std::string_view();
+}
+
+}  // namespace
+
+bool machine_runs(std::string_view identity, std::string_view cpuinfo) {
+  const std::size_t at = identity.find("isa: -m");
+  const std::set<std::string> have = features_of(cpuinfo);
+  if (at == std::string_view::npos || have.empty()) return false;
+  std::istringstream words(std::string(identity.substr(at + 4, identity.find('\n', at) - at - 4)));
+  for (std::string word; words >> word;) {
+    const std::string_view feature = feature_of(word);
+    if (!feature.empty() && !have.contains(plain(feature))) return false;
+  }
+  return true;
+}
+
+bool this_machine_runs(std::string_view identity) {
+  std::ifstream in("/proc/cpuinfo");
+  return machine_runs(identity, std::string(std::istreambuf_iterator<char>(in), {}));
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,32 @@
+#include "jitstep/jit/kernel.h"
+
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/text.h"
+
+namespace jitstep::jit {
+namespace {
+
+void require(const Kernel& kernel, Target::Kind kind, const char* word) {
+  if (kernel.target().kind == kind) return;
+  throw Error(text("the kernel ", kernel.name(), " is for ", to_string(kernel.target()),
+                   ", not for ", word));
+}
+
+}  // namespace
+
+CpuEntry Kernel::cpu(const std::string& entry) const {
+  require(*this, Target::Kind::cpu, "cpu");
+  return reinterpret_cast<CpuEntry>(module_->symbol(entry));
+}
+
+EmulatedEntry Kernel::emulated(const std::string& entry) const {
+  require(*this, Target::Kind::emulated, "emulated");
+  return reinterpret_cast<EmulatedEntry>(module_->symbol(entry));
+}
+
+CudaEntry Kernel::cuda(const std::string& entry) const {
+  require(*this, Target::Kind::cuda, "a GPU");
+  return module_->cuda_entry(entry);
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,43 @@
+// How tensors lie in memory and how a domain cuts them: the host's side of core/team.cuh.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "jitstep/args.h"
+
+namespace jitstep::jit {
+
+/// Sizes and strides in elements, in logical order; at most kMaxDims dimensions.
+struct Shape {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+
+  std::int64_t elements() const;
+  bool operator==(const Shape&) const = default;
+};
+
+/// The strides of the element numbers: storage order (ascending memory stride), without gaps. For a
+/// dense tensor they are its own strides. A scalar counts as a vector of one.
+std::vector<std::int64_t> compact_strides(const Shape& shape);
+
+/// Whether two different indices never meet in memory.
+bool is_non_overlapping(const Shape& shape);
+
+/// Whether element i of the compact numbering lies at i.
+bool is_dense(const Shape& shape, std::span<const std::int64_t> compact);
+
+/// One bit for each dimension that runs inside an entry of a domain's space (core/contract.cuh).
+/// A space of the reductions over another domain's entries has none: see `over_dims`.
+std::uint32_t reduced_dims(int space, int dims);
+
+/// Entries and members of a space: products of the sizes outside and inside the entries.
+struct Extent {
+  std::int64_t entries = 1;
+  std::int64_t members = 1;
+};
+Extent extent(const Shape& shape, std::uint32_t reduced);
+
+}  // namespace jitstep::jit

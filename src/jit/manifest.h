@@ -1,0 +1,207 @@
+// What a template file declares about itself: options, slots, reductions, memory, formats.
+// Plain data, filled by manifest_reader.h; templates/README.md explains the grammar.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jitstep/jit/expression.h"
+#include "jitstep/jit/value.h"
+
+namespace jitstep::jit {
+
+/// The dtypes of parameters and gradients.
+enum class Dtype { float64, float32, bfloat16, float16 };
+
+std::string to_string(Dtype dtype);
+/// The inverse; anything else is an Error.
+Dtype parse_dtype(std::string_view name);
+int bytes_of(Dtype dtype);
+/// Bytes of the arithmetic type, `real`: 8 for float64 parameters, else 4.
+int real_bytes(Dtype parameter);
+
+/// What one entry of a reduction or of memory covers; `axis` has a dimension.
+struct Domain {
+  enum class Kind { all, tensor, first, rows, columns, matrices, axis };
+
+  Kind kind = Kind::tensor;
+  int axis = 0;
+
+  /// The number of the walk in TensorRecord::spaces.
+  int space() const;
+  /// One bit for each dimension that runs inside an entry, as contract.cuh's reduced(dims).
+  unsigned reduced(int dims) const;
+  bool operator==(const Domain&) const = default;
+};
+
+/// "rows", "axis<1>".
+std::string to_string(const Domain& domain);
+
+/// The numbers an option accepts. Not finite ones are always refused.
+struct Constraint {
+  std::optional<double> low, high;
+  bool above = false;  // low itself is refused
+  bool below = false;  // high itself is refused
+  bool integer = false;
+  bool power_of_two = false;
+
+  bool accepts(double x) const;
+};
+
+/// ">= 0 and an integer"; "finite" if there is nothing more to say.
+std::string to_string(const Constraint& constraint);
+
+/// One option: a number (or several) that is an argument of kernels, or a flag, a constant in them.
+struct Option {
+  enum class Type { number, nullable, numbers, list, boolean, choice };
+
+  std::string name;
+  Type type = Type::number;
+  Value initial;                        // the default
+  Constraint constraint;                // of every number
+  int count = 1;                        // of numbers
+  std::string enumeration;              // C++ name of a choice's type
+  std::vector<std::string> choices;
+  std::optional<Expression> lifted;     // computed from the options, not set by users
+  std::string note;                     // the rest of its notes, for people
+  int line = 0;
+
+  bool is_flag() const { return type == Type::boolean || type == Type::choice; }
+  /// Doubles it takes among the hyperparameters; a list is per parameter and takes one, unused.
+  int doubles() const { return is_flag() ? 0 : type == Type::numbers ? count : 1; }
+  Symbol symbol() const;
+  /// Why a value is of the wrong type ("expects a number"), or nothing.
+  std::optional<std::string> type_problem(const Value& value) const;
+  /// What breaks the constraint ("betas[1] is 1 and must be in [0, 1)"), or nothing.
+  std::optional<std::string> range_problem(const Value& value) const;
+};
+
+/// What a slot or a memory field holds before the first step.
+struct Initial {
+  double number = 0;
+  std::string option;  // if not empty, the option that says it
+};
+
+/// One value per element, kept by a codec.
+struct Slot {
+  std::string name;
+  bool is_signed = true;
+  std::string torch_name;  // empty: its own name
+  std::optional<Expression> condition;
+  Initial initial;
+  int line = 0;
+};
+
+/// A field of a small structure that kernels store, such as a codec's Meta.
+struct Field {
+  std::string type;  // float, double, uint8, uint16, uint32 or real
+  std::string name;
+};
+
+/// Size of a structure of these fields as C++ lays it out; `real` has the width of the arithmetic.
+int bytes_of(const std::vector<Field>& fields, Dtype parameter);
+
+struct Reduction {
+  enum class Op { sum, max };
+
+  std::string name;
+  Op op = Op::sum;
+  Domain domain;
+  int terms = 1;
+  std::string coefficients;       // C++ name of what `finish` returns
+  std::vector<Field> fields;      // of the coefficients
+  std::optional<int> over;        // number of the earlier reduction whose entries it takes
+  std::vector<int> after;         // numbers of the reductions it must come after, `over` included
+  bool moments = false;           // the rule's `moments` reads it
+  std::optional<Expression> condition;
+  int line = 0;
+};
+
+/// One value per entry of a domain, kept in `real` or in double.
+struct MemoryField {
+  std::string name;
+  Domain domain;
+  bool is_double = false;
+  std::string torch_name;
+  Initial initial;
+  int line = 0;
+};
+
+/// Refused when `condition` holds, with a sentence.
+struct Refusal {
+  Expression condition;
+  std::string sentence;
+  int line = 0;
+};
+
+/// A rule's own default of something beside its options; the first one whose condition holds.
+struct RuleDefault {
+  std::string value;
+  std::optional<Expression> condition;
+};
+
+/// What one file declares. Immutable once read.
+struct Manifest {
+  enum class Kind { rule, codec, weights, gradient };
+
+  Kind kind = Kind::rule;
+  std::string name;         // the namespace and the file's stem
+  std::string path;         // for messages and #include: "rules/adamw.cuh"
+  std::string description;  // the leading comment
+  std::string class_name;   // of the C++ class, may be empty
+
+  // rules, gradient
+  std::vector<Option> hyper;
+  std::vector<Refusal> refusals;
+  std::vector<Slot> slots;
+  std::vector<RuleDefault> default_states;
+  std::vector<RuleDefault> min_quantized_sizes;
+
+  // rules, gradient: Flags; codecs: Options
+  std::vector<Option> flags;
+
+  // all but weights
+  std::vector<Reduction> reductions;
+  std::vector<MemoryField> memory;
+
+  // codecs
+  std::string code;         // uint8, uint16, real or Nibble
+  std::vector<Field> meta;  // per block
+
+  // weights
+  std::vector<Dtype> dtypes;
+  std::string extra;  // kept beside the parameter: empty, uint8, uint16, uint32, float
+
+  // codecs, weights: needs random bits
+  bool random = false;
+
+  // Which structures the file declares, empty or not.
+  bool has_hyper = false, has_flags = false, has_slots = false, has_reductions = false,
+       has_memory = false, has_meta = false;
+
+  /// An option by name, lifted ones included, or null.
+  const Option* find(std::string_view name) const;
+  const Slot* find_slot(std::string_view name) const;
+  /// The names of what users may set: numbers, then flags.
+  std::vector<std::string> option_names() const;
+  /// Doubles of all numbers together.
+  int doubles() const;
+
+  /// Codecs: whether small tensors should rather stay as they are (min_quantized_size).
+  bool block_scaled() const;
+  /// Codecs: bits of one code.
+  int code_bits(Dtype parameter) const;
+  /// Codecs: bytes of one block's Meta; 0 without.
+  int meta_bytes() const;
+  /// Weights: bytes kept beside each element.
+  int extra_bytes() const;
+
+  /// The codec of a rule's slots unless the user names one; empty: the library's default.
+  std::string default_state(const NamedValues& flags) const;
+  /// Elements below which block-scaled codecs are not used; nothing: the library's default.
+  std::optional<long long> min_quantized_size(const NamedValues& flags) const;
+};
+
+}  // namespace jitstep::jit

@@ -1,0 +1,57 @@
+// The options of a rule together with those common to all rules, and their values.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jitstep/jit/catalog.h"
+#include "jitstep/jit/manifest.h"
+
+namespace jitstep::jit {
+
+/// Option values, by default the manifest's. A rule's own option hides the common one of the same
+/// name. Holds references to manifests, which must outlive it (those of a Catalog do).
+class OptionValues {
+ public:
+  OptionValues(const Manifest& rule, const Manifest& gradient);
+  explicit OptionValues(const std::string& rule, const Catalog& catalog = default_catalog());
+
+  const Manifest& rule() const { return *rule_; }
+
+  /// What can be set: the rule's numbers and flags in manifest order, then the common ones.
+  std::vector<std::string> names() const;
+  /// How an option is declared. An unknown name is an Error that lists the known ones.
+  const Option& declaration(std::string_view name) const;
+
+  const Value& get(std::string_view name) const;
+  /// Sets a value of the right type, else throws an Error. Ranges are checked by validate().
+  void set(std::string_view name, Value value);
+  /// Everything set to other than its default, in the order of names().
+  std::vector<std::string> changed() const;
+
+  /// Throws an Error, one sentence, if a number is out of range or the rule refuses the whole.
+  void validate() const;
+
+  /// The rule's flags, lifted ones included: KernelSpec::flags. `dims` is the parameter's number of
+  /// dimensions, for rules with a flag lifted from it.
+  NamedValues flags(int dims = 2) const;
+  /// The same of the options common to all rules: KernelSpec::gradient_flags.
+  NamedValues gradient_flags() const;
+  /// HyperSet::hyper, all kMaxHyper of them.
+  std::vector<double> hyper() const;
+  /// What a slot or memory field of the rule holds before step 1; `parameter` indexes lists.
+  double initial(const Initial& initial, std::size_t parameter = 0) const;
+
+  bool operator==(const OptionValues& other) const = default;
+
+ private:
+  const Manifest* owner(std::string_view name) const;
+
+  const Manifest* rule_;
+  const Manifest* gradient_;
+  NamedValues own_;
+  NamedValues common_;
+};
+
+}  // namespace jitstep::jit

@@ -1,0 +1,98 @@
+#include "jitstep/jit/private_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "jitstep/jit/file_io.h"
+#include "jitstep/jit/text.h"
+
+namespace jitstep::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool trusted_owner(const struct stat& status, Trust trust) {
+  return status.st_uid == ::geteuid() || (trust == Trust::own_or_root && status.st_uid == 0);
+}
+
+bool writable_by_others(const struct stat& status) {
+  return (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
+std::string reason(const char* doing, const std::string& path) {
+  return text("cannot ", doing, " ", path, ": ", std::strerror(errno));
+}
+
+// Some file systems cannot sync, and say so; that is no failure.
+bool sync(int fd) {
+  return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
+}
+
+void sync_folder(const std::string& path) {
+  const FileHandle folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) ::fsync(folder.get());
+}
+
+}  // namespace
+
+std::optional<std::string> make_folder(const std::string& path) {
+  std::error_code failure;
+  const fs::path folder = fs::absolute(path, failure).lexically_normal();
+  fs::path made;
+  for (const fs::path& part : folder) {
+    made /= part;
+    if (fs::is_directory(made, failure)) continue;
+    if (::mkdir(made.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+      return reason("make the folder", path);
+  }
+  return {};
+}
+
+std::optional<std::string> folder_problem(const std::string& path, Trust trust) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return reason("use the folder", path);
+  if (!S_ISDIR(status.st_mode)) return text(path, " is not a folder");
+  if (!trusted_owner(status, trust)) return text(path, " belongs to another user");
+  if (writable_by_others(status)) {
+    return text(path, " may be written to by other users; take that away with chmod go-w");
+  }
+  return {};
+}
+
+std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
+                                                   bool touch) {
+  // Non-blocking, should somebody have put a pipe there.
+  const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  if (!trusted_owner(status, trust) || writable_by_others(status)) return {};
+  if (touch) {
+    const timespec now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
+    ::futimens(file.get(), now);
+  }
+  return read_all(file.get());
+}
+
+std::optional<std::string> write_atomically(const std::string& path,
+                                            std::span<const std::byte> bytes) {
+  const fs::path target = path;
+  std::string aside = (target.parent_path() / ("." + target.stem().string())).string();
+  aside += ".XXXXXX.tmp";
+  const FileHandle file(::mkostemps(aside.data(), 4, O_CLOEXEC));
+  if (!file) return reason("write into", target.parent_path().string());
+  if (write_all(file.get(), bytes) && sync(file.get()) &&
+      ::rename(aside.c_str(), path.c_str()) == 0) {
+    sync_folder(target.parent_path().string());
+    return {};
+  }
+  const std::string failure = reason("write", path);
+  ::unlink(aside.c_str());
+  return failure;
+}
+
+}  // namespace jitstep::jit

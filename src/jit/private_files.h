@@ -1,0 +1,31 @@
+// Which folders and files the cache trusts: what it loads is run as code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace jitstep::jit {
+
+/// Whose files are taken.
+enum class Trust { own, own_or_root };
+
+/// Makes a folder and its missing parents with mode 0700. The reason if that fails.
+std::optional<std::string> make_folder(const std::string& path);
+
+/// Why a folder is not to be used: missing, of another user, writable by others. Nothing if it is.
+std::optional<std::string> folder_problem(const std::string& path, Trust trust);
+
+/// The content of a regular, trusted file, or nothing. `touch` sets its modification time.
+std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
+                                                   bool touch);
+
+/// Puts a whole file in place: written aside as a hidden .tmp file, synced, renamed. The reason if
+/// that fails; nothing is left behind then.
+std::optional<std::string> write_atomically(const std::string& path,
+                                            std::span<const std::byte> bytes);
+
+}  // namespace jitstep::jit

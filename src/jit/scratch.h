@@ -1,0 +1,29 @@
+// Short-lived private files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "jitstep/jit/settings.h"
+
+namespace jitstep::jit {
+
+/// Folders that may hold private temporary files, best first. Not all of them need exist.
+std::vector<std::string> scratch_folders(const Settings& settings);
+
+/// A new folder that only this user can enter, removed with all it holds when this object goes.
+class PrivateFolder {
+ public:
+  /// Made in the first of `parents` that lets it be; an Error names them all if none does.
+  explicit PrivateFolder(const std::vector<std::string>& parents);
+  ~PrivateFolder();
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace jitstep::jit

@@ -1,0 +1,46 @@
+// What the environment says, read once. Nothing else in the library calls getenv.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "jitstep/jit/log.h"
+
+namespace jitstep::jit {
+
+/// The settings of an Engine. A plain struct: tests and tools fill it by hand.
+struct Settings {
+  // ---- what affects behaviour
+
+  /// JITSTEP_CACHE_DIR, else XDG_CACHE_HOME/jitstep, else HOME/.cache/jitstep. Empty: binaries are
+  /// kept in memory only.
+  std::string cache_dir;
+  /// JITSTEP_CACHE_READONLY: a filled cache folder below `cache_dir`, never written to.
+  std::string cache_readonly;
+  /// JITSTEP_TEMPLATES: a folder whose files hide the embedded templates of the same name.
+  std::string templates;
+  /// JITSTEP_CXX: one program, a name on PATH or a path (no arguments). Empty: c++, g++, clang++.
+  std::string cxx;
+  /// JITSTEP_NVRTC: libnvrtc itself or its folder. When set, nothing else is tried.
+  std::string nvrtc;
+  /// Folders looked through for libnvrtc before the system's: each itself, its lib, and any
+  /// nvidia/*/lib below it, so that a Python site-packages folder will do.
+  std::vector<std::string> nvrtc_search;
+  /// JITSTEP_LOG: off, warn (default), info or debug.
+  LogLevel log = LogLevel::warn;
+  /// PATH, where the host compiler is looked up.
+  std::string path;
+  /// TMPDIR, tried first for the host compiler's private work folder.
+  std::string tmpdir;
+
+  // ---- what affects disk use
+
+  /// Size limit of `cache_dir`; the entries unused for longest go first.
+  std::uint64_t cache_bytes = std::uint64_t{1} << 30;
+
+  /// Reads the process's environment. An unknown JITSTEP_LOG gives a warning, never an error.
+  static Settings from_environment();
+};
+
+}  // namespace jitstep::jit

@@ -1,0 +1,55 @@
+// The value of one option of a rule or codec: what users set, manifests declare and specs hold.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace jitstep::jit {
+
+/// Null, a boolean, a number, a choice by name or several numbers (where NaN stands for null).
+class Value {
+ public:
+  using Numbers = std::vector<double>;
+
+  Value() = default;
+  Value(std::nullptr_t) {}
+  Value(bool x) : held_(x) {}
+  Value(int x) : held_(static_cast<double>(x)) {}
+  Value(double x) : held_(x) {}
+  Value(const char* x) : held_(std::string(x)) {}
+  Value(std::string x) : held_(std::move(x)) {}
+  Value(Numbers x) : held_(std::move(x)) {}
+
+  bool is_null() const { return std::holds_alternative<std::monostate>(held_); }
+  bool is_bool() const { return std::holds_alternative<bool>(held_); }
+  bool is_number() const { return std::holds_alternative<double>(held_); }
+  bool is_choice() const { return std::holds_alternative<std::string>(held_); }
+  bool is_numbers() const { return std::holds_alternative<Numbers>(held_); }
+
+  /// The value as what it is; asking for another type throws std::bad_variant_access.
+  bool boolean() const { return std::get<bool>(held_); }
+  double number() const { return std::get<double>(held_); }
+  const std::string& choice() const { return std::get<std::string>(held_); }
+  const Numbers& numbers() const { return std::get<Numbers>(held_); }
+
+  /// Equal in type and value; NaN, which stands for null among numbers, equals itself.
+  bool operator==(const Value& other) const;
+
+ private:
+  std::variant<std::monostate, bool, double, std::string, Numbers> held_;
+};
+
+/// "null", "true", "0.001", "before", "[0.9, 0.999]"; the shortest text that reads back the same.
+std::string to_string(const Value& value);
+std::string to_string(double number);
+
+/// Values by the name of their option.
+using NamedValues = std::map<std::string, Value, std::less<>>;
+
+/// "amsgrad=false, decay=before".
+std::string to_string(const NamedValues& values);
+
+}  // namespace jitstep::jit

@@ -1,0 +1,46 @@
+// What the kernels keep for one parameter between steps, as torch tensors.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "jitstep/jit/spec.h"
+
+namespace jitstep {
+
+/// The state of one parameter. A slot's codes lie in the parameter's storage order; a slot that is
+/// kept as wide as the arithmetic has the parameter's sizes and strides, the others are bytes.
+struct StateBuffers {
+  struct Slot {
+    torch::Tensor codes;  // undefined: the slot is left out
+    torch::Tensor meta;   // undefined: the codec has none
+  };
+
+  /// Rule, codecs, weight format and dtypes. The gradient's dtype and layout may change from step to
+  /// step and are not compared.
+  jit::KernelSpec spec;
+  std::vector<Slot> slots;
+  std::vector<std::array<torch::Tensor, 2>> memory;  // [t & 1] is written in step t
+  torch::Tensor extra;                               // of the weight format; undefined: none
+  std::int64_t t = 0;                                // steps taken
+  int id = 0;                                        // order of add_parameter; names the random bits
+
+  std::int64_t bytes() const;
+};
+
+/// New state for a parameter: zeros, and memory at its initial values. `initial` has one value for
+/// each planned memory field.
+StateBuffers make_state(const torch::Tensor& p, const jit::KernelSpec& spec, int id,
+                        const std::vector<double>& initial_memory);
+
+/// The values of a slot: the codes themselves where they are values, else a new tensor of the
+/// parameter's shape and layout, of the arithmetic's dtype.
+torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int slot);
+
+/// Sets a slot from values of the parameter's shape.
+void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot, const torch::Tensor& values);
+
+}  // namespace jitstep

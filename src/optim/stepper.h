@@ -1,0 +1,51 @@
+// Runs steps: finds the kernel of each parameter, groups parameters that share one, keeps the tables
+// the kernels read, launches. Knows torch's tensors and streams; knows no rule and no option.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <vector>
+
+#include "jitstep/jit/step_group.h"
+#include "jitstep/state_buffers.h"
+
+namespace jitstep {
+
+/// One parameter that has a gradient in this step.
+struct StepParameter {
+  const torch::Tensor* p;
+  const torch::Tensor* grad;
+  StateBuffers* state;
+  int group;  // index into the hyperparameters given to `step`
+};
+
+/// The numbers of one parameter group, laid out for the kernels.
+struct GroupNumbers {
+  std::vector<double> hyper;    // HyperSet::hyper
+  std::vector<double> initial;  // HyperSet::initial, one for each slot
+  std::uint64_t seed = 0;
+};
+
+/// Not thread safe: belongs to one optimizer.
+class Stepper {
+ public:
+  Stepper();
+  ~Stepper();
+  Stepper(Stepper&&) noexcept;
+  Stepper& operator=(Stepper&&) noexcept;
+
+  /// Compiles, loads and checks everything a step with these parameters needs. Throws before
+  /// anything is changed.
+  void prepare(const std::vector<StepParameter>& parameters);
+
+  /// One step of all parameters; counts each one's t. Calls `prepare` when the parameters, their
+  /// specs or layouts have changed since the last step.
+  void step(const std::vector<StepParameter>& parameters, const std::vector<GroupNumbers>& groups);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace jitstep

@@ -1,0 +1,22 @@
+// bfloat16 state, to nearest, ties to even. With beta2 above 0.996 a second moment kept so never
+// decays (half a unit is more than it loses in a step): take a wider format for it.
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::codecs::bf16 {
+
+using Code = uint16;
+
+template <class Sign>
+struct Codec {
+  using Code = bf16::Code;
+  using Meta = NoMeta;
+  static constexpr int block = 1;
+  static constexpr bool random = false;
+  KHD static real decode(Code code, const Meta&) { return bf16_to_float(code); }
+  KHD static Code encode(real x, const Meta&, uint32) {
+    return float_to_bf16(static_cast<float>(x));
+  }
+};
+
+}  // namespace jitstep::codecs::bf16

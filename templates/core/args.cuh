@@ -1,0 +1,128 @@
+// What the host hands to a kernel: plain structures, read by the host library and by every target.
+// Knows no rule, no codec and no compiler; the host fills the tables, kernels only read them.
+#pragma once
+
+namespace jitstep {
+
+using int64 = long long;
+using uint64 = unsigned long long;
+using uint32 = unsigned int;
+using uint16 = unsigned short;
+using uint8 = unsigned char;
+
+inline constexpr int kLeaf = 256;  // consecutive indices whose sum is one tree in `real`
+inline constexpr int kMaxDims = 8;
+inline constexpr int kMaxSlots = 4;
+inline constexpr int kMaxHyper = 32;
+inline constexpr int kMaxReductions = 8;
+inline constexpr int kMaxMemory = 8;
+
+// A space is one way of walking a tensor: which indices form an entry, in which order.
+// Numbers 0 to 8 belong to the domains of contract.cuh (`all` walks like `tensor`), the next two to
+// reductions over the entries of another domain, the last one to the sum over all tensors.
+inline constexpr int kOverSpace = 9;
+inline constexpr int kSpaces = 11;
+inline constexpr int kAllSpace = kSpaces;
+
+struct Dim {
+  int64 size;
+  int64 stride;    // of the element number: storage order, compact
+  int64 p_stride;  // of the parameter's memory, in elements
+  int64 g_stride;  // of the gradient's memory, in elements
+};
+
+struct Space {
+  int64 entries;
+  int64 members;        // indices of one entry
+  int64 leaves;         // leaves of one entry, padded to a multiple of 2^fold
+  int64 first_partial;  // where this tensor's partial sums begin
+  int64 first_entry;    // where this tensor's coefficients begin
+  int fold;             // log2 of the leaves that one partial sum covers
+  int reserved;
+};
+
+struct SlotBuffers {
+  void* codes;
+  void* meta;
+};
+
+// The part of a tensor that stays from step to step.
+struct TensorRecord {
+  void* p;
+  void* extra;  // what the weight format keeps beside p
+  SlotBuffers slots[kMaxSlots];
+  void* memory[kMaxMemory][2];  // [t & 1] is written in step t
+  int64 n;
+  int64 offset;  // global number of element 0: not 0 for a shard
+  int id;
+  int dims;
+  Dim dim[kMaxDims];
+  Space spaces[kSpaces];
+};
+
+enum Layout : int {
+  kDenseP = 1,   // element i of p lies at p + i
+  kDenseG = 2,   // element i of g lies at g + i
+  kAligned = 4,  // p, g, extra and codes are aligned to 16 bytes
+};
+
+// The part that may change in every step.
+struct StepRecord {
+  const void* g;
+  int set;
+  int layout;
+};
+
+// Hyperparameters shared by the tensors of one group at one step number.
+struct HyperSet {
+  double hyper[kMaxHyper];      // the gradient's options, then the rule's, in manifest order
+  double initial[kMaxSlots];    // what each slot holds before step 1
+  int64 t;                      // counted from 1
+  uint64 seed;
+};
+
+// A unit of work: a run of leaves (or, when sums are finished, of entries) of one tensor's space.
+struct Item {
+  int tensor;
+  int space;
+  int64 first;
+};
+
+// One tensor's share of a sum over all tensors, of any kernel on the device.
+struct AllRecord {
+  const double* partials;
+  int64 count;
+  int64 n;
+  int id;
+  int reserved;
+};
+
+struct ReductionRecord {
+  double* partials;      // [partial][term]
+  void* coefficients;    // [entry]; domain `all`: [set]
+  const AllRecord* all;  // domain `all` only
+  double* work;          // domain `all` only: (ids rounded up to leaves + most partials) * terms
+};
+
+struct Args {
+  const TensorRecord* tensors;
+  const StepRecord* steps;
+  const HyperSet* sets;
+  const Item* items;
+  int64 item_count;
+  int set_count;
+  int all_tensors;
+  int all_ids;  // largest tensor id + 1
+  int reserved;
+  ReductionRecord reductions[kMaxReductions];
+};
+
+// How a kernel is run; never what it computes.
+struct Variant {
+  int threads = 256;  // of a block, a multiple of 32; 1 on the CPU
+  int lanes = 32;     // that share a tile: a power of two, at most 32
+  int vector = 4;     // consecutive elements a lane owns; lanes * vector <= 256
+  int chunk = 16;     // leaves of one item: a power of two
+};
+
+}  // namespace jitstep

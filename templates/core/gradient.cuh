@@ -1,0 +1,58 @@
+// What every rule's gradient goes through first, in this order: sign and loss scale, centralization,
+// clipping. The options are common to all rules; a rule's own option of the same name hides them.
+#pragma once
+#include "contract.cuh"
+
+namespace jitstep::gradient {
+
+struct Hyper {
+  double grad_scale = 1;      // > 0; the gradient is divided by it, as by torch's fused optimizers
+  double centralization = 0;  // finite; g -= this * mean of g over all dimensions but the first
+  double max_grad_norm = 0;   // >= 0; torch.nn.utils.clip_grad_norm_ over all parameters; 0: off
+};
+struct Flags {
+  bool maximize = false;
+  bool scaled = false;       // lifted: grad_scale != 1
+  bool centralized = false;  // lifted: centralization != 0
+  bool clipped = false;      // lifted: max_grad_norm != 0
+};
+struct Scalars {
+  real inverse_scale, centralization;
+  double max_grad_norm;
+};
+struct Mean { real shift; };
+struct Clip { real factor; };
+struct Reductions {
+  Sum<first, 1, Mean> mean;  // if centralized
+  Sum<all, 1, Clip> clip;    // if clipped
+};
+
+template <Flags F>
+struct Gradient {
+  KHD static Scalars prepare(const Hyper& h, int64) {
+    Scalars s;
+    s.inverse_scale = static_cast<real>(1 / h.grad_scale);
+    s.centralization = static_cast<real>(h.centralization);
+    s.max_grad_norm = h.max_grad_norm;
+    return s;
+  }
+  KHD static real scale(real g, const auto& c) {
+    const real signed_g = F.maximize ? -g : g;
+    return F.scaled ? signed_g * c.inverse_scale : signed_g;
+  }
+  KHD static Reals<1> terms(Of<Mean>, real g, const auto&) { return {g}; }
+  KHD static Reals<1> terms(Of<Clip>, real g, const auto&) { return {g * g}; }
+  KHD static Mean finish(Of<Mean>, const Totals<1>& sum, int64 count, const auto& c) {
+    return {static_cast<real>(sum[0] / static_cast<double>(count)) * c.centralization};
+  }
+  KHD static Clip finish(Of<Clip>, const Totals<1>& sum, int64, const auto& c) {
+    const double factor = c.max_grad_norm / (sqrt(sum[0]) + 1e-6);
+    return {static_cast<real>(factor > 1 ? 1.0 : factor)};
+  }
+  KHD static real transform(real g, const auto& c) {
+    const real centered = F.centralized ? g - c.mean.shift : g;
+    return F.clipped ? centered * c.clip.factor : centered;
+  }
+};
+
+}  // namespace jitstep::gradient

@@ -1,0 +1,187 @@
+// The only file that knows which compiler is reading: NVRTC for the GPU, the host compiler for the
+// CPU, or the host compiler reading the GPU schedule for the SIMT emulation of the tests.
+#pragma once
+#include "args.cuh"
+
+#ifndef JITSTEP_REAL
+#define JITSTEP_REAL float
+#endif
+
+// SLOW_PATH: a call, where inlining would only make the compiler slow.
+#if defined(__CUDACC_RTC__)
+#define KHD __device__ __forceinline__
+#define SLOW_PATH static __device__ __noinline__
+#define UNROLL _Pragma("unroll")
+#define JITSTEP_ENTRY(name, function)                                                        \
+  extern "C" __global__ void __launch_bounds__(Kernel::kThreads, 1)                           \
+      name(const __grid_constant__ jitstep::Args args) {                                    \
+    Kernel::function(args, {jitstep::block_index(), args.item_count, jitstep::grid_size()}); \
+  }
+#elif defined(JITSTEP_EMULATION)
+#define KHD inline __attribute__((always_inline))
+#define SLOW_PATH inline
+#define UNROLL
+#define JITSTEP_ENTRY(name, function)                                                       \
+  extern "C" __attribute__((visibility("default"))) void name(const void* p) {              \
+    const auto& args = *static_cast<const jitstep::Args*>(p);                               \
+    Kernel::function(args, {jitstep::block_index(), args.item_count, jitstep::grid_size()}); \
+  }
+#else
+#define KHD inline __attribute__((always_inline))
+#define SLOW_PATH inline
+#define UNROLL
+#define JITSTEP_ENTRY(name, function)                                                        \
+  extern "C" __attribute__((visibility("default"))) void name(const void* p, long long begin, \
+                                                              long long end) {               \
+    jitstep::DefaultRounding scope;                                                          \
+    Kernel::function(*static_cast<const jitstep::Args*>(p), {begin, end, 1});                \
+  }
+#endif
+
+namespace jitstep {
+
+using real = JITSTEP_REAL;
+
+// The items one worker takes: begin, begin + stride, ... below end.
+struct Range {
+  int64 begin, end, stride;
+};
+
+template <class A, class B>
+inline constexpr bool kSame = false;
+template <class A>
+inline constexpr bool kSame<A, A> = true;
+
+inline constexpr double kInfinity = __builtin_bit_cast(double, 0x7ff0000000000000ull);
+inline constexpr double kNaN = __builtin_bit_cast(double, 0x7ff8000000000000ull);
+
+// ---- bits and arithmetic ------------------------------------------------------------------------
+
+#if defined(__CUDACC_RTC__)
+KHD uint32 bits_of(float x) { return __float_as_uint(x); }
+KHD uint64 bits_of(double x) { return static_cast<uint64>(__double_as_longlong(x)); }
+KHD float float_of(uint32 b) { return __uint_as_float(b); }
+KHD double double_of(uint64 b) { return __longlong_as_double(static_cast<int64>(b)); }
+KHD float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+KHD double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
+KHD float sqrt(float x) { return __fsqrt_rn(x); }
+KHD double sqrt(double x) { return __dsqrt_rn(x); }
+#else
+KHD uint32 bits_of(float x) { return __builtin_bit_cast(uint32, x); }
+KHD uint64 bits_of(double x) { return __builtin_bit_cast(uint64, x); }
+KHD float float_of(uint32 b) { return __builtin_bit_cast(float, b); }
+KHD double double_of(uint64 b) { return __builtin_bit_cast(double, b); }
+KHD float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+KHD double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+KHD float sqrt(float x) { return __builtin_sqrtf(x); }
+KHD double sqrt(double x) { return __builtin_sqrt(x); }
+#endif
+
+KHD float abs(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
+KHD double abs(double x) { return double_of(bits_of(x) & 0x7fffffffffffffffull); }
+KHD bool is_finite(float x) { return (bits_of(x) & 0x7f800000u) != 0x7f800000u; }
+KHD bool is_finite(double x) {
+  return (bits_of(x) & 0x7ff0000000000000ull) != 0x7ff0000000000000ull;
+}
+
+// Comparisons, never fmin or fmax: a NaN in either operand comes out as b.
+template <class T>
+KHD T min(T a, T b) { return a < b ? a : b; }
+template <class T>
+KHD T max(T a, T b) { return a > b ? a : b; }
+// torch.maximum: a NaN in either operand comes out.
+template <class T>
+KHD T maximum(T a, T b) { return a > b || a != a ? a : b; }
+template <class T>
+KHD T sign(T x) { return x > 0 ? T(1) : x < 0 ? T(-1) : x; }
+
+// base^n by squaring, lowest bit first: the same products on every target.
+KHD double power(double base, int64 n) {
+  double result = 1;
+  for (; n > 0; n >>= 1, base *= base)
+    if (n & 1) result *= base;
+  return result;
+}
+
+// ---- the machine --------------------------------------------------------------------------------
+
+#if defined(__CUDACC_RTC__)
+KHD int thread_index() { return static_cast<int>(threadIdx.x); }
+KHD int64 block_index() { return blockIdx.x; }
+KHD int64 grid_size() { return gridDim.x; }
+KHD void block_barrier() { __syncthreads(); }
+KHD void warp_barrier() { __syncwarp(); }
+KHD float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+KHD double shuffle_xor(double x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+KHD uint32 shuffle_xor(uint32 x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+template <class T, int Site>
+KHD T* shared() {
+  __shared__ alignas(T) unsigned char bytes[sizeof(T)];
+  return reinterpret_cast<T*>(bytes);
+}
+#elif defined(JITSTEP_EMULATION)
+struct SimtMachine {  // filled by the emulation, in this order
+  unsigned (*thread_index)();
+  unsigned (*block_size)();
+  unsigned (*block_index)();
+  unsigned (*grid_size)();
+  void (*block_barrier)();
+  void (*warp_barrier)();
+  unsigned long long (*shuffle_xor)(unsigned long long bits, int lane_mask);
+  void* (*shared)(unsigned bytes, unsigned site);
+};
+}  // namespace jitstep
+extern "C" __attribute__((visibility("default"))) const jitstep::SimtMachine* jitstep_simt_machine;
+const jitstep::SimtMachine* jitstep_simt_machine = nullptr;
+namespace jitstep {
+KHD int thread_index() { return static_cast<int>(jitstep_simt_machine->thread_index()); }
+KHD int64 block_index() { return jitstep_simt_machine->block_index(); }
+KHD int64 grid_size() { return jitstep_simt_machine->grid_size(); }
+KHD void block_barrier() { jitstep_simt_machine->block_barrier(); }
+KHD void warp_barrier() { jitstep_simt_machine->warp_barrier(); }
+KHD float shuffle_xor(float x, int mask) {
+  return float_of(static_cast<uint32>(jitstep_simt_machine->shuffle_xor(bits_of(x), mask)));
+}
+KHD double shuffle_xor(double x, int mask) {
+  return double_of(jitstep_simt_machine->shuffle_xor(bits_of(x), mask));
+}
+KHD uint32 shuffle_xor(uint32 x, int mask) {
+  return static_cast<uint32>(jitstep_simt_machine->shuffle_xor(x, mask));
+}
+template <class T, int Site>
+KHD T* shared() { return static_cast<T*>(jitstep_simt_machine->shared(sizeof(T), Site)); }
+#else
+KHD int thread_index() { return 0; }
+KHD void block_barrier() {}
+KHD void warp_barrier() {}
+template <class T>
+KHD T shuffle_xor(T x, int) { return x; }
+template <class T, int Site>
+KHD T* shared() {
+  static thread_local T value;
+  return &value;
+}
+
+// A step computes with round-to-nearest and without flushing, whatever its caller has set.
+class DefaultRounding {
+ public:
+#if defined(__x86_64__)
+  DefaultRounding() : saved_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1f80); }
+  ~DefaultRounding() { __builtin_ia32_ldmxcsr(saved_); }
+
+ private:
+  unsigned saved_;
+#elif defined(__aarch64__)
+  DefaultRounding() {
+    asm volatile("mrs %0, fpcr" : "=r"(saved_));
+    asm volatile("msr fpcr, %0" ::"r"(0ul));
+  }
+  ~DefaultRounding() { asm volatile("msr fpcr, %0" ::"r"(saved_)); }
+
+ private:
+  unsigned long saved_;
+#endif
+};
+#endif
+
+}  // namespace jitstep

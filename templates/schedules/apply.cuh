@@ -1,0 +1,197 @@
+// The last launch of a step: the rule is applied, p and the new slots are stored.
+#pragma once
+#include "finish.cuh"
+
+namespace jitstep {
+
+template <class S>
+struct ApplyTile {
+  template <class P>
+  static constexpr int block() {
+    if constexpr (kStored<P>) return P::Body::block; else return 1;
+  }
+  static constexpr int size() {
+    int size = kLeaf;
+    static_for<S::slots>([&](auto i) {
+      constexpr int b = block<typename S::template Codec<decltype(i)::value>>();
+      size = b > size ? b : size;
+    });
+    return size;
+  }
+  using Shape = Tile<size(), S::variant>;
+};
+
+// The meta data of the codec block that each row of the fragment lies in.
+template <class Codec, class Shape>
+KHD void measure(const real* x, const Linear& at, typename Codec::Meta* meta) {
+  constexpr int V = Shape::vector, kKeys = Codec::keys;
+  static_assert(Codec::block >= V, "a lane's vector must lie in one block");
+  constexpr int kSpread = Codec::block / V < Shape::lanes ? Codec::block / V : Shape::lanes;
+  constexpr int kRows = Codec::block > Shape::stride ? Codec::block / Shape::stride : 1;
+  UNROLL
+  for (int first = 0; first < Shape::rows; first += kRows) {
+    uint32 key[kKeys] = {};
+    UNROLL
+    for (int n = 0; n < kKeys; ++n) {
+      UNROLL
+      for (int row = first; row < first + kRows; ++row)
+        for (int k = 0; k < V; ++k) {
+          const uint32 own = Codec::key(x[row * V + k], n);
+          key[n] = max(key[n], at.whole || at.has(Shape::row_start(row) + k) ? own : 0u);
+        }
+      UNROLL
+      for (int lane = 1; lane < kSpread; lane *= 2) key[n] = max(key[n], shuffle_xor(key[n], lane));
+    }
+    const auto measured = Codec::measure(key);
+    UNROLL
+    for (int row = first; row < first + kRows; ++row) meta[row] = measured;
+  }
+}
+
+template <class S, int I, class Shape, class Code>
+KHD void encode_slot(const Scope<S>& scope, const Linear& at, const real* next, Code* code,
+                     typename S::template Codec<I>::Body::Meta* meta) {
+  using Part = typename S::template Codec<I>;
+  using C = typename Part::Body;
+  constexpr int V = Shape::vector;
+  if constexpr (C::block > 1) measure<C, Shape>(next, at, meta);
+  uint32 random[C::random ? Shape::fragment : 1] = {};
+  if constexpr (C::random)
+    random_fields<Shape>({scope.set.seed, static_cast<uint32>(scope.tensor.id),
+                          static_cast<uint32>(scope.set.t), I + 1},
+                         scope.tensor.offset + at.base, random);
+  UNROLL
+  for (int row = 0; row < Shape::rows; ++row) {
+    UNROLL
+    for (int k = 0; k < V; ++k) {
+      const int i = row * V + k;
+      const uint32 bits = random[C::random ? i : 0];
+      if constexpr (Part::memory_fields > 0)
+        code[i] = C::encode(next[i], meta[row], bits,
+                            codec_memory<S, I>(scope, at.element(at.has(Shape::row_start(row) + k) ? Shape::row_start(row) + k : 0), true));
+      else
+        code[i] = C::encode(next[i], meta[row], bits);
+    }
+  }
+}
+
+template <class S, int I, class Shape, class Code>
+KHD void store_slot(const Scope<S>& scope, const Linear& at, const Code* code,
+                    const typename S::template Codec<I>::Body::Meta* meta) {
+  using C = typename S::template Codec<I>::Body;
+  using Storage = CodeStorage<typename C::Code>;
+  constexpr int V = Shape::vector;
+  const SlotBuffers& slot = scope.tensor.slots[I];
+  UNROLL
+  for (int row = 0; row < Shape::rows; ++row) {
+    const int start = Shape::row_start(row);
+    const auto value = [&](int k) { return code[row * V + k]; };
+    if (at.whole) Storage::template store_row<V>(slot.codes, at.base + start, value);
+    else Storage::template store_some<V>(slot.codes, at.base + start, at.valid - start, value);
+    if constexpr (C::block > 1)
+      if (start % C::block == 0 && at.has(start))
+        static_cast<typename C::Meta*>(slot.meta)[(at.base + start) / C::block] = meta[row];
+  }
+}
+
+template <class S, class Shape>
+KHD void store_weights(const Scope<S>& scope, const Linear& at, const real* p) {
+  using W = typename S::Weights;
+  using Bits = typename S::P::Bits;
+  uint32 random[W::random ? Shape::fragment : 1] = {};
+  if constexpr (W::random)
+    random_fields<Shape>({scope.set.seed, static_cast<uint32>(scope.tensor.id),
+                          static_cast<uint32>(scope.set.t), 0},
+                         scope.tensor.offset + at.base, random);
+  const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseP, &Dim::p_stride, e); };
+  auto* to = static_cast<Bits*>(scope.tensor.p);
+  const auto bits_for = [&](int i) { return random[W::random ? i : 0]; };
+  if constexpr (kSame<typename W::Extra, NoExtra>) {
+    store_values<Shape>(to, at, offset, [&](int i) { return W::store(p[i], bits_for(i)); });
+  } else {
+    typename W::Extra extra[Shape::fragment];
+    store_values<Shape>(to, at, offset, [&](int i) {
+      extra[i] = typename W::Extra{};
+      return W::store(p[i], bits_for(i), extra[i]);
+    });
+    store_values<Shape>(static_cast<typename W::Extra*>(scope.tensor.extra), at,
+                        [](int64 e) { return e; }, [&](int i) { return extra[i]; });
+  }
+}
+
+// One slot's codes and meta data between encoding and storing.
+template <class Part, class Shape>
+struct Encoded {
+  typename CodeStorage<typename Part::Body::Code>::Register code[Shape::fragment];
+  typename Part::Body::Meta meta[Shape::rows];
+};
+
+template <class S, int Pass>
+KHD void apply_tile(const Scope<S>& scope, const Linear& at) {
+  using Shape = typename ApplyTile<S>::Shape;
+  using Rule = typename S::Rule::Body;
+  Fragment<S, Shape> f;
+  load_fragment<S, Shape>(scope, at, f);
+  real next[S::slots > 0 ? S::slots : 1][Shape::fragment];
+  UNROLL
+  for (int row = 0; row < Shape::rows; ++row) {
+    UNROLL
+    for (int k = 0; k < Shape::vector; ++k) {
+      const int i = row * Shape::vector + k;
+      with_element<S, Pass, Shape>(
+          scope, at, f, i, Shape::row_start(row) + k, [&](auto& e, const auto&, const auto& rule) {
+            Rule::apply(e, rule);
+            f.p[i] = e.p;
+            static_for<S::slots>([&](auto s) {
+              next[decltype(s)::value][i] =
+                  field<decltype(s)::value, S::slots>(static_cast<typename S::Slots&>(e)).next;
+            });
+          });
+    }
+  }
+  store_weights<S, Shape>(scope, at, f.p);
+  static_for<S::slots>([&](auto s) {
+    using Part = typename S::template Codec<decltype(s)::value>;
+    if constexpr (kStored<Part>) {
+      Encoded<Part, Shape> encoded;
+      encode_slot<S, decltype(s)::value, Shape>(scope, at, next[decltype(s)::value], encoded.code, encoded.meta);
+      store_slot<S, decltype(s)::value, Shape>(scope, at, encoded.code, encoded.meta);
+    }
+  });
+}
+
+// Memory of domain `tensor` that no reduction finishes is advanced by `prepare` alone.
+template <class S>
+constexpr bool prepare_owns_memory() {
+  bool owns = S::Rule::memory_fields > 0;
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (R::part == 1 && kSame<typename R::Domain, tensor>) owns = false;
+  });
+  return owns;
+}
+
+template <class S, int Pass>
+KHD void apply(const Args& args, Range range) {
+  using Shape = typename ApplyTile<S>::Shape;
+  constexpr int kVectors = kDenseP | kDenseG | kAligned;
+  constexpr int kChunk = S::variant.chunk * kLeaf;
+  static_assert(kChunk % Shape::size == 0, "a chunk holds whole tiles");
+  Preparation<S> preparation;
+  for (int64 i = range.begin; i < range.end; i += range.stride) {
+    const Item item = args.items[i];
+    const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
+    for (int start = 0; start < kChunk; start += Shape::teams * Shape::size) {
+      const int64 base = item.first * kLeaf + start + Shape::team() * Shape::size;
+      const bool mine = start + Shape::team() * Shape::size < kChunk;
+      const int64 left = mine ? scope.tensor.n - base : 0;
+      const int valid = static_cast<int>(left < 0 ? 0 : left < Shape::size ? left : Shape::size);
+      apply_tile<S, Pass>(scope, Linear{base, valid, valid == Shape::size && scope.step.layout == kVectors});
+    }
+    if constexpr (prepare_owns_memory<S>())
+      if (item.first == 0 && thread_index() == 0)
+        store_memory<S, 1, tensor>(scope.tensor, scope.set.t, 0, scope.memory);
+  }
+}
+
+}  // namespace jitstep

@@ -1,0 +1,52 @@
+// One slot of a tensor from codes to values and back, in element order: for inspection, for
+// checkpoints of other formats, and for tests. StepRecord::g is the buffer of values.
+#pragma once
+#include "apply.cuh"
+
+namespace jitstep {
+
+// f(scope, tile) for every tile of the items in range.
+template <class S, class F>
+KHD void for_tiles(const Args& args, Range range, F&& f) {
+  using Shape = typename ApplyTile<S>::Shape;
+  constexpr int kChunk = S::variant.chunk * kLeaf;
+  for (int64 i = range.begin; i < range.end; i += range.stride) {
+    const Item item = args.items[i];
+    const StepRecord& step = args.steps[item.tensor];
+    const Scope<S> scope{args, args.tensors[item.tensor], step, args.sets[step.set], {}, {}, {}};
+    for (int start = 0; start < kChunk; start += Shape::teams * Shape::size) {
+      const int64 base = item.first * kLeaf + start + Shape::team() * Shape::size;
+      const bool mine = start + Shape::team() * Shape::size < kChunk;
+      const int64 left = mine ? scope.tensor.n - base : 0;
+      const int valid = static_cast<int>(left < 0 ? 0 : left < Shape::size ? left : Shape::size);
+      f(scope, Linear{base, valid, false});
+    }
+  }
+}
+
+template <class S, int I>
+KHD void decode(const Args& args, Range range) {
+  using Shape = typename ApplyTile<S>::Shape;
+  for_tiles<S>(args, range, [](const Scope<S>& scope, const Linear& at) {
+    real values[Shape::fragment];
+    load_slot<S, I, Shape>(scope, at, values);
+    auto* to = static_cast<real*>(const_cast<void*>(scope.step.g));
+    store_values<Shape>(to, at, [](int64 e) { return e; }, [&](int i) { return values[i]; });
+  });
+}
+
+template <class S, int I>
+KHD void encode(const Args& args, Range range) {
+  using Part = typename S::template Codec<I>;
+  using Shape = typename ApplyTile<S>::Shape;
+  for_tiles<S>(args, range, [](const Scope<S>& scope, const Linear& at) {
+    real values[Shape::fragment];
+    load_values<Shape>(static_cast<const real*>(scope.step.g), at, [](int64 e) { return e; },
+                       [&](int i, real x) { values[i] = x; });
+    Encoded<Part, Shape> encoded;
+    encode_slot<S, I, Shape>(scope, at, values, encoded.code, encoded.meta);
+    store_slot<S, I, Shape>(scope, at, encoded.code, encoded.meta);
+  });
+}
+
+}  // namespace jitstep

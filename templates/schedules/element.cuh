@@ -1,0 +1,138 @@
+// A tile's way from memory into arrays, and one element's into the rule's hands.
+#pragma once
+#include "scope.cuh"
+
+namespace jitstep {
+
+template <class S, class Shape>
+struct Fragment {
+  real p[Shape::fragment];
+  real g[Shape::fragment];
+  real was[S::slots > 0 ? S::slots : 1][Shape::fragment];
+};
+
+// Where element e lies in the memory of p or g.
+template <class S>
+KHD int64 offset_in(const Scope<S>& scope, Layout dense, int64 Dim::* stride, int64 e) {
+  if constexpr (S::strided)
+    return scope.step.layout & dense ? e : offset_of(scope.tensor, stride, e);
+  else
+    return e;
+}
+
+template <class S, class Shape, class Cursor>
+KHD void load_weights(const Scope<S>& scope, const Cursor& at, real* p) {
+  using W = typename S::Weights;
+  const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseP, &Dim::p_stride, e); };
+  const auto* from = static_cast<const typename S::P::Bits*>(scope.tensor.p);
+  if constexpr (kSame<typename W::Extra, NoExtra>) {
+    load_values<Shape>(from, at, offset,
+                       [&](int i, auto bits) { p[i] = W::load(bits); });
+  } else {
+    typename S::P::Bits bits[Shape::fragment];
+    load_values<Shape>(from, at, offset, [&](int i, auto b) { bits[i] = b; });
+    load_values<Shape>(static_cast<const typename W::Extra*>(scope.tensor.extra), at,
+                       [](int64 e) { return e; }, [&](int i, auto extra) {
+                         p[i] = scope.set.t == 1 ? W::first(bits[i]) : W::load(bits[i], extra);
+                       });
+  }
+}
+
+template <class S, class Shape, class Cursor>
+KHD void load_gradient(const Scope<S>& scope, const Cursor& at, real* g) {
+  const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseG, &Dim::g_stride, e); };
+  load_values<Shape>(static_cast<const typename S::G::Bits*>(scope.step.g), at, offset,
+                     [&](int i, auto bits) {
+                       g[i] = S::Gradient::Body::scale(static_cast<real>(S::G::load(bits)),
+                                                       scope.gradient);
+                     });
+}
+
+template <class S, int I>
+KHD auto decode_one(const Scope<S>& scope, int64 e, auto code, const auto& meta) {
+  using Part = typename S::template Codec<I>;
+  if constexpr (Part::memory_fields > 0)
+    return Part::Body::decode(code, meta, codec_memory<S, I>(scope, e, false));
+  else
+    return Part::Body::decode(code, meta);
+}
+
+template <class S, int I, class Shape, class Cursor>
+KHD void load_slot(const Scope<S>& scope, const Cursor& at, real* was) {
+  using Part = typename S::template Codec<I>;
+  constexpr int V = Shape::vector;
+  const real initial = static_cast<real>(scope.set.initial[I]);
+  if constexpr (kStored<Part>) {
+    using C = typename Part::Body;
+    using Storage = CodeStorage<typename C::Code>;
+    const SlotBuffers& slot = scope.tensor.slots[I];
+    const auto* metas = static_cast<const typename C::Meta*>(slot.meta);
+    const bool started = scope.set.t > 1;
+    UNROLL
+    for (int row = 0; row < Shape::rows; ++row) {
+      const int start = Shape::row_start(row);
+      if (at.vectors()) {
+        typename C::Meta meta{};
+        if constexpr (C::block > 1) meta = metas[at.element(start) / C::block];
+        Storage::template load_row<V>(slot.codes, at.element(start), [&](int k, auto code) {
+          const real x = decode_one<S, I>(scope, at.element(start + k), code, meta);
+          was[row * V + k] = started ? x : initial;
+        });
+      } else {
+        UNROLL
+        for (int k = 0; k < V; ++k) {
+          real x = initial;
+          if (started && at.has(start + k)) {
+            const int64 e = at.element(start + k);
+            typename C::Meta meta{};
+            if constexpr (C::block > 1) meta = metas[e / C::block];
+            x = decode_one<S, I>(scope, e, Storage::load_one(slot.codes, e), meta);
+          }
+          was[row * V + k] = x;
+        }
+      }
+    }
+  } else {
+    UNROLL
+    for (int i = 0; i < Shape::fragment; ++i) was[i] = initial;
+  }
+}
+
+template <class S, class Shape, class Cursor>
+KHD void load_fragment(const Scope<S>& scope, const Cursor& at, Fragment<S, Shape>& f) {
+  load_weights<S, Shape>(scope, at, f.p);
+  load_gradient<S, Shape>(scope, at, f.g);
+  static_for<S::slots>([&](auto i) { load_slot<S, decltype(i)::value, Shape>(scope, at, f.was[decltype(i)::value]); });
+}
+
+// f(element, gradient context, rule context) for index i of the fragment, the new slots computed
+// if everything they depend on is known in this pass.
+template <class S, int Pass, class Shape, class Cursor, class F>
+KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S, Shape>& from, int i,
+                      int within, F&& f) {
+  using Rule = typename S::Rule::Body;
+  Element<typename S::Slots> e;
+  e.p = from.p[i];
+  e.g = from.g[i];
+  static_for<S::slots>([&](auto s) {
+    field<decltype(s)::value, S::slots>(static_cast<typename S::Slots&>(e)).was = from.was[decltype(s)::value][i];
+  });
+  const auto run = [&](const auto& gradient, const auto& rule) {
+    if constexpr (kGradientReady<S, Pass>) {
+      e.g = S::Gradient::Body::transform(e.g, gradient);
+      if constexpr (requires { Rule::moments(e, rule); }) Rule::moments(e, rule);
+    }
+    f(e, gradient, rule);
+  };
+  if constexpr (has_entry_coefficients<S, Pass>()) {
+    auto gradient = scope.gradient;
+    auto rule = scope.rule;
+    if (at.has(within))
+      load_coefficients<S, Pass, false>(scope, at.element(within), gradient, rule);
+    run(gradient, rule);
+  } else {
+    run(scope.gradient, scope.rule);
+  }
+}
+
+}  // namespace jitstep

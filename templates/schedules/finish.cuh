@@ -1,0 +1,165 @@
+// Second half of a pass: one team per entry adds the partials and lets the part finish them.
+#pragma once
+#include "partials.cuh"
+
+namespace jitstep {
+
+// The memory of a part as `finish` sees it: fields of the reduction's own domain.
+template <class S, class R>
+KHD void load_finish_memory(const Scope<S>& scope, int64 entry, typename R::Part::Memory& m) {
+  using Domain = typename R::Domain;
+  constexpr bool kPrepared = R::part == 1 && kSame<Domain, tensor>;
+  bool earlier = false;
+  for_reductions<S>([&](auto q) {
+    using Q = decltype(q);
+    if constexpr (Q::part == R::part && kSame<typename Q::Domain, Domain> &&
+                  (Q::pass < R::pass || (Q::pass == R::pass && Q::number < R::number)))
+      earlier = true;
+  });
+  if constexpr (kPrepared) m = scope.memory;
+  else load_old_memory<S, R::part, Domain>(scope.tensor, scope.set.t, entry, m);
+  if (earlier) load_new_memory<S, R::part, Domain>(scope.tensor, scope.set.t, entry, m);
+}
+
+template <class S, class R>
+KHD typename R::Coefficients finish_part(const Scope<S>& scope, const Totals<R::terms>& totals,
+                                         int64 count, typename R::Part::Memory& m) {
+  using Body = typename R::Part::Body;
+  constexpr Of<typename R::Coefficients> name;
+  if constexpr (R::part == 0) {
+    return Body::finish(name, totals, count, scope.gradient);
+  } else if constexpr (R::part == 1) {
+    if constexpr (requires { Body::finish(name, totals, count, scope.rule, m); })
+      return Body::finish(name, totals, count, scope.rule, m);
+    else
+      return Body::finish(name, totals, count, scope.rule);
+  } else {
+    return Body::finish(name, totals, count, m);
+  }
+}
+
+template <class S, class R>
+KHD void finish_entry(const Scope<S>& scope, const Space& space, int64 entry, bool active) {
+  constexpr bool kRemembers = R::Part::memory_fields > 0;
+  const int64 partials = space.leaves >> space.fold;
+  double* x = scope.args.reductions[R::number].partials +
+              (space.first_partial + entry * partials) * R::terms;
+  for (int n = 0; n < R::terms; ++n)
+    node_tree<typename R::Type, S::variant>(x + n, partials, R::terms, active);
+  if (!active || Tile<kLeaf, S::variant>::lane() != 0) return;
+  Totals<R::terms> totals;
+  for (int n = 0; n < R::terms; ++n) totals.x[n] = x[n] + 0.0;
+  typename R::Part::Memory m{};
+  if constexpr (kRemembers) load_finish_memory<S, R>(scope, entry, m);
+  auto* to = static_cast<typename R::Coefficients*>(scope.args.reductions[R::number].coefficients);
+  to[space.first_entry + entry] = finish_part<S, R>(scope, totals, space.members, m);
+  if constexpr (kRemembers)
+    store_memory<S, R::part, typename R::Domain>(scope.tensor, scope.set.t, entry, m);
+}
+
+// ---- sums over all tensors, in the order of their ids ------------------------------------------------
+
+// Each tensor's partials, copied and summed; the roots, in `real`, are the indices of the next tree.
+template <class S, class R>
+KHD void gather_roots(const Args& args, double* roots, double* work) {
+  using Shape = Tile<kLeaf, S::variant>;
+  const AllRecord* tensors = args.reductions[R::number].all;
+  for (int i = 0; i < args.all_tensors; ++i) {
+    const AllRecord& tensor = tensors[i];
+    for (int64 k = Shape::lane(); k < tensor.count * R::terms; k += Shape::lanes)
+      work[k] = tensor.partials[k];
+    warp_barrier();
+    for (int n = 0; n < R::terms; ++n) {
+      node_tree<typename R::Type, S::variant>(work + n, tensor.count, R::terms, true);
+      if (Shape::lane() == 0)
+        roots[static_cast<int64>(tensor.id) * R::terms + n] =
+            static_cast<real>(tensor.count > 0 ? work[n] + 0.0 : R::Type::absent);
+    }
+    warp_barrier();
+  }
+}
+
+// One leaf of tensor ids in `real`, left in its first place.
+template <class S, class R>
+KHD void id_leaf(double* leaf) {
+  using Shape = Tile<kLeaf, S::variant>;
+  for (int half = kLeaf / 2; half >= 1; half /= 2) {
+    for (int start = 0; start < half; start += Shape::lanes) {
+      const int i = start + Shape::lane();
+      double* x = leaf + i * R::terms;
+      real node = 0;
+      if (i < half)
+        node = R::Type::combine(static_cast<real>(*x), static_cast<real>(x[half * R::terms]));
+      warp_barrier();
+      if (i < half) *x = node;
+      warp_barrier();
+    }
+  }
+}
+
+template <class S, class R>
+KHD void finish_all(const Args& args) {
+  using Shape = Tile<kLeaf, S::variant>;
+  const int64 leaves = (args.all_ids + kLeaf - 1) / kLeaf;
+  double* roots = args.reductions[R::number].work;
+  for (int64 k = Shape::lane(); k < leaves * kLeaf * R::terms; k += Shape::lanes)
+    roots[k] = R::Type::absent;
+  warp_barrier();
+  gather_roots<S, R>(args, roots, roots + leaves * kLeaf * R::terms);
+  Totals<R::terms> totals;
+  for (int n = 0; n < R::terms; ++n) {
+    for (int64 leaf = 0; leaf < leaves; ++leaf) id_leaf<S, R>(roots + leaf * kLeaf * R::terms + n);
+    node_tree<typename R::Type, S::variant>(roots + n, leaves, kLeaf * R::terms, true);
+    totals.x[n] = roots[n] + 0.0;
+  }
+  int64 count = 0;
+  for (int i = 0; i < args.all_tensors; ++i) count += args.reductions[R::number].all[i].n;
+  if (thread_index() != 0) return;
+  for (int set = 0; set < args.set_count; ++set) {
+    const Prepared<S> prepared = prepare_tensor<S>(args.tensors[0], args.sets[set]);
+    Scope<S> scope{args, args.tensors[0], args.steps[0], args.sets[set], {}, {}, prepared.memory};
+    static_cast<ScalarsOf<typename S::Gradient>&>(scope.gradient) = prepared.gradient;
+    static_cast<ScalarsOf<typename S::Rule>&>(scope.rule) = prepared.rule;
+    typename R::Part::Memory m{};
+    static_cast<typename R::Coefficients*>(args.reductions[R::number].coefficients)[set] =
+        finish_part<S, R>(scope, totals, count, m);
+  }
+}
+
+template <class S, int Pass>
+KHD void finish_item(const Args& args, const Item& item, Preparation<S>& preparation) {
+  using Shape = Tile<kLeaf, S::variant>;
+  const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
+  const Space& space = scope.tensor.spaces[item.space];
+  for (int start = 0; start < S::variant.chunk; start += Shape::teams) {
+    const int slot = start + Shape::team();
+    const int64 entry = item.first + slot;
+    const bool active = slot < S::variant.chunk && entry < space.entries;
+    for_reductions<S>([&](auto r) {
+      using R = decltype(r);
+      if constexpr (R::pass == Pass && !R::everywhere)
+        if (R::space() == item.space) finish_entry<S, R>(scope, space, entry, active);
+    });
+  }
+}
+
+template <class S, int Pass>
+KHD void finish(const Args& args, Range range) {
+  Preparation<S> preparation;
+  for (int64 i = range.begin; i < range.end; i += range.stride) {
+    const Item item = args.items[i];
+    if (item.space != kAllSpace) {
+      finish_item<S, Pass>(args, item, preparation);
+      continue;
+    }
+    for_reductions<S>([&](auto r) {
+      using R = decltype(r);
+      if constexpr (R::pass == Pass && R::everywhere) {
+        if (thread_index() < 32) finish_all<S, R>(args);
+      }
+    });
+    block_barrier();
+  }
+}
+
+}  // namespace jitstep

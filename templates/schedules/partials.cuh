@@ -1,0 +1,183 @@
+// First half of a pass: the sums of runs of leaves, one partial for each run.
+#pragma once
+#include "element.cuh"
+
+namespace jitstep {
+
+template <class S, int Pass, int Space>
+struct LeafSums {
+  using Shape = Tile<kLeaf, S::variant>;
+  using Here = Walk<S, Pass, Space>;
+  static constexpr int kTerms = Here::terms();
+  static constexpr int kChunk = S::variant.chunk;
+  using Shared = double[kChunk][kTerms];
+
+  // What a reduction takes from one element.
+  template <class R>
+  KHD static void take(const auto& terms, real (&x)[kTerms][Shape::fragment], int i, bool valid) {
+    UNROLL
+    for (int n = 0; n < R::terms; ++n)
+      x[Here::template first_term<R>() + n][i] = valid ? terms[n] : static_cast<real>(R::Type::absent);
+  }
+
+  template <class Cursor>
+  KHD static void from_elements(const Scope<S>& scope, const Cursor& at,
+                                real (&x)[kTerms][Shape::fragment]) {
+    Fragment<S, Shape> fragment;
+    load_fragment<S, Shape>(scope, at, fragment);
+    UNROLL
+    for (int row = 0; row < Shape::rows; ++row) {
+      UNROLL
+      for (int k = 0; k < Shape::vector; ++k) {
+        const int i = row * Shape::vector + k, within = Shape::row_start(row) + k;
+        with_element<S, Pass, Shape>(
+            scope, at, fragment, i, within,
+            [&](const auto& e, const auto& gradient, const auto& rule) {
+              for_reductions<S>([&](auto r) {
+                using R = decltype(r);
+                using Name = Of<typename R::Coefficients>;
+                if constexpr (Here::template takes<R> && !R::over) {
+                  if constexpr (R::part == 0)
+                    take<R>(S::Gradient::Body::terms(Name{}, e.g, gradient), x, i, at.has(within));
+                  else if constexpr (R::part == 1)
+                    take<R>(S::Rule::Body::terms(Name{}, e, rule), x, i, at.has(within));
+                  else
+                    take<R>(R::Part::Body::terms(
+                                Name{}, field<R::part - 2, S::slots>(
+                                            static_cast<const typename S::Slots&>(e)).next),
+                            x, i, at.has(within));
+                }
+              });
+            });
+      }
+    }
+  }
+
+  // Terms over the entries of a finer domain instead of elements.
+  template <class R>
+  KHD static void from_entries(const Scope<S>& scope, int64 entry, int64 position, int valid,
+                               real (&x)[kTerms][Shape::fragment]) {
+    using Over = typename R::Type::Over;
+    using Source = typename Over::Coefficients;
+    const int dims = scope.tensor.dims;
+    constexpr int source = reduction_number<S, R::part, Source>();
+    const auto* from = static_cast<const Source*>(scope.args.reductions[source].coefficients) +
+                       scope.tensor.spaces[Over::Domain::space].first_entry;
+    UNROLL
+    for (int row = 0; row < Shape::rows; ++row) {
+      UNROLL
+      for (int k = 0; k < Shape::vector; ++k) {
+        const int within = Shape::row_start(row) + k;
+        Source value{};
+        if (within < valid)
+          value = from[finer_entry(scope.tensor, R::Domain::reduced(dims),
+                                   Over::Domain::reduced(dims), entry, position + within)];
+        take<R>(S::Rule::Body::terms(Of<typename R::Coefficients>{}, value, scope.rule), x,
+                row * Shape::vector + k, within < valid);
+      }
+    }
+  }
+};
+
+// The leaf `unit` of a space: units count leaf after leaf, entry after entry.
+template <class S, int Pass, int SpaceNumber>
+KHD void sum_leaf(const Scope<S>& scope, int64 unit, double (&sums)[LeafSums<S, Pass, SpaceNumber>::kTerms],
+                  bool& leader) {
+  using L = LeafSums<S, Pass, SpaceNumber>;
+  using Shape = typename L::Shape;
+  const Space& space = scope.tensor.spaces[SpaceNumber];
+  const int64 entry = unit / space.leaves, position = unit % space.leaves * kLeaf;
+  const int64 left = entry < space.entries ? space.members - position : 0;
+  const int valid = static_cast<int>(left < 0 ? 0 : left < kLeaf ? left : kLeaf);
+  real x[L::kTerms][Shape::fragment];
+  if constexpr (SpaceNumber == 0) {
+    constexpr int kVectors = kDenseP | kDenseG | kAligned;
+    L::from_elements(scope, Linear{position, valid, valid == kLeaf && scope.step.layout == kVectors}, x);
+  } else {
+    for_reductions<S>([&](auto r) {
+      using R = decltype(r);
+      if constexpr (L::Here::template takes<R> && R::over)
+        L::template from_entries<R>(scope, entry, position, valid, x);
+    });
+    if constexpr (SpaceNumber < kOverSpace) {
+      const uint32 reduced = reduced_in<SpaceNumber>(scope.tensor.dims);
+      L::from_elements(scope, Gather{scope.tensor, reduced, entry, position, valid}, x);
+    }
+  }
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (L::Here::template takes<R>) {
+      constexpr int start = L::Here::template first_term<R>();
+      UNROLL
+      for (int n = 0; n < R::terms; ++n)
+        sums[start + n] = leaf_tree<typename R::Type, S::variant>(x[start + n]);
+    }
+  });
+  leader = Shape::lane() == 0;
+}
+
+// Folds runs of 2^fold leaf sums and writes each reduction's partials.
+template <class S, int Pass, int SpaceNumber>
+KHD void fold_chunk(const Scope<S>& scope, const Item& item,
+                    typename LeafSums<S, Pass, SpaceNumber>::Shared& leaf) {
+  using L = LeafSums<S, Pass, SpaceNumber>;
+  const Space& space = scope.tensor.spaces[SpaceNumber];
+  for (int half = 1; half < 1 << space.fold; half *= 2) {
+    for (int j = thread_index(); j < L::kChunk / (2 * half); j += S::variant.threads)
+      for_reductions<S>([&](auto r) {
+        using R = decltype(r);
+        if constexpr (L::Here::template takes<R>) {
+          constexpr int start = L::Here::template first_term<R>();
+          UNROLL
+          for (int n = start; n < start + R::terms; ++n)
+            leaf[2 * j * half][n] = R::Type::combine(leaf[2 * j * half][n], leaf[(2 * j + 1) * half][n]);
+        }
+      });
+    block_barrier();
+  }
+  const int64 first = item.first >> space.fold;
+  const int64 count = space.entries * (space.leaves >> space.fold) - first;
+  for (int j = thread_index(); j < L::kChunk >> space.fold && j < count; j += S::variant.threads)
+    for_reductions<S>([&](auto r) {
+      using R = decltype(r);
+      if constexpr (L::Here::template takes<R>) {
+        double* to = scope.args.reductions[R::number].partials +
+                     (space.first_partial + first + j) * R::terms;
+        UNROLL
+        for (int n = 0; n < R::terms; ++n)
+          to[n] = leaf[j << space.fold][L::Here::template first_term<R>() + n];
+      }
+    });
+}
+
+template <class S, int Pass, int SpaceNumber>
+KHD void partials_of_item(const Args& args, const Item& item, Preparation<S>& preparation) {
+  using L = LeafSums<S, Pass, SpaceNumber>;
+  const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
+  auto& leaf = *shared<typename L::Shared, 1 + SpaceNumber>();
+  block_barrier();
+  for (int start = 0; start < L::kChunk; start += L::Shape::teams) {
+    const int slot = start + L::Shape::team();
+    double sums[L::kTerms];
+    bool leader = false;
+    sum_leaf<S, Pass, SpaceNumber>(scope, item.first + slot, sums, leader);
+    if (leader && slot < L::kChunk)
+      for (int n = 0; n < L::kTerms; ++n) leaf[slot][n] = sums[n];
+  }
+  block_barrier();
+  fold_chunk<S, Pass, SpaceNumber>(scope, item, leaf);
+}
+
+template <class S, int Pass>
+KHD void partials(const Args& args, Range range) {
+  Preparation<S> preparation;
+  for (int64 i = range.begin; i < range.end; i += range.stride) {
+    const Item item = args.items[i];
+    static_for<kSpaces>([&](auto space) {
+      if constexpr (Walk<S, Pass, decltype(space)::value>::terms() > 0)
+        if (item.space == decltype(space)::value) partials_of_item<S, Pass, decltype(space)::value>(args, item, preparation);
+    });
+  }
+}
+
+}  // namespace jitstep

@@ -1,0 +1,169 @@
+// What a block knows about the tensor it works on, and one element's way from memory to the rule.
+#pragma once
+#include "plan.cuh"
+
+namespace jitstep {
+
+template <class S>
+struct Prepared {
+  ScalarsOf<typename S::Gradient> gradient;
+  ScalarsOf<typename S::Rule> rule;
+  typename S::Rule::Memory memory;  // of domain `tensor`, advanced by `prepare`
+};
+
+inline constexpr int kRuleHyper = 8;  // HyperSet::hyper: the gradient's options come before
+
+template <class S>
+struct Scope {
+  const Args& args;
+  const TensorRecord& tensor;
+  const StepRecord& step;
+  const HyperSet& set;
+  Context<typename S::Gradient> gradient;
+  Context<typename S::Rule> rule;
+  typename S::Rule::Memory memory;
+};
+
+// ---- memory -------------------------------------------------------------------------------------------
+
+template <class S, int PartIndex, int Field>
+struct MemoryField {
+  using Part = typename PartOf<S, PartIndex>::type;
+  using Type = typename FieldType<Field, Part::memory_fields, typename Part::Memory>::type;
+  using Domain = typename Type::Domain;
+  using Value = typename Type::Value;
+  static constexpr int number = first_memory<S, PartIndex>() + Field;
+  KHD static Value* buffer(const TensorRecord& t, int64 step) {
+    return static_cast<Value*>(t.memory[number][step & 1]);
+  }
+};
+
+// f(MemoryField, its value in m) for the fields of a part, of one domain or (void) of all.
+template <class S, int PartIndex, class Domain, class M, class F>
+KHD void for_memory(M& m, F&& f) {
+  using Part = typename PartOf<S, PartIndex>::type;
+  static_for<Part::memory_fields>([&](auto i) {
+    using Field = MemoryField<S, PartIndex, decltype(i)::value>;
+    if constexpr (kSame<Domain, void> || kSame<Domain, typename Field::Domain>)
+      f(Field{}, field<decltype(i)::value, Part::memory_fields>(m));
+  });
+}
+
+template <class S, int PartIndex, class Domain, class M>
+KHD void load_old_memory(const TensorRecord& t, int64 step, int64 entry, M& m) {
+  for_memory<S, PartIndex, Domain>(m, [&](auto f, auto& value) {
+    value.was = decltype(f)::buffer(t, step + 1)[entry];
+    value.next = value.was;
+  });
+}
+
+template <class S, int PartIndex, class Domain, class M>
+KHD void load_new_memory(const TensorRecord& t, int64 step, int64 entry, M& m) {
+  for_memory<S, PartIndex, Domain>(
+      m, [&](auto f, auto& value) { value.next = decltype(f)::buffer(t, step)[entry]; });
+}
+
+template <class S, int PartIndex, class Domain, class M>
+KHD void store_memory(const TensorRecord& t, int64 step, int64 entry, const M& m) {
+  for_memory<S, PartIndex, Domain>(
+      m, [&](auto f, const auto& value) { decltype(f)::buffer(t, step)[entry] = value.next; });
+}
+
+// The memory of a codec as one element sees it; fresh: the new values are there already.
+template <class S, int I>
+KHD auto codec_memory(const Scope<S>& scope, int64 element, bool fresh) {
+  using Part = typename S::template Codec<I>;
+  typename Part::Memory m;
+  for_memory<S, I + 2, void>(m, [&](auto f, auto& value) {
+    using Field = decltype(f);
+    const int64 entry =
+        entry_of(scope.tensor, Field::Domain::reduced(scope.tensor.dims), element);
+    value.was = Field::buffer(scope.tensor, scope.set.t + 1)[entry];
+    if (fresh) value.next = Field::buffer(scope.tensor, scope.set.t)[entry];
+  });
+  return m;
+}
+
+// ---- scalars and coefficients ---------------------------------------------------------------------------
+
+template <class S>
+KHD Prepared<S> prepare_tensor(const TensorRecord& tensor, const HyperSet& set) {
+  using Gradient = typename S::Gradient;
+  using Rule = typename S::Rule;
+  Prepared<S> result;
+  NoMemory none;
+  if constexpr (Rule::memory_fields > 0)
+    load_old_memory<S, 1, jitstep::tensor>(tensor, set.t, 0, result.memory);
+  const auto& gradient_hyper = *reinterpret_cast<const typename Gradient::Hyper*>(set.hyper);
+  const auto& hyper = *reinterpret_cast<const typename Rule::Hyper*>(set.hyper + kRuleHyper);
+  result.gradient = prepare<Gradient>(gradient_hyper, set.t, none);
+  result.rule = prepare<Rule>(hyper, set.t, result.memory);
+  return result;
+}
+
+// Coefficients known before Pass; uniform ones for the tensor, the others for one element.
+template <class S, int Pass, bool Uniform, class Gradient, class Rule>
+KHD void load_coefficients(const Scope<S>& scope, int64 element, Gradient& gradient, Rule& rule) {
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (R::part < 2 && R::pass < Pass && R::uniform == Uniform) {
+      const auto* from =
+          static_cast<const typename R::Coefficients*>(scope.args.reductions[R::number].coefficients);
+      int64 at = 0;
+      if constexpr (R::everywhere) {
+        at = scope.step.set;
+      } else {
+        const Space& space = scope.tensor.spaces[R::space()];
+        at = space.first_entry;
+        if constexpr (!Uniform)
+          at += entry_of(scope.tensor, R::Domain::reduced(scope.tensor.dims), element);
+      }
+      typename R::Part::Reductions* all_of_part;
+      if constexpr (R::part == 0) all_of_part = &gradient; else all_of_part = &rule;
+      static_cast<typename R::Coefficients&>(field<R::local, R::siblings>(*all_of_part)) = from[at];
+    }
+  });
+}
+
+template <class S, int Pass>
+constexpr bool has_entry_coefficients() {
+  bool has = false;
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (R::part < 2 && R::pass < Pass && !R::uniform) has = true;
+  });
+  return has;
+}
+
+template <class S, int Pass>
+KHD Scope<S> scope_of(const Args& args, int tensor, const Prepared<S>& prepared) {
+  const StepRecord& step = args.steps[tensor];
+  Scope<S> scope{args, args.tensors[tensor], step, args.sets[step.set], {}, {}, prepared.memory};
+  static_cast<ScalarsOf<typename S::Gradient>&>(scope.gradient) = prepared.gradient;
+  static_cast<ScalarsOf<typename S::Rule>&>(scope.rule) = prepared.rule;
+  load_coefficients<S, Pass, true>(scope, 0, scope.gradient, scope.rule);
+  return scope;
+}
+
+// One thread of a block prepares for all; again only when the scalars may have changed.
+template <class S>
+class Preparation {
+ public:
+  KHD const Prepared<S>& of(const Args& args, int tensor) {
+    const int key = S::Rule::memory_fields > 0 ? tensor : args.steps[tensor].set;
+    if (key != key_) {
+      block_barrier();
+      if (thread_index() == 0)
+        *shared_ = prepare_tensor<S>(args.tensors[tensor], args.sets[args.steps[tensor].set]);
+      block_barrier();
+      key_ = key;
+    }
+    return *shared_;
+  }
+
+ private:
+  Prepared<S>* shared_ = shared<Prepared<S>, 0>();
+  int key_ = -1;
+};
+
+}  // namespace jitstep

@@ -1,0 +1,30 @@
+// One optimizer step as kernels: for each pass `partials` and `finish`, then `apply`.
+#pragma once
+#include "convert.cuh"
+
+namespace jitstep {
+
+template <class S, int Passes>
+struct Step {
+  static constexpr int kThreads = S::variant.threads;
+  template <int Pass>
+  KHD static void partials(const Args& args, Range range) {
+    jitstep::partials<S, Pass>(args, range);
+  }
+  template <int Pass>
+  KHD static void finish(const Args& args, Range range) {
+    jitstep::finish<S, Pass>(args, range);
+  }
+  KHD static void apply(const Args& args, Range range) { jitstep::apply<S, Passes>(args, range); }
+
+  template <int I>
+  KHD static void decode(const Args& args, Range range) {
+    jitstep::decode<S, I>(args, range);
+  }
+  template <int I>
+  KHD static void encode(const Args& args, Range range) {
+    jitstep::encode<S, I>(args, range);
+  }
+};
+
+}  // namespace jitstep

@@ -1,0 +1,16 @@
+// The parameter as it is, rounded to nearest even.   for: float64, float32, bfloat16, float16
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::weights::native {
+
+template <class Format_>
+struct Weights {
+  using Format = Format_;
+  using Extra = NoExtra;
+  static constexpr bool random = false;
+  KHD static real load(typename Format::Bits bits) { return Format::load(bits); }
+  KHD static typename Format::Bits store(real x, uint32) { return Format::store(x); }
+};
+
+}  // namespace jitstep::weights::native

@@ -1,0 +1,19 @@
+// bfloat16 parameters rounded stochastically: unbiased, so that small updates are not lost, and
+// repeatable, as the random bits depend on seed, tensor, step and element alone.   for: bfloat16
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::weights::stochastic {
+
+template <class Format_>
+struct Weights {
+  using Format = Format_;
+  using Extra = NoExtra;
+  static constexpr bool random = true;
+  KHD static real load(typename Format::Bits bits) { return Format::load(bits); }
+  KHD static typename Format::Bits store(real x, uint32 random_bits) {
+    return float_to_bf16_stochastic(x, random_bits);
+  }
+};
+
+}  // namespace jitstep::weights::stochastic

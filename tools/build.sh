@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Configures build/ and builds the targets named (all when none is): quiet, as parallel as memory allows.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build="$root/build"
+
+# A unit with torch's headers takes up to 2 GiB.
+jobs=$(nproc)
+by_memory=$(awk '/^MemAvailable:/ {print int($2 / (2 * 1024 * 1024))}' /proc/meminfo)
+if [ "$by_memory" -lt "$jobs" ]; then jobs=$((by_memory > 1 ? by_memory : 1)); fi
+
+third_party=()
+if [ -n "${JITSTEP_THIRD_PARTY_DIR:-}" ]; then
+  third_party=("-DJITSTEP_THIRD_PARTY_DIR=$JITSTEP_THIRD_PARTY_DIR")
+fi
+if ! cmake -S "$root" --preset release "${third_party[@]}" >"$root/.deps/configure.log" 2>&1; then
+  cat "$root/.deps/configure.log" >&2
+  exit 1
+fi
+echo "build: ${*:-everything}, $jobs at a time, in ${build#"$PWD/"}"
+targets=()
+if [ $# -gt 0 ]; then targets=(--target "$@"); fi
+exec cmake --build "$build" -j "$jobs" "${targets[@]}"

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# The main job, from a fresh clone: set up, build, train Fashion-MNIST with several optimizers, draw
+# their losses. Arguments go to the program (try --help); results go to build/demo or --out FOLDER.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+out="$root/build/demo"
+out_given=
+previous=
+for argument in "$@"; do
+  case "$previous" in --out) out=$argument out_given=1 ;; esac
+  case "$argument" in --out=*) out=${argument#--out=} out_given=1 ;; esac
+  previous=$argument
+done
+
+"$root/tools/setup.sh"
+"$root/tools/build.sh" fashion_mnist
+
+if [ -z "$out_given" ]; then set -- "$@" --out "$out"; fi
+json="$out/fashion_mnist.json"
+rm -f "$json"
+status=0
+"$root/build/examples/fashion_mnist" "$@" || status=$?
+if [ -e "$json" ]; then
+  "$root/.deps/venv/bin/python" "$root/tools/plot_losses.py" "$json" "$out/fashion_mnist.png"
+  echo "Loss curves: $out/fashion_mnist.png"
+fi
+exit "$status"
