@@ -19,9 +19,9 @@ function(append_literals text)
     string(SUBSTRING "${text}" 0 ${cut} piece)
     string(SUBSTRING "${text}" ${cut} -1 text)
     string(LENGTH "${text}" length)
-    string(APPEND out "    R\"${kDelimiter}(${piece})${kDelimiter}\",\n")
+    string(APPEND out "    R\"${kDelimiter}(${piece})${kDelimiter}\"sv,\n")
   endwhile()
-  string(APPEND out "    R\"${kDelimiter}(${text})${kDelimiter}\",\n")
+  string(APPEND out "    R\"${kDelimiter}(${text})${kDelimiter}\"sv,\n")
   set(literals "${out}" PARENT_SCOPE)
 endfunction()
 
@@ -47,6 +47,7 @@ file(WRITE "${OUTPUT}" "// Generated from templates/ at build time.
 namespace jitstep::jit {
 namespace {
 
+using namespace std::string_view_literals;
 using Row = std::pair<std::string_view, std::string_view>;
 
 ${tables}

@@ -12,7 +12,7 @@ try:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 except ImportError:
-    sys.exit("plot_losses.py needs matplotlib: pip install matplotlib")
+    sys.exit("plot_losses.py needs matplotlib: pip install matplotlib, or .deps/venv/bin/python")
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ["#000000", "#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"]
@@ -70,8 +70,9 @@ def draw_differences(axes, runs, keep):
 
 
 def title(settings):
-    text = f"Fashion-MNIST, batch {settings['batch']}, seed {settings['seed']}, {settings['device']}"
-    return text + (f", first {settings['limit']} images" if settings["limit"] else "")
+    text = f"Fashion-MNIST, batch {settings['batch']}, seed {settings['seed']}"
+    text += f", first {settings['limit']} images" if settings["limit"] else ""
+    return f"{text}, {settings['device']}"
 
 
 def draw(report, keep, path):
@@ -118,7 +119,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("report", help="fashion_mnist.json")
     parser.add_argument("picture", help="the picture to write, such as losses.png")
-    parser.add_argument("--smooth", type=float, default=0.95, help="weight of the past; default 0.95")
+    parser.add_argument("--smooth", type=float, default=0.95, help="weight of the past (0.95)")
     arguments = parser.parse_args()
     if not 0 <= arguments.smooth < 1:
         parser.error("--smooth: expected a number in [0, 1)")

@@ -25,9 +25,9 @@ struct Statistics {
 
 /// What an engine works with; null members are opened when first needed.
 struct Backends {
-  std::shared_ptr<Compiler> host;
-  std::shared_ptr<Compiler> nvrtc;
-  std::shared_ptr<CudaDriver> driver;
+  std::shared_ptr<Compiler> host = nullptr;
+  std::shared_ptr<Compiler> nvrtc = nullptr;
+  std::shared_ptr<CudaDriver> driver = nullptr;
 };
 
 /// Turns unit texts into kernels: flatten, look up, compile, publish, load.

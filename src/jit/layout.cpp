@@ -51,20 +51,7 @@ bool is_dense(const Shape& shape, std::span<const std::int64_t> compact) {
   return true;
 }
 
-std::uint32_t reduced_dims(int space, int dims) {
-  const std::uint32_t every = (1u << dims) - 1u;
-  const bool vector = dims < 2;
-  switch (space) {
-    case 0: return every;
-    case 1: return vector ? every : every & ~1u;
-    case 2: return 1u << (dims - 1);
-    case 3: return vector ? 0u : 1u << (dims - 2);
-    case 4: return vector ? every : 3u << (dims - 2);
-    default: return space - 5 < dims ? every & ~(1u << (space - 5)) : every;
-  }
-}
-
-Extent extent(const Shape& shape, std::uint32_t reduced) {
+Extent extent(const Shape& shape, unsigned reduced) {
   Extent result;
   for (std::size_t d = 0; d < shape.sizes.size(); ++d)
     (reduced >> d & 1u ? result.members : result.entries) *= shape.sizes[d];

@@ -1,4 +1,4 @@
-// How tensors lie in memory and how a domain cuts them: the host's side of core/team.cuh.
+// How tensors lie in memory: the host's side of core/team.cuh.
 #pragma once
 
 #include <cstdint>
@@ -29,15 +29,11 @@ bool is_non_overlapping(const Shape& shape);
 /// Whether element i of the compact numbering lies at i.
 bool is_dense(const Shape& shape, std::span<const std::int64_t> compact);
 
-/// One bit for each dimension that runs inside an entry of a domain's space (core/contract.cuh).
-/// A space of the reductions over another domain's entries has none: see `over_dims`.
-std::uint32_t reduced_dims(int space, int dims);
-
 /// Entries and members of a space: products of the sizes outside and inside the entries.
 struct Extent {
   std::int64_t entries = 1;
   std::int64_t members = 1;
 };
-Extent extent(const Shape& shape, std::uint32_t reduced);
+Extent extent(const Shape& shape, unsigned reduced);
 
 }  // namespace jitstep::jit

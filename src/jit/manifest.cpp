@@ -237,9 +237,9 @@ std::string Manifest::default_state(const NamedValues& values) const {
 std::optional<long long> Manifest::min_quantized_size(const NamedValues& values) const {
   const RuleDefault* const found = chosen(min_quantized_sizes, values);
   if (found == nullptr) return {};
-  long long size = 0;
+  double size = 0;
   std::from_chars(found->value.data(), found->value.data() + found->value.size(), size);
-  return size;
+  return static_cast<long long>(size);
 }
 
 }  // namespace jitstep::jit

@@ -12,6 +12,9 @@
 
 namespace jitstep::jit {
 
+/// HyperSet::hyper holds that many numbers of the gradient's before the rule's own.
+inline constexpr int kCommonHyper = 8;
+
 /// The dtypes of parameters and gradients.
 enum class Dtype { float64, float32, bfloat16, float16 };
 

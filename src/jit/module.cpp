@@ -95,12 +95,12 @@ std::unique_ptr<Module> load_from_folder(std::span<const std::byte> image, const
   const std::string path = folder.path() + "/kernel.so";
   const FileHandle file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRWXU));
   if (!file || !write_all(file.get(), image)) {
-    failure += text("; ", path, ": ", std::strerror(errno));
+    failure = text(path, ": ", std::strerror(errno));
     return nullptr;
   }
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
-    failure += text("; ", dlerror());
+    failure = dlerror();
     return nullptr;
   }
   return std::make_unique<HostModule>(handle, name, FileHandle(), path);
@@ -122,14 +122,27 @@ std::unique_ptr<Module> load_host_module(std::span<const std::byte> image, const
                                          const std::vector<std::string>& scratch) {
   std::string failure;
   if (auto module = load_from_memory(image, name, failure)) return module;
+  try {
+    return load_host_module_from_folder(image, name, scratch);
+  } catch (const ImageError& error) {
+    throw ImageError(text(error.what(), "; ", failure));
+  }
+}
+
+std::unique_ptr<Module> load_host_module_from_folder(std::span<const std::byte> image,
+                                                     const std::string& name,
+                                                     const std::vector<std::string>& scratch) {
+  std::string failures;
   for (const std::string& parent : scratch) {
+    std::string failure;
     try {
       if (auto module = load_from_folder(image, name, parent, failure)) return module;
     } catch (const Error& error) {
-      failure += text("; ", error.what());
+      failure = error.what();
     }
+    failures += (failures.empty() ? "" : "; ") + failure;
   }
-  throw ImageError(text("loading the binary of ", name, " failed: ", failure));
+  throw ImageError(text("loading the binary of ", name, " failed: ", failures));
 }
 
 std::unique_ptr<Module> load_cuda_module(std::span<const std::byte> image, const std::string& name,

@@ -30,10 +30,15 @@ class Module {
   virtual CudaEntry cuda_entry(const std::string& name) const;
 };
 
-/// Loads a shared object from memory. `scratch` are folders for the case that the system does not
-/// let code be mapped from memory files.
+/// Loads a shared object from memory, or from one of the folders of `scratch` if the system does
+/// not let code be mapped from memory files.
 std::unique_ptr<Module> load_host_module(std::span<const std::byte> image, const std::string& name,
                                          const std::vector<std::string>& scratch);
+
+/// Loads a shared object through a private file in the first folder that will do.
+std::unique_ptr<Module> load_host_module_from_folder(std::span<const std::byte> image,
+                                                     const std::string& name,
+                                                     const std::vector<std::string>& scratch);
 
 /// Loads a cubin or PTX into the primary context of `device`.
 std::unique_ptr<Module> load_cuda_module(std::span<const std::byte> image, const std::string& name,

@@ -125,6 +125,7 @@ std::string architecture_option(const NvrtcLibrary& library, const Target& targe
 
 Binary NvrtcCompiler::compile(const std::string& source, const std::string& name,
                               const Target& target) {
+  refuse_in_child();
   const NvrtcLibrary& library = opened().library;
   const std::string architecture = architecture_option(library, target);
   Program program(library.api, source, name);
@@ -159,9 +160,9 @@ void NvrtcCompiler::add_folder(const std::string& folder) {
 
 // Held while opening: the other threads need the library as well.
 const NvrtcCompiler::Opened& NvrtcCompiler::opened() {
-  refuse_in_child();
   std::lock_guard lock(mutex_);
   if (!opened_) {
+    refuse_in_child();
     auto nvrtc = std::make_unique<Opened>();
     nvrtc->library = open_nvrtc(settings_);
     note_nvrtc_used();

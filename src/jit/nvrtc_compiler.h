@@ -13,7 +13,7 @@
 
 namespace jitstep::jit {
 
-/// Opens NVRTC at the first call. In a child of a process that has used NVRTC every call is an
+/// Opens NVRTC at the first call. In a child of a process that has used NVRTC compiling is an
 /// Error, as NVRTC may hang there.
 class NvrtcCompiler : public Compiler {
  public:

@@ -36,8 +36,7 @@ void set_dims(TensorRecord& record, const StepTensor& tensor, const Shape& shape
 // the coarser domain reduces and the finer one does not.
 Extent extent_over(const Shape& shape, const PlannedReduction& r) {
   const int dims = static_cast<int>(shape.sizes.size());
-  const std::uint32_t coarse = reduced_dims(r.domain_space, dims);
-  const std::uint32_t fine = reduced_dims(r.over_domain_space, dims);
+  const unsigned coarse = r.domain.reduced(dims), fine = r.over_domain.reduced(dims);
   Extent result;
   for (int d = 0; d < dims; ++d) {
     if (fine >> d & 1u) continue;
@@ -113,7 +112,7 @@ class Builder {
 
   Space make_space(const Shape& shape, const PlannedReduction& r) {
     const int dims = static_cast<int>(shape.sizes.size());
-    const Extent size = r.over ? extent_over(shape, r) : extent(shape, reduced_dims(r.space, dims));
+    const Extent size = r.over ? extent_over(shape, r) : extent(shape, r.domain.reduced(dims));
     Space space{};
     space.entries = size.entries;
     space.members = size.members;

@@ -8,7 +8,7 @@
 
 #include "jitstep/args.h"
 #include "jitstep/jit/layout.h"
-#include "jitstep/jit/spec.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep::jit {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "jitstep/args.h"
+#include "jitstep/jit/plan.h"
 #include "jitstep/jit/spec.h"
 #include "jitstep/jit/target.h"
 

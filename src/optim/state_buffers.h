@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "jitstep/jit/plan.h"
 #include "jitstep/jit/spec.h"
 
 namespace jitstep {
@@ -26,7 +27,8 @@ struct StateBuffers {
   std::vector<std::array<torch::Tensor, 2>> memory;  // [t & 1] is written in step t
   torch::Tensor extra;                               // of the weight format; undefined: none
   std::int64_t t = 0;                                // steps taken
-  int id = 0;                                        // order of add_parameter; names the random bits
+  int id = 0;             // order of add_parameter; names the random bits
+  int revision = 0;       // to be raised whenever spec or a tensor is replaced
 
   std::int64_t bytes() const;
 };

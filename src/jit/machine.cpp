@@ -1,0 +1,60 @@
+#include "jitstep/jit/machine.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "jitstep/jit/engine.h"
+
+namespace jitstep::jit {
+namespace {
+
+class CpuLaunches : public Launches {
+ public:
+  CpuLaunches(std::shared_ptr<const Kernel> kernel, const std::vector<std::string>& entries,
+              const ParallelFor& parallel_for)
+      : kernel_(std::move(kernel)), parallel_for_(parallel_for) {
+    for (const auto& entry : entries) entries_.push_back(kernel_->cpu(entry));
+  }
+
+  void launch(int entry, const Args& args) override {
+    const CpuEntry run = entries_[entry];
+    if (args.item_count == 1) return run(&args, 0, 1);
+    parallel_for_(args.item_count,
+                  [&](std::int64_t begin, std::int64_t end) { run(&args, begin, end); });
+  }
+
+ private:
+  std::shared_ptr<const Kernel> kernel_;
+  const ParallelFor& parallel_for_;
+  std::vector<CpuEntry> entries_;
+};
+
+}  // namespace
+
+CpuMachine::CpuMachine(Engine& engine, ParallelFor parallel_for)
+    : engine_(engine), parallel_for_(std::move(parallel_for)) {}
+
+std::shared_ptr<const Kernel> CpuMachine::load(const std::string& unit_text,
+                                               const std::string& name) {
+  return engine_.kernel(unit_text, name, target());
+}
+
+std::unique_ptr<Launches> CpuMachine::launches(std::shared_ptr<const Kernel> kernel,
+                                               const std::vector<std::string>& entries, int) {
+  return std::make_unique<CpuLaunches>(std::move(kernel), entries, parallel_for_);
+}
+
+std::shared_ptr<void> CpuMachine::allocate(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 256;
+  const std::size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  void* p = std::aligned_alloc(kAlignment, std::max(size, kAlignment));
+  if (p == nullptr) throw std::bad_alloc();
+  return {p, &std::free};
+}
+
+void CpuMachine::upload(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+
+}  // namespace jitstep::jit

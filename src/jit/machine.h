@@ -1,0 +1,61 @@
+// Where a step runs: memory, copies and launches of one device. The CPU's is here; a GPU's needs
+// streams and lives in the front end, the emulation's in the tests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jitstep/args.h"
+#include "jitstep/jit/kernel.h"
+
+namespace jitstep::jit {
+
+/// The launches of one kernel, looked up once. Entries are in the order of Unit::entries.
+class Launches {
+ public:
+  virtual ~Launches() = default;
+  /// Runs entry number `entry` over args.item_count work items, in the order of earlier launches.
+  virtual void launch(int entry, const Args& args) = 0;
+};
+
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  virtual Target target() const = 0;
+  virtual std::shared_ptr<const Kernel> load(const std::string& unit_text,
+                                             const std::string& name) = 0;
+  /// `threads` of a block: Variant::threads.
+  virtual std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
+                                             const std::vector<std::string>& entries,
+                                             int threads) = 0;
+  /// Memory of the device, aligned to 256 bytes, freed with the pointer.
+  virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
+  /// Copies to the device in the order of launches; `from` may be reused at once.
+  virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
+};
+
+/// Runs body(begin, end) over parts of [0, count), possibly from several threads at once.
+using ParallelFor = std::function<void(std::int64_t count,
+                                       const std::function<void(std::int64_t, std::int64_t)>& body)>;
+
+/// The host's processors; the engine must outlive it.
+class CpuMachine : public Machine {
+ public:
+  CpuMachine(class Engine& engine, ParallelFor parallel_for);
+  Target target() const override { return Target::cpu(); }
+  std::shared_ptr<const Kernel> load(const std::string& unit_text, const std::string& name) override;
+  std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
+                                     const std::vector<std::string>& entries, int threads) override;
+  std::shared_ptr<void> allocate(std::size_t bytes) override;
+  void upload(void* to, const void* from, std::size_t bytes) override;
+
+ private:
+  Engine& engine_;
+  ParallelFor parallel_for_;
+};
+
+}  // namespace jitstep::jit

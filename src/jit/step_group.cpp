@@ -1,0 +1,128 @@
+#include "jitstep/jit/step_group.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace jitstep::jit {
+
+template <class T>
+bool StepGroup::DeviceTable<T>::send(Machine& machine, const std::vector<T>& values) {
+  const std::size_t bytes = values.size() * sizeof(T);
+  const bool same = sent.size() == values.size() &&
+                    (bytes == 0 || std::memcmp(sent.data(), values.data(), bytes) == 0);
+  if (memory && same) return false;
+  if (!memory || sent.size() < values.size())
+    memory = machine.allocate(std::max<std::size_t>(bytes, 1));
+  if (bytes > 0) machine.upload(memory.get(), values.data(), bytes);
+  sent = values;
+  return true;
+}
+
+StepGroup::StepGroup(Machine& machine, const KernelSpec& spec, const Variant& variant,
+                     const std::vector<StepTensor>& tensors, const Catalog& catalog)
+    : machine_(machine), spec_(spec), reductions_(planned_reductions(spec, catalog)) {
+  const Unit source = unit(spec, variant, machine.target(), catalog);
+  tables_ = step_tables(tensors, reductions_, source.passes, variant);
+  kernel_ = machine.load(source.text, source.name);
+  launches_ = machine.launches(kernel_, source.entries, variant.threads);
+  partials_.resize(source.passes);
+  finish_.resize(source.passes);
+  for (int pass = 0; pass < source.passes; ++pass) {
+    partials_[pass].entry = 2 * pass;
+    finish_[pass].entry = 2 * pass + 1;
+    partials_[pass].items.send(machine, tables_.partials[pass]);
+    finish_[pass].items.send(machine, tables_.finish[pass]);
+  }
+  apply_.entry = 2 * source.passes;
+  apply_.items.send(machine, tables_.apply);
+  tensors_.send(machine, tables_.tensors);
+  args_.tensors = tensors_.data();
+  shared_sums_.resize(kMaxReductions);
+  for (const auto& r : reductions_) {
+    if (r.pass < 0) continue;
+    ReductionRecord& record = args_.reductions[r.number];
+    buffers_.push_back(machine.allocate(tables_.partial_count[r.space] * r.terms * sizeof(double)));
+    record.partials = static_cast<double*>(buffers_.back().get());
+    if (r.everywhere) continue;
+    buffers_.push_back(machine.allocate(tables_.entries[r.space] * std::max(r.coefficient_bytes, 1)));
+    record.coefficients = buffers_.back().get();
+  }
+}
+
+void StepGroup::prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
+  step_records_.resize(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    step_records_[i] = {inputs[i].g, inputs[i].set,
+                        tables_.layout[i] | (inputs[i].aligned ? kAligned : 0)};
+  steps_.send(machine_, step_records_);
+  sets_.send(machine_, sets);
+  args_.steps = steps_.data();
+  args_.sets = sets_.data();
+  args_.set_count = static_cast<int>(sets.size());
+}
+
+void StepGroup::append_records(const PlannedReduction& r, std::vector<AllRecord>& records) const {
+  for (const TensorRecord& tensor : tables_.tensors) {
+    if (tensor.n == 0) continue;
+    const Space& space = tensor.spaces[0];
+    records.push_back({args_.reductions[r.number].partials + space.first_partial * r.terms,
+                       space.leaves >> space.fold, tensor.n, tensor.id, 0});
+  }
+}
+
+// Where a sum over all tensors finds every group's partials, and room to add them up in.
+void StepGroup::share_sum(const PlannedReduction& r, const std::vector<StepGroup*>& groups) {
+  std::vector<AllRecord> records;
+  for (const StepGroup* group : groups) group->append_records(r, records);
+  std::int64_t ids = 0, most = 0;
+  for (const AllRecord& record : records) {
+    ids = std::max<std::int64_t>(ids, record.id + 1);
+    most = std::max<std::int64_t>(most, record.count);
+  }
+  args_.all_tensors = static_cast<int>(records.size());
+  args_.all_ids = static_cast<int>(ids);
+  SharedSum& sum = shared_sums_[r.number];
+  if (sum.tensors.send(machine_, records)) {
+    const std::int64_t padded = (ids + kLeaf - 1) / kLeaf * kLeaf;
+    sum.work = machine_.allocate((padded + most) * r.terms * sizeof(double));
+  }
+  if (sum.sets < static_cast<std::size_t>(args_.set_count)) {
+    sum.sets = static_cast<std::size_t>(args_.set_count);
+    sum.coefficients = machine_.allocate(sum.sets * std::max(r.coefficient_bytes, 1));
+  }
+  ReductionRecord& record = args_.reductions[r.number];
+  record.all = sum.tensors.data();
+  record.work = static_cast<double*>(sum.work.get());
+  record.coefficients = sum.coefficients.get();
+}
+
+void StepGroup::share_sums(const std::vector<StepGroup*>& groups) {
+  for (const auto& r : reductions_)
+    if (r.pass >= 0 && r.everywhere) share_sum(r, groups);
+}
+
+void StepGroup::launch(Launch& launch) {
+  args_.items = launch.items.data();
+  args_.item_count = static_cast<std::int64_t>(launch.items.sent.size());
+  if (args_.item_count > 0) launches_->launch(launch.entry, args_);
+}
+
+void run_step(const std::vector<StepGroup*>& groups,
+              const std::vector<std::vector<StepInput>>& inputs,
+              const std::vector<HyperSet>& sets) {
+  std::size_t passes = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    groups[i]->prepare(inputs[i], sets);
+    passes = std::max(passes, groups[i]->partials_.size());
+  }
+  for (StepGroup* group : groups) group->share_sums(groups);
+  for (std::size_t pass = 0; pass < passes; ++pass) {
+    for (StepGroup* group : groups)
+      if (pass < group->partials_.size()) group->launch(group->partials_[pass]);
+    for (StepGroup* group : groups)
+      if (pass < group->finish_.size()) group->launch(group->finish_[pass]);
+  }
+  for (StepGroup* group : groups) group->launch(group->apply_);
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,53 @@
+// A few steps of some tensors on any machine, and everything they leave behind, byte for byte.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "jitstep/jit/machine.h"
+#include "jitstep/jit/unit.h"
+#include "jitstep/jit/options.h"
+#include "jitstep/jit/plan.h"
+#include "jitstep/jit/spec.h"
+
+namespace jitstep::support {
+
+/// One tensor: its sizes, and how far from dense and aligned it lies.
+struct TensorCase {
+  std::vector<std::int64_t> sizes;
+  int misalignment = 0;        // elements by which p and g are shifted in their buffers
+  bool transposed = false;     // p's last two dimensions swapped in memory
+  bool grad_transposed = false;
+  bool gaps = false;           // p takes every other place in memory
+  int first_step = 1;          // gets its first gradient here
+};
+
+struct StepCase {
+  jit::KernelSpec spec;        // without flags of the rule and gradient, which come from `options`
+  jit::NamedValues options;    // of the rule and the common ones
+  std::vector<TensorCase> tensors;
+  int steps = 3;
+  bool special_values = false;  // NaN and infinities among the gradients
+  std::uint64_t seed = 7;
+};
+
+/// How tensors are cut into launch groups.
+enum class Grouping { kTogether, kEachAlone, kHalves };
+
+/// What every tensor holds afterwards, by name ("p0", "codes1.0", "meta1.0", "memory0.0", ...).
+/// NaNs of 32 and more bits are all the same one.
+using StepOutcome = std::map<std::string, std::vector<std::byte>>;
+
+StepOutcome run_case(const StepCase& c, jit::Machine& machine, const jit::Variant& variant,
+                     Grouping grouping = Grouping::kTogether,
+                     const jit::Catalog& catalog = jit::default_catalog());
+
+/// The names of what differs, with the first differing byte; empty if nothing does.
+std::vector<std::string> differences(const StepOutcome& a, const StepOutcome& b);
+
+/// Sizes that catch off-by-one errors: 0, 1, vector, leaf and chunk, each less and more one.
+std::vector<TensorCase> odd_tensors();
+
+}  // namespace jitstep::support
