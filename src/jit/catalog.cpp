@@ -30,10 +30,14 @@ const KindNames& names_of(Kind kind) {
   static const KindNames weights = {"weights/", "weight format", ""};
   static const KindNames core = {"core/", "gradient", ""};
   switch (kind) {
-    case Kind::rule: return rule;
-    case Kind::codec: return codec;
-    case Kind::weights: return weights;
-    case Kind::gradient: break;
+    case Kind::rule:
+      return rule;
+    case Kind::codec:
+      return codec;
+    case Kind::weights:
+      return weights;
+    case Kind::gradient:
+      break;
   }
   return core;
 }
@@ -125,7 +129,8 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
   const auto present = store_.find(manifest.path);
   if (present && *present != content) {
     throw Error(text("cannot load the ", names_of(kind).one, " ", path, ": there is another ",
-                     names_of(kind).one, " \"", manifest.name, "\" already; rename the file and its ",
+                     names_of(kind).one, " \"", manifest.name,
+                     "\" already; rename the file and its ",
                      "namespace, or start a new process if this is a newer version of it"));
   }
   if (!present) store_.add(manifest.path, content);

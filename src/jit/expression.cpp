@@ -11,7 +11,7 @@
 namespace jitstep::jit {
 namespace {
 
-constexpr int kMaxDepth = 32;            // of parentheses and negations
+constexpr int kMaxDepth = 32;  // of parentheses and negations
 constexpr std::size_t kMaxNodes = 256;
 
 bool is_digit(char c) {
@@ -67,7 +67,8 @@ class ExpressionParser {
   std::string word() {
     skip_spaces();
     const std::size_t start = at_;
-    while (at_ < text_.size() && (is_word_start(text_[at_]) || (at_ > start && is_digit(text_[at_]))))
+    while (at_ < text_.size() &&
+           (is_word_start(text_[at_]) || (at_ > start && is_digit(text_[at_]))))
       ++at_;
     return std::string(text_.substr(start, at_ - start));
   }
@@ -84,8 +85,12 @@ class ExpressionParser {
     if (term.type != Type::boolean) fail("expected a condition beside &&, || or !");
   }
 
-  Term either() { return chain(Op::either, "||", [this] { return both(); }); }
-  Term both() { return chain(Op::both, "&&", [this] { return comparison(); }); }
+  Term either() {
+    return chain(Op::either, "||", [this] { return both(); });
+  }
+  Term both() {
+    return chain(Op::both, "&&", [this] { return comparison(); });
+  }
 
   template <class Next>
   Term chain(Op op, std::string_view token, const Next& next) {
@@ -239,21 +244,30 @@ Value Expression::evaluate(int index, const Values& values) const {
   const auto left = [&] { return evaluate(node.left, values); };
   const auto right = [&] { return evaluate(node.right, values); };
   switch (node.op) {
-    case Op::constant: return node.value;
+    case Op::constant:
+      return node.value;
     case Op::name: {
       const Value value = values(node.value.choice());
       return value.is_null() ? Value(std::numeric_limits<double>::quiet_NaN()) : value;
     }
     case Op::element:
       return values(node.value.choice()).numbers().at(static_cast<std::size_t>(node.index));
-    case Op::is_null: return std::isnan(left().number());
-    case Op::negate: return !left().boolean();
-    case Op::both: return left().boolean() && right().boolean();
-    case Op::either: return left().boolean() || right().boolean();
-    case Op::same: return left() == right();
-    case Op::differ: return !(left() == right());
-    case Op::less: return left().number() < right().number();
-    case Op::at_most: return left().number() <= right().number();
+    case Op::is_null:
+      return std::isnan(left().number());
+    case Op::negate:
+      return !left().boolean();
+    case Op::both:
+      return left().boolean() && right().boolean();
+    case Op::either:
+      return left().boolean() || right().boolean();
+    case Op::same:
+      return left() == right();
+    case Op::differ:
+      return !(left() == right());
+    case Op::less:
+      return left().number() < right().number();
+    case Op::at_most:
+      return left().number() <= right().number();
   }
   return false;
 }

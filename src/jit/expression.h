@@ -1,5 +1,5 @@
-// Conditions over options, as manifests write them: `nesterov && (momentum <= 0 || dampening != 0)`,
-// `decay == after`, `!amsgrad`, `eps[0] == null`. Knows no manifest.
+// Conditions over options, as manifests write them: `nesterov && (momentum <= 0 || dampening !=
+// 0)`, `decay == after`, `!amsgrad`, `eps[0] == null`. Knows no manifest.
 #pragma once
 
 #include <functional>
@@ -40,7 +40,19 @@ class Expression {
  private:
   friend class ExpressionParser;
 
-  enum class Op { constant, name, element, is_null, negate, both, either, same, differ, less, at_most };
+  enum class Op {
+    constant,
+    name,
+    element,
+    is_null,
+    negate,
+    both,
+    either,
+    same,
+    differ,
+    less,
+    at_most
+  };
   /// Nodes lie in one array, operands before operators; the last one is the root.
   struct Node {
     Op op = Op::constant;

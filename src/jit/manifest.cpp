@@ -23,27 +23,39 @@ int bytes_of_type(const std::string& type, Dtype parameter) {
 // "expects a number", after the option's name.
 std::string expectation(const Option& option) {
   switch (option.type) {
-    case Option::Type::number: return "expects a number";
-    case Option::Type::nullable: return "expects a number or null";
-    case Option::Type::numbers: return text("expects ", option.count, " numbers");
-    case Option::Type::list: return "expects a list of numbers, one for each parameter";
-    case Option::Type::boolean: return "expects true or false";
-    case Option::Type::choice: break;
+    case Option::Type::number:
+      return "expects a number";
+    case Option::Type::nullable:
+      return "expects a number or null";
+    case Option::Type::numbers:
+      return text("expects ", option.count, " numbers");
+    case Option::Type::list:
+      return "expects a list of numbers, one for each parameter";
+    case Option::Type::boolean:
+      return "expects true or false";
+    case Option::Type::choice:
+      break;
   }
   std::string out = "expects one of ";
-  for (const auto& choice : option.choices) out += (&choice == &option.choices[0] ? "" : ", ") + choice;
+  for (const auto& choice : option.choices)
+    out += (&choice == &option.choices[0] ? "" : ", ") + choice;
   return out;
 }
 
 bool has_type(const Option& option, const Value& value) {
   switch (option.type) {
-    case Option::Type::number: return value.is_number();
-    case Option::Type::nullable: return value.is_number() || value.is_null();
+    case Option::Type::number:
+      return value.is_number();
+    case Option::Type::nullable:
+      return value.is_number() || value.is_null();
     case Option::Type::numbers:
       return value.is_numbers() && value.numbers().size() == static_cast<std::size_t>(option.count);
-    case Option::Type::list: return value.is_numbers();
-    case Option::Type::boolean: return value.is_bool();
-    case Option::Type::choice: break;
+    case Option::Type::list:
+      return value.is_numbers();
+    case Option::Type::boolean:
+      return value.is_bool();
+    case Option::Type::choice:
+      break;
   }
   return value.is_choice() && std::find(option.choices.begin(), option.choices.end(),
                                         value.choice()) != option.choices.end();
@@ -88,12 +100,18 @@ int real_bytes(Dtype parameter) {
 int Domain::space() const {
   switch (kind) {
     case Kind::all:
-    case Kind::tensor: return 0;
-    case Kind::first: return 1;
-    case Kind::rows: return 2;
-    case Kind::columns: return 3;
-    case Kind::matrices: return 4;
-    case Kind::axis: break;
+    case Kind::tensor:
+      return 0;
+    case Kind::first:
+      return 1;
+    case Kind::rows:
+      return 2;
+    case Kind::columns:
+      return 3;
+    case Kind::matrices:
+      return 4;
+    case Kind::axis:
+      break;
   }
   return 5 + axis;
 }
@@ -103,12 +121,18 @@ unsigned Domain::reduced(int dims) const {
   const bool vector = dims < 2;
   switch (kind) {
     case Kind::all:
-    case Kind::tensor: return every;
-    case Kind::first: return vector ? every : every & ~1u;
-    case Kind::rows: return dims < 1 ? 0u : 1u << (dims - 1);
-    case Kind::columns: return vector ? 0u : 1u << (dims - 2);
-    case Kind::matrices: return vector ? every : 3u << (dims - 2);
-    case Kind::axis: break;
+    case Kind::tensor:
+      return every;
+    case Kind::first:
+      return vector ? every : every & ~1u;
+    case Kind::rows:
+      return dims < 1 ? 0u : 1u << (dims - 1);
+    case Kind::columns:
+      return vector ? 0u : 1u << (dims - 2);
+    case Kind::matrices:
+      return vector ? every : 3u << (dims - 2);
+    case Kind::axis:
+      break;
   }
   return axis < dims ? every & ~(1u << axis) : every;
 }
@@ -132,7 +156,8 @@ std::string to_string(const Constraint& constraint) {
   std::string out;
   const auto& [low, high, above, below, integer, power_of_two] = constraint;
   if (low && high)
-    out = text("in ", above ? "(" : "[", to_string(*low), ", ", to_string(*high), below ? ")" : "]");
+    out =
+        text("in ", above ? "(" : "[", to_string(*low), ", ", to_string(*high), below ? ")" : "]");
   else if (low)
     out = text(above ? "> " : ">= ", to_string(*low));
   else if (high)
@@ -144,11 +169,16 @@ std::string to_string(const Constraint& constraint) {
 
 Symbol Option::symbol() const {
   switch (type) {
-    case Type::nullable: return {Symbol::Type::nullable, 1, {}};
-    case Type::numbers: return {Symbol::Type::numbers, count, {}};
-    case Type::boolean: return {Symbol::Type::boolean, 1, {}};
-    case Type::choice: return {Symbol::Type::choice, 1, choices};
-    default: return {Symbol::Type::number, 1, {}};
+    case Type::nullable:
+      return {Symbol::Type::nullable, 1, {}};
+    case Type::numbers:
+      return {Symbol::Type::numbers, count, {}};
+    case Type::boolean:
+      return {Symbol::Type::boolean, 1, {}};
+    case Type::choice:
+      return {Symbol::Type::choice, 1, choices};
+    default:
+      return {Symbol::Type::number, 1, {}};
   }
 }
 
@@ -161,7 +191,8 @@ std::optional<std::string> Option::range_problem(const Value& value) const {
   const auto problem = [&](const std::string& what, double x) {
     return text(what, " is ", to_string(x), " and must be ", to_string(constraint));
   };
-  if (value.is_number() && !constraint.accepts(value.number())) return problem(name, value.number());
+  if (value.is_number() && !constraint.accepts(value.number()))
+    return problem(name, value.number());
   if (!value.is_numbers()) return {};
   const auto& numbers = value.numbers();
   for (std::size_t i = 0; i < numbers.size(); ++i) {

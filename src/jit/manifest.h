@@ -62,13 +62,13 @@ struct Option {
 
   std::string name;
   Type type = Type::number;
-  Value initial;                        // the default
-  Constraint constraint;                // of every number
-  int count = 1;                        // of numbers
-  std::string enumeration;              // C++ name of a choice's type
+  Value initial;            // the default
+  Constraint constraint;    // of every number
+  int count = 1;            // of numbers
+  std::string enumeration;  // C++ name of a choice's type
   std::vector<std::string> choices;
-  std::optional<Expression> lifted;     // computed from the options, not set by users
-  std::string note;                     // the rest of its notes, for people
+  std::optional<Expression> lifted;  // computed from the options, not set by users
+  std::string note;                  // the rest of its notes, for people
   int line = 0;
 
   bool is_flag() const { return type == Type::boolean || type == Type::choice; }
@@ -113,11 +113,11 @@ struct Reduction {
   Op op = Op::sum;
   Domain domain;
   int terms = 1;
-  std::string coefficients;       // C++ name of what `finish` returns
-  std::vector<Field> fields;      // of the coefficients
-  std::optional<int> over;        // number of the earlier reduction whose entries it takes
-  std::vector<int> after;         // numbers of the reductions it must come after, `over` included
-  bool moments = false;           // the rule's `moments` reads it
+  std::string coefficients;   // C++ name of what `finish` returns
+  std::vector<Field> fields;  // of the coefficients
+  std::optional<int> over;    // number of the earlier reduction whose entries it takes
+  std::vector<int> after;     // numbers of the reductions it must come after, `over` included
+  bool moments = false;       // the rule's `moments` reads it
   std::optional<Expression> condition;
   int line = 0;
 };

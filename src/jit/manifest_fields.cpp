@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kMaxTerms = 16;
 
-// ---- types ------------------------------------------------------------------------------------------
+// ---- types
+// ------------------------------------------------------------------------------------------
 
 Domain read_domain(Cursor& cursor) {
   constexpr std::array<std::string_view, 6> kNames = {"all",  "tensor",  "first",
@@ -100,8 +101,8 @@ void read_flag_type(Cursor& cursor, const Enumerations& enums, bool integers, Op
   }
   const auto found = enums.find(type);
   if (found == enums.end())
-    cursor.fail(text("bool", integers ? ", int" : "",
-                     " or a choice declared as `enum class ", type, " { a, b };` on one line"));
+    cursor.fail(text("bool", integers ? ", int" : "", " or a choice declared as `enum class ", type,
+                     " { a, b };` on one line"));
   option.type = Option::Type::choice;
   option.enumeration = type;
   option.choices = found->second;
@@ -111,8 +112,10 @@ Initial read_initial(std::string_view value, const Place& place) {
   Cursor cursor(value, place);
   const bool named = !value.empty() && value.find_first_of("0123456789.-") != 0;
   Initial initial;
-  if (named) initial.option = cursor.identifier("an option");
-  else initial.number = cursor.number();
+  if (named)
+    initial.option = cursor.identifier("an option");
+  else
+    initial.number = cursor.number();
   cursor.expect_end();
   return initial;
 }
@@ -134,7 +137,8 @@ int read_entries(Cursor& cursor, const Domain& domain, const std::vector<Reducti
   const auto found = std::find_if(earlier.begin(), earlier.end(), [&](const Reduction& r) {
     return r.coefficients == coefficients && r.domain == over;
   });
-  if (found == earlier.end()) cursor.fail("a reduction declared before, by domain and coefficients");
+  if (found == earlier.end())
+    cursor.fail("a reduction declared before, by domain and coefficients");
   if (found->over) cursor.fail("a reduction over elements");
   if (over.kind == Domain::Kind::all) cursor.fail("a domain finer than `all`");
   for (int dims = 1; dims <= kMaxDims; ++dims) {
@@ -237,8 +241,10 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
   Cursor cursor(line.code, line.place);
   Reduction reduction;
   reduction.line = line.place.line;
-  if (cursor.take_word("Max")) reduction.op = Reduction::Op::max;
-  else if (!cursor.take_word("Sum")) cursor.fail("Sum<...> or Max<...>");
+  if (cursor.take_word("Max"))
+    reduction.op = Reduction::Op::max;
+  else if (!cursor.take_word("Sum"))
+    cursor.fail("Sum<...> or Max<...>");
   cursor.expect("<");
   reduction.domain = read_domain(cursor);
   cursor.expect(",");
@@ -270,7 +276,8 @@ MemoryField read_memory(const SourceLine& line) {
   if (!cursor.take_word("Entry")) cursor.fail("Entry<domain> or Entry<domain, double>");
   cursor.expect("<");
   field.domain = read_domain(cursor);
-  if (field.domain.kind == Domain::Kind::all) line.place.fail("memory belongs to a tensor: not `all`");
+  if (field.domain.kind == Domain::Kind::all)
+    line.place.fail("memory belongs to a tensor: not `all`");
   if (cursor.take(",")) {
     field.is_double = cursor.take_word("double");
     if (!field.is_double && !cursor.take_word("real")) cursor.fail("real or double");

@@ -27,8 +27,10 @@ bool is_word(std::string_view text) {
 std::size_t after_literal(std::string_view text, std::size_t at) {
   const char quote = text[at];
   for (++at; at < text.size() && text[at] != '\n'; ++at) {
-    if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] != '\n') ++at;
-    else if (text[at] == quote) return at + 1;
+    if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] != '\n')
+      ++at;
+    else if (text[at] == quote)
+      return at + 1;
   }
   return at;
 }
@@ -72,9 +74,9 @@ Pieces pieces_of(std::string_view line) {
   pieces.has_comment = at < line.size();
   pieces.code = trimmed(line.substr(0, at));
   if (pieces.has_comment) pieces.comment = trimmed(line.substr(at + 2));
-  pieces.indent = static_cast<std::size_t>(std::find_if(line.begin(), line.end(), [](char c) {
-                                             return c != ' ' && c != '\t';
-                                           }) - line.begin());
+  pieces.indent = static_cast<std::size_t>(
+      std::find_if(line.begin(), line.end(), [](char c) { return c != ' ' && c != '\t'; }) -
+      line.begin());
   return pieces;
 }
 
@@ -88,8 +90,10 @@ class Cutter {
     bool leading = true;
     while (next()) {
       leading = leading && here_.has_comment && here_.code.empty();
-      if (leading) result_.header.push_back({place_, "", std::string(here_.comment)});
-      else outside();
+      if (leading)
+        result_.header.push_back({place_, "", std::string(here_.comment)});
+      else
+        outside();
     }
     return std::move(result_);
   }
@@ -112,11 +116,16 @@ class Cutter {
       return;
     }
     Cursor cursor(here_.code, place_);
-    if (here_.code.starts_with("#")) directive();
-    else if (cursor.take_word("namespace")) enclosing(cursor);
-    else if (cursor.take_word("struct")) structure(cursor);
-    else if (here_.code.starts_with("enum class ")) enumeration();
-    else if (here_.code.starts_with("using ")) assignment("using ", result_.aliases);
+    if (here_.code.starts_with("#"))
+      directive();
+    else if (cursor.take_word("namespace"))
+      enclosing(cursor);
+    else if (cursor.take_word("struct"))
+      structure(cursor);
+    else if (here_.code.starts_with("enum class "))
+      enumeration();
+    else if (here_.code.starts_with("using "))
+      assignment("using ", result_.aliases);
     else if (here_.code.starts_with("static constexpr bool "))
       assignment("static constexpr bool ", result_.constants);
   }
@@ -179,9 +188,12 @@ class Cutter {
     if (!body.starts_with("{")) place_.fail(text("expected `struct ", name, " {`"));
     if (strict && conditions_ != 0) place_.fail(text("`struct ", name, "` stands inside #if"));
     SourceStruct made{place_, {}};
-    if (body.size() > 1) one_line(name, body, strict, made);
-    else if (strict) many_lines(name, made);
-    else loose_lines(made);
+    if (body.size() > 1)
+      one_line(name, body, strict, made);
+    else if (strict)
+      many_lines(name, made);
+    else
+      loose_lines(made);
     if (result_.structs.contains(name)) {
       if (strict) made.place.fail(text("`struct ", name, "` is declared twice"));
       return;
@@ -196,7 +208,8 @@ class Cutter {
       return;
     }
     inside = trimmed(inside.substr(0, inside.size() - 2));
-    if (!inside.empty()) made.fields.push_back({place_, std::string(inside), std::string(here_.comment)});
+    if (!inside.empty())
+      made.fields.push_back({place_, std::string(inside), std::string(here_.comment)});
   }
 
   void many_lines(const std::string& name, SourceStruct& made) {
@@ -282,7 +295,8 @@ void Cursor::expect(std::string_view token) {
 std::string Cursor::identifier(const std::string& what) {
   skip_spaces();
   std::size_t end = at_;
-  while (end < text_.size() && (is_letter(text_[end]) || (end > at_ && is_digit(text_[end])))) ++end;
+  while (end < text_.size() && (is_letter(text_[end]) || (end > at_ && is_digit(text_[end]))))
+    ++end;
   if (end == at_) fail(what);
   return std::string(text_.substr(std::exchange(at_, end), end - at_));
 }
@@ -295,7 +309,8 @@ double Cursor::number() {
   const bool starts = !digits.empty() && (is_digit(digits[0]) || digits[0] == '.');
   double x = 0;
   const auto [end, problem] = std::from_chars(left.data(), left.data() + left.size(), x);
-  if (octal || !starts || problem != std::errc() || !std::isfinite(x)) fail("a finite decimal number");
+  if (octal || !starts || problem != std::errc() || !std::isfinite(x))
+    fail("a finite decimal number");
   at_ += static_cast<std::size_t>(end - left.data());
   if (at_ < text_.size() && (is_letter(text_[at_]) || text_[at_] == '\''))
     fail("a decimal number without a suffix");
@@ -325,7 +340,8 @@ std::string_view Cursor::rest() {
 void Cursor::fail(const std::string& expected) {
   const std::string_view left = rest();
   place_.fail(text("expected ", expected, ", found ",
-                   left.empty() ? std::string("the end") : text("`", left, "`"), " in `", text_, "`"));
+                   left.empty() ? std::string("the end") : text("`", left, "`"), " in `", text_,
+                   "`"));
 }
 
 }  // namespace jitstep::jit

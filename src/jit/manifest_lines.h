@@ -34,7 +34,7 @@ struct SourceStruct {
 
 /// The lines of one file that matter.
 struct SourceLines {
-  std::vector<SourceLine> header;  // the leading comment, in `notes`
+  std::vector<SourceLine> header;       // the leading comment, in `notes`
   std::optional<SourceLine> enclosing;  // `code` is the namespace, "jitstep::rules::adamw"
   std::map<std::string, SourceStruct, std::less<>> structs;
   std::map<std::string, std::vector<std::string>, std::less<>> enums;

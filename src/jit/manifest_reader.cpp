@@ -21,15 +21,20 @@ struct Grammar {
 };
 
 const Grammar& grammar_of(Kind kind) {
-  static const Grammar rule = {"jitstep::rules", {"Hyper", "Flags", "Slots", "Reductions", "Memory"}};
+  static const Grammar rule = {"jitstep::rules",
+                               {"Hyper", "Flags", "Slots", "Reductions", "Memory"}};
   static const Grammar codec = {"jitstep::codecs", {"Options", "Meta", "Reductions", "Memory"}};
   static const Grammar weights = {"jitstep::weights", {}};
   static const Grammar gradient = {"jitstep", {"Hyper", "Flags", "Reductions"}};
   switch (kind) {
-    case Kind::rule: return rule;
-    case Kind::codec: return codec;
-    case Kind::weights: return weights;
-    case Kind::gradient: break;
+    case Kind::rule:
+      return rule;
+    case Kind::codec:
+      return codec;
+    case Kind::weights:
+      return weights;
+    case Kind::gradient:
+      break;
   }
   return gradient;
 }
@@ -88,12 +93,13 @@ class Reader {
     const std::string stem = std::filesystem::path(made_.path).stem().string();
     if (!lines_.enclosing) top_.fail(text("expected `namespace ", space, "::", stem, " {`"));
     if (lines_.enclosing->code != space + "::" + stem)
-      lines_.enclosing->place.fail(text("expected `namespace ", space, "::", stem,
-                                        " {`, as the file's name says"));
+      lines_.enclosing->place.fail(
+          text("expected `namespace ", space, "::", stem, " {`, as the file's name says"));
     made_.name = stem;
   }
 
-  // ---- options --------------------------------------------------------------------------------------
+  // ---- options
+  // --------------------------------------------------------------------------------------
 
   void read_options() {
     each("Hyper", made_.has_hyper, [&](const SourceLine& line) {
@@ -115,7 +121,8 @@ class Reader {
   }
 
   void name_option(const Option& option, const Place& place) {
-    if (option.name == "null" || option.name == "dims" || option.name == "true" || option.name == "false")
+    if (option.name == "null" || option.name == "dims" || option.name == "true" ||
+        option.name == "false")
       place.fail(text("`", option.name, "` is a word of conditions, not a name for an option"));
     if (!names_.insert(option.name).second)
       place.fail(text("`", option.name, "` is declared twice"));
@@ -129,12 +136,14 @@ class Reader {
       if (comma == line.notes.npos || trimmed(line.notes.substr(comma + 1)).empty())
         line.place.fail("expected `// refuse: condition, sentence`");
       made_.refusals.push_back(
-          {read_condition(trimmed(std::string_view(line.notes).substr(0, comma)), symbols_, line.place),
+          {read_condition(trimmed(std::string_view(line.notes).substr(0, comma)), symbols_,
+                          line.place),
            std::string(trimmed(std::string_view(line.notes).substr(comma + 1))), line.place.line});
     }
   }
 
-  // ---- slots, reductions, memory ----------------------------------------------------------------------
+  // ---- slots, reductions, memory
+  // ----------------------------------------------------------------------
 
   void check_slot(const Slot& slot, const Place& place) {
     if (slot.name == "p" || slot.name == "g")
@@ -168,7 +177,8 @@ class Reader {
     }
   }
 
-  // ---- formats ------------------------------------------------------------------------------------------
+  // ---- formats
+  // ------------------------------------------------------------------------------------------
 
   // The first alias that names a type itself, not one of this file's.
   const SourceLine* alias(std::string_view name) const {
@@ -203,20 +213,24 @@ class Reader {
     });
     const Option* const block = made_.find("block");
     if (made_.has_meta && block == nullptr)
-      lines_.structs.find("Meta")->second.place.fail("a codec with Meta has the option `int block`");
-    if (block != nullptr && (block->type != Option::Type::number || !block->constraint.power_of_two ||
-                             !block->constraint.low || !block->constraint.high))
+      lines_.structs.find("Meta")->second.place.fail(
+          "a codec with Meta has the option `int block`");
+    if (block != nullptr &&
+        (block->type != Option::Type::number || !block->constraint.power_of_two ||
+         !block->constraint.low || !block->constraint.high))
       Place{made_.path, block->line}.fail("expected `int block = N;  // power of two in [a, b]`");
     read_random();
   }
 
   void read_weights() {
-    const std::string extra = alias_among("Extra", {"NoExtra", "float", "uint8", "uint16", "uint32"});
+    const std::string extra =
+        alias_among("Extra", {"NoExtra", "float", "uint8", "uint16", "uint32"});
     if (extra != "NoExtra") made_.extra = extra;
     read_random();
   }
 
-  // ---- the leading comment --------------------------------------------------------------------------------
+  // ---- the leading comment
+  // --------------------------------------------------------------------------------
 
   void read_header() {
     for (const SourceLine& line : lines_.header) {
@@ -235,7 +249,8 @@ class Reader {
 
   bool read_key(std::string_view piece, const Place& place) {
     const auto starts = [&](std::string_view key) { return piece.starts_with(key); };
-    const std::string_view value = trimmed(piece.substr(std::min(piece.find(':') + 1, piece.size())));
+    const std::string_view value =
+        trimmed(piece.substr(std::min(piece.find(':') + 1, piece.size())));
     if (made_.kind == Kind::rule && starts("class: ")) {
       if (!made_.class_name.empty()) place.fail("a rule has one class");
       Cursor cursor(value, place);

@@ -32,7 +32,8 @@ NamedValues flags_of(const Manifest& manifest, NamedValues values, int dims) {
   return flags;
 }
 
-void append_numbers(const Manifest& manifest, const NamedValues& values, std::vector<double>::iterator to) {
+void append_numbers(const Manifest& manifest, const NamedValues& values,
+                    std::vector<double>::iterator to) {
   for (const Option& option : manifest.hyper) {
     const Value& value = values.at(option.name);
     if (option.type == Option::Type::list) {

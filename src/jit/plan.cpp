@@ -19,8 +19,10 @@ std::vector<PlannedPart> parts_of(const KernelSpec& spec, const Catalog& catalog
   std::vector<PlannedPart> parts = {{&catalog.gradient(), spec.gradient_flags},
                                     {&catalog.rule(spec.rule), spec.flags}};
   for (const auto& choice : spec.slots) {
-    if (choice) parts.push_back({&catalog.codec(choice->name), choice->options});
-    else parts.push_back({});
+    if (choice)
+      parts.push_back({&catalog.codec(choice->name), choice->options});
+    else
+      parts.push_back({});
   }
   return parts;
 }
@@ -125,8 +127,8 @@ std::vector<PlannedMemory> planned_memory(const KernelSpec& given, const Catalog
     if (parts[i].manifest == nullptr) continue;
     for (const MemoryField& field : parts[i].manifest->memory) {
       const int bytes = field.is_double ? 8 : real_bytes(spec.parameter);
-      all.push_back({static_cast<int>(all.size()), static_cast<int>(i), field.name, field.torch_name,
-                     field.domain, bytes, field.is_double, field.initial});
+      all.push_back({static_cast<int>(all.size()), static_cast<int>(i), field.name,
+                     field.torch_name, field.domain, bytes, field.is_double, field.initial});
     }
   }
   return all;

@@ -28,8 +28,10 @@ NamedValues override(NamedValues values, const NamedValues& given, const Manifes
                        listed(manifest.flags)));
     }
     auto problem = declared->type_problem(value);
-    if (problem) problem = name + " " + *problem;
-    else problem = declared->range_problem(value);
+    if (problem)
+      problem = name + " " + *problem;
+    else
+      problem = declared->range_problem(value);
     if (problem) throw Error(manifest.name + ": " + *problem);
     values[name] = value;
   }
@@ -44,9 +46,12 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
   for (std::size_t i = 0; i < rule.slots.size(); ++i) {
     const Slot& slot = rule.slots[i];
     auto& choice = spec.slots[i];
-    if (!is_stored(slot, spec.flags)) choice.reset();
-    else if (choice) choice = complete(*choice, catalog);
-    else throw Error(text(rule.name, ": the slot ", slot.name, " has no codec"));
+    if (!is_stored(slot, spec.flags))
+      choice.reset();
+    else if (choice)
+      choice = complete(*choice, catalog);
+    else
+      throw Error(text(rule.name, ": the slot ", slot.name, " has no codec"));
   }
 }
 

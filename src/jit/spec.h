@@ -30,8 +30,8 @@ int block_of(const CodecChoice& choice, const Catalog& catalog = default_catalog
 /// Everything that decides a kernel's results, but its arguments.
 struct KernelSpec {
   std::string rule;
-  NamedValues flags = {};           // of the rule, lifted ones included
-  NamedValues gradient_flags = {};  // of the options common to all rules
+  NamedValues flags = {};                              // of the rule, lifted ones included
+  NamedValues gradient_flags = {};                     // of the options common to all rules
   std::vector<std::optional<CodecChoice>> slots = {};  // one for each of the rule, none if left out
   std::string weights = "native";
   Dtype parameter = Dtype::float32;

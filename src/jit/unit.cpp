@@ -65,15 +65,18 @@ std::string codecs_text(const KernelSpec& spec, const Manifest& rule, const Cata
   for (std::size_t i = 0; i < spec.slots.size(); ++i) {
     const auto& choice = spec.slots[i];
     out += i == 0 ? "\n  " : ",\n  ";
-    if (!choice) out += "jitstep::Absent";
-    else out += part_text(catalog.codec(choice->name),
-                          codec_type(*choice, rule.slots[i].is_signed, catalog), reductions,
-                          static_cast<int>(i) + 2);
+    if (!choice)
+      out += "jitstep::Absent";
+    else
+      out += part_text(catalog.codec(choice->name),
+                       codec_type(*choice, rule.slots[i].is_signed, catalog), reductions,
+                       static_cast<int>(i) + 2);
   }
   return "jitstep::List<" + out + ">";
 }
 
-// ---- what host and compiler must agree on ----------------------------------------------------------
+// ---- what host and compiler must agree on
+// ----------------------------------------------------------
 
 void assert_part(std::set<std::string>& asserts, const Manifest& part, Dtype parameter) {
   const auto add = [&](const std::string& name, int bytes) {
@@ -92,17 +95,19 @@ std::string asserts_text(const KernelSpec& spec, const Catalog& catalog) {
   for (std::size_t i = 0; i < spec.slots.size(); ++i) {
     if (!spec.slots[i]) continue;
     assert_part(asserts, catalog.codec(spec.slots[i]->name), spec.parameter);
-    asserts.insert(text("static_assert(UnitSpec::Codec<", i, ">::Body::block == ",
-                        block_of(*spec.slots[i], catalog), ");\n"));
+    asserts.insert(text("static_assert(UnitSpec::Codec<", i,
+                        ">::Body::block == ", block_of(*spec.slots[i], catalog), ");\n"));
   }
   const int extra = catalog.weights(spec.weights).extra_bytes();
-  asserts.insert(text("static_assert(sizeof(UnitSpec::Weights::Extra) == ", std::max(1, extra), ");\n"));
+  asserts.insert(
+      text("static_assert(sizeof(UnitSpec::Weights::Extra) == ", std::max(1, extra), ");\n"));
   std::string out;
   for (const auto& one : asserts) out += one;
   return out;
 }
 
-// ---- variants -----------------------------------------------------------------------------------------
+// ---- variants
+// -----------------------------------------------------------------------------------------
 
 bool is_power(int x) {
   return x > 0 && std::has_single_bit(static_cast<unsigned>(x));
@@ -120,7 +125,9 @@ std::pair<int, int> blocks_of(const KernelSpec& spec, const Catalog& catalog) {
 }
 
 bool is_random(const KernelSpec& spec, const Catalog& catalog) {
-  const auto random = [&](const auto& choice) { return choice && catalog.codec(choice->name).random; };
+  const auto random = [&](const auto& choice) {
+    return choice && catalog.codec(choice->name).random;
+  };
   return catalog.weights(spec.weights).random ||
          std::any_of(spec.slots.begin(), spec.slots.end(), random);
 }
@@ -148,7 +155,8 @@ void check_variant(const KernelSpec& spec, const Variant& v, const Target& targe
 
 std::string codec_type(const CodecChoice& choice, bool is_signed, const Catalog& catalog) {
   const Manifest& codec = catalog.codec(choice.name);
-  std::string out = namespace_of(codec) + "Codec<jitstep::" + (is_signed ? "Signed" : "NonNegative");
+  std::string out =
+      namespace_of(codec) + "Codec<jitstep::" + (is_signed ? "Signed" : "NonNegative");
   if (codec.has_flags) out += ", " + flags_text(codec, choice.options, "Options");
   return out + ">";
 }
@@ -169,8 +177,9 @@ std::string unit_name(const KernelSpec& spec) {
 }
 
 std::string include_text(const KernelSpec& spec) {
-  std::string out = text("#define JITSTEP_REAL ", real_bytes(spec.parameter) == 8 ? "double" : "float",
-                         "\n#include \"core/gradient.cuh\"\n#include \"rules/", spec.rule, ".cuh\"\n");
+  std::string out =
+      text("#define JITSTEP_REAL ", real_bytes(spec.parameter) == 8 ? "double" : "float",
+           "\n#include \"core/gradient.cuh\"\n#include \"rules/", spec.rule, ".cuh\"\n");
   std::set<std::string> codecs;
   for (const auto& choice : spec.slots) {
     if (choice) codecs.insert(choice->name);
@@ -208,8 +217,10 @@ Unit unit(const KernelSpec& given, const Variant& variant, const Target& target,
           const Catalog& catalog) {
   const KernelSpec spec = complete(given, catalog);
   check_variant(spec, variant, target, catalog);
-  Unit made{unit_name(spec), include_text(spec) + "#include \"schedules/step.cuh\"\n",
-            pass_count(planned_reductions(spec, catalog)), {}};
+  Unit made{unit_name(spec),
+            include_text(spec) + "#include \"schedules/step.cuh\"\n",
+            pass_count(planned_reductions(spec, catalog)),
+            {}};
   made.text += kernel_text(spec, variant, catalog);
   const auto add = [&](const std::string& entry, const std::string& function) {
     made.entries.push_back(entry);

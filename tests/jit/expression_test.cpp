@@ -9,9 +9,12 @@ namespace {
 
 const std::map<std::string, Symbol, std::less<>>& symbols() {
   static const std::map<std::string, Symbol, std::less<>> all = {
-      {"momentum", {Symbol::Type::number, 1, {}}},  {"dampening", {Symbol::Type::number, 1, {}}},
-      {"nesterov", {Symbol::Type::boolean, 1, {}}}, {"betas", {Symbol::Type::numbers, 2, {}}},
-      {"limit", {Symbol::Type::nullable, 1, {}}},   {"decay", {Symbol::Type::choice, 1, {"before", "after"}}},
+      {"momentum", {Symbol::Type::number, 1, {}}},
+      {"dampening", {Symbol::Type::number, 1, {}}},
+      {"nesterov", {Symbol::Type::boolean, 1, {}}},
+      {"betas", {Symbol::Type::numbers, 2, {}}},
+      {"limit", {Symbol::Type::nullable, 1, {}}},
+      {"decay", {Symbol::Type::choice, 1, {"before", "after"}}},
   };
   return all;
 }
@@ -86,10 +89,28 @@ TEST(Expression, NamesWhatItDoesNotUnderstand) {
 }
 
 TEST(Expression, RefusesWhatIsNoCondition) {
-  for (const char* text : {"", "momentum", "momentum !=", "momentum == nesterov", "!momentum", "(nesterov",
-                           "nesterov nesterov", "nesterov &&", "nesterov && momentum", "momentum == null",
-                           "decay", "decay < before", "null", "null == null", "betas > 0", "betas[0", "1e999 > 0",
-                           "momentum = 0", "momentum + 1 > 0", "!= 3", "decay == 1", "nesterov & nesterov"}) {
+  for (const char* text : {"",
+                           "momentum",
+                           "momentum !=",
+                           "momentum == nesterov",
+                           "!momentum",
+                           "(nesterov",
+                           "nesterov nesterov",
+                           "nesterov &&",
+                           "nesterov && momentum",
+                           "momentum == null",
+                           "decay",
+                           "decay < before",
+                           "null",
+                           "null == null",
+                           "betas > 0",
+                           "betas[0",
+                           "1e999 > 0",
+                           "momentum = 0",
+                           "momentum + 1 > 0",
+                           "!= 3",
+                           "decay == 1",
+                           "nesterov & nesterov"}) {
     EXPECT_NE(problem(text), "") << text;
   }
 }

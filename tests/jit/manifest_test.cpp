@@ -20,7 +20,8 @@ Manifest rule(const std::string& body, const std::string& header = "// A rule.\n
 }
 
 Manifest codec(const std::string& body) {
-  return read_manifest("namespace jitstep::codecs::mine {\n" + body + "}\n", "codecs/mine.cuh", Kind::codec);
+  return read_manifest("namespace jitstep::codecs::mine {\n" + body + "}\n", "codecs/mine.cuh",
+                       Kind::codec);
 }
 
 template <class Read>
@@ -67,7 +68,8 @@ TEST(Manifest, ReadsEveryShippedFile) {
 }
 
 TEST(Manifest, ReadsTheOptionsOfAdamW) {
-  const Manifest m = read_manifest(*TemplateStore().find("rules/adamw.cuh"), "rules/adamw.cuh", Kind::rule);
+  const Manifest m =
+      read_manifest(*TemplateStore().find("rules/adamw.cuh"), "rules/adamw.cuh", Kind::rule);
   EXPECT_EQ(m.name, "adamw");
   EXPECT_EQ(m.class_name, "AdamW");
   EXPECT_TRUE(m.description.starts_with("AdamW, arXiv 1711.05101"));
@@ -108,8 +110,9 @@ TEST(Manifest, ReadsWhatFormatsDeclare) {
 TEST(Manifest, ReadsEveryKindOfNumber) {
   const Manifest m = rule(R"(struct Hyper {
   double a = -0.8;  // finite; 0: off, and other prose
-)" "  double b = 3;  // integer; >= 1; <= 9\n"
-R"(  Numbers<2> eps = {null, 1e-3};  // in (0, 1]
+)"
+                          "  double b = 3;  // integer; >= 1; <= 9\n"
+                          R"(  Numbers<2> eps = {null, 1e-3};  // in (0, 1]
   Nullable most = null;  // > 0
   List each = {};  // >= 0;
                    // for each parameter
@@ -156,9 +159,10 @@ struct Memory {
 }
 
 TEST(Manifest, ReadsDefaultsOfARuleByOption) {
-  const Manifest m = rule("enum class Form { old, right };\nstruct Flags { Form form = Form::old; };\n",
-                          "// Words.   class: Mine   default state: fp8 if form == old\n"
-                          "// min_quantized_size: 0 if form == old\n// default state: bf16\n");
+  const Manifest m =
+      rule("enum class Form { old, right };\nstruct Flags { Form form = Form::old; };\n",
+           "// Words.   class: Mine   default state: fp8 if form == old\n"
+           "// min_quantized_size: 0 if form == old\n// default state: bf16\n");
   EXPECT_EQ(m.description, "Words.");
   EXPECT_EQ(m.default_state({{"form", "old"}}), "fp8");
   EXPECT_EQ(m.default_state({{"form", "right"}}), "bf16");
@@ -167,46 +171,79 @@ TEST(Manifest, ReadsDefaultsOfARuleByOption) {
 }
 
 TEST(Manifest, NamesFileAndLineOfAnError) {
-  EXPECT_EQ(hyper_problem("  float lr = 1;"),
-            "rules/mine.cuh:5: expected double, Numbers<N>, Nullable or List, found `float lr = 1;` in "
-            "`float lr = 1;`");
+  EXPECT_EQ(
+      hyper_problem("  float lr = 1;"),
+      "rules/mine.cuh:5: expected double, Numbers<N>, Nullable or List, found `float lr = 1;` in "
+      "`float lr = 1;`");
 }
 
 TEST(Manifest, RefusesLinesThatDoNotFollowTheGrammar) {
-  for (const char* line :
-       {"double lr;", "double lr = 1", "double lr = 1; double b = 2;", "double lr = inf;", "double lr = nan;",
-        "double lr = 1f;", "double lr = 010;", "double lr = 0x1;", "double lr = 1 / 3;", "double = 1;",
-        "Numbers<2> b = {1};", "Numbers<2> b = 1;", "Numbers<0> b = {};", "Numbers<99999999999> b = {};",
-        "Nullable x = nothing;", "List x = {1};", "double lr = null;", "#define X", "int k = 1;",
-        "double lr = 1;  // => 0", "double lr = 1;  // >= zero", "double lr = 1;  // in [0, 1",
-        "double lr = 1;  // >= 0; > 0", "double lr = 1;  // torch: lr", "double lr = 1;  // \\",
-        "double lr = -1;  // >= 0", "double k = 0.5;  // integer", "Numbers<2> b = {0, 1};  // in [0, 1)",
-        "double dims = 1;", "double a = 1;\ndouble a = 2;"}) {
+  for (const char* line : {"double lr;",
+                           "double lr = 1",
+                           "double lr = 1; double b = 2;",
+                           "double lr = inf;",
+                           "double lr = nan;",
+                           "double lr = 1f;",
+                           "double lr = 010;",
+                           "double lr = 0x1;",
+                           "double lr = 1 / 3;",
+                           "double = 1;",
+                           "Numbers<2> b = {1};",
+                           "Numbers<2> b = 1;",
+                           "Numbers<0> b = {};",
+                           "Numbers<99999999999> b = {};",
+                           "Nullable x = nothing;",
+                           "List x = {1};",
+                           "double lr = null;",
+                           "#define X",
+                           "int k = 1;",
+                           "double lr = 1;  // => 0",
+                           "double lr = 1;  // >= zero",
+                           "double lr = 1;  // in [0, 1",
+                           "double lr = 1;  // >= 0; > 0",
+                           "double lr = 1;  // torch: lr",
+                           "double lr = 1;  // \\",
+                           "double lr = -1;  // >= 0",
+                           "double k = 0.5;  // integer",
+                           "Numbers<2> b = {0, 1};  // in [0, 1)",
+                           "double dims = 1;",
+                           "double a = 1;\ndouble a = 2;"}) {
     EXPECT_TRUE(has(hyper_problem(line), "rules/mine.cuh:")) << line;
   }
 }
 
 TEST(Manifest, RefusesStructuresItCannotRead) {
   for (const char* body :
-       {"struct Hyper {\n", "struct Hyper : Base {\n};\n", "struct Hyper;\n", "struct Hyper\n{\n};\n",
-        "struct Hyper {};\nstruct Hyper {};\n", "#if 0\nstruct Hyper {\n};\n#endif\n",
-        "struct Flags {\n  Decay d = Decay::a;\n};\n", "struct Flags {\n  bool x = 1;\n};\n",
+       {"struct Hyper {\n",
+        "struct Hyper : Base {\n};\n",
+        "struct Hyper;\n",
+        "struct Hyper\n{\n};\n",
+        "struct Hyper {};\nstruct Hyper {};\n",
+        "#if 0\nstruct Hyper {\n};\n#endif\n",
+        "struct Flags {\n  Decay d = Decay::a;\n};\n",
+        "struct Flags {\n  bool x = 1;\n};\n",
         "enum class D { a };\nstruct Flags {\n  D d = D::b;\n};\n",
         "struct Flags {\n  bool x = false;  // lifted: y\n};\n",
         "struct Flags {\n  bool x = false;  // liftd: true\n};\n",
-        "struct Slots {\n  Signed p;\n};\n", "struct Slots {\n  Signed m = 0;\n};\n",
-        "struct Slots {\n  Signed m;  // if missing\n};\n", "struct Slots {\n  Signed m;  // initial: lr\n};\n",
+        "struct Slots {\n  Signed p;\n};\n",
+        "struct Slots {\n  Signed m = 0;\n};\n",
+        "struct Slots {\n  Signed m;  // if missing\n};\n",
+        "struct Slots {\n  Signed m;  // initial: lr\n};\n",
         "struct Slots {\n  NonNegative v;  // initial: -1\n};\n",
         "struct Hyper {\n  double lr = 1;\n};\nstruct Slots {\n  Signed m;  // if lr != 0\n};\n",
         "struct Slots {\n  Signed a;\n  Signed b;\n  Signed c;\n  Signed d;\n  Signed e;\n};\n",
-        "struct Memory {\n  Entry<all> x;\n};\n", "struct Memory {\n  Entry<rows, float> x;\n};\n",
-        "// refuse: true\n", "// refuse: x > 0, sentence\n", "double x = 1;  // refuse: true, no\n"}) {
+        "struct Memory {\n  Entry<all> x;\n};\n",
+        "struct Memory {\n  Entry<rows, float> x;\n};\n",
+        "// refuse: true\n",
+        "// refuse: x > 0, sentence\n",
+        "double x = 1;  // refuse: true, no\n"}) {
     EXPECT_TRUE(has(rule_problem(body), "rules/mine.cuh:")) << body;
   }
 }
 
 TEST(Manifest, RefusesReductionsItCannotRead) {
-  const std::string structs = "struct A { real x; };\nstruct B { real x; };\nstruct Odd { Thing x; };\n";
+  const std::string structs =
+      "struct A { real x; };\nstruct B { real x; };\nstruct Odd { Thing x; };\n";
   for (const char* lines :
        {"Sum<tensor, 1> a;", "Sum<lines, 1, A> a;", "Sum<axis<4>, 1, A> a;", "Sum<tensor, 0, A> a;",
         "Min<tensor, 1, A> a;", "Sum<tensor, 1, Missing> a;", "Sum<tensor, 1, Odd> a;",
@@ -222,20 +259,24 @@ TEST(Manifest, RefusesReductionsItCannotRead) {
 TEST(Manifest, RefusesCodecsAndWeightsThatLeaveThingsOut) {
   EXPECT_TRUE(has(problem([] { codec(""); }), "using Code"));
   EXPECT_TRUE(has(problem([] { codec("using Code = int;\n"); }), "uint8, uint16, real, Nibble"));
-  EXPECT_TRUE(has(problem([] { codec("using Code = uint8;\nstruct Meta { float s; };\n"); }), "option `int block`"));
-  EXPECT_TRUE(has(problem([] { codec("using Code = uint8;\nstruct Options { int block = 64; };\n"); }),
-                  "power of two in"));
+  EXPECT_TRUE(has(problem([] { codec("using Code = uint8;\nstruct Meta { float s; };\n"); }),
+                  "option `int block`"));
+  EXPECT_TRUE(
+      has(problem([] { codec("using Code = uint8;\nstruct Options { int block = 64; };\n"); }),
+          "power of two in"));
   EXPECT_TRUE(has(problem([] {
-                    read_manifest("namespace jitstep::weights::w {\n using Extra = NoExtra;\n}\n", "weights/w.cuh",
-                                  Kind::weights);
+                    read_manifest("namespace jitstep::weights::w {\n using Extra = NoExtra;\n}\n",
+                                  "weights/w.cuh", Kind::weights);
                   }),
                   "for: float32"));
 }
 
 TEST(Manifest, HoldsTheNamespaceToTheFilesName) {
-  EXPECT_TRUE(has(problem([] { read_manifest("", "rules/mine.cuh", Kind::rule); }), "namespace jitstep::rules::mine"));
+  EXPECT_TRUE(has(problem([] { read_manifest("", "rules/mine.cuh", Kind::rule); }),
+                  "namespace jitstep::rules::mine"));
   EXPECT_TRUE(has(problem([] {
-                    read_manifest("namespace jitstep::rules::yours {\n}\n", "rules/mine.cuh", Kind::rule);
+                    read_manifest("namespace jitstep::rules::yours {\n}\n", "rules/mine.cuh",
+                                  Kind::rule);
                   }),
                   "rules/mine.cuh:1: expected `namespace jitstep::rules::mine {`"));
 }
@@ -267,7 +308,8 @@ TEST(Manifest, SurvivesEveryPrefixOfEveryShippedFile) {
   const TemplateStore store;
   for (const auto& path : shipped()) {
     const std::string content = *store.find(path);
-    for (std::size_t size = 0; size < content.size(); ++size) read_anything(content.substr(0, size), path);
+    for (std::size_t size = 0; size < content.size(); ++size)
+      read_anything(content.substr(0, size), path);
   }
 }
 
@@ -281,9 +323,12 @@ TEST(Manifest, SurvivesRandomDamage) {
       std::string damaged = content;
       for (int edits = 0; edits < 1 + i % 4; ++edits) {
         const std::size_t at = random() % damaged.size();
-        if (i % 3 == 0) damaged.erase(at, 1 + random() % 9);
-        else if (i % 3 == 1) damaged[at] = likely[random() % likely.size()];
-        else damaged.insert(at, 1, static_cast<char>(random() % 256));
+        if (i % 3 == 0)
+          damaged.erase(at, 1 + random() % 9);
+        else if (i % 3 == 1)
+          damaged[at] = likely[random() % likely.size()];
+        else
+          damaged.insert(at, 1, static_cast<char>(random() % 256));
         if (damaged.empty()) break;
       }
       read_anything(damaged, path);

@@ -1,0 +1,82 @@
+#include "jitstep/checks.h"
+
+#include <torch/torch.h>
+
+#include "jitstep/args.h"
+#include "jitstep/jit/layout.h"
+#include "jitstep/kernel_tensors.h"
+
+namespace jitstep {
+namespace {
+
+void check_kind(const torch::Tensor& p, const ParameterName& name) {
+  TORCH_CHECK(p.layout() == torch::kStrided, "jitstep: ", describe(p, name), " has the layout ",
+              p.layout(), "; only dense parameters can be trained: call to_dense()");
+  TORCH_CHECK(!p.is_complex(), "jitstep: ", describe(p, name),
+              " is complex; train the real tensor torch::view_as_real gives");
+  TORCH_CHECK(p.is_floating_point(), "jitstep: ", describe(p, name),
+              " is not floating point; make it float64, float32, bfloat16 or float16");
+  dtype_of(p);
+}
+
+void check_layout(const torch::Tensor& p, const ParameterName& name) {
+  TORCH_CHECK(p.dim() <= kMaxDims, "jitstep: ", describe(p, name), " has ", p.dim(),
+              " dimensions and at most ", kMaxDims, " are supported; give the optimizer a view with fewer");
+  TORCH_CHECK(jit::is_non_overlapping(shape_of(p)), "jitstep: ", describe(p, name),
+              " has elements that share memory, as expand() makes them; give the optimizer a ",
+              "contiguous() copy");
+}
+
+void check_frozen(const torch::Tensor& p, const ParameterName& name, Frozen frozen) {
+  if (p.requires_grad() || p.grad().defined()) return;
+  constexpr const char* advice =
+      " does not require a gradient and would never be trained; call requires_grad_() or leave it "
+      "out";
+  TORCH_CHECK(frozen == Frozen::warn, "jitstep: ", describe(p, name), advice);
+  TORCH_WARN("jitstep: ", describe(p, name), advice);
+}
+
+// The slow part of check_gradient, which says what is wrong.
+void refuse_gradient(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
+  TORCH_CHECK(g.layout() == torch::kStrided, "jitstep: the gradient of ", describe(p, name),
+              " is sparse, which is not supported; make it dense with to_dense(), or build the ",
+              "layer with sparse(false)");
+  TORCH_CHECK(g.device() == p.device(), "jitstep: the gradient of ", describe(p, name), " is on ",
+              g.device(), " and the parameter on ", p.device(), "; move one of them");
+  TORCH_CHECK(g.sizes() == p.sizes(), "jitstep: the gradient of ", describe(p, name),
+              " has the shape ", g.sizes(), "; compute it anew for this parameter");
+  TORCH_CHECK(g.is_floating_point(), "jitstep: the gradient of ", describe(p, name), " is ",
+              g.dtype(), "; make it float64, float32, bfloat16 or float16");
+  dtype_of(g);
+}
+
+bool is_supported(torch::ScalarType type) {
+  return type == torch::kFloat32 || type == torch::kBFloat16 || type == torch::kFloat16 ||
+         type == torch::kFloat64;
+}
+
+}  // namespace
+
+std::string describe(const torch::Tensor& parameter, const ParameterName& name) {
+  return c10::str("parameter ", name.place, " of group ", name.group, " (", parameter.dtype(), " ",
+                  parameter.sizes(), ")");
+}
+
+void check_parameter(const torch::Tensor& p, const ParameterName& name, Frozen frozen) {
+  TORCH_CHECK(p.defined(), "jitstep: parameter ", name.place, " of group ", name.group,
+              " is an undefined tensor; leave it out");
+  TORCH_CHECK(p.is_leaf(), "can't optimize a non-leaf Tensor: ", describe(p, name),
+              " is the result of an operation; give the optimizer the tensor it was made from, or ",
+              "detach() it");
+  check_kind(p, name);
+  check_layout(p, name);
+  check_frozen(p, name, frozen);
+}
+
+void check_gradient(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
+  const bool good = g.layout() == torch::kStrided && g.device() == p.device() &&
+                    g.sizes() == p.sizes() && is_supported(g.scalar_type());
+  if (!good) refuse_gradient(p, g, name);
+}
+
+}  // namespace jitstep

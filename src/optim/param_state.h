@@ -1,0 +1,98 @@
+// The state of one parameter as torch's users see it: step and slots under torch's names. The typed
+// classes of the shipped rules are generated into rules.h.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jitstep/state_buffers.h"
+
+namespace jitstep {
+
+/// Step number and slots of one parameter. Bound to its parameter by the optimizer; a state made by
+/// hand or read from an archive is unbound, and bound (and converted to the optimizer's formats)
+/// when an optimizer takes it. Copies share their tensors, as torch's do.
+class ParamState : public torch::optim::OptimizerParamState {
+ public:
+  explicit ParamState(std::string rule) : rule_(std::move(rule)) {}
+
+  const std::string& rule() const { return rule_; }
+
+  /// Steps this parameter has taken.
+  const std::int64_t& step() const { return buffers_.t; }
+  std::int64_t& step() { return buffers_.t; }
+
+  /// The values of a slot, by its name ("v") or torch's ("exp_avg_sq"): the storage itself where it
+  /// is as wide as the arithmetic, else decoded into a new tensor. Undefined if it is left out.
+  torch::Tensor value(const std::string& slot) const { return value(place(slot)); }
+  /// Encodes values of the parameter's shape into a slot.
+  void set_value(const std::string& slot, const torch::Tensor& values) {
+    set_value(place(slot), values);
+  }
+  /// What is stored for a slot: codes in the parameter's storage order, and what its codec keeps for
+  /// each block. Undefined if there is none.
+  torch::Tensor codes(const std::string& slot) const;
+  torch::Tensor meta(const std::string& slot) const;
+
+  /// Bytes of everything kept.
+  std::int64_t bytes() const { return buffers_.bytes(); }
+  /// The order in which the optimizer got the parameter; names its random bits.
+  int id() const { return buffers_.id; }
+  void set_id(int id);
+
+  std::unique_ptr<torch::optim::OptimizerParamState> clone() const override;
+  void serialize(torch::serialize::InputArchive& archive) override;
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+
+  /// Same rule, step and slot values.
+  friend bool operator==(const ParamState& a, const ParamState& b) { return a.equals(b); }
+
+  // ---- for the optimizer
+
+  bool is_bound() const { return parameter_.defined(); }
+  StateBuffers& buffers() { return buffers_; }
+  const StateBuffers& buffers() const { return buffers_; }
+  /// Makes this the state of a parameter under a kernel's formats: fresh if nothing is held, else what
+  /// is held, moved where the formats are the same and converted where they differ.
+  void bind(const torch::Tensor& parameter, const jit::KernelSpec& spec, int id,
+            const std::vector<double>& initial_memory);
+  /// Whether the parameter still has the dtype, device, sizes and strides that it was bound with.
+  bool fits(const torch::Tensor& parameter) const;
+
+ protected:
+  torch::Tensor value(std::size_t slot) const;
+  void set_value(std::size_t slot, const torch::Tensor& values);
+
+ private:
+  struct Layout {
+    std::vector<std::int64_t> sizes, strides;
+    torch::Dtype dtype = torch::kFloat32;
+    torch::Device device = torch::kCPU;
+  };
+
+  std::size_t place(const std::string& slot) const;
+  bool equals(const ParamState& other) const;
+  bool holds_values(std::size_t slot) const;
+  bool same_layout(const torch::Tensor& parameter) const;
+  void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
+  void take_rest(StateBuffers& fresh, const torch::Tensor& parameter) const;
+  torch::Tensor old_values(const StateBuffers& fresh, std::size_t slot,
+                           const torch::Device& device) const;
+  void write_formats(torch::serialize::OutputArchive& archive) const;
+  void read_formats(torch::serialize::InputArchive& archive);
+
+  std::string rule_;
+  StateBuffers buffers_;
+  Layout layout_;             // of the parameter when the buffers were made
+  torch::Tensor parameter_;   // undefined: unbound
+  bool from_archive_ = false; // unbound, but its buffers have codecs and a layout
+};
+
+/// The generated state class of a shipped rule, or a plain one.
+std::unique_ptr<ParamState> make_param_state(const std::string& rule);
+
+}  // namespace jitstep

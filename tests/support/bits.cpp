@@ -1,0 +1,97 @@
+#include "support/bits.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "support/emulated_machine.h"
+
+namespace jitstep::support {
+namespace {
+
+using jit::CodecChoice;
+using jit::Dtype;
+
+void serial(std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body) {
+  body(0, count);
+}
+
+// The last part first, every item alone: as far from `serial` as threads can come.
+void backwards(std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body) {
+  for (std::int64_t i = count; i-- > 0;) body(i, i + 1);
+}
+
+struct Way {
+  const char* name;
+  Variant variant;
+  Grouping grouping;
+  unsigned blocks;
+  BlockOrder order;
+  LaneOrder lanes;
+};
+
+// Block sizes, vector widths, chunks and launch groupings that any spec can take; codec blocks of 32
+// to 256 hold a lane's vector in all of them.
+const std::vector<Way>& ways() {
+  static const std::vector<Way> ways = {
+      {"default", {256, 32, 4, 16}, Grouping::kTogether, 4, BlockOrder::kForward, LaneOrder::kForward},
+      {"one warp", {32, 32, 8, 4}, Grouping::kHalves, 3, BlockOrder::kReverse, LaneOrder::kReverse},
+      {"half a warp", {64, 16, 4, 8}, Grouping::kEachAlone, 7, BlockOrder::kShuffled,
+       LaneOrder::kRandom},
+      {"scalar", {128, 32, 2, 32}, Grouping::kTogether, 2, BlockOrder::kReverse, LaneOrder::kForward},
+  };
+  return ways;
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string all;
+  for (const auto& name : names) all += name + "; ";
+  return all;
+}
+
+std::string read(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+jit::KernelSpec spec_of(const std::string& rule, const std::string& codec, const std::string& weights,
+                Dtype parameter, Dtype gradient) {
+  jit::KernelSpec spec;
+  spec.rule = rule;
+  for (std::size_t i = 0; i < jit::default_catalog().rule(rule).slots.size(); ++i)
+    spec.slots.push_back(CodecChoice{codec});
+  spec.weights = weights;
+  spec.parameter = parameter;
+  spec.gradient = gradient;
+  return spec;
+}
+
+void expect_same_bits(const StepCase& c) {
+  jit::Engine& engine = jit::default_engine();
+  jit::CpuMachine cpu(engine, serial), threads(engine, backwards);
+  const Variant variant = jit::default_variant(c.spec, jit::Target::cpu());
+  const StepOutcome expected = run_case(c, cpu, variant);
+  EXPECT_EQ(join(differences(expected, run_case(c, threads, variant, Grouping::kEachAlone))), "")
+      << "CPU, cut otherwise";
+  for (const Way& way : ways()) {
+    EmulatedMachine gpu(engine, way.blocks, way.order, way.lanes);
+    EXPECT_EQ(join(differences(expected, run_case(c, gpu, way.variant, way.grouping))), "")
+        << way.name;
+  }
+}
+
+void load_test_extensions() {
+  const std::filesystem::path folder = JITSTEP_TEST_DATA "/templates/extensions";
+  for (const char* rule : {"factored_moment", "layer_norms"})
+    jit::default_catalog().load_rule(folder / (std::string(rule) + ".cuh"));
+  for (const char* codec : {"tensor_scale8", "axis_maxima8"})
+    jit::default_catalog().load_codec(folder / (std::string(codec) + ".cuh"));
+  jit::default_engine().templates().add("weights/master32.cuh", read(folder / "master32.cuh"));
+}
+
+}  // namespace jitstep::support

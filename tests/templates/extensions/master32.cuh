@@ -1,0 +1,21 @@
+// A weight format of the tests: bfloat16 parameters beside the float they are rounded from.
+// for: bfloat16
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::weights::master32 {
+
+template <class Format_>
+struct Weights {
+  using Format = Format_;
+  using Extra = float;
+  static constexpr bool random = false;
+  KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
+  KHD static real load(typename Format::Bits, Extra master) { return master; }
+  KHD static typename Format::Bits store(real x, uint32, Extra& master) {
+    master = x;
+    return Format::store(x);
+  }
+};
+
+}  // namespace jitstep::weights::master32
