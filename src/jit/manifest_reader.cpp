@@ -63,7 +63,7 @@ class Reader {
     });
     each("Memory", made_.has_memory, [&](const SourceLine& line) {
       add(made_.memory, read_memory(line), line.place, kMaxMemory, "fields of memory");
-      check_initial(made_.memory.back().initial, true, line.place);
+      check_memory(made_.memory.back(), line.place);
     });
     read_refusals();
     read_header();
@@ -149,6 +149,18 @@ class Reader {
     if (slot.name == "p" || slot.name == "g")
       place.fail(text("`", slot.name, "` is the parameter or the gradient, not a slot"));
     check_initial(slot.initial, false, place);
+  }
+
+  // What is kept is written by a reduction of the same domain or, for a rule's tensors, by
+  // `prepare`.
+  void check_memory(const MemoryField& field, const Place& place) {
+    check_initial(field.initial, true, place);
+    const bool prepared = made_.kind == Kind::rule && field.domain.kind == Domain::Kind::tensor;
+    const bool finished =
+        std::any_of(made_.reductions.begin(), made_.reductions.end(),
+                    [&](const Reduction& reduction) { return reduction.domain == field.domain; });
+    if (!prepared && !finished)
+      place.fail(text("no reduction over `", to_string(field.domain), "` writes this memory"));
   }
 
   void check_initial(const Initial& initial, bool list, const Place& place) {

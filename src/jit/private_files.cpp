@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "jitstep/jit/error.h"
 #include "jitstep/jit/file_io.h"
 #include "jitstep/jit/text.h"
 
@@ -76,6 +77,26 @@ std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trus
     ::futimens(file.get(), now);
   }
   return read_all(file.get());
+}
+
+std::string read_code_file(const std::string& path) {
+  const auto fail = [&](const std::string& why) {
+    return Error(text("cannot load ", path, ": ", why));
+  };
+  // Non-blocking as above. Links are followed: the user named the file.
+  const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0) throw fail(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) throw fail("it is not a regular file");
+  if (!trusted_owner(status, Trust::own_or_root)) {
+    throw fail("it is code and belongs to another user; copy it");
+  }
+  if (writable_by_others(status)) {
+    throw fail("it is code and may be written to by other users; take that away with chmod go-w");
+  }
+  const auto bytes = read_all(file.get());
+  if (!bytes) throw fail(std::strerror(errno));
+  return text_of(*bytes);
 }
 
 std::optional<std::string> write_atomically(const std::string& path,

@@ -23,6 +23,10 @@ std::optional<std::string> folder_problem(const std::string& path, Trust trust);
 std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
                                                    bool touch);
 
+/// The content of a file of code that the user named, such as a template. Throws Error with the
+/// reason unless it is a regular file of this user or root that others cannot write to.
+std::string read_code_file(const std::string& path);
+
 /// Puts a whole file in place: written aside as a hidden .tmp file, synced, renamed. The reason if
 /// that fails; nothing is left behind then.
 std::optional<std::string> write_atomically(const std::string& path,

@@ -1,11 +1,10 @@
 #include "jitstep/jit/template_store.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 
 #include "jitstep/jit/embedded_templates.h"
+#include "jitstep/jit/private_files.h"
 
 namespace jitstep::jit {
 namespace {
@@ -15,9 +14,7 @@ namespace fs = std::filesystem;
 std::optional<std::string> read_text(const fs::path& path) {
   std::error_code failure;
   if (!fs::is_regular_file(path, failure)) return {};
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return {};
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  return read_code_file(path.string());
 }
 
 std::optional<std::string> find_embedded(std::string_view name) {

@@ -22,7 +22,8 @@ class TemplateStore {
   /// Adds or replaces a text of the top layer.
   void add(const std::string& name, std::string content);
 
-  /// The text, or nothing if no layer has the name.
+  /// The text, or nothing if no layer has the name. Throws Error for a file of the folder that
+  /// belongs to another user or that others may write to: it is code.
   std::optional<std::string> find(const std::string& name) const;
 
   /// Where a text comes from, for messages: "added at run time", a path, or "embedded".

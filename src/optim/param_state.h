@@ -28,10 +28,10 @@ class ParamState : public torch::optim::OptimizerParamState {
 
   /// The values of a slot, by its name ("v") or torch's ("exp_avg_sq"): the storage itself where it
   /// is as wide as the arithmetic, else decoded into a new tensor. Undefined if it is left out.
-  torch::Tensor value(const std::string& slot) const { return value(place(slot)); }
+  torch::Tensor value(const std::string& slot) const { return slot_value(place(slot)); }
   /// Encodes values of the parameter's shape into a slot.
   void set_value(const std::string& slot, const torch::Tensor& values) {
-    set_value(place(slot), values);
+    set_slot_value(place(slot), values);
   }
   /// What is stored for a slot: codes in the parameter's storage order, and what its codec keeps for
   /// each block. Undefined if there is none.
@@ -64,8 +64,8 @@ class ParamState : public torch::optim::OptimizerParamState {
   bool fits(const torch::Tensor& parameter) const;
 
  protected:
-  torch::Tensor value(std::size_t slot) const;
-  void set_value(std::size_t slot, const torch::Tensor& values);
+  torch::Tensor slot_value(std::size_t slot) const;
+  void set_slot_value(std::size_t slot, const torch::Tensor& values);
 
  private:
   struct Layout {
@@ -80,7 +80,7 @@ class ParamState : public torch::optim::OptimizerParamState {
   bool same_layout(const torch::Tensor& parameter) const;
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
   void take_rest(StateBuffers& fresh, const torch::Tensor& parameter) const;
-  torch::Tensor old_values(const StateBuffers& fresh, std::size_t slot,
+  torch::Tensor old_values(std::size_t slot, const StateBuffers& fresh,
                            const torch::Device& device) const;
   void write_formats(torch::serialize::OutputArchive& archive) const;
   void read_formats(torch::serialize::InputArchive& archive);

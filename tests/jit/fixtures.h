@@ -81,6 +81,8 @@ class WarningCollector {
 inline void write_file(const std::string& path, const std::string& content) {
   fs::create_directories(fs::path(path).parent_path());
   std::ofstream(path, std::ios::binary) << content;
+  // Whatever the umask: code that others may write to is refused.
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
 }
 
 inline std::vector<std::string> files_below(const std::string& folder) {

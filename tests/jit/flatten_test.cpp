@@ -93,5 +93,14 @@ TEST(TemplateStore, UpperLayersHideLowerOnes) {
   EXPECT_EQ(store.list("rules/"), (std::vector<std::string>{"rules/a.cuh", "rules/b.cuh"}));
 }
 
+TEST(TemplateStore, AFileThatOthersMayWriteIsRefused) {
+  testing::TemporaryFolder folder;
+  testing::write_file(folder / "rules/a.cuh", "int a;\n");
+  testing::fs::permissions(folder / "rules/a.cuh", testing::fs::perms::others_write,
+                           testing::fs::perm_options::add);
+  const TemplateStore store(folder.path(), false);
+  EXPECT_NE(error_of([&] { store.find("rules/a.cuh"); }).find("chmod go-w"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace jitstep::jit

@@ -142,7 +142,7 @@ struct Reductions {
 };
 struct Memory {
   Entry<tensor, double> scale;  // torch: exp_avg_sq; initial: start
-  Entry<columns> column;        // initial: 0.5
+  Entry<rows> row;              // initial: 0.5
 };
 )");
   ASSERT_EQ(m.reductions.size(), 3u);
@@ -233,6 +233,7 @@ TEST(Manifest, RefusesStructuresItCannotRead) {
         "struct Hyper {\n  double lr = 1;\n};\nstruct Slots {\n  Signed m;  // if lr != 0\n};\n",
         "struct Slots {\n  Signed a;\n  Signed b;\n  Signed c;\n  Signed d;\n  Signed e;\n};\n",
         "struct Memory {\n  Entry<all> x;\n};\n",
+        "struct Memory {\n  Entry<rows> x;\n};\n",
         "struct Memory {\n  Entry<rows, float> x;\n};\n",
         "// refuse: true\n",
         "// refuse: x > 0, sentence\n",

@@ -1,0 +1,137 @@
+// Rules and a codec as a user would write them, for what the shipped ones do not declare.
+#pragma once
+
+#include <string>
+
+namespace jitstep::jit::testing {
+
+// Reductions over all domains, chains of them, entries of entries and memory of several domains.
+inline const std::string kEverythingText = R"(// Everything a rule may declare.
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::everything {
+enum class Form { plain, scaled };
+struct Hyper {
+  double lr = 1e-2;                // > 0
+  Numbers<2> eps = {null, 1e-3};   // > 0
+};
+struct Flags {
+  bool last = true;
+  Form form = Form::scaled;
+};
+struct Slots {
+  Signed m;       // if form == scaled
+  NonNegative v;  // initial: 0.5
+};
+struct Scalars { real lr; };
+struct Rows { real mean; };
+struct Columns { real mean; };
+struct Bias { real mean; };
+struct Global { double norm; real scale; };
+struct Matrix { real mean; };
+struct Rms { real factor; };
+struct Reductions {
+  Sum<rows, 1, Rows> row;
+  Sum<columns, 1, Columns> column;               // if last
+  Sum<first, 1, Bias> bias;
+  Max<all, 1, Global> global;                    // moments
+  Sum<matrices, 1, Matrix, Entries<rows, Rows>> matrix;
+  Sum<tensor, 2, Rms> rms;                       // after: matrix, column; if last
+};
+struct Memory {
+  Entry<tensor, double> norm;  // initial: 1
+  Entry<rows> row_mean;
+  Entry<columns> column_mean;
+};
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64, Memory& m) {
+    m.norm.next = m.norm.was * 2;
+    return {static_cast<real>(h.lr)};
+  }
+  KHD static Reals<1> terms(Of<Rows>, const auto& e, const auto&) { return {e.g}; }
+  KHD static Reals<1> terms(Of<Columns>, const auto& e, const auto&) { return {e.g}; }
+  KHD static Reals<1> terms(Of<Bias>, const auto& e, const auto&) { return {e.g}; }
+  KHD static Reals<1> terms(Of<Global>, const auto& e, const auto&) { return {abs(e.g)}; }
+  KHD static Reals<1> terms(Of<Matrix>, const Rows& rows, const auto&) { return {rows.mean}; }
+  KHD static Reals<2> terms(Of<Rms>, const auto& e, const auto& c) { return {e.p * c.matrix.mean, e.g}; }
+  KHD static Rows finish(Of<Rows>, const Totals<1>& sum, int64 n, const auto&, Memory& m) {
+    m.row_mean.next = static_cast<real>(sum[0] / static_cast<double>(n));
+    return {m.row_mean.next};
+  }
+  KHD static Columns finish(Of<Columns>, const Totals<1>& sum, int64, const auto&, Memory& m) {
+    m.column_mean.next = static_cast<real>(sum[0]);
+    return {m.column_mean.next};
+  }
+  KHD static Bias finish(Of<Bias>, const Totals<1>& sum, int64, const auto&) { return {static_cast<real>(sum[0])}; }
+  KHD static Global finish(Of<Global>, const Totals<1>& sum, int64, const auto&) { return {sum[0], real(1)}; }
+  KHD static Matrix finish(Of<Matrix>, const Totals<1>& sum, int64, const auto&) { return {static_cast<real>(sum[0])}; }
+  KHD static Rms finish(Of<Rms>, const Totals<2>& sum, int64, const auto&) { return {static_cast<real>(sum[1])}; }
+  KHD static void moments(auto& e, const auto& c) {
+    e.m.next = e.g * c.global.scale;
+    e.v.next = e.v.was;
+  }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.m.next * c.row.mean + c.rms.factor; }
+};
+}
+)";
+
+// A scalar of state per tensor, from a reduction that `moments` reads.
+inline const std::string kRememberingText = R"(// The norm of the gradient, averaged.
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::remembering {
+struct Slots {
+  Signed m;
+};
+struct Norm { real inverse; };
+struct Reductions {
+  Sum<tensor, 1, Norm> norm;  // moments
+};
+struct Memory {
+  Entry<tensor> average;  // torch: exp_avg_sq
+};
+struct Rule {
+  KHD static Reals<1> terms(Of<Norm>, const auto& e, const auto&) { return {e.g * e.g}; }
+  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64, const auto&, Memory& m) {
+    m.average.next = (m.average.was + static_cast<real>(sum[0])) / 2;
+    return {1 / m.average.next};
+  }
+  KHD static void moments(auto& e, const auto& c) { e.m.next = e.m.was + e.g * c.norm.inverse; }
+  KHD static void apply(auto& e, const auto&) { e.p -= e.m.next; }
+};
+}
+)";
+
+inline const std::string kNormedText = R"(// State in units of its tensor's norm.
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::codecs::normed {
+using Code = uint16;
+struct Norm { real unused; };
+struct Reductions {
+  Sum<tensor, 1, Norm> norm;
+};
+struct Memory {
+  Entry<tensor> scale;  // initial: 1
+};
+template <class Sign>
+struct Codec {
+  using Code = normed::Code;
+  using Meta = NoMeta;
+  static constexpr int block = 1;
+  static constexpr bool random = false;
+  KHD static Reals<1> terms(Of<Norm>, real x) { return {x * x}; }
+  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64, Memory& m) {
+    m.scale.next = static_cast<real>(sqrt(sum[0]) + 1);
+    return {m.scale.next};
+  }
+  KHD static real decode(Code code, const Meta&, const Memory& m) { return bf16_to_float(code) * m.scale.was; }
+  KHD static Code encode(real x, const Meta&, uint32, const Memory& m) {
+    return float_to_bf16(static_cast<float>(x / m.scale.next));
+  }
+};
+}
+)";
+
+}  // namespace jitstep::jit::testing
