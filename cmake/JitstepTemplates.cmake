@@ -27,12 +27,7 @@ endfunction()
 # Sets `result` to the generated optimizer classes (jitstep/rules.h and its source). They are copied
 # only when they changed: a new library does not recompile everything that includes the header.
 function(jitstep_generate_classes result)
-  set(${result} "" PARENT_SCOPE)
-  set(generator_source "${CMAKE_CURRENT_SOURCE_DIR}/tools/generate_classes.cpp")
-  if(NOT EXISTS "${generator_source}")
-    return()
-  endif()
-  jitstep_program(jitstep_generate_classes SOURCES "${generator_source}"
+  jitstep_program(jitstep_generate_classes SOURCES tools/generate_classes.cpp
                   LIBRARIES nlohmann_json::nlohmann_json)
   set(fresh "${CMAKE_CURRENT_BINARY_DIR}/generated")
   set(header "${JITSTEP_INCLUDE_DIR}/jitstep/rules.h")

@@ -41,7 +41,7 @@ struct KernelSpec {
   bool operator==(const KernelSpec&) const = default;
 };
 
-/// One line with everything that differs from the defaults' absence, for messages and logs.
+/// One line with everything that was given, for messages and logs.
 std::string to_string(const KernelSpec& spec);
 
 /// Whether a slot exists under these flags of its rule.

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <atomic>
 #include <utility>
 
 #include "jitstep/checks.h"
@@ -46,6 +47,16 @@ bool equal_values(const torch::Tensor& a, const torch::Tensor& b) {
 
 }  // namespace
 
+namespace {
+
+// Never the same twice, as a new state may lie where an old one was.
+int next_revision() {
+  static std::atomic<int> last{0};
+  return ++last;
+}
+
+}  // namespace
+
 std::size_t ParamState::place(const std::string& slot) const {
   const auto& slots = slots_of(rule_);
   std::string known;
@@ -72,7 +83,7 @@ torch::Tensor ParamState::slot_value(std::size_t slot) const {
 
 void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   torch::NoGradGuard no_grad;
-  ++buffers_.revision;
+  buffers_.revision = next_revision();
   if (is_bound() && values.defined()) {
     TORCH_CHECK(buffers_.slots.at(slot).codes.defined(), "the slot ", slots_of(rule_)[slot].name,
                 " is left out under the optimizer's options; change them first");
@@ -97,7 +108,7 @@ torch::Tensor ParamState::meta(const std::string& slot) const {
 
 void ParamState::set_id(int id) {
   buffers_.id = id;
-  ++buffers_.revision;
+  buffers_.revision = next_revision();
 }
 
 std::unique_ptr<torch::optim::OptimizerParamState> ParamState::clone() const {
@@ -176,7 +187,7 @@ void ParamState::bind(const torch::Tensor& p, const jit::KernelSpec& spec, int i
   const bool has_id = is_bound() || from_archive_;
   StateBuffers fresh = make_state(p, spec, has_id ? buffers_.id : id, initial_memory);
   fresh.t = buffers_.t;
-  fresh.revision = buffers_.revision + 1;
+  fresh.revision = next_revision();
   if (!buffers_.slots.empty()) {
     TORCH_CHECK(buffers_.slots.size() == fresh.slots.size(), "state with ", buffers_.slots.size(),
                 " slots for the rule ", rule_, ", which has ", fresh.slots.size());
@@ -279,9 +290,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
 }
 
 void ParamState::serialize(torch::serialize::InputArchive& archive) {
-  const int revision = buffers_.revision + 1;
   buffers_ = {};
-  buffers_.revision = revision;
   parameter_ = {};
   const auto& slots = slots_of(rule_);
   buffers_.slots.resize(slots.size());

@@ -92,7 +92,5 @@ class ParamState : public torch::optim::OptimizerParamState {
   bool from_archive_ = false; // unbound, but its buffers have codecs and a layout
 };
 
-/// The generated state class of a shipped rule, or a plain one.
-std::unique_ptr<ParamState> make_param_state(const std::string& rule);
 
 }  // namespace jitstep

@@ -1,0 +1,37 @@
+// Optimizers in torch's archives: torch's own layout, so that torch's optimizers and ours read each
+// other's, and what quantised state needs beside it. STATE_FORMAT.md describes it.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jitstep/options.h"
+#include "jitstep/param_state.h"
+
+namespace jitstep {
+
+using StateMap = ska::flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
+
+/// What an archive says about one parameter group.
+struct ArchivedGroup {
+  std::unique_ptr<Options> options;                  // validated by nobody yet
+  std::vector<std::unique_ptr<ParamState>> states;   // one for each parameter, null if it has none
+};
+
+/// Writes everything an optimizer needs to go on.
+void write_archive(torch::serialize::OutputArchive& archive, const std::string& rule,
+                   const StateMap& states,
+                   const std::vector<torch::optim::OptimizerParamGroup>& groups);
+
+/// Reads what belongs to these groups of an optimizer of this rule, ours or torch's of the same
+/// name, and changes nothing. A c10::Error if the archive is of another rule, another number of groups
+/// or parameters, or a newer schema.
+std::vector<ArchivedGroup> read_archive(
+    torch::serialize::InputArchive& archive, const std::string& rule,
+    const std::vector<torch::optim::OptimizerParamGroup>& groups);
+
+}  // namespace jitstep

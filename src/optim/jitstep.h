@@ -1,0 +1,25 @@
+// The one include of a user: optimizers with torch's interface and generated kernels.
+#pragma once
+
+#include <torch/optim.h>
+
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/log.h"
+#include "jitstep/library.h"
+#include "jitstep/optimizer.h"
+#include "jitstep/options.h"
+#include "jitstep/param_state.h"
+#include "jitstep/rules.h"
+#include "jitstep/version.h"
+
+namespace jitstep {
+
+// Torch's own names that go with an optimizer, so that a program changes one namespace and no more.
+using torch::optim::LRScheduler;
+using torch::optim::OptimizerOptions;
+using torch::optim::OptimizerParamGroup;
+using torch::optim::OptimizerParamState;
+using torch::optim::ReduceLROnPlateauScheduler;
+using torch::optim::StepLR;
+
+}  // namespace jitstep

@@ -1,0 +1,24 @@
+// What concerns the whole library: rules and codecs of one's own, and what was compiled.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace jitstep {
+
+/// Adds a rule or codec from a file of one's own, under the file's stem, for every optimizer made
+/// from now on. Thread safe. A jit::Error says what the file lacks. The file is code: it must belong to
+/// this user and be writable by nobody else. Returns the name.
+std::string load_rule(const std::string& path);
+std::string load_codec(const std::string& path);
+
+/// Kernels of this process so far.
+struct KernelStatistics {
+  std::int64_t compiled = 0;
+  std::int64_t from_disk = 0;    // found in the kernel cache
+  std::int64_t from_memory = 0;  // asked for again
+  double compile_seconds = 0;
+};
+KernelStatistics kernel_statistics();
+
+}  // namespace jitstep

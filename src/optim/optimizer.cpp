@@ -1,0 +1,311 @@
+#include "jitstep/optimizer.h"
+
+#include <torch/torch.h>
+
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "jitstep/archive.h"
+#include "jitstep/spec_text.h"
+
+namespace jitstep {
+namespace {
+
+using ParamGroup = torch::optim::OptimizerParamGroup;
+
+// Several tensor handles may stand for one parameter; torch keeps state by what they share.
+void* key_of(const torch::Tensor& p) {
+  return p.unsafeGetTensorImpl();
+}
+
+std::unique_ptr<Options> checked_options(const std::string& rule, const GenericOptions& given) {
+  return as_argument_error([&] { return make_options(rule, given); });
+}
+
+// A group's options as options of this rule, whichever way the user wrote them.
+std::unique_ptr<Options> options_like(const Options& defaults,
+                                      const torch::optim::OptimizerOptions& given) {
+  const auto* const generic = dynamic_cast<const GenericOptions*>(&given);
+  if (generic != nullptr && generic->rule().empty()) return checked_options(defaults.rule(), *generic);
+  const auto* const ours = dynamic_cast<const Options*>(&given);
+  TORCH_CHECK(ours != nullptr && ours->rule() == defaults.rule(),
+              "the options of a parameter group belong to another optimizer than ", defaults.rule(),
+              "; use jitstep's options class of this rule, or jitstep::GenericOptions");
+  return std::unique_ptr<Options>(static_cast<Options*>(ours->clone().release()));
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
+                     Frozen frozen)
+    : torch::optim::Optimizer(std::vector<ParamGroup>{}, std::move(defaults)), frozen_(frozen) {
+  GroupNumbers numbers;
+  GroupRecord().refresh(default_options(), numbers);  // validates
+  for (const auto& group : groups) add_param_group(group);
+}
+
+Optimizer::Optimizer(const std::string& rule, const std::vector<ParamGroup>& groups,
+                     const GenericOptions& defaults)
+    : Optimizer(groups, checked_options(rule, defaults), Frozen::refuse) {}
+
+Optimizer::Optimizer(const std::string& rule, std::vector<torch::Tensor> params,
+                     const GenericOptions& defaults)
+    : Optimizer(rule, std::vector<ParamGroup>{ParamGroup(std::move(params))}, defaults) {}
+
+std::unique_ptr<Optimizer> Optimizer::from_spec(std::vector<torch::Tensor> params,
+                                                const std::string& json_text) {
+  const SpecText spec = parse_spec(json_text);
+  return std::make_unique<Optimizer>(spec.rule, std::move(params), spec.options);
+}
+
+const Options& Optimizer::default_options() const {
+  return static_cast<const Options&>(defaults());
+}
+
+const std::string& Optimizer::rule() const {
+  return default_options().rule();
+}
+
+Options& Optimizer::group_options(std::size_t group) {
+  auto* const options = dynamic_cast<Options*>(&param_groups_[group].options());
+  TORCH_CHECK(options != nullptr && options->rule() == rule(), "the options of parameter group ",
+              group, " were replaced by those of another optimizer; use jitstep's options of ", rule());
+  return *options;
+}
+
+// ---- groups ------------------------------------------------------------------------------------
+
+ParamGroup Optimizer::merged(const ParamGroup& group) const {
+  auto options = group.has_options() ? options_like(default_options(), group.options())
+                                     : options_like(default_options(), default_options());
+  if (group.has_options()) options->inherit(default_options());
+  return ParamGroup(group.params(), std::move(options));
+}
+
+// Every argument of a group, but whether it shares parameters with others.
+void Optimizer::check_group(const ParamGroup& group, std::size_t number) const {
+  std::set<std::tuple<torch::ScalarType, std::int64_t, std::int64_t>> kinds;
+  GroupRecord record;
+  GroupNumbers numbers;
+  record.refresh(static_cast<const Options&>(group.options()), numbers);
+  for (std::size_t i = 0; i < group.params().size(); ++i) {
+    const torch::Tensor& p = group.params()[i];
+    const bool known = p.defined() && ids_.count(key_of(p)) != 0;
+    check_parameter(p, {number, i}, known ? Frozen::warn : frozen_);
+    if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second) record.spec(p);
+  }
+}
+
+// A parameter in two groups would be stepped twice. `more` is a group about to be added, or null.
+void Optimizer::check_distinct(const ParamGroup* more) const {
+  std::unordered_map<void*, std::size_t> seen;
+  const auto check = [&](const ParamGroup& group, std::size_t number) {
+    for (std::size_t i = 0; i < group.params().size(); ++i) {
+      const auto [found, added] = seen.emplace(key_of(group.params()[i]), number);
+      TORCH_CHECK(added || found->second == number,
+                  "some parameters appear in more than one parameter group: groups ", found->second,
+                  " and ", number, " share one; list each parameter once");
+      TORCH_CHECK(added, "jitstep: ", describe(group.params()[i], {number, i}),
+                  " appears twice in its group; list each parameter once");
+    }
+  };
+  for (std::size_t g = 0; g < param_groups_.size(); ++g) check(param_groups_[g], g);
+  if (more != nullptr) check(*more, param_groups_.size());
+}
+
+void Optimizer::add_param_group(const ParamGroup& group) {
+  if (!is_known()) adopt();
+  const ParamGroup whole = merged(group);
+  check_group(whole, param_groups_.size());
+  check_distinct(&whole);
+  torch::optim::Optimizer::add_param_group(whole);
+  adopt();
+}
+
+void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
+  if (!is_known()) adopt();
+  TORCH_CHECK(!param_groups_.empty(), "add_parameters needs a parameter group; use add_param_group");
+  const ParamGroup added(parameters, param_groups_[0].options().clone());
+  check_group(added, 0);
+  check_distinct(&added);
+  torch::optim::Optimizer::add_parameters(parameters);
+  adopt();
+}
+
+// Whether a group has the parameters it had when last looked at: torch's users may change them.
+bool Optimizer::is_known(std::size_t g) const {
+  const auto& params = param_groups_[g].params();
+  const auto& members = groups_[g].members;
+  if (params.size() != members.size()) return false;
+  for (std::size_t i = 0; i < params.size(); ++i)
+    if (key_of(params[i]) != members[i].key) return false;
+  return true;
+}
+
+bool Optimizer::is_known() const {
+  if (groups_.size() != param_groups_.size()) return false;
+  for (std::size_t g = 0; g < groups_.size(); ++g)
+    if (!is_known(g)) return false;
+  return true;
+}
+
+// Brings the records in line with the groups. Groups that were added through torch's base class get
+// their options merged; everything new is checked.
+void Optimizer::adopt() {
+  for (std::size_t g = groups_.size(); g < param_groups_.size(); ++g)
+    param_groups_[g] = merged(param_groups_[g]);
+  for (std::size_t g = 0; g < param_groups_.size(); ++g)
+    if (g >= groups_.size() || !is_known(g)) check_group(param_groups_[g], g);
+  check_distinct(nullptr);
+  const std::size_t known = groups_.size();
+  groups_.resize(param_groups_.size());
+  numbers_.resize(param_groups_.size());
+  for (std::size_t g = 0; g < groups_.size(); ++g)
+    if (g >= known || !is_known(g)) register_members(g);
+}
+
+void Optimizer::register_members(std::size_t g) {
+  groups_[g].members.clear();
+  for (const auto& p : param_groups_[g].params()) {
+    const int id = ids_.emplace(key_of(p), static_cast<int>(ids_.size())).first->second;
+    groups_[g].members.push_back({key_of(p), nullptr, nullptr, -1, id});
+  }
+}
+
+// ---- steps -------------------------------------------------------------------------------------
+
+torch::Tensor Optimizer::step(LossClosure closure) {
+  torch::NoGradGuard no_grad;
+  torch::Tensor loss;
+  if (closure != nullptr) {
+    at::AutoGradMode enable_grad(true);
+    loss = closure();
+  }
+  collect();
+  attend();
+  stepper_.step(work_, numbers_);
+  return loss;
+}
+
+// Finds the parameters with gradients and checks all of them before anything is changed.
+void Optimizer::collect() {
+  if (!is_known()) adopt();
+  work_.clear();
+  waiting_.clear();
+  for (std::size_t g = 0; g < groups_.size(); ++g) collect_group(g);
+}
+
+void Optimizer::collect_group(std::size_t g) {
+  Group& group = groups_[g];
+  group.record.refresh(group_options(g), numbers_[g]);
+  const auto& params = param_groups_[g].params();
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const torch::Tensor& p = params[i];
+    const torch::Tensor& grad = p.grad();
+    if (!grad.defined()) continue;
+    check_gradient(p, grad, {g, i});
+    Member& member = group.members[i];
+    if (!is_ready(member, p, group.record.revision()))
+      waiting_.push_back({work_.size(), g, i, group.record.spec(p)});
+    work_.push_back({&p, &grad, member.state ? &member.state->buffers() : nullptr,
+                     static_cast<int>(g)});
+  }
+}
+
+bool Optimizer::is_ready(Member& member, const torch::Tensor& p, int revision) {
+  const auto found = state_.find(member.key);
+  auto* const held = found == state_.end() ? nullptr : found->second.get();
+  const bool same = held == member.held;
+  if (!same) member.state = dynamic_cast<ParamState*>(held);
+  member.held = held;
+  TORCH_CHECK(held == nullptr || (member.state != nullptr && member.state->rule() == rule()),
+              "the state of a parameter was replaced by another optimizer's; use the state class of ",
+              rule());
+  return same && held != nullptr && member.revision == revision && member.state->is_bound() &&
+         member.state->fits(p);
+}
+
+ParamState& Optimizer::state_for(const torch::Tensor& p, const Options& options) {
+  auto& held = state_[key_of(p)];
+  if (!held) held = options.make_state();
+  return static_cast<ParamState&>(*held);
+}
+
+// Makes the state of parameters that get their first gradient, and binds again what was replaced,
+// moved, or has other formats now.
+void Optimizer::attend() {
+  for (const Waiting& waiting : waiting_) {
+    Group& group = groups_[waiting.group];
+    Member& member = group.members[waiting.place];
+    const torch::Tensor& p = *work_[waiting.work].p;
+    ParamState& state = state_for(p, group_options(waiting.group));
+    state.bind(p, waiting.spec, member.id, group.record.initial_memory(waiting.spec, member.id));
+    member.held = member.state = &state;
+    member.revision = group.record.revision();
+    work_[waiting.work].state = &state.buffers();
+  }
+}
+
+void Optimizer::compile() {
+  torch::NoGradGuard no_grad;
+  if (!is_known()) adopt();
+  std::vector<StateBuffers> states;
+  std::vector<StepParameter> parameters;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    GroupRecord& record = groups_[g].record;
+    record.refresh(group_options(g), numbers_[g]);
+    for (const auto& p : param_groups_[g].params()) {
+      const jit::KernelSpec spec = record.spec(p);
+      states.push_back(make_state(p, spec, 0, record.initial_memory(spec, 0)));
+      parameters.push_back({&p, &p, nullptr, static_cast<int>(g)});
+    }
+  }
+  for (std::size_t i = 0; i < states.size(); ++i) parameters[i].state = &states[i];
+  Stepper().prepare(parameters);
+}
+
+std::int64_t Optimizer::state_bytes() const {
+  std::int64_t sum = 0;
+  for (const auto& [key, held] : state_)
+    if (const auto* const state = dynamic_cast<const ParamState*>(held.get())) sum += state->bytes();
+  return sum;
+}
+
+// ---- archives ----------------------------------------------------------------------------------
+
+void Optimizer::save(torch::serialize::OutputArchive& archive) const {
+  write_archive(archive, rule(), state_, param_groups_);
+}
+
+void Optimizer::load(torch::serialize::InputArchive& archive) {
+  torch::NoGradGuard no_grad;
+  if (!is_known()) adopt();
+  std::vector<ArchivedGroup> groups = read_archive(archive, rule(), param_groups_);
+  // Everything is bound before anything is replaced: a failed load changes nothing.
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    GroupRecord record;
+    GroupNumbers numbers;
+    record.refresh(groups[g].options ? *groups[g].options : group_options(g), numbers);
+    for (std::size_t i = 0; i < groups[g].states.size(); ++i) {
+      const torch::Tensor& p = param_groups_[g].params()[i];
+      const jit::KernelSpec spec = record.spec(p);
+      const int id = groups_[g].members[i].id;
+      if (auto& state = groups[g].states[i])
+        state->bind(p, spec, id, record.initial_memory(spec, id));
+    }
+  }
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].options) {
+      group_options(g).assign(groups[g].options->values());
+      group_options(g).edit_formats() = groups[g].options->formats();
+    }
+    for (std::size_t i = 0; i < groups[g].states.size(); ++i) {
+      void* const key = groups_[g].members[i].key;
+      if (groups[g].states[i]) state_[key] = std::move(groups[g].states[i]);
+      else state_.erase(key);
+    }
+  }
+}
+
+}  // namespace jitstep

@@ -1,0 +1,106 @@
+// The optimizer: torch's parameter groups, options and state on one side, the stepper on the other.
+// Start here. Knows no rule; the class of each shipped rule is generated into rules.h.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "jitstep/checks.h"
+#include "jitstep/group_record.h"
+#include "jitstep/options.h"
+#include "jitstep/param_state.h"
+#include "jitstep/stepper.h"
+
+namespace jitstep {
+
+/// An optimizer of any rule. One thread at a time uses it; distinct ones may step concurrently.
+/// Arguments are checked when it is made, when groups are added and when a step finds new ones:
+/// always before a parameter or its state changes. Wrong arguments are c10::Errors, as torch's.
+class Optimizer : public torch::optim::Optimizer {
+ public:
+  using ParamGroup = torch::optim::OptimizerParamGroup;
+
+  /// Any rule by name, a user's own from load_rule included.
+  Optimizer(const std::string& rule, std::vector<torch::Tensor> params,
+            const GenericOptions& defaults = {});
+  Optimizer(const std::string& rule, const std::vector<ParamGroup>& groups,
+            const GenericOptions& defaults = {});
+
+  /// From text such as {"rule": "adamw", "options": {"lr": 1e-3}, "state": "int8"}. What is unknown
+  /// or of the wrong type is a c10::Error that names it and lists what there is.
+  static std::unique_ptr<Optimizer> from_spec(std::vector<torch::Tensor> params,
+                                              const std::string& json_text);
+
+  /// One step of every parameter that has a gradient; the closure's result, if there is one.
+  torch::Tensor step(LossClosure closure = nullptr) override;
+
+  /// As torch's; what the group's options do not set is taken from the defaults.
+  void add_param_group(const ParamGroup& group);
+  void add_parameters(const std::vector<torch::Tensor>& parameters);
+
+  /// Compiles the kernels of all parameters as if their gradients were like themselves, so that the
+  /// first step does not have to. Creates no state.
+  void compile();
+
+  /// Bytes of the state of all parameters that have one.
+  std::int64_t state_bytes() const;
+  /// The rule's name.
+  const std::string& rule() const;
+
+  void save(torch::serialize::OutputArchive& archive) const override;
+  /// Takes numbers and state from the archive and keeps its own formats: state in other codecs is
+  /// converted. Also loads what torch's optimizer of the same name saved.
+  void load(torch::serialize::InputArchive& archive) override;
+
+ protected:
+  Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
+            Frozen frozen = Frozen::warn);
+
+ private:
+  // A parameter as it was when last looked at.
+  struct Member {
+    void* key = nullptr;
+    torch::optim::OptimizerParamState* held = nullptr;
+    ParamState* state = nullptr;  // the same, once it is known to be one
+    int revision = -1;            // of the group when the state was bound
+    int id = 0;
+  };
+  struct Group {
+    GroupRecord record;
+    std::vector<Member> members;
+  };
+  // A parameter of this step whose state must be made or bound again first.
+  struct Waiting {
+    std::size_t work, group, place;
+    jit::KernelSpec spec;
+  };
+
+  const Options& default_options() const;
+  Options& group_options(std::size_t group);
+  ParamGroup merged(const ParamGroup& group) const;
+  void check_group(const ParamGroup& group, std::size_t number) const;
+  void check_distinct(const ParamGroup* more) const;
+  bool is_known(std::size_t group) const;
+  bool is_known() const;
+  void adopt();
+  void register_members(std::size_t group);
+  void collect();
+  void collect_group(std::size_t group);
+  bool is_ready(Member& member, const torch::Tensor& p, int revision);
+  void attend();
+  ParamState& state_for(const torch::Tensor& p, const Options& options);
+
+  Frozen frozen_ = Frozen::warn;
+  std::vector<Group> groups_;
+  std::vector<GroupNumbers> numbers_;  // of the groups
+  std::unordered_map<void*, int> ids_;
+  std::vector<StepParameter> work_;
+  std::vector<Waiting> waiting_;
+  Stepper stepper_;
+};
+
+}  // namespace jitstep

@@ -1,0 +1,235 @@
+// Follows the recorded trajectories of the original packages, one test a file. A case whose rule,
+// options, codec or weight format does not exist yet is skipped by name, and counted.
+#include <gtest/gtest.h>
+#include <jitstep/jitstep.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "jitstep/jit/catalog.h"
+#include "support/safetensors.h"
+
+namespace jitstep::support {
+namespace {
+
+using nlohmann::json;
+
+// What a case needs and there is not; empty if it can be followed.
+std::string missing(const json& spec) {
+  const jit::Catalog& catalog = jit::default_catalog();
+  using Kind = jit::Manifest::Kind;
+  if (!catalog.has(Kind::rule, spec["rule"])) return "rule " + spec["rule"].get<std::string>();
+  const jit::OptionValues options{spec["rule"].get<std::string>()};
+  const auto names = options.names();
+  for (const auto& [name, value] : spec["options"].items())
+    if (std::find(names.begin(), names.end(), name) == names.end()) return "option " + name;
+  const std::string weights = spec.value("weights", "native");
+  if (!catalog.has(Kind::weights, weights)) return "weights " + weights;
+  const json state = spec.value("state", json("fp32"));
+  const auto codec_name = [](const json& c) {
+    return c.is_object() ? c["codec"].get<std::string>() : c.get<std::string>();
+  };
+  std::vector<json> codecs{state};
+  if (state.is_object() && !state.contains("codec")) codecs.assign(state.begin(), state.end());
+  for (const json& codec : codecs)
+    if (!catalog.has(Kind::codec, codec_name(codec))) return "codec " + codec_name(codec);
+  return "";
+}
+
+torch::Tensor to_torch(const RecordedTensor& recorded) {
+  const auto dtype = recorded.dtype == "F64"    ? torch::kFloat64
+                     : recorded.dtype == "BF16" ? torch::kBFloat16
+                                                : torch::kFloat32;
+  return torch::from_blob(const_cast<std::byte*>(recorded.bytes.data()), recorded.shape, dtype)
+      .clone();
+}
+
+// Elements in row order as doubles.
+std::vector<double> numbers(const torch::Tensor& tensor) {
+  const auto flat = tensor.detach().to(torch::kFloat64).contiguous().view(-1);
+  return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
+}
+
+// The original's name of a state in our words.
+std::string slot_name(const std::string& name) {
+  static const std::map<std::string, std::string> ours = {
+      {"exp_avg", "m"}, {"ema", "m"}, {"momentum_buffer", "m"}, {"momentum", "m"},
+      {"exp_avg_sq", "v"}, {"ema_squared", "v"}, {"square_avg", "v"}, {"variance", "v"},
+      {"max_exp_avg_sq", "vmax"}};
+  const auto found = ours.find(name);
+  return found == ours.end() ? name : found->second;
+}
+
+class Case {
+ public:
+  explicit Case(RecordedFile file)
+      : file_(std::move(file)), meta_(json::parse(file_.metadata.at("case"))) {}
+
+  const json& meta() const { return meta_; }
+
+  void follow() {
+    for (std::size_t i = 0; i < meta_["shapes"].size(); ++i)
+      params_.push_back(to_torch(tensor(i, "init")).requires_grad_());
+    optimizer_ = Optimizer::from_spec(params_, meta_["spec"].dump());
+    for (int t = 1; t <= meta_["steps"]; ++t) step(t);
+    check_equal_share();
+  }
+
+ private:
+  std::string key(std::size_t i, const std::string& rest) const {
+    return "p" + std::to_string(i) + "." + rest;
+  }
+  const RecordedTensor& tensor(std::size_t i, const std::string& rest) const {
+    return file_.tensors.at(key(i, rest));
+  }
+
+  void step(int t) {
+    const std::string number = std::to_string(t);
+    if (meta_["lr_at"].contains(number))
+      for (auto& group : optimizer_->param_groups()) group.options().set_lr(meta_["lr_at"][number]);
+    for (std::size_t i = 0; i < params_.size(); ++i) {
+      const auto grad = file_.tensors.find(key(i, "grad." + number));
+      params_[i].mutable_grad() =
+          grad == file_.tensors.end() ? torch::Tensor() : to_torch(grad->second).to(params_[i].dtype());
+    }
+    optimizer_->step();
+    for (const json& recorded : meta_["record"])
+      if (recorded == t) check_parameters(t);
+    for (const auto& [name, value] : file_.tensors) check_state(name, value, t);
+  }
+
+  void check_parameters(int t) {
+    for (std::size_t i = 0; i < params_.size(); ++i) {
+      const auto expected = tensor(i, "step." + std::to_string(t)).values();
+      const auto ours = numbers(params_[i]);
+      close(key(i, "step." + std::to_string(t)), ours, expected, meta_["rtol"], meta_["atol"], 0);
+      if (meta_.contains("tight"))
+        close(key(i, "tight step." + std::to_string(t)), ours, expected, meta_["tight"]["rtol"],
+              meta_["tight"]["atol"], meta_["tight"]["max_outside"]);
+      for (std::size_t k = 0; k < ours.size(); ++k) equal_ += ours[k] == expected[k];
+      compared_ += ours.size();
+    }
+  }
+
+  // |ours - theirs| <= atol + rtol |theirs| but for a share of the elements.
+  static void close(const std::string& what, const std::vector<double>& ours,
+                    const std::vector<double>& theirs, double rtol, double atol, double share) {
+    ASSERT_EQ(ours.size(), theirs.size()) << what;
+    std::size_t outside = 0;
+    double worst = 0;
+    for (std::size_t k = 0; k < ours.size(); ++k) {
+      const double error = std::abs(ours[k] - theirs[k]);
+      if (error <= atol + rtol * std::abs(theirs[k])) continue;
+      ++outside;
+      worst = std::max(worst, error);
+    }
+    EXPECT_LE(static_cast<double>(outside), share * static_cast<double>(ours.size()))
+        << what << ": " << outside << " of " << ours.size() << " outside, the worst by " << worst;
+  }
+
+  // p{i}.state.{slot}.{t} or p{i}.state.{slot}.{codes|scale}.{t}
+  void check_state(const std::string& name, const RecordedTensor& expected, int t) {
+    const auto at = name.find(".state.");
+    const auto last = name.rfind('.');
+    if (at == std::string::npos || name.substr(last + 1) != std::to_string(t)) return;
+    const std::size_t i = std::stoul(name.substr(1, at - 1));
+    const std::string rest = name.substr(at + 7, last - at - 7);
+    const std::string slot = slot_name(rest.substr(0, rest.find('.')));
+    const auto& state = static_cast<const ParamState&>(
+        *optimizer_->state().at(params_[i].unsafeGetTensorImpl()));
+    if (rest.ends_with(".codes")) return check_codes(name, state, slot, expected);
+    if (rest.ends_with(".scale")) return check_scales(name, state, slot, expected);
+    if (meta_.contains("state_rtol")) check_values(name, state.value(slot), expected);
+  }
+
+  void check_values(const std::string& name, const torch::Tensor& ours, const RecordedTensor& expected) {
+    const auto theirs = expected.values();
+    double most = 0;
+    for (double x : theirs) most = std::max(most, std::abs(x));
+    close(name, numbers(ours), theirs, 0, meta_["state_rtol"].get<double>() * most, 0);
+  }
+
+  void check_codes(const std::string& name, const ParamState& state, const std::string& slot,
+                   const RecordedTensor& expected) {
+    const torch::Tensor stored = state.codes(slot);
+    const auto* bytes = static_cast<const std::uint8_t*>(stored.const_data_ptr());
+    const auto theirs = expected.values();
+    const bool nibbles = stored.numel() < static_cast<std::int64_t>(theirs.size());
+    std::size_t differ = 0;
+    for (std::size_t k = 0; k < theirs.size(); ++k)
+      differ += (nibbles ? bytes[k / 2] >> (4 * (k & 1)) & 15 : bytes[k]) != theirs[k];
+    EXPECT_LE(static_cast<double>(differ),
+              meta_["max_code_mismatch"].get<double>() * static_cast<double>(theirs.size()))
+        << name << ": " << differ << " of " << theirs.size() << " codes differ";
+  }
+
+  static void check_scales(const std::string& name, const ParamState& state,
+                           const std::string& slot, const RecordedTensor& expected) {
+    const torch::Tensor meta = state.meta(slot);
+    const auto* scales = static_cast<const float*>(meta.const_data_ptr());
+    close(name, {scales, scales + meta.nbytes() / 4}, expected.values(), 1e-5, 1e-12, 0);
+  }
+
+  void check_equal_share() const {
+    if (!meta_.contains("equal_min")) return;
+    EXPECT_GE(static_cast<double>(equal_) / static_cast<double>(compared_),
+              meta_["equal_min"].get<double>());
+  }
+
+  RecordedFile file_;
+  json meta_;
+  std::vector<torch::Tensor> params_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::size_t equal_ = 0, compared_ = 0;
+};
+
+std::vector<std::string> case_files() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(JITSTEP_TEST_DATA "/golden")) {
+    const std::string stem = entry.path().stem();
+    const bool is_case = stem != "codebooks" && stem != "sr_stats";
+    if (entry.path().extension() == ".safetensors" && is_case) names.push_back(stem);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+RecordedFile read_case(const std::string& name) {
+  return read_safetensors(JITSTEP_TEST_DATA "/golden/" + name + ".safetensors");
+}
+
+// The cases that can be followed today: the others are listed below, by name and reason.
+std::vector<std::string> followed() {
+  std::vector<std::string> names;
+  for (const auto& name : case_files()) {
+    const json meta = json::parse(read_case(name).metadata.at("case"));
+    if (missing(meta["spec"]).empty() && !meta.value("informative", false)) names.push_back(name);
+  }
+  return names;
+}
+
+class Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, IsFollowed) { Case(read_case(GetParam())).follow(); }
+
+INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(followed()),
+                         [](const auto& name) { return name.param; });
+
+TEST(GoldenCases, ThatCannotBeFollowedYetAreListed) {
+  std::size_t listed = 0;
+  for (const auto& name : case_files()) {
+    const json meta = json::parse(read_case(name).metadata.at("case"));
+    const std::string reason = missing(meta["spec"]);
+    if (reason.empty() && !meta.value("informative", false)) continue;
+    ++listed;
+    std::cout << "  not followed: " << name << " ("
+              << (reason.empty() ? "informative only" : "no " + reason) << ")\n";
+  }
+  std::cout << "  followed: " << followed().size() << ", not followed: " << listed << "\n";
+  EXPECT_EQ(followed().size() + listed, case_files().size());
+  EXPECT_GE(followed().size(), 35u) << "a shipped rule, codec or weight format has gone";
+}
+
+}  // namespace
+}  // namespace jitstep::support

@@ -1,0 +1,316 @@
+// Writes the typed classes of all shipped rules from their manifests:
+//   generate_classes <folder>   ->   <folder>/jitstep/rules.h and <folder>/jitstep/rules.cpp
+// Options with torch-style setters, parameter state with torch's names, the optimizers.
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "jitstep/jit/catalog.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/options.h"
+#include "jitstep/jit/text.h"
+
+namespace {
+
+using jitstep::jit::Catalog;
+using jitstep::jit::Manifest;
+using jitstep::jit::Option;
+using jitstep::jit::OptionValues;
+using jitstep::jit::Slot;
+using jitstep::jit::text;
+using jitstep::jit::Value;
+
+// "nvlamb" without a class line becomes "Nvlamb".
+std::string class_of(const Manifest& rule) {
+  if (!rule.class_name.empty()) return rule.class_name;
+  std::string name;
+  bool start = true;
+  for (const char c : rule.name) {
+    if (c != '_') name += start ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    start = c == '_';
+  }
+  return name;
+}
+
+std::string tuple_of(int count) {
+  std::string out = "std::tuple<";
+  for (int i = 0; i < count; ++i) out += i == 0 ? "double" : ", double";
+  return out + ">";
+}
+
+std::string type_of(const Option& option) {
+  switch (option.type) {
+    case Option::Type::number: return "double";
+    case Option::Type::nullable: return "std::optional<double>";
+    case Option::Type::numbers: return tuple_of(option.count);
+    case Option::Type::list: return "std::vector<double>";
+    case Option::Type::boolean: return "bool";
+    case Option::Type::choice: return option.enumeration;
+  }
+  return "";
+}
+
+std::string number(double x) {
+  if (x != x) return "std::numeric_limits<double>::quiet_NaN()";
+  return jitstep::jit::to_string(x);
+}
+
+// The default as a C++ initializer.
+std::string initializer(const Option& option) {
+  const Value& value = option.initial;
+  if (value.is_null()) return "{}";
+  if (value.is_choice()) return option.enumeration + "::" + value.choice();
+  if (value.is_bool()) return value.boolean() ? "true" : "false";
+  if (value.is_number()) return number(value.number());
+  std::string out;
+  for (const double x : value.numbers()) out += (out.empty() ? "{" : ", ") + number(x);
+  return out.empty() ? "{}" : out + "}";
+}
+
+// "a; b: c" with the parts that are there.
+std::string remark(const Option& option) {
+  std::string out;
+  if (!option.is_flag()) out = to_string(option.constraint) + "; ";
+  out += "default " + to_string(option.initial);
+  if (!option.note.empty()) out += ". " + option.note;
+  return out;
+}
+
+// Breaks words into `/// ` lines of at most 100 columns.
+std::string comment(const std::string& words, const std::string& indent) {
+  std::istringstream in(words);
+  std::string out, line = indent + "///", word;
+  while (in >> word) {
+    if (line.size() + 1 + word.size() > 100) {
+      out += line + "\n";
+      line = indent + "///";
+    }
+    line += " " + word;
+  }
+  return out + line + "\n";
+}
+
+std::string state_name(const Slot& slot) {
+  return slot.torch_name.empty() ? slot.name : slot.torch_name;
+}
+
+// Everything one rule's classes are written from.
+struct Rule {
+  const Manifest& manifest;
+  std::string name;  // of the class
+  std::vector<const Option*> options;
+  bool has_lr = false;
+};
+
+Rule rule_of(const Manifest& manifest, const Catalog& catalog) {
+  Rule rule{manifest, class_of(manifest), {}, false};
+  const OptionValues values(manifest, catalog.gradient());
+  for (const auto& option : values.names()) {
+    rule.options.push_back(&values.declaration(option));
+    rule.has_lr = rule.has_lr || option == "lr";
+  }
+  return rule;
+}
+
+void write_enumerations(std::ostream& out, const Rule& rule) {
+  for (const Option* option : rule.options) {
+    if (option->type != Option::Type::choice) continue;
+    out << "  enum class " << option->enumeration << " { ";
+    for (std::size_t i = 0; i < option->choices.size(); ++i)
+      out << (i == 0 ? "" : ", ") << option->choices[i];
+    out << " };\n";
+  }
+}
+
+void write_accessors(std::ostream& out, const Option& option, std::size_t place,
+                     const std::string& self) {
+  const std::string type = type_of(option), member = option.name + "_";
+  if (option.type == Option::Type::numbers)
+    out << "  using " << option.name << "_t = " << type << ";\n";
+  out << comment(remark(option), "  ");
+  out << "  const " << type << "& " << option.name << "() const noexcept { return " << member
+      << "; }\n";
+  out << "  " << type << "& " << option.name << "() noexcept { return " << member << "; }\n";
+  out << "  " << self << "& " << option.name << "(const " << type << "& value) {\n    " << member
+      << " = value;\n    mark(" << place << ");\n    return *this;\n  }\n";
+}
+
+void write_options_class(std::ostream& out, const Rule& rule) {
+  const std::string self = rule.name + "Options";
+  out << "/// Options of " << rule.name << ".\n";
+  out << "struct " << self << " : FormatSetters<" << self << "> {\n";
+  write_enumerations(out, rule);
+  out << "\n  " << self << "();\n";
+  if (rule.has_lr) out << "  " << self << "(double lr);\n";
+  out << "\n";
+  for (std::size_t i = 0; i < rule.options.size(); ++i)
+    write_accessors(out, *rule.options[i], i, self);
+  out << R"(
+  using Options::get;
+  using Options::put;
+  const std::vector<std::string>& names() const override;
+  jit::Value get(std::size_t option) const override;
+  void put(std::size_t option, const jit::Value& value) override;
+  void snapshot(std::vector<double>& numbers) const override;
+  std::unique_ptr<ParamState> make_state() const override;
+
+ private:
+)";
+  for (const Option* option : rule.options)
+    out << "  " << type_of(*option) << " " << option->name << "_ = " << initializer(*option) << ";\n";
+  out << "};\n\n";
+}
+
+void write_state_class(std::ostream& out, const Rule& rule) {
+  const std::string self = rule.name + "ParamState";
+  out << "/// State of one parameter under " << rule.name << ".\n";
+  out << "class " << self << " : public ParamState {\n public:\n";
+  out << "  " << self << "() : ParamState(\"" << rule.manifest.name << "\") {}\n\n";
+  out << "  using ParamState::step;\n  " << self
+      << "& step(std::int64_t steps) {\n    step() = steps;\n    return *this;\n  }\n";
+  for (std::size_t i = 0; i < rule.manifest.slots.size(); ++i) {
+    const std::string name = state_name(rule.manifest.slots[i]);
+    out << "  /// The slot " << rule.manifest.slots[i].name << "; see ParamState::value.\n";
+    out << "  torch::Tensor " << name << "() const { return slot_value(" << i << "); }\n";
+    out << "  " << self << "& " << name << "(const torch::Tensor& values) {\n    set_slot_value(" << i
+        << ", values);\n    return *this;\n  }\n";
+  }
+  out << "\n  std::unique_ptr<torch::optim::OptimizerParamState> clone() const override;\n};\n\n";
+}
+
+void write_optimizer_class(std::ostream& out, const Rule& rule) {
+  const std::string options = rule.name + "Options";
+  out << comment(rule.manifest.description, "");
+  out << "class " << rule.name << " : public Optimizer {\n public:\n";
+  out << "  explicit " << rule.name << "(const std::vector<torch::optim::OptimizerParamGroup>& groups, "
+      << options << " defaults = {});\n";
+  out << "  explicit " << rule.name << "(std::vector<torch::Tensor> params, " << options
+      << " defaults = {});\n};\n\n";
+}
+
+void write_names(std::ostream& out, const Rule& rule) {
+  for (const Option* option : rule.options) {
+    if (option->type != Option::Type::choice) continue;
+    out << "template <>\nstruct Names<" << rule.name << "Options::" << option->enumeration
+        << "> {\n  static constexpr const char* names[] = {";
+    for (std::size_t i = 0; i < option->choices.size(); ++i)
+      out << (i == 0 ? "\"" : ", \"") << option->choices[i] << "\"";
+    out << "};\n};\n";
+  }
+}
+
+void write_members(std::ostream& out, const Rule& rule) {
+  const std::string self = rule.name + "Options", name = rule.manifest.name;
+  out << self << "::" << self << "() : FormatSetters(\"" << name << "\") {}\n";
+  if (rule.has_lr)
+    out << self << "::" << self << "(double lr) : " << self << "() { this->lr(lr); }\n";
+  out << "const std::vector<std::string>& " << self
+      << "::names() const {\n  static const std::vector<std::string> names = {\n";
+  for (const Option* option : rule.options) out << "      \"" << option->name << "\",\n";
+  out << "  };\n  return names;\n}\n";
+  out << "jit::Value " << self << "::get(std::size_t option) const {\n  switch (option) {\n";
+  for (std::size_t i = 0; i < rule.options.size(); ++i)
+    out << "    case " << i << ": return fields::to_value(" << rule.options[i]->name << "_);\n";
+  out << "    default: return {};\n  }\n}\n";
+  out << "void " << self
+      << "::put(std::size_t option, const jit::Value& value) {\n  mark(option);\n  switch (option) {\n";
+  for (std::size_t i = 0; i < rule.options.size(); ++i)
+    out << "    case " << i << ": return fields::from_value(value, " << rule.options[i]->name
+        << "_);\n";
+  out << "    default: return;\n  }\n}\n";
+  out << "void " << self << "::snapshot(std::vector<double>& numbers) const {\n  numbers.clear();\n"
+      << "  numbers.push_back(formats_version());\n";
+  for (const Option* option : rule.options)
+    out << "  fields::append(numbers, " << option->name << "_);\n";
+  out << "}\n";
+}
+
+void write_definitions(std::ostream& out, const Rule& rule) {
+  const std::string self = rule.name, options = self + "Options", state = self + "ParamState";
+  write_members(out, rule);
+  out << "std::unique_ptr<ParamState> " << options << "::make_state() const {\n"
+      << "  return std::make_unique<" << state << ">();\n}\n";
+  out << "std::unique_ptr<torch::optim::OptimizerParamState> " << state << "::clone() const {\n"
+      << "  return std::make_unique<" << state << ">(*this);\n}\n";
+  out << self << "::" << self << "(const std::vector<torch::optim::OptimizerParamGroup>& groups, "
+      << options << " defaults)\n    : Optimizer(groups, std::make_unique<" << options
+      << ">(std::move(defaults))) {}\n";
+  out << self << "::" << self << "(std::vector<torch::Tensor> params, " << options
+      << " defaults)\n    : " << self
+      << "({torch::optim::OptimizerParamGroup(std::move(params))}, std::move(defaults)) {}\n\n";
+}
+
+void write_header(std::ostream& out, const std::vector<Rule>& rules) {
+  out << R"(// Generated from the manifests of templates/rules. The classes of all shipped rules.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "jitstep/optimizer.h"
+#include "jitstep/options.h"
+#include "jitstep/param_state.h"
+
+namespace jitstep {
+
+)";
+  for (const Rule& rule : rules) {
+    write_options_class(out, rule);
+    write_state_class(out, rule);
+    write_optimizer_class(out, rule);
+  }
+  out << "}  // namespace jitstep\n";
+}
+
+void write_source(std::ostream& out, const std::vector<Rule>& rules) {
+  out << "// Generated from the manifests of templates/rules.\n#include \"jitstep/rules.h\"\n\n"
+         "#include <utility>\n\n#include \"jitstep/option_fields.h\"\n\n"
+         "namespace jitstep::fields {\n\n";
+  for (const Rule& rule : rules) write_names(out, rule);
+  out << "\n}  // namespace jitstep::fields\n\nnamespace jitstep {\n\n";
+  for (const Rule& rule : rules) write_definitions(out, rule);
+  out << "std::unique_ptr<Options> make_shipped_options(const std::string& rule) {\n";
+  for (const Rule& rule : rules)
+    out << "  if (rule == \"" << rule.manifest.name << "\") return std::make_unique<" << rule.name
+        << "Options>();\n";
+  out << "  return nullptr;\n}\n\n}  // namespace jitstep\n";
+}
+
+void generate(const std::filesystem::path& folder) {
+  jitstep::jit::TemplateStore store;  // the shipped templates, whatever the environment says
+  const Catalog catalog(store);
+  std::vector<Rule> rules;
+  for (const auto& name : catalog.names(Manifest::Kind::rule))
+    rules.push_back(rule_of(catalog.rule(name), catalog));
+  std::filesystem::create_directories(folder / "jitstep");
+  std::ofstream header(folder / "jitstep" / "rules.h"), source(folder / "jitstep" / "rules.cpp");
+  write_header(header, rules);
+  write_source(source, rules);
+  if (!header.flush() || !source.flush())
+    throw jitstep::jit::Error("cannot write to " + folder.string());
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 2) {
+    std::cerr << "usage: generate_classes <folder>\n";
+    return 2;
+  }
+  try {
+    generate(arguments[1]);
+  } catch (const std::exception& error) {
+    std::cerr << "generate_classes: " << error.what() << "\n";
+    return 1;
+  }
+}
