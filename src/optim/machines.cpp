@@ -27,7 +27,7 @@ void torch_parallel_for(std::int64_t count,
 // NVRTC from PyPI lies in site-packages/nvidia, beside site-packages/torch/lib/libc10.so.
 void add_nvrtc_beside_torch(jit::Engine& engine) {
   Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&c10::GetCPUAllocator), &info) == 0) return;
+  if (dladdr(reinterpret_cast<void*>(&c10::GetAllocator), &info) == 0) return;
   const auto torch_lib = std::filesystem::path(info.dli_fname).parent_path();
   engine.add_nvrtc_folder((torch_lib / "../..").lexically_normal().string());
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "jitstep/checks.h"
+#include "jitstep/formats.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/kernel_tensors.h"
@@ -291,7 +292,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
 
 void ParamState::serialize(torch::serialize::InputArchive& archive) {
   buffers_ = {};
-  parameter_ = {};
+  parameter_ = torch::Tensor();
   const auto& slots = slots_of(rule_);
   buffers_.slots.resize(slots.size());
   buffers_.spec.slots.resize(slots.size());

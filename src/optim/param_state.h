@@ -92,5 +92,4 @@ class ParamState : public torch::optim::OptimizerParamState {
   bool from_archive_ = false; // unbound, but its buffers have codecs and a layout
 };
 
-
 }  // namespace jitstep
