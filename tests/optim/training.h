@@ -1,0 +1,81 @@
+// Small pieces the front end's tests share: a network with fixed weights, gradients, comparisons.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <jitstep/jitstep.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace jitstep::tests {
+
+using Tensors = std::vector<torch::Tensor>;
+
+/// Parameters of several shapes with fixed values, leaves that require a gradient.
+inline Tensors make_parameters(torch::Dtype dtype = torch::kFloat32,
+                               std::vector<std::vector<std::int64_t>> shapes = {{5, 3}, {3}, {}}) {
+  torch::manual_seed(7);
+  Tensors parameters;
+  for (const auto& shape : shapes)
+    parameters.push_back(torch::randn(shape, dtype).set_requires_grad(true));
+  return parameters;
+}
+
+inline Tensors clones(const Tensors& tensors) {
+  Tensors copies;
+  for (const auto& tensor : tensors)
+    copies.push_back(tensor.detach().clone().set_requires_grad(tensor.requires_grad()));
+  return copies;
+}
+
+/// Gradients of one step, the same for the same step number.
+inline void set_gradients(const Tensors& parameters, int step) {
+  torch::manual_seed(1000 + step);
+  for (const auto& p : parameters) p.mutable_grad() = torch::randn_like(p.detach());
+}
+
+template <class Optimizer>
+void train(Optimizer& optimizer, const Tensors& parameters, int first, int last) {
+  for (int step = first; step <= last; ++step) {
+    set_gradients(parameters, step);
+    optimizer.step();
+  }
+}
+
+inline void expect_close(const Tensors& a, const Tensors& b, double rtol, double atol) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_TRUE(torch::allclose(a[i], b[i], rtol, atol))
+        << "parameter " << i << " differs by " << (a[i] - b[i]).abs().max().item<double>();
+}
+
+inline void expect_equal(const Tensors& a, const Tensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(torch::equal(a[i], b[i])) << i;
+}
+
+/// Runs `action`, expects a c10::Error and gives its first line.
+inline std::string argument_error(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  ADD_FAILURE() << "no c10::Error";
+  return "";
+}
+
+#define EXPECT_HAS(text, part) \
+  EXPECT_NE(std::string(text).find(part), std::string::npos) << "in: " << (text)
+
+template <class From, class To>
+void copy_through_archive(const From& from, To& to) {
+  std::stringstream stream;
+  torch::save(from, stream);
+  torch::load(to, stream);
+}
+
+}  // namespace jitstep::tests

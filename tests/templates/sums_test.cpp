@@ -1,0 +1,134 @@
+// Sums over every domain against an independent evaluation of their definition, to the last bit.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "jitstep/jit/step_group.h"
+#include "jitstep/jit/text.h"
+#include "support/bits.h"
+#include "support/emulated_machine.h"
+
+namespace jitstep::support {
+namespace {
+
+// A rule whose parameter becomes the sum of the gradient over its entry of a domain.
+std::string probe_text(const std::string& name, const std::string& domain) {
+  return jit::text("// A probe.\n#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::",
+                   name, " {\nstruct Total { real sum; };\nstruct Reductions {\n  Sum<", domain,
+                   ", 1, Total> total;\n};\nstruct Rule {\n",
+                   "  KHD static Reals<1> terms(Of<Total>, const auto& e, const auto&) { return {e.g}; }\n",
+                   "  KHD static Total finish(Of<Total>, const Totals<1>& sum, int64, const auto&) {\n",
+                   "    return {static_cast<real>(sum[0])};\n  }\n",
+                   "  KHD static void apply(auto& e, const auto& c) { e.p = c.total.sum; }\n};\n}\n");
+}
+
+std::string probe(const std::string& domain) {
+  std::string name = "probe_" + domain;
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("jitstep_probe_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const auto path = folder / (name + ".cuh");
+  std::ofstream(path) << probe_text(name, domain);
+  std::filesystem::permissions(path, std::filesystem::perms(0600));
+  jit::default_catalog().load_rule(path);
+  std::filesystem::remove_all(folder);
+  return name;
+}
+
+// The definition, written down a second time.
+double tree(std::vector<float> x) {
+  x.resize((x.size() + 255) / 256 * 256);
+  std::vector<double> nodes;
+  for (std::size_t leaf = 0; leaf < x.size(); leaf += 256) {
+    for (std::size_t s = 128; s >= 1; s /= 2)
+      for (std::size_t i = 0; i < s; ++i) x[leaf + i] += x[leaf + i + s];
+    nodes.push_back(x[leaf]);
+  }
+  while (nodes.size() > 1) {
+    if (nodes.size() % 2) nodes.push_back(0);
+    for (std::size_t j = 0; j < nodes.size() / 2; ++j) nodes[j] = nodes[2 * j] + nodes[2 * j + 1];
+    nodes.resize(nodes.size() / 2);
+  }
+  return nodes[0] + 0.0;
+}
+
+using Index = std::vector<std::int64_t>;
+
+// Which entry an index belongs to, as the names of the domains say.
+Index entry_of_index(const std::string& domain, const Index& at) {
+  const std::size_t dims = at.size();
+  if (domain == "first") return dims < 2 ? Index{} : Index{at[0]};
+  if (domain == "rows") return {at.begin(), at.end() - 1};
+  if (domain == "columns") {
+    Index entry = at;
+    if (dims >= 2) entry.erase(entry.end() - 2);
+    return entry;
+  }
+  if (domain == "matrices") return dims < 2 ? Index{} : Index{at.begin(), at.end() - 2};
+  if (domain == "axis<1>") return dims < 2 ? Index{} : Index{at[1]};
+  return {};  // tensor
+}
+
+class Sums : public testing::TestWithParam<std::string> {};
+
+std::vector<float> run(jit::Machine& machine, const jit::KernelSpec& spec, const Variant& variant,
+                       const jit::Shape& shape, const std::vector<float>& g) {
+  std::vector<float> p(g.size());
+  jit::StepTensor tensor;
+  tensor.p = p.data();
+  tensor.shape = shape;
+  tensor.g_strides = shape.strides;
+  jit::StepGroup group(machine, spec, variant, {tensor});
+  HyperSet set{};
+  set.hyper[0] = 1;  // grad_scale
+  set.t = 1;
+  jit::run_step({&group}, {{jit::StepInput{g.data(), 0, false}}}, {set});
+  return p;
+}
+
+TEST_P(Sums, AreThoseOfTheDefinition) {
+  const jit::KernelSpec spec = jit::complete(spec_of(probe(GetParam()), ""));
+  jit::CpuMachine cpu(jit::default_engine(), [](std::int64_t n, const auto& body) { body(0, n); });
+  EmulatedMachine gpu(jit::default_engine(), 3, BlockOrder::kReverse, LaneOrder::kReverse);
+  for (const Index& sizes : {Index{1}, {255}, {256}, {257}, {70000}, {5, 600}, {600, 5}, {3, 4, 300},
+                             {2, 300, 3}, {2, 3, 5, 40}}) {
+    jit::Shape shape{sizes, Index(sizes.size(), 1)};
+    for (std::size_t d = sizes.size(); d-- > 1;)
+      shape.strides[d - 1] = shape.strides[d] * sizes[d];
+    std::vector<float> g(static_cast<std::size_t>(shape.elements()));
+    for (std::size_t i = 0; i < g.size(); ++i)
+      g[i] = std::sin(static_cast<float>(i) * 1.7f) * std::pow(10.0f, static_cast<float>(i % 11) - 5);
+    std::map<Index, std::vector<float>> members;
+    std::vector<Index> entry(g.size());
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      Index at;
+      for (std::size_t d = 0; d < sizes.size(); ++d)
+        at.push_back(static_cast<std::int64_t>(i) / shape.strides[d] % sizes[d]);
+      entry[i] = entry_of_index(GetParam(), at);
+      members[entry[i]].push_back(g[i]);
+    }
+    std::map<Index, float> expected;
+    for (const auto& [name, values] : members) expected[name] = static_cast<float>(tree(values));
+    const auto on_cpu = run(cpu, spec, jit::default_variant(spec, jit::Target::cpu()), shape, g);
+    const auto on_gpu = run(gpu, spec, Variant{128, 32, 4, 8}, shape, g);
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      ASSERT_EQ(on_cpu[i], expected[entry[i]]) << "size " << g.size() << ", element " << i;
+      ASSERT_EQ(on_gpu[i], expected[entry[i]]) << "size " << g.size() << ", element " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Domains, Sums,
+                         testing::Values("tensor", "first", "rows", "columns", "matrices", "axis<1>"),
+                         [](const auto& name) {
+                           return name.param == "axis<1>" ? std::string("axis_1") : name.param;
+                         });
+
+}  // namespace
+}  // namespace jitstep::support
