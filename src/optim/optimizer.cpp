@@ -120,7 +120,11 @@ void Optimizer::add_param_group(const ParamGroup& group) {
   check_group(whole, param_groups_.size());
   check_distinct(&whole);
   torch::optim::Optimizer::add_param_group(whole);
-  adopt();
+  // Torch replaces options it does not know by the defaults.
+  param_groups_.back().set_options(whole.options().clone());
+  groups_.resize(param_groups_.size());
+  numbers_.resize(param_groups_.size());
+  register_members(groups_.size() - 1);
 }
 
 void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
@@ -130,7 +134,7 @@ void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
   check_group(added, 0);
   check_distinct(&added);
   torch::optim::Optimizer::add_parameters(parameters);
-  adopt();
+  register_members(0);
 }
 
 // Whether a group has the parameters it had when last looked at: torch's users may change them.

@@ -150,14 +150,16 @@ TEST(DropIn, AddedGroupsAndParametersAreTrained) {
   EXPECT_EQ(static_cast<AdamOptions&>(a.param_groups()[1].options()).lr(), 0.1);
 }
 
-TEST(DropIn, GroupsAddedThroughTorchsBaseClassAreAdopted) {
-  Tensors ours = make_parameters(torch::kFloat64, {{4}, {2, 2}, {3}}), theirs = clones(ours);
+TEST(DropIn, GroupsAddedThroughTorchsBaseClassAreTrained) {
+  Tensors ours = make_parameters(torch::kFloat64, {{4}, {2, 2}, {3}, {5}}), theirs = clones(ours);
   Adam a({ours[0]}, AdamOptions(0.1).eps(1e-3));
   torch::optim::Optimizer& base = a;
-  base.add_param_group({{ours[1]}, std::make_unique<AdamOptions>(AdamOptions().weight_decay(0.3))});
+  base.add_param_group(OptimizerParamGroup({ours[1]}));
   base.add_parameters({ours[2]});
-  Adam b({theirs[0], theirs[2]}, AdamOptions(0.1).eps(1e-3));
-  b.add_param_group({{theirs[1]}, std::make_unique<AdamOptions>(AdamOptions().weight_decay(0.3))});
+  a.param_groups().emplace_back(
+      Tensors{ours[3]}, std::make_unique<AdamOptions>(AdamOptions().weight_decay(0.3)));
+  Adam b({theirs[0], theirs[1], theirs[2]}, AdamOptions(0.1).eps(1e-3));
+  b.add_param_group({{theirs[3]}, std::make_unique<AdamOptions>(AdamOptions().weight_decay(0.3))});
   train(a, ours, 1, 5);
   train(b, theirs, 1, 5);
   expect_equal(ours, theirs);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "support/bits.h"
+#include "support/combinations.h"
 #include "support/emulated_machine.h"
 
 namespace jitstep::support {
@@ -9,30 +10,25 @@ namespace {
 
 using jit::Dtype;
 
-TEST(Bits, AdamWKeepsThemInEveryCodec) {
-  for (const char* codec : {"fp32", "bf16", "int8", "int4"}) {
-    SCOPED_TRACE(codec);
-    expect_same_bits({.spec = spec_of("adamw", codec),
-                      .options = {}, .tensors = odd_tensors()});
-  }
+// One test a combination: rules with fp32 state, codecs with adamw and lamb, weights and dtypes.
+class Combinations : public testing::TestWithParam<jit::KernelSpec> {};
+
+TEST_P(Combinations, KeepTheBits) {
+  jit::KernelSpec spec = GetParam();
+  jit::NamedValues options;
+  if (spec.rule == "sgd") options = {{"momentum", 0.9}, {"nesterov", true}};
+  for (auto& slot : spec.slots)
+    if (!slot) slot = jit::CodecChoice{"fp32"};
+  expect_same_bits({.spec = spec, .options = options, .tensors = odd_tensors()});
 }
 
-TEST(Bits, LambKeepsThemInEveryCodec) {
-  for (const char* codec : {"fp32", "bf16", "int8", "int4"}) {
-    SCOPED_TRACE(codec);
-    expect_same_bits({.spec = spec_of("lamb", codec),
-                      .options = {{"weight_decay", 0.1}}, .tensors = odd_tensors()});
-  }
-}
-
-TEST(Bits, EveryWeightFormatAndDtypeKeepsThem) {
-  for (const auto& name : jit::default_catalog().names(jit::Manifest::Kind::weights))
-    for (Dtype dtype : jit::default_catalog().weights(name).dtypes) {
-      SCOPED_TRACE(name + " " + to_string(dtype));
-      expect_same_bits({.spec = spec_of("adamw", "fp32", name, dtype, dtype), .options = {},
-                        .tensors = odd_tensors()});
-    }
-}
+INSTANTIATE_TEST_SUITE_P(All, Combinations, testing::ValuesIn(ci_combinations()),
+                         [](const auto& spec) {
+                           std::string name = jit::unit_name(spec.param);
+                           for (char& c : name)
+                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+                           return name + "_" + std::to_string(spec.index);
+                         });
 
 TEST(Bits, SumsOverEveryTensorKeepThem) {
   expect_same_bits({.spec = spec_of("adamw", "int8", "native", Dtype::float32, Dtype::bfloat16),
