@@ -31,7 +31,8 @@ std::string class_of(const Manifest& rule) {
   std::string name;
   bool start = true;
   for (const char c : rule.name) {
-    if (c != '_') name += start ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    if (c != '_')
+      name += start ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
     start = c == '_';
   }
   return name;
@@ -45,12 +46,18 @@ std::string tuple_of(int count) {
 
 std::string type_of(const Option& option) {
   switch (option.type) {
-    case Option::Type::number: return "double";
-    case Option::Type::nullable: return "std::optional<double>";
-    case Option::Type::numbers: return tuple_of(option.count);
-    case Option::Type::list: return "std::vector<double>";
-    case Option::Type::boolean: return "bool";
-    case Option::Type::choice: return option.enumeration;
+    case Option::Type::number:
+      return "double";
+    case Option::Type::nullable:
+      return "std::optional<double>";
+    case Option::Type::numbers:
+      return tuple_of(option.count);
+    case Option::Type::list:
+      return "std::vector<double>";
+    case Option::Type::boolean:
+      return "bool";
+    case Option::Type::choice:
+      return option.enumeration;
   }
   return "";
 }
@@ -162,7 +169,8 @@ void write_options_class(std::ostream& out, const Rule& rule) {
  private:
 )";
   for (const Option* option : rule.options)
-    out << "  " << type_of(*option) << " " << option->name << "_ = " << initializer(*option) << ";\n";
+    out << "  " << type_of(*option) << " " << option->name << "_ = " << initializer(*option)
+        << ";\n";
   out << "};\n\n";
 }
 
@@ -177,8 +185,8 @@ void write_state_class(std::ostream& out, const Rule& rule) {
     const std::string name = state_name(rule.manifest.slots[i]);
     out << "  /// The slot " << rule.manifest.slots[i].name << "; see ParamState::value.\n";
     out << "  torch::Tensor " << name << "() const { return slot_value(" << i << "); }\n";
-    out << "  " << self << "& " << name << "(const torch::Tensor& values) {\n    set_slot_value(" << i
-        << ", values);\n    return *this;\n  }\n";
+    out << "  " << self << "& " << name << "(const torch::Tensor& values) {\n    set_slot_value("
+        << i << ", values);\n    return *this;\n  }\n";
   }
   out << "\n  std::unique_ptr<torch::optim::OptimizerParamState> clone() const override;\n};\n\n";
 }
@@ -187,8 +195,9 @@ void write_optimizer_class(std::ostream& out, const Rule& rule) {
   const std::string options = rule.name + "Options";
   out << comment(rule.manifest.description, "");
   out << "class " << rule.name << " : public Optimizer {\n public:\n";
-  out << "  explicit " << rule.name << "(const std::vector<torch::optim::OptimizerParamGroup>& groups, "
-      << options << " defaults = {});\n";
+  out << "  explicit " << rule.name
+      << "(const std::vector<torch::optim::OptimizerParamGroup>& groups, " << options
+      << " defaults = {});\n";
   out << "  explicit " << rule.name << "(std::vector<torch::Tensor> params, " << options
       << " defaults = {});\n};\n\n";
 }
@@ -218,7 +227,8 @@ void write_members(std::ostream& out, const Rule& rule) {
     out << "    case " << i << ": return fields::to_value(" << rule.options[i]->name << "_);\n";
   out << "    default: return {};\n  }\n}\n";
   out << "void " << self
-      << "::put(std::size_t option, const jit::Value& value) {\n  mark(option);\n  switch (option) {\n";
+      << "::put(std::size_t option, const jit::Value& value) {\n  mark(option);\n  switch (option) "
+         "{\n";
   for (std::size_t i = 0; i < rule.options.size(); ++i)
     out << "    case " << i << ": return fields::from_value(value, " << rule.options[i]->name
         << "_);\n";

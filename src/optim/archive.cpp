@@ -108,7 +108,8 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const std::string& ru
   if (groups.empty()) return out;
   auto& states = out[0].states;  // there were no groups
   const auto state = [&](std::size_t i) -> ParamState& {
-    TORCH_CHECK(i < states.size(), "the archive holds state for more parameters than the optimizer");
+    TORCH_CHECK(i < states.size(),
+                "the archive holds state for more parameters than the optimizer");
     if (!states[i]) states[i] = new_state(groups[0]);
     return *states[i];
   };
@@ -119,9 +120,9 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const std::string& ru
     torch::optim::serialize(archive, key, buffers);
     for (std::size_t i = 0; i < buffers.size(); ++i) state(i).set_value(slot.name, buffers[i]);
   }
-  std::vector<std::int64_t> steps;
+  std::vector<torch::Tensor> steps;
   if (has(archive, "step_buffers")) torch::optim::serialize(archive, "step_buffers", steps);
-  for (std::size_t i = 0; i < steps.size(); ++i) state(i).step() = steps[i];
+  for (std::size_t i = 0; i < steps.size(); ++i) state(i).step() = steps[i].item<std::int64_t>();
   const std::int64_t common = std::max<std::int64_t>(1, old_steps(archive));
   for (auto& one : states)
     if (one && one->step() == 0) one->step() = common;
@@ -153,8 +154,9 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const std::string
   InputArchive states, all_groups;
   archive.read("state", states);
   archive.read("param_groups", all_groups);
-  TORCH_CHECK(read_size(all_groups, "param_groups/size") == static_cast<std::int64_t>(groups.size()),
-              "loaded state dict has a different number of parameter groups");
+  TORCH_CHECK(
+      read_size(all_groups, "param_groups/size") == static_cast<std::int64_t>(groups.size()),
+      "loaded state dict has a different number of parameter groups");
   std::vector<ArchivedGroup> out(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     InputArchive group, options;

@@ -18,8 +18,8 @@ using StateMap = ska::flat_hash_map<void*, std::unique_ptr<torch::optim::Optimiz
 
 /// What an archive says about one parameter group.
 struct ArchivedGroup {
-  std::unique_ptr<Options> options;                  // validated by nobody yet
-  std::vector<std::unique_ptr<ParamState>> states;   // one for each parameter, null if it has none
+  std::unique_ptr<Options> options;                 // validated by nobody yet
+  std::vector<std::unique_ptr<ParamState>> states;  // one for each parameter, null if it has none
 };
 
 /// Writes everything an optimizer needs to go on.
@@ -28,8 +28,8 @@ void write_archive(torch::serialize::OutputArchive& archive, const std::string& 
                    const std::vector<torch::optim::OptimizerParamGroup>& groups);
 
 /// Reads what belongs to these groups of an optimizer of this rule, ours or torch's of the same
-/// name, and changes nothing. A c10::Error if the archive is of another rule, another number of groups
-/// or parameters, or a newer schema.
+/// name, and changes nothing. A c10::Error if the archive is of another rule, another number of
+/// groups or parameters, or a newer schema.
 std::vector<ArchivedGroup> read_archive(
     torch::serialize::InputArchive& archive, const std::string& rule,
     const std::vector<torch::optim::OptimizerParamGroup>& groups);

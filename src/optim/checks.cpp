@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "jitstep/args.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/kernel_tensors.h"
@@ -21,19 +23,19 @@ void check_kind(const torch::Tensor& p, const ParameterName& name) {
 
 void check_layout(const torch::Tensor& p, const ParameterName& name) {
   TORCH_CHECK(p.dim() <= kMaxDims, "jitstep: ", describe(p, name), " has ", p.dim(),
-              " dimensions and at most ", kMaxDims, " are supported; give the optimizer a view with fewer");
+              " dimensions and at most ", kMaxDims,
+              " are supported; give the optimizer a view with fewer");
   TORCH_CHECK(jit::is_non_overlapping(shape_of(p)), "jitstep: ", describe(p, name),
               " has elements that share memory, as expand() makes them; give the optimizer a ",
               "contiguous() copy");
 }
 
-void check_frozen(const torch::Tensor& p, const ParameterName& name, Frozen frozen) {
-  if (p.requires_grad() || p.grad().defined()) return;
-  constexpr const char* advice =
-      " does not require a gradient and would never be trained; call requires_grad_() or leave it "
-      "out";
-  TORCH_CHECK(frozen == Frozen::warn, "jitstep: ", describe(p, name), advice);
-  TORCH_WARN("jitstep: ", describe(p, name), advice);
+constexpr const char* kFrozenAdvice =
+    " does not require a gradient and would never be trained; call requires_grad_() or leave it "
+    "out";
+
+bool is_frozen(const torch::Tensor& p) {
+  return !p.requires_grad() && !p.grad().defined();
 }
 
 // The slow part of check_gradient, which says what is wrong.
@@ -62,7 +64,7 @@ std::string describe(const torch::Tensor& parameter, const ParameterName& name) 
                   parameter.sizes(), ")");
 }
 
-void check_parameter(const torch::Tensor& p, const ParameterName& name, Frozen frozen) {
+void check_parameter(const torch::Tensor& p, const ParameterName& name) {
   TORCH_CHECK(p.defined(), "jitstep: parameter ", name.place, " of group ", name.group,
               " is an undefined tensor; leave it out");
   TORCH_CHECK(p.is_leaf(), "can't optimize a non-leaf Tensor: ", describe(p, name),
@@ -70,7 +72,17 @@ void check_parameter(const torch::Tensor& p, const ParameterName& name, Frozen f
               "detach() it");
   check_kind(p, name);
   check_layout(p, name);
-  check_frozen(p, name, frozen);
+}
+
+void check_frozen(const std::vector<torch::Tensor>& parameters, std::size_t group, Frozen frozen) {
+  const auto first = std::find_if(parameters.begin(), parameters.end(), is_frozen);
+  if (first == parameters.end()) return;
+  const std::string name =
+      describe(*first, {group, static_cast<std::size_t>(first - parameters.begin())});
+  TORCH_CHECK(frozen == Frozen::warn, "jitstep: ", name, kFrozenAdvice);
+  const auto more = std::count_if(first + 1, parameters.end(), is_frozen);
+  const std::string others = more == 0 ? "" : c10::str(" (", more, " more like it)");
+  TORCH_WARN("jitstep: ", name, kFrozenAdvice, others);
 }
 
 void check_gradient(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {

@@ -25,8 +25,8 @@ auto as_argument_error(Check&& check) {
   }
 }
 
-/// What to do about a parameter that neither requires a gradient nor has one. The classes that torch
-/// has as well accept it, as torch does, with a warning.
+/// What to do about a parameter that neither requires a gradient nor has one. The classes that
+/// torch has as well accept it, as torch does, with a warning.
 enum class Frozen { warn, refuse };
 
 /// Which parameter a message speaks of.
@@ -40,7 +40,10 @@ std::string describe(const torch::Tensor& parameter, const ParameterName& name);
 
 /// A c10::Error unless it is a leaf, dense, real floating point of a supported dtype, with at most
 /// kMaxDims dimensions, and no two of its elements share memory.
-void check_parameter(const torch::Tensor& parameter, const ParameterName& name, Frozen frozen);
+void check_parameter(const torch::Tensor& parameter, const ParameterName& name);
+
+/// Refuses, or warns once about, the parameters of a group that would never be trained.
+void check_frozen(const std::vector<torch::Tensor>& parameters, std::size_t group, Frozen frozen);
 
 /// A c10::Error unless the gradient is dense, floating point, of the parameter's shape and device.
 /// Cheap when it is.

@@ -33,7 +33,8 @@ void check_wide(const jit::KernelSpec& spec) {
   if (spec.parameter != jit::Dtype::float64) return;
   for (const auto& codec : spec.slots) {
     if (codec && codec->name != "fp32")
-      throw jit::Error(jit::text(spec.rule, ": float64 parameters keep their state in float64; use ",
+      throw jit::Error(jit::text(spec.rule,
+                                 ": float64 parameters keep their state in float64; use ",
                                  "the codec fp32 for them, not ", codec->name));
   }
 }
@@ -56,8 +57,8 @@ void check_formats(const Formats& formats, const jit::Manifest& rule) {
     const auto& slots = rule.slots;
     if (std::none_of(slots.begin(), slots.end(),
                      [&](const jit::Slot& slot) { return is_named(slot, name); }))
-      throw jit::Error(jit::text(rule.name, " has no slot \"", name, "\"; it has ",
-                                 listed_slots(rule)));
+      throw jit::Error(
+          jit::text(rule.name, " has no slot \"", name, "\"; it has ", listed_slots(rule)));
     jit::complete(codec);
   }
   if (formats.weights) jit::default_catalog().weights(*formats.weights);

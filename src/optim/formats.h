@@ -15,11 +15,11 @@ namespace jitstep {
 /// Formats as a user chose them; what is not set comes from the optimizer's defaults, then from the
 /// rule's manifest, then from the library (state fp32, weights native).
 struct Formats {
-  std::optional<jit::CodecChoice> state;            // of slots not named below
-  std::map<std::string, jit::CodecChoice> slots;    // by the slot's name or torch's name of it
+  std::optional<jit::CodecChoice> state;          // of slots not named below
+  std::map<std::string, jit::CodecChoice> slots;  // by the slot's name or torch's name of it
   std::optional<std::string> weights;
-  std::optional<std::uint64_t> seed;                // 0 unless set
-  std::optional<std::int64_t> min_quantized_size;   // the manifest's, else 4096, unless set
+  std::optional<std::uint64_t> seed;               // 0 unless set
+  std::optional<std::int64_t> min_quantized_size;  // the manifest's, else 4096, unless set
 
   /// Takes over what is not set here. A codec for all slots set here hides the defaults' slots.
   void inherit(const Formats& defaults);
@@ -27,8 +27,8 @@ struct Formats {
   bool operator==(const Formats&) const = default;
 };
 
-/// A codec's name, or a JSON object: {"codec": "int8", "block": 128}. A c10::Error if it is neither.
-/// Whether there is such a codec is checked when an optimizer is made.
+/// A codec's name, or a JSON object: {"codec": "int8", "block": 128}. A c10::Error if it is
+/// neither. Whether there is such a codec is checked when an optimizer is made.
 jit::CodecChoice parse_codec(const std::string& text);
 
 /// The formats as one JSON text and back, for archives.

@@ -37,10 +37,10 @@ void GroupRecord::refresh(const Options& options, GroupNumbers& numbers) {
   as_argument_error([&] {
     jit::OptionValues values = options.values();
     values.validate();
-    if (!values_ || !(options.formats() == formats_)) check_formats(options.formats(), values.rule());
+    if (!values_ || !(options.formats() == formats_))
+      check_formats(options.formats(), values.rule());
     GroupNumbers fresh{values.hyper(), initial_slots(values), options.seed()};
-    const bool same =
-        values_ && options.formats() == formats_ && same_flags(values, *values_);
+    const bool same = values_ && options.formats() == formats_ && same_flags(values, *values_);
     numbers = std::move(fresh);
     values_ = std::move(values);
     formats_ = options.formats();
@@ -51,8 +51,9 @@ void GroupRecord::refresh(const Options& options, GroupNumbers& numbers) {
 
 jit::KernelSpec GroupRecord::spec(const torch::Tensor& p) const {
   const int dims = std::max<int>(1, static_cast<int>(p.dim()));
-  return as_argument_error(
-      [&] { return kernel_spec(*values_, formats_, {dtype_of(p), dims, p.numel()}); });
+  return as_argument_error([&] {
+    return kernel_spec(*values_, formats_, {dtype_of(p), dims, p.numel()});
+  });
 }
 
 std::vector<double> GroupRecord::initial_memory(const jit::KernelSpec& spec, int id) const {

@@ -14,8 +14,8 @@ namespace jitstep {
 /// The validated options of one group in the words of the kernels.
 class GroupRecord {
  public:
-  /// Brings the record and the group's numbers up to date; a comparison of a few numbers when nothing
-  /// changed. A c10::Error for options that are out of range, before anything is changed.
+  /// Brings the record and the group's numbers up to date; a comparison of a few numbers when
+  /// nothing changed. A c10::Error for options that are out of range, before anything is changed.
   void refresh(const Options& options, GroupNumbers& numbers);
 
   /// Grows whenever parameters may need another kernel: flags or formats changed.

@@ -7,8 +7,8 @@
 namespace jitstep {
 
 /// Adds a rule or codec from a file of one's own, under the file's stem, for every optimizer made
-/// from now on. Thread safe. A jit::Error says what the file lacks. The file is code: it must belong to
-/// this user and be writable by nobody else. Returns the name.
+/// from now on. Thread safe. A jit::Error says what the file lacks. The file is code: it must
+/// belong to this user and be writable by nobody else. Returns the name.
 std::string load_rule(const std::string& path);
 std::string load_codec(const std::string& path);
 

@@ -27,7 +27,8 @@ std::unique_ptr<Options> checked_options(const std::string& rule, const GenericO
 std::unique_ptr<Options> options_like(const Options& defaults,
                                       const torch::optim::OptimizerOptions& given) {
   const auto* const generic = dynamic_cast<const GenericOptions*>(&given);
-  if (generic != nullptr && generic->rule().empty()) return checked_options(defaults.rule(), *generic);
+  if (generic != nullptr && generic->rule().empty())
+    return checked_options(defaults.rule(), *generic);
   const auto* const ours = dynamic_cast<const Options*>(&given);
   TORCH_CHECK(ours != nullptr && ours->rule() == defaults.rule(),
               "the options of a parameter group belong to another optimizer than ", defaults.rule(),
@@ -70,7 +71,8 @@ const std::string& Optimizer::rule() const {
 Options& Optimizer::group_options(std::size_t group) {
   auto* const options = dynamic_cast<Options*>(&param_groups_[group].options());
   TORCH_CHECK(options != nullptr && options->rule() == rule(), "the options of parameter group ",
-              group, " were replaced by those of another optimizer; use jitstep's options of ", rule());
+              group, " were replaced by those of another optimizer; use jitstep's options of ",
+              rule());
   return *options;
 }
 
@@ -91,10 +93,10 @@ void Optimizer::check_group(const ParamGroup& group, std::size_t number) const {
   record.refresh(static_cast<const Options&>(group.options()), numbers);
   for (std::size_t i = 0; i < group.params().size(); ++i) {
     const torch::Tensor& p = group.params()[i];
-    const bool known = p.defined() && ids_.count(key_of(p)) != 0;
-    check_parameter(p, {number, i}, known ? Frozen::warn : frozen_);
+    check_parameter(p, {number, i});
     if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second) record.spec(p);
   }
+  check_frozen(group.params(), number, frozen_);
 }
 
 // A parameter in two groups would be stepped twice. `more` is a group about to be added, or null.
@@ -129,7 +131,8 @@ void Optimizer::add_param_group(const ParamGroup& group) {
 
 void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
   if (!is_known()) adopt();
-  TORCH_CHECK(!param_groups_.empty(), "add_parameters needs a parameter group; use add_param_group");
+  TORCH_CHECK(!param_groups_.empty(),
+              "add_parameters needs a parameter group; use add_param_group");
   const ParamGroup added(parameters, param_groups_[0].options().clone());
   check_group(added, 0);
   check_distinct(&added);
@@ -188,7 +191,12 @@ torch::Tensor Optimizer::step(LossClosure closure) {
   }
   collect();
   attend();
-  stepper_.step(work_, numbers_);
+  try {
+    stepper_.step(work_, numbers_);
+  } catch (...) {
+    forget_new_states();
+    throw;
+  }
   return loss;
 }
 
@@ -212,8 +220,8 @@ void Optimizer::collect_group(std::size_t g) {
     Member& member = group.members[i];
     if (!is_ready(member, p, group.record.revision()))
       waiting_.push_back({work_.size(), g, i, group.record.spec(p)});
-    work_.push_back({&p, &grad, member.state ? &member.state->buffers() : nullptr,
-                     static_cast<int>(g)});
+    work_.push_back(
+        {&p, &grad, member.state ? &member.state->buffers() : nullptr, static_cast<int>(g)});
   }
 }
 
@@ -223,9 +231,10 @@ bool Optimizer::is_ready(Member& member, const torch::Tensor& p, int revision) {
   const bool same = held == member.held;
   if (!same) member.state = dynamic_cast<ParamState*>(held);
   member.held = held;
-  TORCH_CHECK(held == nullptr || (member.state != nullptr && member.state->rule() == rule()),
-              "the state of a parameter was replaced by another optimizer's; use the state class of ",
-              rule());
+  TORCH_CHECK(
+      held == nullptr || (member.state != nullptr && member.state->rule() == rule()),
+      "the state of a parameter was replaced by another optimizer's; use the state class of ",
+      rule());
   return same && held != nullptr && member.revision == revision && member.state->is_bound() &&
          member.state->fits(p);
 }
@@ -251,6 +260,16 @@ void Optimizer::attend() {
   }
 }
 
+// After a step that failed, such as for want of a compiler, no state is left that was not there.
+void Optimizer::forget_new_states() {
+  for (const Waiting& waiting : waiting_) {
+    Member& member = groups_[waiting.group].members[waiting.place];
+    if (member.state == nullptr || member.state->step() != 0) continue;
+    state_.erase(member.key);
+    member.held = member.state = nullptr;
+  }
+}
+
 void Optimizer::compile() {
   torch::NoGradGuard no_grad;
   if (!is_known()) adopt();
@@ -272,7 +291,8 @@ void Optimizer::compile() {
 std::int64_t Optimizer::state_bytes() const {
   std::int64_t sum = 0;
   for (const auto& [key, held] : state_)
-    if (const auto* const state = dynamic_cast<const ParamState*>(held.get())) sum += state->bytes();
+    if (const auto* const state = dynamic_cast<const ParamState*>(held.get()))
+      sum += state->bytes();
   return sum;
 }
 
@@ -306,8 +326,10 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
     }
     for (std::size_t i = 0; i < groups[g].states.size(); ++i) {
       void* const key = groups_[g].members[i].key;
-      if (groups[g].states[i]) state_[key] = std::move(groups[g].states[i]);
-      else state_.erase(key);
+      if (groups[g].states[i])
+        state_[key] = std::move(groups[g].states[i]);
+      else
+        state_.erase(key);
     }
   }
 }

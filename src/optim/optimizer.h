@@ -38,8 +38,8 @@ class Optimizer : public torch::optim::Optimizer {
   /// One step of every parameter that has a gradient; the closure's result, if there is one.
   torch::Tensor step(LossClosure closure = nullptr) override;
 
-  /// As torch's; what the group's options do not set is taken from the defaults. Note: called through
-  /// a torch::optim::Optimizer&, torch itself drops the group's options.
+  /// As torch's; what the group's options do not set is taken from the defaults. Note: called
+  /// through a torch::optim::Optimizer&, torch itself drops the group's options.
   void add_param_group(const ParamGroup& group);
   void add_parameters(const std::vector<torch::Tensor>& parameters);
 
@@ -93,6 +93,7 @@ class Optimizer : public torch::optim::Optimizer {
   void collect_group(std::size_t group);
   bool is_ready(Member& member, const torch::Tensor& p, int revision);
   void attend();
+  void forget_new_states();
   ParamState& state_for(const torch::Tensor& p, const Options& options);
 
   Frozen frozen_ = Frozen::warn;

@@ -24,20 +24,26 @@ c10::IValue tuple_of(const jit::Value::Numbers& numbers) {
 // Torch's own types: double, tuple of doubles, bool; a choice is a string, a list a list.
 c10::IValue to_ivalue(const jit::Option& option, const jit::Value& value) {
   switch (option.type) {
-    case jit::Option::Type::number: return value.number();
+    case jit::Option::Type::number:
+      return value.number();
     case jit::Option::Type::nullable:  // null is NaN: an archive holds no empty value
       return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.number();
-    case jit::Option::Type::numbers: return tuple_of(value.numbers());
-    case jit::Option::Type::list: return value.numbers();
-    case jit::Option::Type::boolean: return value.boolean();
-    case jit::Option::Type::choice: return value.choice();
+    case jit::Option::Type::numbers:
+      return tuple_of(value.numbers());
+    case jit::Option::Type::list:
+      return value.numbers();
+    case jit::Option::Type::boolean:
+      return value.boolean();
+    case jit::Option::Type::choice:
+      return value.choice();
   }
   return {};
 }
 
 jit::Value from_ivalue(const jit::Option& option, const c10::IValue& value) {
   switch (option.type) {
-    case jit::Option::Type::number: return value.toDouble();
+    case jit::Option::Type::number:
+      return value.toDouble();
     case jit::Option::Type::nullable:
       return std::isnan(value.toDouble()) ? jit::Value() : jit::Value(value.toDouble());
     case jit::Option::Type::numbers: {
@@ -45,9 +51,12 @@ jit::Value from_ivalue(const jit::Option& option, const c10::IValue& value) {
       for (const auto& part : value.toTupleRef().elements()) numbers.push_back(part.toDouble());
       return numbers;
     }
-    case jit::Option::Type::list: return value.toDoubleVector();
-    case jit::Option::Type::boolean: return value.toBool();
-    case jit::Option::Type::choice: return value.toStringRef();
+    case jit::Option::Type::list:
+      return value.toDoubleVector();
+    case jit::Option::Type::boolean:
+      return value.toBool();
+    case jit::Option::Type::choice:
+      return value.toStringRef();
   }
   return {};
 }
@@ -125,8 +134,7 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
     if (archive.try_read(names()[i], value))
       put(i, from_ivalue(declared.declaration(names()[i]), value));
   }
-  if (archive.try_read(kFormatsKey, value))
-    edit_formats() = formats_from_json(value.toStringRef());
+  if (archive.try_read(kFormatsKey, value)) edit_formats() = formats_from_json(value.toStringRef());
 }
 
 double Options::get_lr() const {

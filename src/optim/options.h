@@ -142,8 +142,8 @@ class GenericOptions : public FormatSetters<GenericOptions> {
   GenericOptions& grad_scale(double scale) { return set("grad_scale", scale); }
   GenericOptions& centralization(double share) { return set("centralization", share); }
 
-  /// Names the rule and checks everything set so far against it: a jit::Error for an unknown name or
-  /// a wrong type. Once only.
+  /// Names the rule and checks everything set so far against it: a jit::Error for an unknown name
+  /// or a wrong type. Once only.
   void bind(const std::string& rule);
   /// What was set, by name.
   const jit::NamedValues& given() const { return given_; }
@@ -162,8 +162,8 @@ class GenericOptions : public FormatSetters<GenericOptions> {
   std::vector<jit::Value> values_;
 };
 
-/// Options of a rule with everything unset: of the generated class for a shipped rule, else generic.
-/// A jit::Error lists the rules if there is no such one.
+/// Options of a rule with everything unset: of the generated class for a shipped rule, else
+/// generic. A jit::Error lists the rules if there is no such one.
 std::unique_ptr<Options> make_options(const std::string& rule);
 
 /// make_options with what `given` says: a jit::Error for what the rule does not have.

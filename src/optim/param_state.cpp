@@ -20,17 +20,21 @@ const std::vector<jit::Slot>& slots_of(const std::string& rule) {
 
 torch::Dtype torch_dtype(jit::Dtype dtype) {
   switch (dtype) {
-    case jit::Dtype::float64: return torch::kFloat64;
-    case jit::Dtype::float32: return torch::kFloat32;
-    case jit::Dtype::bfloat16: return torch::kBFloat16;
-    case jit::Dtype::float16: return torch::kFloat16;
+    case jit::Dtype::float64:
+      return torch::kFloat64;
+    case jit::Dtype::float32:
+      return torch::kFloat32;
+    case jit::Dtype::bfloat16:
+      return torch::kBFloat16;
+    case jit::Dtype::float16:
+      return torch::kFloat16;
   }
   return torch::kFloat32;
 }
 
 bool same_geometry(const torch::Tensor& a, const torch::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.device() == b.device() &&
-         a.sizes() == b.sizes() && a.strides() == b.strides();
+  return a.scalar_type() == b.scalar_type() && a.device() == b.device() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides();
 }
 
 bool same_bytes(const torch::Tensor& a, const torch::Tensor& b) {
@@ -77,8 +81,9 @@ torch::Tensor ParamState::slot_value(std::size_t slot) const {
   if (slot >= buffers_.slots.size()) return {};
   if (is_bound()) return decode_slot(buffers_, parameter_, static_cast<int>(slot));
   const auto& codes = buffers_.slots[slot].codes;
-  TORCH_CHECK(!codes.defined() || holds_values(slot), "the slot ", slots_of(rule_)[slot].name,
-              " is quantised and not bound to a parameter yet; read it after the optimizer took it");
+  TORCH_CHECK(
+      !codes.defined() || holds_values(slot), "the slot ", slots_of(rule_)[slot].name,
+      " is quantised and not bound to a parameter yet; read it after the optimizer took it");
   return codes;
 }
 
@@ -136,8 +141,8 @@ bool ParamState::fits(const torch::Tensor& p) const {
 
 torch::Tensor ParamState::old_values(std::size_t slot, const StateBuffers& fresh,
                                      const torch::Device& device) const {
-  const auto like = torch::empty_strided(
-      layout_.sizes, layout_.strides, torch::TensorOptions(layout_.dtype).device(device));
+  const auto like = torch::empty_strided(layout_.sizes, layout_.strides,
+                                         torch::TensorOptions(layout_.dtype).device(device));
   jit::KernelSpec spec = fresh.spec;
   spec.parameter = spec.gradient = buffers_.spec.parameter;
   spec.weights = buffers_.spec.weights;
@@ -146,10 +151,10 @@ torch::Tensor ParamState::old_values(std::size_t slot, const StateBuffers& fresh
   StateBuffers old = make_state(like, spec, buffers_.id, no_memory);
   old.t = buffers_.t;
   const auto& held = buffers_.slots[slot];
-  TORCH_CHECK(same_bytes(held.codes, old.slots[slot].codes) &&
-                  same_bytes(held.meta, old.slots[slot].meta),
-              "the state of the slot ", slots_of(rule_)[slot].name,
-              " does not have the size its codec says; the archive is damaged");
+  TORCH_CHECK(
+      same_bytes(held.codes, old.slots[slot].codes) && same_bytes(held.meta, old.slots[slot].meta),
+      "the state of the slot ", slots_of(rule_)[slot].name,
+      " does not have the size its codec says; the archive is damaged");
   old.slots[slot] = {on(held.codes, device), on(held.meta, device)};
   return decode_slot(old, like, static_cast<int>(slot));
 }
@@ -159,8 +164,10 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
   auto& made = fresh.slots[slot];
   if (!held.codes.defined() || !made.codes.defined()) return;
   if (holds_values(slot)) {
-    if (same_geometry(held.codes, made.codes)) made.codes = held.codes;
-    else encode_slot(fresh, p, static_cast<int>(slot), held.codes.to(p.device()));
+    if (same_geometry(held.codes, made.codes))
+      made.codes = held.codes;
+    else
+      encode_slot(fresh, p, static_cast<int>(slot), held.codes.to(p.device()));
   } else if (buffers_.spec.slots[slot] == fresh.spec.slots[slot] && same_layout(p) &&
              same_bytes(held.codes, made.codes) && same_bytes(held.meta, made.meta)) {
     made = {on(held.codes, p.device()), on(held.meta, p.device())};
@@ -269,7 +276,8 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
   TORCH_CHECK(schema <= kSchema, "the archive holds jitstep state of schema ", schema,
               " and this version reads up to ", kSchema, "; update jitstep to load it");
   buffers_.id = static_cast<int>(read("id").toInt());
-  buffers_.spec.parameter = as_argument_error([&] { return jit::parse_dtype(read("dtype").toStringRef()); });
+  buffers_.spec.parameter =
+      as_argument_error([&] { return jit::parse_dtype(read("dtype").toStringRef()); });
   buffers_.spec.weights = read("weights").toStringRef();
   layout_ = {read("sizes").toIntVector(), read("strides").toIntVector(),
              torch_dtype(buffers_.spec.parameter), torch::kCPU};

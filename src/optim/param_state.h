@@ -33,8 +33,8 @@ class ParamState : public torch::optim::OptimizerParamState {
   void set_value(const std::string& slot, const torch::Tensor& values) {
     set_slot_value(place(slot), values);
   }
-  /// What is stored for a slot: codes in the parameter's storage order, and what its codec keeps for
-  /// each block. Undefined if there is none.
+  /// What is stored for a slot: codes in the parameter's storage order, and what its codec keeps
+  /// for each block. Undefined if there is none.
   torch::Tensor codes(const std::string& slot) const;
   torch::Tensor meta(const std::string& slot) const;
 
@@ -56,8 +56,8 @@ class ParamState : public torch::optim::OptimizerParamState {
   bool is_bound() const { return parameter_.defined(); }
   StateBuffers& buffers() { return buffers_; }
   const StateBuffers& buffers() const { return buffers_; }
-  /// Makes this the state of a parameter under a kernel's formats: fresh if nothing is held, else what
-  /// is held, moved where the formats are the same and converted where they differ.
+  /// Makes this the state of a parameter under a kernel's formats: fresh if nothing is held, else
+  /// what is held, moved where the formats are the same and converted where they differ.
   void bind(const torch::Tensor& parameter, const jit::KernelSpec& spec, int id,
             const std::vector<double>& initial_memory);
   /// Whether the parameter still has the dtype, device, sizes and strides that it was bound with.
@@ -87,9 +87,9 @@ class ParamState : public torch::optim::OptimizerParamState {
 
   std::string rule_;
   StateBuffers buffers_;
-  Layout layout_;             // of the parameter when the buffers were made
-  torch::Tensor parameter_;   // undefined: unbound
-  bool from_archive_ = false; // unbound, but its buffers have codecs and a layout
+  Layout layout_;              // of the parameter when the buffers were made
+  torch::Tensor parameter_;    // undefined: unbound
+  bool from_archive_ = false;  // unbound, but its buffers have codecs and a layout
 };
 
 }  // namespace jitstep

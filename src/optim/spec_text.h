@@ -14,8 +14,9 @@ struct SpecText {
   GenericOptions options;
 };
 
-/// Reads {"rule", "options", "state", "weights", "seed", "min_quantized_size"}; all but the rule may
-/// be left out. A c10::Error names what is unknown or of the wrong type and lists what there is.
+/// Reads {"rule", "options", "state", "weights", "seed", "min_quantized_size"}; all but the rule
+/// may be left out. A c10::Error names what is unknown or of the wrong type and lists what there
+/// is.
 SpecText parse_spec(const std::string& json_text);
 
 }  // namespace jitstep

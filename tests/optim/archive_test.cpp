@@ -34,7 +34,8 @@ TEST(Archive, TrainingResumesBitForBit) {
 
 template <class Ours, class OurState, class Theirs, class OurOptions, class TheirOptions>
 void exchanges_with_torch(const OurOptions& our_options, const TheirOptions& their_options) {
-  Tensors reference = make_parameters(torch::kFloat64), a = clones(reference), b = clones(reference);
+  Tensors reference = make_parameters(torch::kFloat64), a = clones(reference),
+          b = clones(reference);
   Theirs torch_whole(reference, their_options), torch_first(a, their_options);
   Ours ours_first(b, our_options);
   train(torch_whole, reference, 1, 6);
@@ -90,7 +91,9 @@ TEST(Archive, StateInAnotherCodecIsConverted) {
   AdamW back(parameters, AdamWOptions().state("int8"));
   copy_through_archive(fp32, back);
   const auto& again = static_cast<AdamWParamState&>(*back.state()[key]);
-  EXPECT_TRUE(torch::equal(again.exp_avg(), coded.exp_avg()));
+  // Not always the same codes: the signed table has no -1, so that a block's scale may shrink.
+  EXPECT_LT((again.exp_avg() - coded.exp_avg()).abs().max().item<double>(),
+            0.01 * coded.exp_avg().abs().max().item<double>());
   EXPECT_EQ(again.codes("m").scalar_type(), torch::kUInt8);
 }
 
@@ -98,8 +101,7 @@ TEST(Archive, AParameterInAnotherLayoutGetsItsStateInItsOwnOrder) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   AdamW first(parameters, AdamWOptions().state("int8"));
   train(first, parameters, 1, 2);
-  const Tensors transposed = {
-      parameters[0].detach().t().contiguous().t().set_requires_grad(true)};
+  const Tensors transposed = {parameters[0].detach().t().contiguous().t().set_requires_grad(true)};
   AdamW second(transposed, AdamWOptions().state("int8"));
   copy_through_archive(first, second);
   const auto a = static_cast<AdamWParamState&>(*first.state().begin()->second).exp_avg();
@@ -140,7 +142,8 @@ void load(Optimizer& optimizer, torch::serialize::OutputArchive& archive) {
 TEST(Archive, AdamsOldFormatIsRead) {
   Tensors parameters = make_parameters();
   parameters.push_back(torch::randn({2, 3}));  // never trained: has no buffers
-  Adam first(parameters, AdamOptions().amsgrad(true)), second(parameters, AdamOptions().amsgrad(true));
+  Adam first(parameters, AdamOptions().amsgrad(true)),
+      second(parameters, AdamOptions().amsgrad(true));
   for (int step = 1; step <= 2; ++step) {
     set_gradients({parameters[0], parameters[1], parameters[2]}, step);
     first.step();
@@ -168,7 +171,8 @@ TEST(Archive, AdamsOldFormatIsRead) {
 
 TEST(Archive, SgdsOldFormatIsRead) {
   Tensors parameters = make_parameters();
-  SGD first(parameters, SGDOptions(0.1).momentum(0.9)), second(parameters, SGDOptions(0.1).momentum(0.9));
+  SGD first(parameters, SGDOptions(0.1).momentum(0.9)),
+      second(parameters, SGDOptions(0.1).momentum(0.9));
   train(first, parameters, 1, 1);
   Tensors buffers;
   for (const auto& p : parameters)

@@ -1,5 +1,7 @@
 // Arguments that are refused: with one sentence, before anything changes.
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "training.h"
@@ -42,7 +44,9 @@ TEST(BadInput, TheSameParameterTwice) {
   const auto p = leaf(torch::zeros({3})), q = leaf(torch::zeros({3}));
   EXPECT_HAS(refused({p, p}), "appears twice");
   AdamW optimizer({p});
-  EXPECT_HAS(argument_error([&] { optimizer.add_param_group(OptimizerParamGroup({q, p})); }),
+  EXPECT_HAS(argument_error([&] {
+               optimizer.add_param_group(OptimizerParamGroup({q, p}));
+             }),
              "some parameters appear in more than one parameter group");
   EXPECT_HAS(argument_error([&] { optimizer.add_parameters({p}); }), "more than one");
   EXPECT_EQ(optimizer.param_groups().size(), 1u);
@@ -126,6 +130,48 @@ TEST(BadInput, GradientsThatDoNotFit) {
   refuses_gradient(torch::zeros({3, 4}), "shape [3, 4]");
   refuses_gradient(torch::zeros({3, 3}, torch::kInt32), "int");
   refuses_gradient(torch::zeros({3, 3}, torch::kMeta), "meta");
+}
+
+// A rule whose manifest is fine and whose formula is not.
+std::string broken_rule() {
+  const auto folder = std::filesystem::temp_directory_path() / "jitstep_bad_input_test";
+  std::filesystem::create_directories(folder);
+  const auto file = folder / "misspelt.cuh";
+  std::ofstream(file) << R"(// Plain descent with a misspelt name.
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::misspelt {
+struct Hyper {
+  double lr = 1e-3;  // >= 0
+};
+struct Scalars { real lr; };
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.learning_rate * e.g; }
+};
+}  // namespace jitstep::rules::misspelt
+)";
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
+  return file;
+}
+
+TEST(BadInput, ARuleThatDoesNotCompileLeavesParametersAndStateUntouched) {
+  load_rule(broken_rule());
+  Tensors parameters = make_parameters();
+  const Tensors before = clones(parameters);
+  Optimizer optimizer("misspelt", parameters);
+  set_gradients(parameters, 1);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    try {
+      optimizer.step();
+      ADD_FAILURE() << "it compiled";
+    } catch (const CompileError& error) {
+      EXPECT_HAS(error.what(), "learning_rate");
+    }
+    EXPECT_TRUE(optimizer.state().empty());
+    expect_equal(parameters, before);
+  }
 }
 
 }  // namespace

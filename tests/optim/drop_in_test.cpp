@@ -21,15 +21,14 @@ void follows_torch(const OurOptions& our_options, const TheirOptions& their_opti
 }
 
 // Float64 to rounding, float32 to a few units.
-#define FOLLOWS_TORCH(name, options)                                                              \
-  follows_torch<jitstep::name, jitstep::name##Options, torch::optim::name,                        \
-                torch::optim::name##Options>(jitstep::name##Options options,                      \
+#define FOLLOWS_TORCH(name, options)                                                               \
+  follows_torch<jitstep::name, jitstep::name##Options, torch::optim::name,                         \
+                torch::optim::name##Options>(jitstep::name##Options options,                       \
                                              torch::optim::name##Options options, torch::kFloat64, \
-                                             1e-12);                                              \
-  follows_torch<jitstep::name, jitstep::name##Options, torch::optim::name,                        \
-                torch::optim::name##Options>(jitstep::name##Options options,                      \
-                                             torch::optim::name##Options options, torch::kFloat32, \
-                                             1e-5)
+                                             1e-12);                                               \
+  follows_torch<jitstep::name, jitstep::name##Options, torch::optim::name,                         \
+                torch::optim::name##Options>(                                                      \
+      jitstep::name##Options options, torch::optim::name##Options options, torch::kFloat32, 1e-5)
 
 TEST(DropIn, SgdFollowsTorch) {
   FOLLOWS_TORCH(SGD, (0.1));
@@ -138,8 +137,9 @@ TEST(DropIn, AddedGroupsAndParametersAreTrained) {
   train(a, ours, 1, 3);
   train(b, theirs, 1, 3);
   a.add_param_group({{ours[1]}, std::make_unique<AdamOptions>(AdamOptions().weight_decay(0.3))});
-  b.add_param_group({{theirs[1]}, std::make_unique<torch::optim::AdamOptions>(
-                                      torch::optim::AdamOptions(0.1).weight_decay(0.3))});
+  b.add_param_group({{theirs[1]},
+                     std::make_unique<torch::optim::AdamOptions>(
+                         torch::optim::AdamOptions(0.1).weight_decay(0.3))});
   train(a, ours, 4, 6);
   train(b, theirs, 4, 6);
   a.add_parameters({ours[2]});
@@ -156,8 +156,8 @@ TEST(DropIn, GroupsAddedThroughTorchsBaseClassAreTrained) {
   torch::optim::Optimizer& base = a;
   base.add_param_group(OptimizerParamGroup({ours[1]}));
   base.add_parameters({ours[2]});
-  a.param_groups().emplace_back(
-      Tensors{ours[3]}, std::make_unique<AdamOptions>(AdamOptions().weight_decay(0.3)));
+  a.param_groups().emplace_back(Tensors{ours[3]},
+                                std::make_unique<AdamOptions>(AdamOptions().weight_decay(0.3)));
   Adam b({theirs[0], theirs[1], theirs[2]}, AdamOptions(0.1).eps(1e-3));
   b.add_param_group({{theirs[3]}, std::make_unique<AdamOptions>(AdamOptions().weight_decay(0.3))});
   train(a, ours, 1, 5);
@@ -194,8 +194,8 @@ TEST(DropIn, SchedulersSetTheLearningRate) {
     scheduler.step();
   }
   EXPECT_DOUBLE_EQ(optimizer.param_groups()[0].options().get_lr(), 5e-4);
-  ReduceLROnPlateauScheduler plateau(optimizer, ReduceLROnPlateauScheduler::SchedulerMode::min,
-                                     0.5, 20);
+  ReduceLROnPlateauScheduler plateau(optimizer, ReduceLROnPlateauScheduler::SchedulerMode::min, 0.5,
+                                     20);
   for (int epoch = 0; epoch < 25; ++epoch) {
     optimizer.step();
     plateau.step(5.0);

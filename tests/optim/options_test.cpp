@@ -10,18 +10,24 @@ using jit::Option;
 using jit::Value;
 
 std::vector<std::string> shipped_rules() {
-  return jit::default_catalog().names(jit::Manifest::Kind::rule);
+  // A store of its own: other tests load rules into the default one.
+  static jit::TemplateStore store;
+  return jit::Catalog(store).names(jit::Manifest::Kind::rule);
 }
 
 // Another value the option accepts.
 Value other_value(const Option& option) {
   switch (option.type) {
-    case Option::Type::number: return option.initial.number() == 0.25 ? 0.125 : 0.25;
-    case Option::Type::nullable: return option.initial.is_null() ? Value(0.5) : Value();
+    case Option::Type::number:
+      return option.initial.number() == 0.25 ? 0.125 : 0.25;
+    case Option::Type::nullable:
+      return option.initial.is_null() ? Value(0.5) : Value();
     case Option::Type::numbers:
       return Value::Numbers(static_cast<std::size_t>(option.count), 0.625);
-    case Option::Type::list: return Value::Numbers{0.25, 0.5};
-    case Option::Type::boolean: return !option.initial.boolean();
+    case Option::Type::list:
+      return Value::Numbers{0.25, 0.5};
+    case Option::Type::boolean:
+      return !option.initial.boolean();
     case Option::Type::choice:
       return option.initial.choice() == option.choices[0] ? option.choices.back()
                                                           : option.choices[0];
@@ -82,9 +88,8 @@ TEST(Options, AGroupMergesWithTheOptimizersDefaultsForEveryOption) {
     defaults.set(name, other_value(option));
     std::vector<OptimizerParamGroup> groups;
     groups.emplace_back(Tensors{parameters[0]}, std::make_unique<GenericOptions>());
-    groups.emplace_back(
-        Tensors{parameters[1]},
-        std::make_unique<GenericOptions>(GenericOptions().set(name, option.initial)));
+    groups.emplace_back(Tensors{parameters[1]}, std::make_unique<GenericOptions>(
+                                                    GenericOptions().set(name, option.initial)));
     Optimizer optimizer(rule, groups, defaults);
     const auto& inherited = static_cast<Options&>(optimizer.param_groups()[0].options());
     const auto& own = static_cast<Options&>(optimizer.param_groups()[1].options());

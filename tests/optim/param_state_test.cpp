@@ -44,7 +44,8 @@ TEST(ParamState, AQuantisedSlotIsDecodedAndItsCodesAreShown) {
   EXPECT_EQ(state.codes("exp_avg").numel(), 4200);
   EXPECT_EQ(state.meta("m").numel(), 17 * 4) << "a float for each of 17 blocks";
   EXPECT_EQ(state.exp_avg().sizes(), parameters[0].sizes());
-  EXPECT_TRUE(state.exp_avg().allclose(state_of<AdamWParamState>(plain, wide[0]).exp_avg(), 0.1, 1e-3));
+  EXPECT_TRUE(
+      state.exp_avg().allclose(state_of<AdamWParamState>(plain, wide[0]).exp_avg(), 0.1, 1e-3));
   EXPECT_EQ(coded.state_bytes(), 2 * (4200 + 17 * 4));
   EXPECT_EQ(plain.state_bytes(), 2 * 4200 * 4);
 }

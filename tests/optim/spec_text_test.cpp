@@ -12,8 +12,7 @@ std::string refusal(const std::string& json) {
 
 TEST(SpecText, BuildsTheOptimizerItNames) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}, {3}}), same = clones(parameters);
-  const auto made = Optimizer::from_spec(
-      parameters, R"({"rule": "adamw",
+  const auto made = Optimizer::from_spec(parameters, R"({"rule": "adamw",
                       "options": {"lr": 0.01, "betas": [0.8, 0.99], "amsgrad": true, "decay": "after",
                                   "max_grad_norm": 1.0},
                       "state": {"m": "int8", "v": {"codec": "int8", "block": 128}}, "seed": 4})");

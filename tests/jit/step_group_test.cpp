@@ -1,0 +1,137 @@
+// Launches and uploads of a step, counted by a machine that does nothing else.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "jitstep/jit/step_group.h"
+#include "support/bits.h"
+
+namespace jitstep::jit {
+namespace {
+
+// Records launches; memory is the host's.
+class RecordingMachine : public Machine {
+ public:
+  std::vector<std::string> launched;
+  std::vector<std::int64_t> items;
+  int uploads = 0;
+
+  Target target() const override { return Target::cpu(); }
+  std::shared_ptr<const Kernel> load(const std::string&, const std::string&) override { return {}; }
+  std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel>,
+                                     const std::vector<std::string>& entries, int) override {
+    return std::make_unique<Recorder>(*this, entries);
+  }
+  std::shared_ptr<void> allocate(std::size_t bytes) override {
+    return {std::calloc(bytes, 1), &std::free};
+  }
+  void upload(void* to, const void* from, std::size_t bytes) override {
+    ++uploads;
+    std::memcpy(to, from, bytes);
+  }
+
+ private:
+  struct Recorder : Launches {
+    Recorder(RecordingMachine& m, std::vector<std::string> e) : machine(m), entries(std::move(e)) {}
+    void launch(int entry, const Args& args) override {
+      machine.launched.push_back(entries[entry]);
+      machine.items.push_back(args.item_count);
+    }
+    RecordingMachine& machine;
+    std::vector<std::string> entries;
+  };
+};
+
+std::vector<StepTensor> tensors(int count, std::int64_t size) {
+  std::vector<StepTensor> made(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    made[i].shape = {{size}, {1}};
+    made[i].g_strides = {1};
+    made[i].slots.resize(2);
+    made[i].id = i;
+  }
+  return made;
+}
+
+KernelSpec spec(const std::string& rule, bool clipped) {
+  KernelSpec spec = support::spec_of(rule, "fp32");
+  OptionValues values(rule);
+  if (clipped) values.set("max_grad_norm", 1.0);
+  spec.flags = values.flags();
+  spec.gradient_flags = values.gradient_flags();
+  const auto& slots = default_catalog().rule(rule).slots;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (!is_stored(slots[i], spec.flags)) spec.slots[i].reset();
+  return complete(spec);
+}
+
+std::vector<std::string> launches_of(const KernelSpec& spec, RecordingMachine& machine) {
+  StepGroup group(machine, spec, default_variant(spec, Target::cpu()), tensors(700, 33));
+  run_step({&group}, {std::vector<StepInput>(700)}, {HyperSet{}});
+  return machine.launched;
+}
+
+TEST(StepGroup, SevenHundredTensorsTakeOneLaunch) {
+  RecordingMachine machine;
+  EXPECT_EQ(launches_of(spec("adamw", false), machine),
+            std::vector<std::string>{"jitstep_apply"});
+  EXPECT_EQ(machine.items.back(), 700);
+}
+
+TEST(StepGroup, APassWithASumTakesTwoMore) {
+  RecordingMachine machine;
+  EXPECT_EQ(launches_of(spec("lamb", true), machine),
+            (std::vector<std::string>{"jitstep_partials_0", "jitstep_finish_0",
+                                      "jitstep_partials_1", "jitstep_finish_1", "jitstep_apply"}));
+}
+
+TEST(StepGroup, TablesAreSentAgainOnlyWhenTheyChange) {
+  RecordingMachine machine;
+  const KernelSpec adamw = spec("adamw", false);
+  StepGroup group(machine, adamw, default_variant(adamw, Target::cpu()), tensors(3, 10));
+  std::vector<StepInput> inputs(3);
+  HyperSet set{};
+  const auto uploads_of_a_step = [&] {
+    ++set.t;
+    const int before = machine.uploads;
+    run_step({&group}, {inputs}, {set});
+    return machine.uploads - before;
+  };
+  EXPECT_EQ(uploads_of_a_step(), 2);  // step records and hyperparameters
+  EXPECT_EQ(uploads_of_a_step(), 1);  // t alone
+  inputs[1].g = &set;
+  EXPECT_EQ(uploads_of_a_step(), 2);
+}
+
+TEST(StepGroup, EmptyTensorsTakeNoWork) {
+  RecordingMachine machine;
+  const KernelSpec lamb = spec("lamb", true);
+  StepGroup group(machine, lamb, default_variant(lamb, Target::cpu()), tensors(4, 0));
+  run_step({&group}, {std::vector<StepInput>(4)}, {HyperSet{}});
+  for (const auto& entry : machine.launched) EXPECT_EQ(entry, "jitstep_finish_0");
+}
+
+TEST(StepTables, ItemsCoverEveryLeafOnce) {
+  const KernelSpec lamb = spec("lamb", false);
+  const Variant variant{256, 32, 4, 8};
+  const auto tables = step_tables(tensors(1, 256 * 21 + 5), planned_reductions(lamb), 1, variant);
+  ASSERT_EQ(tables.apply.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(tables.apply[i].first, 8 * static_cast<int>(i));
+  const Space& space = tables.tensors[0].spaces[0];
+  EXPECT_EQ(space.leaves, 24);  // 22, padded to runs of 8
+  EXPECT_EQ(space.fold, 3);
+  EXPECT_EQ(tables.partial_count[0], 3);
+}
+
+TEST(Layout, CompactStridesFollowTheOrderInMemory) {
+  EXPECT_EQ(compact_strides({{2, 3, 4}, {12, 4, 1}}), (std::vector<std::int64_t>{12, 4, 1}));
+  EXPECT_EQ(compact_strides({{2, 3, 4}, {1, 8, 2}}), (std::vector<std::int64_t>{1, 8, 2}));
+  EXPECT_EQ(compact_strides({{2, 3}, {10, 2}}), (std::vector<std::int64_t>{3, 1}));
+  EXPECT_TRUE(is_non_overlapping({{2, 3}, {10, 2}}));
+  EXPECT_FALSE(is_non_overlapping({{2, 3}, {1, 1}}));
+  EXPECT_FALSE(is_non_overlapping({{4, 3}, {0, 1}}));
+  EXPECT_TRUE(is_non_overlapping({{0, 3}, {0, 0}}));
+}
+
+}  // namespace
+}  // namespace jitstep::jit
