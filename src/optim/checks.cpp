@@ -22,9 +22,6 @@ void check_kind(const torch::Tensor& p, const ParameterName& name) {
 }
 
 void check_layout(const torch::Tensor& p, const ParameterName& name) {
-  TORCH_CHECK(p.dim() <= kMaxDims, "jitstep: ", describe(p, name), " has ", p.dim(),
-              " dimensions and at most ", kMaxDims,
-              " are supported; give the optimizer a view with fewer");
   TORCH_CHECK(jit::is_non_overlapping(shape_of(p)), "jitstep: ", describe(p, name),
               " has elements that share memory, as expand() makes them; give the optimizer a ",
               "contiguous() copy");

@@ -38,8 +38,8 @@ struct ParameterName {
 /// "parameter 3 of group 0 (float32 [5, 2])".
 std::string describe(const torch::Tensor& parameter, const ParameterName& name);
 
-/// A c10::Error unless it is a leaf, dense, real floating point of a supported dtype, with at most
-/// kMaxDims dimensions, and no two of its elements share memory.
+/// A c10::Error unless it is a leaf, strided, real floating point of a supported dtype, and no two of
+/// its elements share memory.
 void check_parameter(const torch::Tensor& parameter, const ParameterName& name);
 
 /// Refuses, or warns once about, the parameters of a group that would never be trained.

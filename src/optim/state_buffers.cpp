@@ -25,9 +25,9 @@ torch::Dtype real_dtype(const jit::KernelSpec& spec) {
 
 // The parameter's sizes in storage order without gaps, filled with zeros.
 torch::Tensor zeros_of(const torch::Tensor& p, torch::Dtype dtype) {
-  return torch::empty_strided(p.sizes(), jit::compact_strides(shape_of(p)),
-                              p.options().dtype(dtype).requires_grad(false))
-      .zero_();
+  const auto options = p.options().dtype(dtype).requires_grad(false);
+  if (p.dim() == 0) return torch::zeros({}, options);
+  return torch::empty_strided(p.sizes(), jit::compact_strides(shape_of(p)), options).zero_();
 }
 
 StateBuffers::Slot make_slot(const torch::Tensor& p, const jit::KernelSpec& spec, int slot) {

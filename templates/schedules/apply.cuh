@@ -160,6 +160,24 @@ KHD void apply_tile(const Scope<S>& scope, const Linear& at) {
   });
 }
 
+// f(tile) for this team's tiles of an item. All teams take the same number of turns, so that lanes
+// of one warp stay together; a team past the end gets tiles without elements.
+template <class S, class F>
+KHD void for_tiles(const Scope<S>& scope, const Item& item, F&& f) {
+  using Shape = typename ApplyTile<S>::Shape;
+  constexpr int kVectors = kDenseP | kDenseG | kAligned;
+  constexpr int kChunk = S::variant.chunk * kLeaf;
+  static_assert(kChunk % Shape::size == 0, "a chunk holds whole tiles");
+  const int64 rest = scope.tensor.n - item.first * kLeaf;
+  const int end = static_cast<int>(min<int64>(rest, kChunk));
+  for (int start = 0; start < end; start += Shape::teams * Shape::size) {
+    const int at = start + Shape::team() * Shape::size;
+    const int valid = max(min(end - at, Shape::size), 0);
+    f(Linear{item.first * kLeaf + at, valid,
+             valid == Shape::size && scope.step.layout == kVectors});
+  }
+}
+
 // Memory of domain `tensor` that no reduction finishes is advanced by `prepare` alone.
 template <class S>
 constexpr bool prepare_owns_memory() {
@@ -173,21 +191,11 @@ constexpr bool prepare_owns_memory() {
 
 template <class S, int Pass>
 KHD void apply(const Args& args, Range range) {
-  using Shape = typename ApplyTile<S>::Shape;
-  constexpr int kVectors = kDenseP | kDenseG | kAligned;
-  constexpr int kChunk = S::variant.chunk * kLeaf;
-  static_assert(kChunk % Shape::size == 0, "a chunk holds whole tiles");
   Preparation<S> preparation;
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
-    for (int start = 0; start < kChunk; start += Shape::teams * Shape::size) {
-      const int64 base = item.first * kLeaf + start + Shape::team() * Shape::size;
-      const bool mine = start + Shape::team() * Shape::size < kChunk;
-      const int64 left = mine ? scope.tensor.n - base : 0;
-      const int valid = static_cast<int>(left < 0 ? 0 : left < Shape::size ? left : Shape::size);
-      apply_tile<S, Pass>(scope, Linear{base, valid, valid == Shape::size && scope.step.layout == kVectors});
-    }
+    for_tiles<S>(scope, item, [&](const Linear& at) { apply_tile<S, Pass>(scope, at); });
     if constexpr (prepare_owns_memory<S>())
       if (item.first == 0 && thread_index() == 0)
         store_memory<S, 1, tensor>(scope.tensor, scope.set.t, 0, scope.memory);

@@ -5,29 +5,21 @@
 
 namespace jitstep {
 
-// f(scope, tile) for every tile of the items in range.
+// f(scope, tile) for every tile of the items in range; values are moved one by one.
 template <class S, class F>
-KHD void for_tiles(const Args& args, Range range, F&& f) {
-  using Shape = typename ApplyTile<S>::Shape;
-  constexpr int kChunk = S::variant.chunk * kLeaf;
+KHD void for_items(const Args& args, Range range, F&& f) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const StepRecord& step = args.steps[item.tensor];
     const Scope<S> scope{args, args.tensors[item.tensor], step, args.sets[step.set], {}, {}, {}};
-    for (int start = 0; start < kChunk; start += Shape::teams * Shape::size) {
-      const int64 base = item.first * kLeaf + start + Shape::team() * Shape::size;
-      const bool mine = start + Shape::team() * Shape::size < kChunk;
-      const int64 left = mine ? scope.tensor.n - base : 0;
-      const int valid = static_cast<int>(left < 0 ? 0 : left < Shape::size ? left : Shape::size);
-      f(scope, Linear{base, valid, false});
-    }
+    for_tiles<S>(scope, item, [&](const Linear& at) { f(scope, Linear{at.base, at.valid, false}); });
   }
 }
 
 template <class S, int I>
 KHD void decode(const Args& args, Range range) {
   using Shape = typename ApplyTile<S>::Shape;
-  for_tiles<S>(args, range, [](const Scope<S>& scope, const Linear& at) {
+  for_items<S>(args, range, [](const Scope<S>& scope, const Linear& at) {
     real values[Shape::fragment];
     load_slot<S, I, Shape>(scope, at, values);
     auto* to = static_cast<real*>(const_cast<void*>(scope.step.g));
@@ -39,7 +31,7 @@ template <class S, int I>
 KHD void encode(const Args& args, Range range) {
   using Part = typename S::template Codec<I>;
   using Shape = typename ApplyTile<S>::Shape;
-  for_tiles<S>(args, range, [](const Scope<S>& scope, const Linear& at) {
+  for_items<S>(args, range, [](const Scope<S>& scope, const Linear& at) {
     real values[Shape::fragment];
     load_values<Shape>(static_cast<const real*>(scope.step.g), at, [](int64 e) { return e; },
                        [&](int i, real x) { values[i] = x; });

@@ -155,8 +155,11 @@ KHD void partials_of_item(const Args& args, const Item& item, Preparation<S>& pr
   using L = LeafSums<S, Pass, SpaceNumber>;
   const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
   auto& leaf = *shared<typename L::Shared, 1 + SpaceNumber>();
+  const Space& space = scope.tensor.spaces[SpaceNumber];
+  // Leaves past the last are never read: a run of 2^fold of them lies before it or behind it.
+  const int64 units = min<int64>(space.entries * space.leaves - item.first, L::kChunk);
   block_barrier();
-  for (int start = 0; start < L::kChunk; start += L::Shape::teams) {
+  for (int start = 0; start < units; start += L::Shape::teams) {
     const int slot = start + L::Shape::team();
     double sums[L::kTerms];
     bool leader = false;

@@ -6,6 +6,8 @@
 namespace jitstep::tests {
 namespace {
 
+using torch::Tensor;
+
 // Steps `changed` and a contiguous copy of it with the same gradients; for a rule without sums the
 // elements must come out the same to the last bit.
 void expect_layout_does_not_matter(const Tensor& changed, bool odd_gradients) {
