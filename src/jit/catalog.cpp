@@ -72,18 +72,12 @@ std::string listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
-const Manifest& Catalog::rule(const std::string& name) const {
-  return find(Kind::rule, name);
-}
-const Manifest& Catalog::codec(const std::string& name) const {
-  return find(Kind::codec, name);
-}
+const Manifest& Catalog::rule(const std::string& name) const { return find(Kind::rule, name); }
+const Manifest& Catalog::codec(const std::string& name) const { return find(Kind::codec, name); }
 const Manifest& Catalog::weights(const std::string& name) const {
   return find(Kind::weights, name);
 }
-const Manifest& Catalog::gradient() const {
-  return find(Kind::gradient, "gradient");
-}
+const Manifest& Catalog::gradient() const { return find(Kind::gradient, "gradient"); }
 
 bool Catalog::has(Kind kind, const std::string& name) const {
   return store_.find(path_of(kind, name)).has_value();
@@ -101,12 +95,8 @@ std::vector<std::string> Catalog::names(Kind kind) const {
   return names;
 }
 
-const Manifest& Catalog::load_rule(const std::string& path) {
-  return load(Kind::rule, path);
-}
-const Manifest& Catalog::load_codec(const std::string& path) {
-  return load(Kind::codec, path);
-}
+const Manifest& Catalog::load_rule(const std::string& path) { return load(Kind::rule, path); }
+const Manifest& Catalog::load_codec(const std::string& path) { return load(Kind::codec, path); }
 
 const Manifest& Catalog::find(Kind kind, const std::string& name) const {
   const std::string path = path_of(kind, name);

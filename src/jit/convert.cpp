@@ -12,9 +12,9 @@ Unit conversion_unit(const KernelSpec& spec, const Variant& variant, int slot,
   Unit unit;
   const std::string entry = text("jitstep_", direction, "_", slot);
   unit.name = text(direction, "_", slot, "_", unit_name(spec));
-  unit.text = text(include_text(spec), "#include \"schedules/step.cuh\"\n",
-                   kernel_text(spec, variant), "JITSTEP_ENTRY(", entry, ", ", direction, "<", slot,
-                   ">)\n");
+  unit.text =
+      text(include_text(spec), "#include \"schedules/step.cuh\"\n", kernel_text(spec, variant),
+           "JITSTEP_ENTRY(", entry, ", ", direction, "<", slot, ">)\n");
   unit.entries = {entry};
   return unit;
 }
@@ -23,7 +23,8 @@ void refuse_tensor_sums(const KernelSpec& spec, int slot, const std::string& dir
   if (direction != "encode") return;
   for (const auto& r : planned_reductions(spec))
     if (r.part == 2 + slot)
-      throw Error(text("codec ", spec.slots[slot]->name, " takes its scale from sums over the whole "
+      throw Error(text("codec ", spec.slots[slot]->name,
+                       " takes its scale from sums over the whole "
                        "tensor and cannot be set from values; load it in its own format"));
 }
 
@@ -35,8 +36,8 @@ void convert_slot(Machine& machine, const KernelSpec& given, const StepTensor& t
   refuse_tensor_sums(spec, slot, direction);
   const Variant variant = default_variant(spec, machine.target());
   const Unit source = conversion_unit(spec, variant, slot, direction);
-  const auto launches = machine.launches(machine.load(source.text, source.name), source.entries,
-                                         variant.threads);
+  const auto launches =
+      machine.launches(machine.load(source.text, source.name), source.entries, variant.threads);
   const StepTables tables = step_tables({tensor}, {}, 0, variant);
   // Step 1 would read initial values, and decoding reads what the step before has written.
   HyperSet set{};

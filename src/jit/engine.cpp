@@ -193,9 +193,7 @@ Engine::Engine(Settings settings, Backends backends)
     : state_(std::make_unique<State>(std::move(settings), std::move(backends))) {}
 Engine::~Engine() = default;
 
-TemplateStore& Engine::templates() {
-  return state_->templates;
-}
+TemplateStore& Engine::templates() { return state_->templates; }
 
 std::shared_ptr<const Kernel> Engine::kernel(const std::string& unit_text, const std::string& name,
                                              const Target& target, int device) {
@@ -228,17 +226,11 @@ std::string Engine::flat_text(const std::string& unit_text, const std::string& n
   return flatten(unit_text, name, state_->templates);
 }
 
-void Engine::add_nvrtc_folder(const std::string& folder) {
-  state_->own_nvrtc->add_folder(folder);
-}
+void Engine::add_nvrtc_folder(const std::string& folder) { state_->own_nvrtc->add_folder(folder); }
 
-Target Engine::cuda_target(int device) {
-  return Target::cuda(driver().device(device).sm);
-}
+Target Engine::cuda_target(int device) { return Target::cuda(driver().device(device).sm); }
 
-CudaDriver& Engine::driver() {
-  return state_->cuda();
-}
+CudaDriver& Engine::driver() { return state_->cuda(); }
 
 Statistics Engine::statistics() const {
   std::lock_guard lock(state_->mutex);

@@ -14,12 +14,8 @@ namespace {
 constexpr int kMaxDepth = 32;  // of parentheses and negations
 constexpr std::size_t kMaxNodes = 256;
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_word_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 }  // namespace
 

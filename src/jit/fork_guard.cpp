@@ -62,8 +62,6 @@ void note_nvrtc_used() {
   nvrtc_used = true;
 }
 
-bool forked_after_nvrtc() {
-  return forked;
-}
+bool forked_after_nvrtc() { return forked; }
 
 }  // namespace jitstep::jit

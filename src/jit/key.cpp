@@ -15,8 +15,6 @@ std::string Key::canonical() const {
   return fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string Key::digest() const {
-  return sha256_hex(canonical());
-}
+std::string Key::digest() const { return sha256_hex(canonical()); }
 
 }  // namespace jitstep::jit

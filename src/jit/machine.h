@@ -39,15 +39,16 @@ class Machine {
 };
 
 /// Runs body(begin, end) over parts of [0, count), possibly from several threads at once.
-using ParallelFor = std::function<void(std::int64_t count,
-                                       const std::function<void(std::int64_t, std::int64_t)>& body)>;
+using ParallelFor = std::function<void(
+    std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body)>;
 
 /// The host's processors; the engine must outlive it.
 class CpuMachine : public Machine {
  public:
   CpuMachine(class Engine& engine, ParallelFor parallel_for);
   Target target() const override { return Target::cpu(); }
-  std::shared_ptr<const Kernel> load(const std::string& unit_text, const std::string& name) override;
+  std::shared_ptr<const Kernel> load(const std::string& unit_text,
+                                     const std::string& name) override;
   std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
                                      const std::vector<std::string>& entries, int threads) override;
   std::shared_ptr<void> allocate(std::size_t bytes) override;

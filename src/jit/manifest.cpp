@@ -78,9 +78,7 @@ const Named* find_named(const std::vector<Named>& all, std::string_view name) {
 
 }  // namespace
 
-std::string to_string(Dtype dtype) {
-  return std::string(kDtypes[static_cast<std::size_t>(dtype)]);
-}
+std::string to_string(Dtype dtype) { return std::string(kDtypes[static_cast<std::size_t>(dtype)]); }
 
 Dtype parse_dtype(std::string_view name) {
   const auto found = std::find(kDtypes.begin(), kDtypes.end(), name);
@@ -89,13 +87,9 @@ Dtype parse_dtype(std::string_view name) {
   return static_cast<Dtype>(found - kDtypes.begin());
 }
 
-int bytes_of(Dtype dtype) {
-  return dtype == Dtype::float64 ? 8 : dtype == Dtype::float32 ? 4 : 2;
-}
+int bytes_of(Dtype dtype) { return dtype == Dtype::float64 ? 8 : dtype == Dtype::float32 ? 4 : 2; }
 
-int real_bytes(Dtype parameter) {
-  return parameter == Dtype::float64 ? 8 : 4;
-}
+int real_bytes(Dtype parameter) { return parameter == Dtype::float64 ? 8 : 4; }
 
 int Domain::space() const {
   switch (kind) {
@@ -220,9 +214,7 @@ const Option* Manifest::find(std::string_view option) const {
   return number != nullptr ? number : find_named(flags, option);
 }
 
-const Slot* Manifest::find_slot(std::string_view slot) const {
-  return find_named(slots, slot);
-}
+const Slot* Manifest::find_slot(std::string_view slot) const { return find_named(slots, slot); }
 
 std::vector<std::string> Manifest::option_names() const {
   std::vector<std::string> names;
@@ -252,9 +244,7 @@ int Manifest::code_bits(Dtype parameter) const {
   return code == "Nibble" ? 4 : 8 * bytes_of_type(code, parameter);
 }
 
-int Manifest::meta_bytes() const {
-  return has_meta ? bytes_of(meta, Dtype::float32) : 0;
-}
+int Manifest::meta_bytes() const { return has_meta ? bytes_of(meta, Dtype::float32) : 0; }
 
 int Manifest::extra_bytes() const {
   return extra.empty() ? 0 : bytes_of_type(extra, Dtype::float32);

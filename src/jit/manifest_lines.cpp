@@ -12,12 +12,8 @@
 namespace jitstep::jit {
 namespace {
 
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(std::string_view text) {
   return !text.empty() && !is_digit(text[0]) &&
          std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c); });
@@ -252,9 +248,7 @@ class Cutter {
 
 }  // namespace
 
-void Place::fail(const std::string& what) const {
-  throw Error(text(path, ":", line, ": ", what));
-}
+void Place::fail(const std::string& what) const { throw Error(text(path, ":", line, ": ", what)); }
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r");

@@ -115,13 +115,9 @@ void OptionValues::validate() const {
   }
 }
 
-NamedValues OptionValues::flags(int dims) const {
-  return flags_of(*rule_, own_, dims);
-}
+NamedValues OptionValues::flags(int dims) const { return flags_of(*rule_, own_, dims); }
 
-NamedValues OptionValues::gradient_flags() const {
-  return flags_of(*gradient_, common_, 0);
-}
+NamedValues OptionValues::gradient_flags() const { return flags_of(*gradient_, common_, 0); }
 
 std::vector<double> OptionValues::hyper() const {
   std::vector<double> numbers(kMaxHyper, 0.0);

@@ -30,9 +30,7 @@ std::string reason(const char* doing, const std::string& path) {
 }
 
 // Some file systems cannot sync, and say so; that is no failure.
-bool sync(int fd) {
-  return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
-}
+bool sync(int fd) { return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP; }
 
 void sync_folder(const std::string& path) {
   const FileHandle folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -44,7 +44,8 @@ StepGroup::StepGroup(Machine& machine, const KernelSpec& spec, const Variant& va
     buffers_.push_back(machine.allocate(tables_.partial_count[r.space] * r.terms * sizeof(double)));
     record.partials = static_cast<double*>(buffers_.back().get());
     if (r.everywhere) continue;
-    buffers_.push_back(machine.allocate(tables_.entries[r.space] * std::max(r.coefficient_bytes, 1)));
+    buffers_.push_back(
+        machine.allocate(tables_.entries[r.space] * std::max(r.coefficient_bytes, 1)));
     record.coefficients = buffers_.back().get();
   }
 }

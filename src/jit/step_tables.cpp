@@ -17,8 +17,9 @@ Shape kernel_shape(const StepTensor& tensor, bool flat_allowed) {
   if (shape.sizes.empty()) return {{1}, {1}};
   if (shape.sizes.size() <= kMaxDims) return shape;
   if (!flat_allowed)
-    throw Error(text("a tensor of ", shape.sizes.size(), " dimensions: this rule, or a layout with ",
-                     "gaps, takes at most ", kMaxDims, "; reshape the parameter"));
+    throw Error(text("a tensor of ", shape.sizes.size(),
+                     " dimensions: this rule, or a layout with ", "gaps, takes at most ", kMaxDims,
+                     "; reshape the parameter"));
   return {{shape.elements()}, {1}};
 }
 
@@ -27,8 +28,7 @@ void set_dims(TensorRecord& record, const StepTensor& tensor, const Shape& shape
   record.dims = static_cast<int>(shape.sizes.size());
   for (int d = 0; d < record.dims; ++d) {
     const bool flat = tensor.shape.sizes.size() != shape.sizes.size();
-    record.dim[d] = {shape.sizes[d], compact[d], shape.strides[d],
-                     flat ? 1 : tensor.g_strides[d]};
+    record.dim[d] = {shape.sizes[d], compact[d], shape.strides[d], flat ? 1 : tensor.g_strides[d]};
   }
 }
 
@@ -56,9 +56,9 @@ class Builder {
   }
 
   void add(const StepTensor& tensor) {
-    const bool dense = is_dense(tensor.shape, compact_strides(tensor.shape)) &&
-                       is_dense({tensor.shape.sizes, tensor.g_strides},
-                                compact_strides(tensor.shape));
+    const bool dense =
+        is_dense(tensor.shape, compact_strides(tensor.shape)) &&
+        is_dense({tensor.shape.sizes, tensor.g_strides}, compact_strides(tensor.shape));
     const Shape shape = kernel_shape(tensor, dense && !domains_matter_);
     TensorRecord record{};
     record.p = tensor.p;
@@ -107,7 +107,8 @@ class Builder {
       if (!(seen >> r.space & 1u)) space = make_space(shape, r);
       seen |= 1u << r.space;
     }
-    for (std::size_t pass = 0; pass < tables_.partials.size(); ++pass) add_pass(record, index, pass);
+    for (std::size_t pass = 0; pass < tables_.partials.size(); ++pass)
+      add_pass(record, index, pass);
   }
 
   Space make_space(const Shape& shape, const PlannedReduction& r) {
@@ -134,7 +135,8 @@ class Builder {
       if (r.pass != static_cast<int>(pass)) continue;
       const Space& space = record.spaces[r.space];
       const std::uint32_t bit = 1u << r.space;
-      if (!(walked & bit)) push(tables_.partials[pass], index, r.space, space.entries * space.leaves);
+      if (!(walked & bit))
+        push(tables_.partials[pass], index, r.space, space.entries * space.leaves);
       if (!(finished & bit) && !r.everywhere)
         push(tables_.finish[pass], index, r.space, space.entries);
       walked |= bit;

@@ -18,10 +18,10 @@ struct StepTensor {
   void* extra = nullptr;
   std::vector<SlotBuffers> slots;
   std::vector<std::array<void*, 2>> memory;
-  Shape shape;                           // of p
-  std::vector<std::int64_t> g_strides;   // in elements, in p's logical order
-  int id = 0;                            // order in the optimizer: names random bits, orders sums
-  std::int64_t offset = 0;               // global number of element 0
+  Shape shape;                          // of p
+  std::vector<std::int64_t> g_strides;  // in elements, in p's logical order
+  int id = 0;                           // order in the optimizer: names random bits, orders sums
+  std::int64_t offset = 0;              // global number of element 0
 };
 
 /// The static half of a launch group: everything but gradients, step numbers and hyperparameters.
@@ -30,9 +30,9 @@ struct StepTables {
   using Items = std::vector<Item>;
 
   std::vector<TensorRecord> tensors;
-  std::vector<int> layout;          // of each tensor, without kAligned
-  std::vector<Items> partials;      // [pass]
-  std::vector<Items> finish;        // [pass]
+  std::vector<int> layout;      // of each tensor, without kAligned
+  std::vector<Items> partials;  // [pass]
+  std::vector<Items> finish;    // [pass]
   Items apply;
   /// Entries and partials of each space over all tensors: what the buffers must hold.
   std::array<std::int64_t, kSpaces> entries{};

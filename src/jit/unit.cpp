@@ -109,9 +109,7 @@ std::string asserts_text(const KernelSpec& spec, const Catalog& catalog) {
 // ---- variants
 // -----------------------------------------------------------------------------------------
 
-bool is_power(int x) {
-  return x > 0 && std::has_single_bit(static_cast<unsigned>(x));
-}
+bool is_power(int x) { return x > 0 && std::has_single_bit(static_cast<unsigned>(x)); }
 
 // The smallest and the largest block of the state; no block is smaller than none.
 std::pair<int, int> blocks_of(const KernelSpec& spec, const Catalog& catalog) {

@@ -32,7 +32,7 @@ Variant default_variant(const KernelSpec& spec, const Target& target,
 /// A readable name of the spec, such as "lamb_int8_fp32_bfloat16".
 std::string unit_name(const KernelSpec& spec);
 
-// ---- the pieces, for units of other kinds; all take a completed spec ----------------------------
+// ---- the pieces, for units of other kinds; all take a completed spec ---------------------------
 
 /// The arithmetic type and the includes of the spec's own files, without any schedule.
 std::string include_text(const KernelSpec& spec);

@@ -6,9 +6,7 @@
 namespace jitstep::jit {
 namespace {
 
-bool same_number(double a, double b) {
-  return a == b || (std::isnan(a) && std::isnan(b));
-}
+bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 bool same_numbers(const Value::Numbers& a, const Value::Numbers& b) {
   if (a.size() != b.size()) return false;

@@ -2,8 +2,6 @@
 
 namespace jitstep {
 
-const char* version() noexcept {
-  return JITSTEP_VERSION;
-}
+const char* version() noexcept { return JITSTEP_VERSION; }
 
 }  // namespace jitstep

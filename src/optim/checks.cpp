@@ -31,9 +31,7 @@ constexpr const char* kFrozenAdvice =
     " does not require a gradient and would never be trained; call requires_grad_() or leave it "
     "out";
 
-bool is_frozen(const torch::Tensor& p) {
-  return !p.requires_grad() && !p.grad().defined();
-}
+bool is_frozen(const torch::Tensor& p) { return !p.requires_grad() && !p.grad().defined(); }
 
 // The slow part of check_gradient, which says what is wrong.
 void refuse_gradient(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {

@@ -16,10 +16,14 @@ jit::Shape shape_of(const torch::Tensor& tensor) {
 
 jit::Dtype dtype_of(const torch::Tensor& tensor) {
   switch (tensor.scalar_type()) {
-    case torch::kFloat64: return jit::Dtype::float64;
-    case torch::kFloat32: return jit::Dtype::float32;
-    case torch::kBFloat16: return jit::Dtype::bfloat16;
-    case torch::kFloat16: return jit::Dtype::float16;
+    case torch::kFloat64:
+      return jit::Dtype::float64;
+    case torch::kFloat32:
+      return jit::Dtype::float32;
+    case torch::kBFloat16:
+      return jit::Dtype::bfloat16;
+    case torch::kFloat16:
+      return jit::Dtype::float16;
     default:
       TORCH_CHECK(false, "jitstep: dtype ", tensor.dtype(),
                   " is not supported; parameters and gradients are float64, float32, bfloat16 or "

@@ -99,7 +99,8 @@ class CudaMachine : public jit::Machine {
   void refuse_capture() const {
     if (current_stream(device_).is_capturing())
       throw jit::Error(
-          "jitstep: step() inside a CUDA graph capture: the step number, hyperparameters and kernels "
+          "jitstep: step() inside a CUDA graph capture: the step number, hyperparameters and "
+          "kernels "
           "are sent from the host; call step() outside the capture");
   }
 

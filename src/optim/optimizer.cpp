@@ -15,9 +15,7 @@ namespace {
 using ParamGroup = torch::optim::OptimizerParamGroup;
 
 // Several tensor handles may stand for one parameter; torch keeps state by what they share.
-void* key_of(const torch::Tensor& p) {
-  return p.unsafeGetTensorImpl();
-}
+void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
 
 std::unique_ptr<Options> checked_options(const std::string& rule, const GenericOptions& given) {
   return as_argument_error([&] { return make_options(rule, given); });
@@ -64,9 +62,7 @@ const Options& Optimizer::default_options() const {
   return static_cast<const Options&>(defaults());
 }
 
-const std::string& Optimizer::rule() const {
-  return default_options().rule();
-}
+const std::string& Optimizer::rule() const { return default_options().rule(); }
 
 Options& Optimizer::group_options(std::size_t group) {
   auto* const options = dynamic_cast<Options*>(&param_groups_[group].options());

@@ -21,18 +21,12 @@ struct Names;
 template <class T>
 concept ChoiceType = std::is_enum_v<T>;
 
-inline jit::Value to_value(double x) {
-  return x;
-}
-inline jit::Value to_value(bool x) {
-  return x;
-}
+inline jit::Value to_value(double x) { return x; }
+inline jit::Value to_value(bool x) { return x; }
 inline jit::Value to_value(const std::optional<double>& x) {
   return x ? jit::Value(*x) : jit::Value();
 }
-inline jit::Value to_value(const std::vector<double>& x) {
-  return x;
-}
+inline jit::Value to_value(const std::vector<double>& x) { return x; }
 template <class... Numbers>
 jit::Value to_value(const std::tuple<Numbers...>& x) {
   return std::apply([](auto... one) { return jit::Value::Numbers{one...}; }, x);
@@ -42,18 +36,12 @@ jit::Value to_value(T x) {
   return Names<T>::names[static_cast<int>(x)];
 }
 
-inline void from_value(const jit::Value& value, double& x) {
-  x = value.number();
-}
-inline void from_value(const jit::Value& value, bool& x) {
-  x = value.boolean();
-}
+inline void from_value(const jit::Value& value, double& x) { x = value.number(); }
+inline void from_value(const jit::Value& value, bool& x) { x = value.boolean(); }
 inline void from_value(const jit::Value& value, std::optional<double>& x) {
   x = value.is_null() ? std::nullopt : std::optional<double>(value.number());
 }
-inline void from_value(const jit::Value& value, std::vector<double>& x) {
-  x = value.numbers();
-}
+inline void from_value(const jit::Value& value, std::vector<double>& x) { x = value.numbers(); }
 template <class... Numbers>
 void from_value(const jit::Value& value, std::tuple<Numbers...>& x) {
   std::size_t i = 0;
@@ -72,9 +60,7 @@ inline void append(std::vector<double>& numbers, double x) {
   // A NaN is unequal to itself and would be new in every step.
   numbers.push_back(std::isnan(x) ? -std::numeric_limits<double>::infinity() : x);
 }
-inline void append(std::vector<double>& numbers, bool x) {
-  numbers.push_back(x ? 1 : 0);
-}
+inline void append(std::vector<double>& numbers, bool x) { numbers.push_back(x ? 1 : 0); }
 inline void append(std::vector<double>& numbers, const std::optional<double>& x) {
   numbers.push_back(x ? 1 : 0);
   append(numbers, x.value_or(0));

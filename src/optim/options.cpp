@@ -137,13 +137,9 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
   if (archive.try_read(kFormatsKey, value)) edit_formats() = formats_from_json(value.toStringRef());
 }
 
-double Options::get_lr() const {
-  return get("lr").number();
-}
+double Options::get_lr() const { return get("lr").number(); }
 
-void Options::set_lr(double lr) {
-  put(place("lr"), lr);
-}
+void Options::set_lr(double lr) { put(place("lr"), lr); }
 
 GenericOptions& GenericOptions::set(const std::string& name, jit::Value value) {
   given_[name] = value;
@@ -163,9 +159,7 @@ void GenericOptions::bind(const std::string& rule) {
   }
 }
 
-jit::Value GenericOptions::get(std::size_t option) const {
-  return values_.at(option);
-}
+jit::Value GenericOptions::get(std::size_t option) const { return values_.at(option); }
 
 void GenericOptions::put(std::size_t option, const jit::Value& value) {
   values_.at(option) = value;

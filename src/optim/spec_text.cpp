@@ -142,9 +142,7 @@ jit::CodecChoice parse_codec(const std::string& text) {
   return as_argument_error([&] { return to_codec(parse(text, "the codec")); });
 }
 
-std::string to_json(const jit::CodecChoice& codec) {
-  return from_codec(codec).dump();
-}
+std::string to_json(const jit::CodecChoice& codec) { return from_codec(codec).dump(); }
 
 std::string to_json(const Formats& formats) {
   json out = json::object();

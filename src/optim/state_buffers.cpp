@@ -1,9 +1,9 @@
 #include "jitstep/state_buffers.h"
 
 #include "jitstep/jit/catalog.h"
+#include "jitstep/jit/convert.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/layout.h"
-#include "jitstep/jit/convert.h"
 #include "jitstep/jit/text.h"
 #include "jitstep/kernel_tensors.h"
 #include "jitstep/machines.h"
@@ -78,7 +78,8 @@ StateBuffers make_state(const torch::Tensor& p, const jit::KernelSpec& spec, int
     const auto reduced = planned[i].domain.reduced(static_cast<int>(shape.sizes.size()));
     const auto options = p.options().requires_grad(false).dtype(
         planned[i].is_double ? torch::kFloat64 : real_dtype(spec));
-    const auto full = torch::full({jit::extent(shape, reduced).entries}, initial_memory[i], options);
+    const auto full =
+        torch::full({jit::extent(shape, reduced).entries}, initial_memory[i], options);
     state.memory.push_back({full, full.clone()});
   }
   const int extra = jit::default_catalog().weights(spec.weights).extra_bytes();

@@ -27,8 +27,8 @@ struct StateBuffers {
   std::vector<std::array<torch::Tensor, 2>> memory;  // [t & 1] is written in step t
   torch::Tensor extra;                               // of the weight format; undefined: none
   std::int64_t t = 0;                                // steps taken
-  int id = 0;             // order of add_parameter; names the random bits
-  int revision = 0;       // to be raised whenever spec or a tensor is replaced
+  int id = 0;        // order of add_parameter; names the random bits
+  int revision = 0;  // to be raised whenever spec or a tensor is replaced
 
   std::int64_t bytes() const;
 };
@@ -43,6 +43,7 @@ StateBuffers make_state(const torch::Tensor& p, const jit::KernelSpec& spec, int
 torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int slot);
 
 /// Sets a slot from values of the parameter's shape.
-void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot, const torch::Tensor& values);
+void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
+                 const torch::Tensor& values);
 
 }  // namespace jitstep

@@ -78,9 +78,15 @@ Stepper& Stepper::operator=(Stepper&&) noexcept = default;
 namespace {
 
 Member draft_member(const StepParameter& parameter, std::vector<Plan>& plans) {
-  Member m{parameter.state, parameter.state->revision, parameter.p->data_ptr(),
-           parameter.grad->scalar_type(), parameter.p->strides().vec(),
-           parameter.grad->strides().vec(), 0, 0, 0,
+  Member m{parameter.state,
+           parameter.state->revision,
+           parameter.p->data_ptr(),
+           parameter.grad->scalar_type(),
+           parameter.p->strides().vec(),
+           parameter.grad->strides().vec(),
+           0,
+           0,
+           0,
            kernel_tensor(*parameter.p, *parameter.state, parameter.grad->strides())};
   const torch::Device device = parameter.p->device();
   m.plan = find_or_add(
@@ -89,7 +95,10 @@ Member draft_member(const StepParameter& parameter, std::vector<Plan>& plans) {
   auto& drafts = plans[m.plan].drafts;
   const jit::KernelSpec spec = spec_of(parameter);
   m.group = find_or_add(
-      drafts, [&](const Group& g) { return g.spec == spec; }, [&] { return Group{spec, {}}; });
+      drafts, [&](const Group& g) { return g.spec == spec; },
+      [&] {
+        return Group{spec, {}};
+      });
   m.place = static_cast<int>(drafts[m.group].tensors.size());
   drafts[m.group].tensors.push_back(m.tensor);
   return m;
@@ -138,9 +147,9 @@ static int set_for(std::vector<HyperSet>& sets, std::vector<int>& made, const Gr
 void Stepper::step(const std::vector<StepParameter>& parameters,
                    const std::vector<GroupNumbers>& groups) {
   State& state = *state_;
-  const bool same = std::equal(
-      state.members.begin(), state.members.end(), parameters.begin(), parameters.end(),
-      [](const Member& member, const StepParameter& now) { return member.is(now); });
+  const bool same =
+      std::equal(state.members.begin(), state.members.end(), parameters.begin(), parameters.end(),
+                 [](const Member& member, const StepParameter& now) { return member.is(now); });
   if (!same) prepare(parameters);
   state.sets.clear();
   state.sets_of_group.resize(groups.size());

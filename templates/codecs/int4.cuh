@@ -30,8 +30,7 @@ struct Codec {
   KHD static Meta measure(const uint32 (&key)[1]) { return {float_of(key[0])}; }
 
   KHD static real decode(uint8 code, const Meta& meta) {
-    const float value =
-        is_signed ? kSignedBook.x[code] : static_cast<float>(code + 1) * 0.0625f;
+    const float value = is_signed ? kSignedBook.x[code] : static_cast<float>(code + 1) * 0.0625f;
     return scaled(value, {meta.scale});
   }
 

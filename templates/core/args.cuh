@@ -75,9 +75,9 @@ struct StepRecord {
 
 // Hyperparameters shared by the tensors of one group at one step number.
 struct HyperSet {
-  double hyper[kMaxHyper];      // the gradient's options, then the rule's, in manifest order
-  double initial[kMaxSlots];    // what each slot holds before step 1
-  int64 t;                      // counted from 1
+  double hyper[kMaxHyper];    // the gradient's options, then the rule's, in manifest order
+  double initial[kMaxSlots];  // what each slot holds before step 1
+  int64 t;                    // counted from 1
   uint64 seed;
 };
 

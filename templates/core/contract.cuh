@@ -5,7 +5,7 @@
 
 namespace jitstep {
 
-// ---- hyperparameters (host arithmetic, double) ---------------------------------------------------
+// ---- hyperparameters (host arithmetic, double) -------------------------------------------------
 
 template <int N>
 struct Numbers {
@@ -20,7 +20,7 @@ struct Nullable {
   KHD bool has_value() const { return value == value; }
 };
 
-// ---- slots: one value per element, kept by a codec ----------------------------------------------
+// ---- slots: one value per element, kept by a codec ---------------------------------------------
 
 struct Slot {
   real was;   // before the step
@@ -34,7 +34,7 @@ struct Element : Slots {
   real p, g;
 };
 
-// ---- domains: what one entry of a reduction or of memory covers ----------------------------------
+// ---- domains: what one entry of a reduction or of memory covers --------------------------------
 // reduced(dims): one bit for each dimension that runs inside an entry.
 
 KHD constexpr uint32 all_dims(int dims) { return (1u << dims) - 1u; }
@@ -69,7 +69,7 @@ struct axis {  // an index of dimension K; where there is none, the tensor
   }
 };
 
-// ---- reductions ----------------------------------------------------------------------------------
+// ---- reductions --------------------------------------------------------------------------------
 
 template <int N>
 struct Reals {
@@ -101,7 +101,9 @@ struct Sum : Coefficients_ {
   static constexpr int terms = N;
   static constexpr double absent = 0;
   template <class T>
-  KHD static T combine(T a, T b) { return a + b; }
+  KHD static T combine(T a, T b) {
+    return a + b;
+  }
 };
 template <class Domain_, int N, class Coefficients_, class Over_ = Elements>
 struct Max : Coefficients_ {
@@ -111,10 +113,12 @@ struct Max : Coefficients_ {
   static constexpr int terms = N;
   static constexpr double absent = -kInfinity;
   template <class T>
-  KHD static T combine(T a, T b) { return maximum(a, b); }
+  KHD static T combine(T a, T b) {
+    return maximum(a, b);
+  }
 };
 
-// ---- memory: one value per entry of a domain, kept in `real`, host scalars in double --------------
+// ---- memory: one value per entry of a domain, kept in `real`, host scalars in double -----------
 
 template <class Domain_, class Value_ = real>
 struct Entry {
@@ -124,7 +128,7 @@ struct Entry {
   Value next;
 };
 
-// ---- what a file leaves out ----------------------------------------------------------------------
+// ---- what a file leaves out --------------------------------------------------------------------
 
 struct NoHyper {};
 struct NoFlags {};

@@ -5,7 +5,7 @@
 
 namespace jitstep {
 
-// ---- bfloat16 (1-8-7) ---------------------------------------------------------------------------
+// ---- bfloat16 (1-8-7) --------------------------------------------------------------------------
 
 KHD float bf16_to_float(uint16 b) { return float_of(static_cast<uint32>(b) << 16); }
 
@@ -25,7 +25,7 @@ KHD uint16 float_to_bf16_stochastic(float x, uint32 random) {
   return static_cast<uint16>((u & 0x7f800000u) == 0x7f800000u ? special : finite);
 }
 
-// ---- float16 (1-5-10) ---------------------------------------------------------------------------
+// ---- float16 (1-5-10) --------------------------------------------------------------------------
 
 KHD float fp16_to_float(uint16 h) {
   const uint32 magnitude = h & 0x7fffu;
@@ -47,7 +47,7 @@ KHD uint16 float_to_fp16(float x) {  // to nearest, ties to even
   return static_cast<uint16>(sign | (magnitude > 0x7f800000u ? 0x7e00u : finite));
 }
 
-// ---- the dtypes of weights and gradients --------------------------------------------------------
+// ---- the dtypes of weights and gradients -------------------------------------------------------
 
 struct Float64 {
   using Bits = double;

@@ -60,7 +60,7 @@ KHD void store_row(T* to, F&& value) {
   }
 }
 
-// ---- values in memory's own order: weights, gradients, extras --------------------------------------
+// ---- values in memory's own order: weights, gradients, extras ----------------------------------
 
 template <class Shape, class Bits, class Cursor, class Offset, class F>
 KHD void load_values(const Bits* from, const Cursor& at, Offset&& offset, F&& take) {
@@ -97,7 +97,7 @@ KHD void store_values(Bits* to, const Linear& at, Offset&& offset, F&& value) {
   }
 }
 
-// ---- codes, which lie in element order ---------------------------------------------------------------
+// ---- codes, which lie in element order ---------------------------------------------------------
 
 template <class Code>
 struct CodeStorage {
@@ -145,7 +145,8 @@ struct CodeStorage<Nibble> {
     UNROLL
     for (int k = 0; k < V; k += 2) {
       const int high = k + 1 < valid ? value(k + 1) : 0;
-      if (k < valid) static_cast<uint8*>(to)[(e + k) / 2] = static_cast<uint8>(value(k) | high << 4);
+      if (k < valid)
+        static_cast<uint8*>(to)[(e + k) / 2] = static_cast<uint8>(value(k) | high << 4);
     }
   }
 };

@@ -20,8 +20,12 @@ struct Scalars {
   real inverse_scale, centralization;
   double max_grad_norm;
 };
-struct Mean { real shift; };
-struct Clip { real factor; };
+struct Mean {
+  real shift;
+};
+struct Clip {
+  real factor;
+};
 struct Reductions {
   Sum<first, 1, Mean> mean;  // if centralized
   Sum<all, 1, Clip> clip;    // if clipped

@@ -21,8 +21,10 @@ KHD constexpr void static_for(F&& f) {
 // Argument I.
 template <int I, class T, class... Ts>
 KHD constexpr auto& nth(T& head, Ts&... tail) {
-  if constexpr (I == 0) return head;
-  else return nth<I - 1>(tail...);
+  if constexpr (I == 0)
+    return head;
+  else
+    return nth<I - 1>(tail...);
 }
 
 // Field I of an aggregate of N fields.
@@ -65,7 +67,9 @@ struct FieldType {
   template <class U>
   struct Plain;
   template <class U>
-  struct Plain<U&> { using type = U; };
+  struct Plain<U&> {
+    using type = U;
+  };
   using type = typename Plain<decltype(field<I, N>(declare<T>()))>::type;
 };
 
@@ -77,7 +81,9 @@ struct List {
 template <int I, class L>
 struct At;
 template <class T, class... Ts>
-struct At<0, List<T, Ts...>> { using type = T; };
+struct At<0, List<T, Ts...>> {
+  using type = T;
+};
 template <int I, class T, class... Ts>
 struct At<I, List<T, Ts...>> : At<I - 1, List<Ts...>> {};
 

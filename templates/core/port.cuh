@@ -13,28 +13,28 @@
 #define SLOW_PATH static __device__ __noinline__
 #define UNROLL _Pragma("unroll")
 #define JITSTEP_ENTRY(name, function)                                                        \
-  extern "C" __global__ void __launch_bounds__(Kernel::kThreads, 1)                           \
-      name(const __grid_constant__ jitstep::Args args) {                                    \
+  extern "C" __global__ void __launch_bounds__(Kernel::kThreads, 1)                          \
+      name(const __grid_constant__ jitstep::Args args) {                                     \
     Kernel::function(args, {jitstep::block_index(), args.item_count, jitstep::grid_size()}); \
   }
 #elif defined(JITSTEP_EMULATION)
 #define KHD inline __attribute__((always_inline))
 #define SLOW_PATH inline
 #define UNROLL
-#define JITSTEP_ENTRY(name, function)                                                       \
-  extern "C" __attribute__((visibility("default"))) void name(const void* p) {              \
-    const auto& args = *static_cast<const jitstep::Args*>(p);                               \
+#define JITSTEP_ENTRY(name, function)                                                        \
+  extern "C" __attribute__((visibility("default"))) void name(const void* p) {               \
+    const auto& args = *static_cast<const jitstep::Args*>(p);                                \
     Kernel::function(args, {jitstep::block_index(), args.item_count, jitstep::grid_size()}); \
   }
 #else
 #define KHD inline __attribute__((always_inline))
 #define SLOW_PATH inline
 #define UNROLL
-#define JITSTEP_ENTRY(name, function)                                                        \
+#define JITSTEP_ENTRY(name, function)                                                         \
   extern "C" __attribute__((visibility("default"))) void name(const void* p, long long begin, \
-                                                              long long end) {               \
-    jitstep::DefaultRounding scope;                                                          \
-    Kernel::function(*static_cast<const jitstep::Args*>(p), {begin, end, 1});                \
+                                                              long long end) {                \
+    jitstep::DefaultRounding scope;                                                           \
+    Kernel::function(*static_cast<const jitstep::Args*>(p), {begin, end, 1});                 \
   }
 #endif
 
@@ -55,7 +55,7 @@ inline constexpr bool kSame<A, A> = true;
 inline constexpr double kInfinity = __builtin_bit_cast(double, 0x7ff0000000000000ull);
 inline constexpr double kNaN = __builtin_bit_cast(double, 0x7ff8000000000000ull);
 
-// ---- bits and arithmetic ------------------------------------------------------------------------
+// ---- bits and arithmetic -----------------------------------------------------------------------
 
 #if defined(__CUDACC_RTC__)
 KHD uint32 bits_of(float x) { return __float_as_uint(x); }
@@ -86,14 +86,22 @@ KHD bool is_finite(double x) {
 
 // Comparisons, never fmin or fmax: a NaN in either operand comes out as b.
 template <class T>
-KHD T min(T a, T b) { return a < b ? a : b; }
+KHD T min(T a, T b) {
+  return a < b ? a : b;
+}
 template <class T>
-KHD T max(T a, T b) { return a > b ? a : b; }
+KHD T max(T a, T b) {
+  return a > b ? a : b;
+}
 // torch.maximum: a NaN in either operand comes out.
 template <class T>
-KHD T maximum(T a, T b) { return a > b || a != a ? a : b; }
+KHD T maximum(T a, T b) {
+  return a > b || a != a ? a : b;
+}
 template <class T>
-KHD T sign(T x) { return x > 0 ? T(1) : x < 0 ? T(-1) : x; }
+KHD T sign(T x) {
+  return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+}
 
 // base^n by squaring, lowest bit first: the same products on every target.
 KHD double power(double base, int64 n) {
@@ -103,7 +111,7 @@ KHD double power(double base, int64 n) {
   return result;
 }
 
-// ---- the machine --------------------------------------------------------------------------------
+// ---- the machine -------------------------------------------------------------------------------
 
 #if defined(__CUDACC_RTC__)
 KHD int thread_index() { return static_cast<int>(threadIdx.x); }
@@ -149,13 +157,17 @@ KHD uint32 shuffle_xor(uint32 x, int mask) {
   return static_cast<uint32>(jitstep_simt_machine->shuffle_xor(x, mask));
 }
 template <class T, int Site>
-KHD T* shared() { return static_cast<T*>(jitstep_simt_machine->shared(sizeof(T), Site)); }
+KHD T* shared() {
+  return static_cast<T*>(jitstep_simt_machine->shared(sizeof(T), Site));
+}
 #else
 KHD int thread_index() { return 0; }
 KHD void block_barrier() {}
 KHD void warp_barrier() {}
 template <class T>
-KHD T shuffle_xor(T x, int) { return x; }
+KHD T shuffle_xor(T x, int) {
+  return x;
+}
 template <class T, int Site>
 KHD T* shared() {
   static thread_local T value;

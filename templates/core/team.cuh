@@ -64,7 +64,7 @@ KHD void node_tree(double* x, int64 count, int stride, bool active) {
   }
 }
 
-// ---- where a domain's entries lie -----------------------------------------------------------------
+// ---- where a domain's entries lie --------------------------------------------------------------
 
 // The element at `position` of `entry`, both counted in logical order, last dimension fastest.
 SLOW_PATH int64 element_of(const TensorRecord& t, uint32 reduced, int64 entry, int64 position) {
@@ -90,7 +90,7 @@ SLOW_PATH int64 entry_of(const TensorRecord& t, uint32 reduced, int64 element) {
 
 // The entry of the finer domain at `position` of `entry` of the coarser one.
 SLOW_PATH int64 finer_entry(const TensorRecord& t, uint32 reduced, uint32 finer, int64 entry,
-                      int64 position) {
+                            int64 position) {
   int64 result = 0, scale = 1;
   for (int d = t.dims - 1; d >= 0; --d) {
     if (finer >> d & 1u) continue;
@@ -102,7 +102,7 @@ SLOW_PATH int64 finer_entry(const TensorRecord& t, uint32 reduced, uint32 finer,
   return result;
 }
 
-SLOW_PATH int64 offset_of(const TensorRecord& t, int64 Dim::* stride, int64 element) {
+SLOW_PATH int64 offset_of(const TensorRecord& t, int64 Dim::*stride, int64 element) {
   int64 offset = 0;
   for (int d = 0; d < t.dims; ++d) offset += coordinate(t, d, element) * (t.dim[d].*stride);
   return offset;

@@ -5,10 +5,10 @@
 namespace jitstep::rules::adam {
 
 struct Hyper {
-  double lr = 1e-3;                  // >= 0
-  Numbers<2> betas = {0.9, 0.999};   // in [0, 1)
-  double eps = 1e-8;                 // >= 0
-  double weight_decay = 0;           // >= 0
+  double lr = 1e-3;                 // >= 0
+  Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
+  double eps = 1e-8;                // >= 0
+  double weight_decay = 0;          // >= 0
 };
 struct Flags {
   bool amsgrad = false;

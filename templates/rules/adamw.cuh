@@ -36,7 +36,8 @@ struct Rule {
     s.beta2 = static_cast<real>(h.betas[1]);
     s.fresh2 = static_cast<real>(1 - h.betas[1]);
     s.eps = static_cast<real>(h.eps);
-    s.shrink = static_cast<real>(1 - (F.decay == Decay::step_size ? step_size : h.lr) * h.weight_decay);
+    s.shrink =
+        static_cast<real>(1 - (F.decay == Decay::step_size ? step_size : h.lr) * h.weight_decay);
     s.step_size = static_cast<real>(step_size);
     s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[1], t)));
     return s;

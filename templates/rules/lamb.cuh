@@ -24,7 +24,9 @@ struct Scalars {
   real beta1, fresh1, beta2, fresh2, eps, weight_decay, lr, correction, root_correction;
   double weight_norm_max;
 };
-struct Trust { real step; };  // lr times the trust ratio
+struct Trust {
+  real step;
+};  // lr times the trust ratio
 struct Reductions {
   Sum<tensor, 2, Trust> trust;
 };
@@ -41,8 +43,7 @@ struct Rule {
     s.weight_decay = static_cast<real>(h.weight_decay);
     s.lr = static_cast<real>(h.lr);
     s.correction = static_cast<real>(F.bias_correction ? 1 / (1 - power(h.betas[0], t)) : 1.0);
-    s.root_correction =
-        static_cast<real>(F.bias_correction ? sqrt(1 - power(h.betas[1], t)) : 1.0);
+    s.root_correction = static_cast<real>(F.bias_correction ? sqrt(1 - power(h.betas[1], t)) : 1.0);
     s.weight_norm_max = h.weight_norm_max.has_value() ? h.weight_norm_max.value : kInfinity;
     return s;
   }
@@ -51,8 +52,7 @@ struct Rule {
     e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (e.g * e.g));
   }
   KHD static real update(const auto& e, const auto& c) {
-    const real direction =
-        e.m.next * c.correction / (sqrt(e.v.next) / c.root_correction + c.eps);
+    const real direction = e.m.next * c.correction / (sqrt(e.v.next) / c.root_correction + c.eps);
     return fma(c.weight_decay, e.p, direction);
   }
   KHD static Reals<2> terms(Of<Trust>, const auto& e, const auto& c) {

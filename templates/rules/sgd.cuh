@@ -27,7 +27,9 @@ struct Scalars {
   double max_unorm;
   bool first;
 };
-struct Cap { real factor; };
+struct Cap {
+  real factor;
+};
 struct Reductions {
   Sum<tensor, 2, Cap> cap;  // if capped
 };

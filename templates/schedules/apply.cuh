@@ -8,7 +8,10 @@ template <class S>
 struct ApplyTile {
   template <class P>
   static constexpr int block() {
-    if constexpr (kStored<P>) return P::Body::block; else return 1;
+    if constexpr (kStored<P>)
+      return P::Body::block;
+    else
+      return 1;
   }
   static constexpr int size() {
     int size = kLeaf;
@@ -67,8 +70,12 @@ KHD void encode_slot(const Scope<S>& scope, const Linear& at, const real* next, 
       const int i = row * V + k;
       const uint32 bits = random[C::random ? i : 0];
       if constexpr (Part::memory_fields > 0)
-        code[i] = C::encode(next[i], meta[row], bits,
-                            codec_memory<S, I>(scope, at.element(at.has(Shape::row_start(row) + k) ? Shape::row_start(row) + k : 0), true));
+        code[i] = C::encode(
+            next[i], meta[row], bits,
+            codec_memory<S, I>(
+                scope,
+                at.element(at.has(Shape::row_start(row) + k) ? Shape::row_start(row) + k : 0),
+                true));
       else
         code[i] = C::encode(next[i], meta[row], bits);
     }
@@ -86,8 +93,10 @@ KHD void store_slot(const Scope<S>& scope, const Linear& at, const Code* code,
   for (int row = 0; row < Shape::rows; ++row) {
     const int start = Shape::row_start(row);
     const auto value = [&](int k) { return code[row * V + k]; };
-    if (at.whole) Storage::template store_row<V>(slot.codes, at.base + start, value);
-    else Storage::template store_some<V>(slot.codes, at.base + start, at.valid - start, value);
+    if (at.whole)
+      Storage::template store_row<V>(slot.codes, at.base + start, value);
+    else
+      Storage::template store_some<V>(slot.codes, at.base + start, at.valid - start, value);
     if constexpr (C::block > 1)
       if (start % C::block == 0 && at.has(start))
         static_cast<typename C::Meta*>(slot.meta)[(at.base + start) / C::block] = meta[row];
@@ -100,9 +109,9 @@ KHD void store_weights(const Scope<S>& scope, const Linear& at, const real* p) {
   using Bits = typename S::P::Bits;
   uint32 random[W::random ? Shape::fragment : 1] = {};
   if constexpr (W::random)
-    random_fields<Shape>({scope.set.seed, static_cast<uint32>(scope.tensor.id),
-                          static_cast<uint32>(scope.set.t), 0},
-                         scope.tensor.offset + at.base, random);
+    random_fields<Shape>(
+        {scope.set.seed, static_cast<uint32>(scope.tensor.id), static_cast<uint32>(scope.set.t), 0},
+        scope.tensor.offset + at.base, random);
   const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseP, &Dim::p_stride, e); };
   auto* to = static_cast<Bits*>(scope.tensor.p);
   const auto bits_for = [&](int i) { return random[W::random ? i : 0]; };
@@ -114,8 +123,9 @@ KHD void store_weights(const Scope<S>& scope, const Linear& at, const real* p) {
       extra[i] = typename W::Extra{};
       return W::store(p[i], bits_for(i), extra[i]);
     });
-    store_values<Shape>(static_cast<typename W::Extra*>(scope.tensor.extra), at,
-                        [](int64 e) { return e; }, [&](int i) { return extra[i]; });
+    store_values<Shape>(
+        static_cast<typename W::Extra*>(scope.tensor.extra), at, [](int64 e) { return e; },
+        [&](int i) { return extra[i]; });
   }
 }
 
@@ -154,7 +164,8 @@ KHD void apply_tile(const Scope<S>& scope, const Linear& at) {
     using Part = typename S::template Codec<decltype(s)::value>;
     if constexpr (kStored<Part>) {
       Encoded<Part, Shape> encoded;
-      encode_slot<S, decltype(s)::value, Shape>(scope, at, next[decltype(s)::value], encoded.code, encoded.meta);
+      encode_slot<S, decltype(s)::value, Shape>(scope, at, next[decltype(s)::value], encoded.code,
+                                                encoded.meta);
       store_slot<S, decltype(s)::value, Shape>(scope, at, encoded.code, encoded.meta);
     }
   });

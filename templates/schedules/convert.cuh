@@ -12,7 +12,9 @@ KHD void for_items(const Args& args, Range range, F&& f) {
     const Item item = args.items[i];
     const StepRecord& step = args.steps[item.tensor];
     const Scope<S> scope{args, args.tensors[item.tensor], step, args.sets[step.set], {}, {}, {}};
-    for_tiles<S>(scope, item, [&](const Linear& at) { f(scope, Linear{at.base, at.valid, false}); });
+    for_tiles<S>(scope, item, [&](const Linear& at) {
+      f(scope, Linear{at.base, at.valid, false});
+    });
   }
 }
 
@@ -23,7 +25,8 @@ KHD void decode(const Args& args, Range range) {
     real values[Shape::fragment];
     load_slot<S, I, Shape>(scope, at, values);
     auto* to = static_cast<real*>(const_cast<void*>(scope.step.g));
-    store_values<Shape>(to, at, [](int64 e) { return e; }, [&](int i) { return values[i]; });
+    store_values<Shape>(
+        to, at, [](int64 e) { return e; }, [&](int i) { return values[i]; });
   });
 }
 
@@ -33,8 +36,9 @@ KHD void encode(const Args& args, Range range) {
   using Shape = typename ApplyTile<S>::Shape;
   for_items<S>(args, range, [](const Scope<S>& scope, const Linear& at) {
     real values[Shape::fragment];
-    load_values<Shape>(static_cast<const real*>(scope.step.g), at, [](int64 e) { return e; },
-                       [&](int i, real x) { values[i] = x; });
+    load_values<Shape>(
+        static_cast<const real*>(scope.step.g), at, [](int64 e) { return e; },
+        [&](int i, real x) { values[i] = x; });
     Encoded<Part, Shape> encoded;
     encode_slot<S, I, Shape>(scope, at, values, encoded.code, encoded.meta);
     store_slot<S, I, Shape>(scope, at, encoded.code, encoded.meta);

@@ -13,7 +13,7 @@ struct Fragment {
 
 // Where element e lies in the memory of p or g.
 template <class S>
-KHD int64 offset_in(const Scope<S>& scope, Layout dense, int64 Dim::* stride, int64 e) {
+KHD int64 offset_in(const Scope<S>& scope, Layout dense, int64 Dim::*stride, int64 e) {
   if constexpr (S::strided)
     return scope.step.layout & dense ? e : offset_of(scope.tensor, stride, e);
   else
@@ -26,26 +26,25 @@ KHD void load_weights(const Scope<S>& scope, const Cursor& at, real* p) {
   const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseP, &Dim::p_stride, e); };
   const auto* from = static_cast<const typename S::P::Bits*>(scope.tensor.p);
   if constexpr (kSame<typename W::Extra, NoExtra>) {
-    load_values<Shape>(from, at, offset,
-                       [&](int i, auto bits) { p[i] = W::load(bits); });
+    load_values<Shape>(from, at, offset, [&](int i, auto bits) { p[i] = W::load(bits); });
   } else {
     typename S::P::Bits bits[Shape::fragment];
     load_values<Shape>(from, at, offset, [&](int i, auto b) { bits[i] = b; });
-    load_values<Shape>(static_cast<const typename W::Extra*>(scope.tensor.extra), at,
-                       [](int64 e) { return e; }, [&](int i, auto extra) {
-                         p[i] = scope.set.t == 1 ? W::first(bits[i]) : W::load(bits[i], extra);
-                       });
+    load_values<Shape>(
+        static_cast<const typename W::Extra*>(scope.tensor.extra), at, [](int64 e) { return e; },
+        [&](int i, auto extra) {
+          p[i] = scope.set.t == 1 ? W::first(bits[i]) : W::load(bits[i], extra);
+        });
   }
 }
 
 template <class S, class Shape, class Cursor>
 KHD void load_gradient(const Scope<S>& scope, const Cursor& at, real* g) {
   const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseG, &Dim::g_stride, e); };
-  load_values<Shape>(static_cast<const typename S::G::Bits*>(scope.step.g), at, offset,
-                     [&](int i, auto bits) {
-                       g[i] = S::Gradient::Body::scale(static_cast<real>(S::G::load(bits)),
-                                                       scope.gradient);
-                     });
+  load_values<Shape>(
+      static_cast<const typename S::G::Bits*>(scope.step.g), at, offset, [&](int i, auto bits) {
+        g[i] = S::Gradient::Body::scale(static_cast<real>(S::G::load(bits)), scope.gradient);
+      });
 }
 
 template <class S, int I>
@@ -102,20 +101,23 @@ template <class S, class Shape, class Cursor>
 KHD void load_fragment(const Scope<S>& scope, const Cursor& at, Fragment<S, Shape>& f) {
   load_weights<S, Shape>(scope, at, f.p);
   load_gradient<S, Shape>(scope, at, f.g);
-  static_for<S::slots>([&](auto i) { load_slot<S, decltype(i)::value, Shape>(scope, at, f.was[decltype(i)::value]); });
+  static_for<S::slots>([&](auto i) {
+    load_slot<S, decltype(i)::value, Shape>(scope, at, f.was[decltype(i)::value]);
+  });
 }
 
 // f(element, gradient context, rule context) for index i of the fragment, the new slots computed
 // if everything they depend on is known in this pass.
 template <class S, int Pass, class Shape, class Cursor, class F>
-KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S, Shape>& from, int i,
-                      int within, F&& f) {
+KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S, Shape>& from,
+                      int i, int within, F&& f) {
   using Rule = typename S::Rule::Body;
   Element<typename S::Slots> e;
   e.p = from.p[i];
   e.g = from.g[i];
   static_for<S::slots>([&](auto s) {
-    field<decltype(s)::value, S::slots>(static_cast<typename S::Slots&>(e)).was = from.was[decltype(s)::value][i];
+    field<decltype(s)::value, S::slots>(static_cast<typename S::Slots&>(e)).was =
+        from.was[decltype(s)::value][i];
   });
   const auto run = [&](const auto& gradient, const auto& rule) {
     if constexpr (kGradientReady<S, Pass>) {

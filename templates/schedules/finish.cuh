@@ -16,8 +16,10 @@ KHD void load_finish_memory(const Scope<S>& scope, int64 entry, typename R::Part
                   (Q::pass < R::pass || (Q::pass == R::pass && Q::number < R::number)))
       earlier = true;
   });
-  if constexpr (kPrepared) m = scope.memory;
-  else load_old_memory<S, R::part, Domain>(scope.tensor, scope.set.t, entry, m);
+  if constexpr (kPrepared)
+    m = scope.memory;
+  else
+    load_old_memory<S, R::part, Domain>(scope.tensor, scope.set.t, entry, m);
   if (earlier) load_new_memory<S, R::part, Domain>(scope.tensor, scope.set.t, entry, m);
 }
 
@@ -57,7 +59,7 @@ KHD void finish_entry(const Scope<S>& scope, const Space& space, int64 entry, bo
     store_memory<S, R::part, typename R::Domain>(scope.tensor, scope.set.t, entry, m);
 }
 
-// ---- sums over all tensors, in the order of their ids ------------------------------------------------
+// ---- sums over all tensors, in the order of their ids ------------------------------------------
 
 // Each tensor's partials, copied and summed; the roots, in `real`, are the indices of the next tree.
 template <class S, class R>

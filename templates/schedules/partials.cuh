@@ -17,7 +17,8 @@ struct LeafSums {
   KHD static void take(const auto& terms, real (&x)[kTerms][Shape::fragment], int i, bool valid) {
     UNROLL
     for (int n = 0; n < R::terms; ++n)
-      x[Here::template first_term<R>() + n][i] = valid ? terms[n] : static_cast<real>(R::Type::absent);
+      x[Here::template first_term<R>() + n][i] =
+          valid ? terms[n] : static_cast<real>(R::Type::absent);
   }
 
   template <class Cursor>
@@ -42,10 +43,11 @@ struct LeafSums {
                   else if constexpr (R::part == 1)
                     take<R>(S::Rule::Body::terms(Name{}, e, rule), x, i, at.has(within));
                   else
-                    take<R>(R::Part::Body::terms(
-                                Name{}, field<R::part - 2, S::slots>(
-                                            static_cast<const typename S::Slots&>(e)).next),
-                            x, i, at.has(within));
+                    take<R>(
+                        R::Part::Body::terms(Name{}, field<R::part - 2, S::slots>(
+                                                         static_cast<const typename S::Slots&>(e))
+                                                         .next),
+                        x, i, at.has(within));
                 }
               });
             });
@@ -81,8 +83,8 @@ struct LeafSums {
 
 // The leaf `unit` of a space: units count leaf after leaf, entry after entry.
 template <class S, int Pass, int SpaceNumber>
-KHD void sum_leaf(const Scope<S>& scope, int64 unit, double (&sums)[LeafSums<S, Pass, SpaceNumber>::kTerms],
-                  bool& leader) {
+KHD void sum_leaf(const Scope<S>& scope, int64 unit,
+                  double (&sums)[LeafSums<S, Pass, SpaceNumber>::kTerms], bool& leader) {
   using L = LeafSums<S, Pass, SpaceNumber>;
   using Shape = typename L::Shape;
   const Space& space = scope.tensor.spaces[SpaceNumber];
@@ -92,7 +94,8 @@ KHD void sum_leaf(const Scope<S>& scope, int64 unit, double (&sums)[LeafSums<S, 
   real x[L::kTerms][Shape::fragment];
   if constexpr (SpaceNumber == 0) {
     constexpr int kVectors = kDenseP | kDenseG | kAligned;
-    L::from_elements(scope, Linear{position, valid, valid == kLeaf && scope.step.layout == kVectors}, x);
+    L::from_elements(scope,
+                     Linear{position, valid, valid == kLeaf && scope.step.layout == kVectors}, x);
   } else {
     for_reductions<S>([&](auto r) {
       using R = decltype(r);
@@ -130,7 +133,8 @@ KHD void fold_chunk(const Scope<S>& scope, const Item& item,
           constexpr int start = L::Here::template first_term<R>();
           UNROLL
           for (int n = start; n < start + R::terms; ++n)
-            leaf[2 * j * half][n] = R::Type::combine(leaf[2 * j * half][n], leaf[(2 * j + 1) * half][n]);
+            leaf[2 * j * half][n] =
+                R::Type::combine(leaf[2 * j * half][n], leaf[(2 * j + 1) * half][n]);
         }
       });
     block_barrier();
@@ -178,7 +182,8 @@ KHD void partials(const Args& args, Range range) {
     const Item item = args.items[i];
     static_for<kSpaces>([&](auto space) {
       if constexpr (Walk<S, Pass, decltype(space)::value>::terms() > 0)
-        if (item.space == decltype(space)::value) partials_of_item<S, Pass, decltype(space)::value>(args, item, preparation);
+        if (item.space == decltype(space)::value)
+          partials_of_item<S, Pass, decltype(space)::value>(args, item, preparation);
     });
   }
 }

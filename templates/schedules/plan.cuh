@@ -39,7 +39,7 @@ inline constexpr bool kStored = true;
 template <>
 inline constexpr bool kStored<Absent> = false;
 
-// ---- what a body offers, found by asking ------------------------------------------------------------
+// ---- what a body offers, found by asking -------------------------------------------------------
 
 template <class P>
 KHD auto prepare(const typename P::Hyper& h, int64 t, typename P::Memory& m) {
@@ -51,13 +51,14 @@ KHD auto prepare(const typename P::Hyper& h, int64 t, typename P::Memory& m) {
     return NoScalars{};
 }
 template <class P>
-using ScalarsOf = decltype(prepare<P>(declare<typename P::Hyper>(), 1, declare<typename P::Memory>()));
+using ScalarsOf =
+    decltype(prepare<P>(declare<typename P::Hyper>(), 1, declare<typename P::Memory>()));
 
 // What the mathematics of a part can read: its scalars and the coefficients of earlier reductions.
 template <class P>
 struct Context : ScalarsOf<P>, P::Reductions {};
 
-// ---- the specification of a step ----------------------------------------------------------------------
+// ---- the specification of a step ---------------------------------------------------------------
 
 // Strided: some p or g is not dense, and is read through its strides.
 template <class Gradient_, class Rule_, class Slots_, class Codecs_, class Weights_, class G_,
@@ -83,29 +84,43 @@ struct PartOf {
   using type = typename S::template Codec<I - 2>;
 };
 template <class S>
-struct PartOf<S, 0> { using type = typename S::Gradient; };
+struct PartOf<S, 0> {
+  using type = typename S::Gradient;
+};
 template <class S>
-struct PartOf<S, 1> { using type = typename S::Rule; };
+struct PartOf<S, 1> {
+  using type = typename S::Rule;
+};
 
 template <class P>
 constexpr int reductions_of() {
-  if constexpr (kStored<P>) return P::Passes::size; else return 0;
+  if constexpr (kStored<P>)
+    return P::Passes::size;
+  else
+    return 0;
 }
 template <class P>
 constexpr int memory_fields_of() {
-  if constexpr (kStored<P>) return P::memory_fields; else return 0;
+  if constexpr (kStored<P>)
+    return P::memory_fields;
+  else
+    return 0;
 }
 
 // Reductions and memory fields of all parts are numbered through, part after part.
 template <class S, int I>
 constexpr int first_reduction() {
-  if constexpr (I == 0) return 0;
-  else return first_reduction<S, I - 1>() + reductions_of<typename PartOf<S, I - 1>::type>();
+  if constexpr (I == 0)
+    return 0;
+  else
+    return first_reduction<S, I - 1>() + reductions_of<typename PartOf<S, I - 1>::type>();
 }
 template <class S, int I>
 constexpr int first_memory() {
-  if constexpr (I == 0) return 0;
-  else return first_memory<S, I - 1>() + memory_fields_of<typename PartOf<S, I - 1>::type>();
+  if constexpr (I == 0)
+    return 0;
+  else
+    return first_memory<S, I - 1>() + memory_fields_of<typename PartOf<S, I - 1>::type>();
 }
 
 template <class S, int I, int J>
@@ -128,8 +143,10 @@ struct Reduction {
   static constexpr bool over = !kSame<typename Type::Over, Elements>;
   static constexpr bool uniform = Domain::space == 0;  // one coefficient for the whole tensor
   static constexpr int space() {
-    if constexpr (over) return kOverSpace + over_before<S, I, J>();
-    else return Domain::space;
+    if constexpr (over)
+      return kOverSpace + over_before<S, I, J>();
+    else
+      return Domain::space;
   }
 };
 
@@ -176,19 +193,25 @@ constexpr int reduction_number() {
 // Which dimensions run inside an entry of a space that belongs to a domain.
 template <int SpaceNumber>
 KHD uint32 reduced_in(int dims) {
-  if constexpr (SpaceNumber == tensor::space) return tensor::reduced(dims);
-  else if constexpr (SpaceNumber == first::space) return first::reduced(dims);
-  else if constexpr (SpaceNumber == rows::space) return rows::reduced(dims);
-  else if constexpr (SpaceNumber == columns::space) return columns::reduced(dims);
-  else if constexpr (SpaceNumber == matrices::space) return matrices::reduced(dims);
-  else return axis<SpaceNumber - 5>::reduced(dims);
+  if constexpr (SpaceNumber == tensor::space)
+    return tensor::reduced(dims);
+  else if constexpr (SpaceNumber == first::space)
+    return first::reduced(dims);
+  else if constexpr (SpaceNumber == rows::space)
+    return rows::reduced(dims);
+  else if constexpr (SpaceNumber == columns::space)
+    return columns::reduced(dims);
+  else if constexpr (SpaceNumber == matrices::space)
+    return matrices::reduced(dims);
+  else
+    return axis<SpaceNumber - 5>::reduced(dims);
 }
 
 // What one launch of partial sums takes from one space.
 template <class S, int Pass, int Space>
 struct Walk {
   template <class R>
-  static constexpr bool takes = R::pass == Pass && R::space() == Space;
+  static constexpr bool takes = R::pass == Pass&& R::space() == Space;
   static constexpr int terms() {
     int n = 0;
     for_reductions<S>([&](auto r) {

@@ -24,7 +24,7 @@ struct Scope {
   typename S::Rule::Memory memory;
 };
 
-// ---- memory -------------------------------------------------------------------------------------------
+// ---- memory ------------------------------------------------------------------------------------
 
 template <class S, int PartIndex, int Field>
 struct MemoryField {
@@ -76,15 +76,14 @@ KHD auto codec_memory(const Scope<S>& scope, int64 element, bool fresh) {
   typename Part::Memory m;
   for_memory<S, I + 2, void>(m, [&](auto f, auto& value) {
     using Field = decltype(f);
-    const int64 entry =
-        entry_of(scope.tensor, Field::Domain::reduced(scope.tensor.dims), element);
+    const int64 entry = entry_of(scope.tensor, Field::Domain::reduced(scope.tensor.dims), element);
     value.was = Field::buffer(scope.tensor, scope.set.t + 1)[entry];
     if (fresh) value.next = Field::buffer(scope.tensor, scope.set.t)[entry];
   });
   return m;
 }
 
-// ---- scalars and coefficients ---------------------------------------------------------------------------
+// ---- scalars and coefficients ------------------------------------------------------------------
 
 template <class S>
 KHD Prepared<S> prepare_tensor(const TensorRecord& tensor, const HyperSet& set) {
@@ -107,8 +106,8 @@ KHD void load_coefficients(const Scope<S>& scope, int64 element, Gradient& gradi
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
     if constexpr (R::part < 2 && R::pass < Pass && R::uniform == Uniform) {
-      const auto* from =
-          static_cast<const typename R::Coefficients*>(scope.args.reductions[R::number].coefficients);
+      const auto* from = static_cast<const typename R::Coefficients*>(
+          scope.args.reductions[R::number].coefficients);
       int64 at = 0;
       if constexpr (R::everywhere) {
         at = scope.step.set;
@@ -119,7 +118,10 @@ KHD void load_coefficients(const Scope<S>& scope, int64 element, Gradient& gradi
           at += entry_of(scope.tensor, R::Domain::reduced(scope.tensor.dims), element);
       }
       typename R::Part::Reductions* all_of_part;
-      if constexpr (R::part == 0) all_of_part = &gradient; else all_of_part = &rule;
+      if constexpr (R::part == 0)
+        all_of_part = &gradient;
+      else
+        all_of_part = &rule;
       static_cast<typename R::Coefficients&>(field<R::local, R::siblings>(*all_of_part)) = from[at];
     }
   });

@@ -31,8 +31,10 @@ std::string missing(const json& spec) {
     return c.is_object() ? c["codec"].get<std::string>() : c.get<std::string>();
   };
   std::vector<json> codecs;
-  if (!state.is_object() || state.contains("codec")) codecs.push_back(state);
-  else for (const json& codec : state) codecs.push_back(codec);
+  if (!state.is_object() || state.contains("codec"))
+    codecs.push_back(state);
+  else
+    for (const json& codec : state) codecs.push_back(codec);
   for (const json& codec : codecs)
     if (!catalog.has(Kind::codec, codec_name(codec))) return "codec " + codec_name(codec);
   return "";
@@ -56,9 +58,9 @@ std::vector<double> numbers(const torch::Tensor& tensor) {
 // The original's name of a state in our words.
 std::string slot_name(const std::string& name) {
   static const std::map<std::string, std::string> ours = {
-      {"exp_avg", "m"}, {"ema", "m"}, {"momentum_buffer", "m"}, {"momentum", "m"},
-      {"exp_avg_sq", "v"}, {"ema_squared", "v"}, {"square_avg", "v"}, {"variance", "v"},
-      {"max_exp_avg_sq", "vmax"}};
+      {"exp_avg", "m"},    {"ema", "m"},        {"momentum_buffer", "m"},
+      {"momentum", "m"},   {"exp_avg_sq", "v"}, {"ema_squared", "v"},
+      {"square_avg", "v"}, {"variance", "v"},   {"max_exp_avg_sq", "vmax"}};
   const auto found = ours.find(name);
   return found == ours.end() ? name : found->second;
 }
@@ -92,8 +94,9 @@ class Case {
       for (auto& group : optimizer_->param_groups()) group.options().set_lr(meta_["lr_at"][number]);
     for (std::size_t i = 0; i < params_.size(); ++i) {
       const auto grad = file_.tensors.find(key(i, "grad." + number));
-      params_[i].mutable_grad() =
-          grad == file_.tensors.end() ? torch::Tensor() : to_torch(grad->second).to(params_[i].dtype());
+      params_[i].mutable_grad() = grad == file_.tensors.end()
+                                      ? torch::Tensor()
+                                      : to_torch(grad->second).to(params_[i].dtype());
     }
     optimizer_->step();
     for (const json& recorded : meta_["record"])
@@ -138,14 +141,15 @@ class Case {
     const std::size_t i = std::stoul(name.substr(1, at - 1));
     const std::string rest = name.substr(at + 7, last - at - 7);
     const std::string slot = slot_name(rest.substr(0, rest.find('.')));
-    const auto& state = static_cast<const ParamState&>(
-        *optimizer_->state().at(params_[i].unsafeGetTensorImpl()));
+    const auto& state =
+        static_cast<const ParamState&>(*optimizer_->state().at(params_[i].unsafeGetTensorImpl()));
     if (rest.ends_with(".codes")) return check_codes(name, state, slot, expected);
     if (rest.ends_with(".scale")) return check_scales(name, state, slot, expected);
     if (meta_.contains("state_rtol")) check_values(name, state.value(slot), expected);
   }
 
-  void check_values(const std::string& name, const torch::Tensor& ours, const RecordedTensor& expected) {
+  void check_values(const std::string& name, const torch::Tensor& ours,
+                    const RecordedTensor& expected) {
     const auto theirs = expected.values();
     double most = 0;
     for (double x : theirs) most = std::max(most, std::abs(x));

@@ -22,9 +22,7 @@ std::string answering(int number) {
               number, "; }\nextern \"C\" int hidden() { return 0; }\n");
 }
 
-int call(const Module& module) {
-  return reinterpret_cast<IntFunction>(module.symbol("answer"))();
-}
+int call(const Module& module) { return reinterpret_cast<IntFunction>(module.symbol("answer"))(); }
 
 TEST(Module, ASymbolIsFoundByItsPlainName) {
   const auto module = load_host_module(compiled(answering(7)), "unit", {});

@@ -21,9 +21,7 @@ constexpr LaneOrder kLaneOrders[] = {LaneOrder::kForward, LaneOrder::kReverse, L
 constexpr BlockOrder kBlockOrders[] = {BlockOrder::kForward, BlockOrder::kReverse,
                                        BlockOrder::kShuffled};
 
-const SimtMachine& machine() {
-  return *simt_machine();
-}
+const SimtMachine& machine() { return *simt_machine(); }
 
 template <class T>
 T* shared_array(unsigned count, unsigned site) {

@@ -73,8 +73,7 @@ std::vector<std::string> launches_of(const KernelSpec& spec, RecordingMachine& m
 
 TEST(StepGroup, SevenHundredTensorsTakeOneLaunch) {
   RecordingMachine machine;
-  EXPECT_EQ(launches_of(spec("adamw", false), machine),
-            std::vector<std::string>{"jitstep_apply"});
+  EXPECT_EQ(launches_of(spec("adamw", false), machine), std::vector<std::string>{"jitstep_apply"});
   EXPECT_EQ(machine.items.back(), 700);
 }
 

@@ -13,9 +13,7 @@ std::string refused(const Tensors& parameters, const AdamWOptions& options = {})
   return argument_error([&] { AdamW optimizer(parameters, options); });
 }
 
-torch::Tensor leaf(torch::Tensor tensor) {
-  return tensor.set_requires_grad(true);
-}
+torch::Tensor leaf(torch::Tensor tensor) { return tensor.set_requires_grad(true); }
 
 TEST(BadInput, ParametersThatCannotBeTrained) {
   EXPECT_HAS(refused({leaf(torch::eye(3).to_sparse())}), "to_dense()");

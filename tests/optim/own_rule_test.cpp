@@ -69,8 +69,9 @@ TEST(OwnRule, FollowsItsFormulaToTheBit) {
 }
 
 TEST(OwnRule, IsTheOneTheReadmeShows) {
-  EXPECT_NE(read(JITSTEP_SOURCE_DIR "/README.md").find(read(JITSTEP_SOURCE_DIR "/examples/signum.cuh")),
-            std::string::npos);
+  EXPECT_NE(
+      read(JITSTEP_SOURCE_DIR "/README.md").find(read(JITSTEP_SOURCE_DIR "/examples/signum.cuh")),
+      std::string::npos);
 }
 
 TEST(OwnRule, WithAMistakeSaysWhereAndShowsTheSource) {

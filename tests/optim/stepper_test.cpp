@@ -72,7 +72,8 @@ TEST(Stepper, EachGroupHasItsOwnNumbers) {
   Tensors ours = make_parameters(torch::kFloat64, {{40}, {50}, {60}}), theirs = clones(ours);
   std::vector<torch::optim::OptimizerParamGroup> a_groups, b_groups;
   for (int i = 0; i < 3; ++i) {
-    a_groups.emplace_back(Tensors{ours[i]}, std::make_unique<AdamWOptions>(AdamWOptions(0.1 * (i + 1))));
+    a_groups.emplace_back(Tensors{ours[i]},
+                          std::make_unique<AdamWOptions>(AdamWOptions(0.1 * (i + 1))));
     b_groups.emplace_back(Tensors{theirs[i]}, std::make_unique<torch::optim::AdamWOptions>(
                                                   torch::optim::AdamWOptions(0.1 * (i + 1))));
   }

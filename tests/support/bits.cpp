@@ -36,11 +36,25 @@ struct Way {
 // to 256 hold a lane's vector in all of them.
 const std::vector<Way>& ways() {
   static const std::vector<Way> ways = {
-      {"default", {256, 32, 4, 16}, Grouping::kTogether, 4, BlockOrder::kForward, LaneOrder::kForward},
+      {"default",
+       {256, 32, 4, 16},
+       Grouping::kTogether,
+       4,
+       BlockOrder::kForward,
+       LaneOrder::kForward},
       {"one warp", {32, 32, 8, 4}, Grouping::kHalves, 3, BlockOrder::kReverse, LaneOrder::kReverse},
-      {"half a warp", {64, 16, 4, 8}, Grouping::kEachAlone, 7, BlockOrder::kShuffled,
+      {"half a warp",
+       {64, 16, 4, 8},
+       Grouping::kEachAlone,
+       7,
+       BlockOrder::kShuffled,
        LaneOrder::kRandom},
-      {"scalar", {128, 32, 2, 32}, Grouping::kTogether, 2, BlockOrder::kReverse, LaneOrder::kForward},
+      {"scalar",
+       {128, 32, 2, 32},
+       Grouping::kTogether,
+       2,
+       BlockOrder::kReverse,
+       LaneOrder::kForward},
   };
   return ways;
 }
@@ -59,8 +73,8 @@ std::string read(const std::filesystem::path& path) {
 
 }  // namespace
 
-jit::KernelSpec spec_of(const std::string& rule, const std::string& codec, const std::string& weights,
-                Dtype parameter, Dtype gradient) {
+jit::KernelSpec spec_of(const std::string& rule, const std::string& codec,
+                        const std::string& weights, Dtype parameter, Dtype gradient) {
   jit::KernelSpec spec;
   spec.rule = rule;
   for (std::size_t i = 0; i < jit::default_catalog().rule(rule).slots.size(); ++i)

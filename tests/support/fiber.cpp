@@ -246,9 +246,7 @@ Frame first_frame(Fiber* fiber, void (*run)(Fiber*)) {
   return frame;
 }
 
-void set_modes(Frame& frame, const Frame& from) {
-  frame.fpcr = from.fpcr;
-}
+void set_modes(Frame& frame, const Frame& from) { frame.fpcr = from.fpcr; }
 #endif
 
 }  // namespace

@@ -13,9 +13,7 @@ namespace {
 using jit::Dtype;
 using jit::text;
 
-int width(Dtype dtype) {
-  return dtype == Dtype::float64 ? 8 : dtype == Dtype::float32 ? 4 : 2;
-}
+int width(Dtype dtype) { return dtype == Dtype::float64 ? 8 : dtype == Dtype::float32 ? 4 : 2; }
 
 // Values as a test needs them: exact in bfloat16 where they must be, any others elsewhere.
 void put(std::byte* to, Dtype dtype, double value) {
@@ -79,8 +77,13 @@ class Runner {
  public:
   Runner(const StepCase& c, jit::Machine& machine, const jit::Variant& variant, Grouping grouping,
          const jit::Catalog& catalog)
-      : case_(c), machine_(machine), variant_(variant), grouping_(grouping), catalog_(catalog),
-        options_(c.spec.rule, catalog), random_(c.seed) {
+      : case_(c),
+        machine_(machine),
+        variant_(variant),
+        grouping_(grouping),
+        catalog_(catalog),
+        options_(c.spec.rule, catalog),
+        random_(c.seed) {
     for (const auto& [name, value] : c.options) options_.set(name, value);
     options_.validate();
     spec_ = c.spec;
@@ -104,7 +107,13 @@ class Runner {
     const int wp = width(spec_.parameter), wg = width(spec_.gradient);
     TensorData data{Buffer(n * wp * (c.gaps ? 2 : 1), c.misalignment * wp),
                     Buffer(n * wg, c.misalignment * wg),
-                    Buffer(n * catalog_.weights(spec_.weights).extra_bytes(), 0), {}, {}, {}, {}, n, 0};
+                    Buffer(n * catalog_.weights(spec_.weights).extra_bytes(), 0),
+                    {},
+                    {},
+                    {},
+                    {},
+                    n,
+                    0};
     const auto memory = jit::planned_memory(jit::complete(spec_, catalog_), catalog_);
     data.tensor.shape = {c.sizes, strides_of(c, c.transposed, c.gaps)};
     data.tensor.g_strides = strides_of(c, c.grad_transposed, false);
@@ -140,7 +149,8 @@ class Runner {
     const double initial = options_.initial(field.initial);
     for (auto& buffer : pair)
       for (std::int64_t i = 0; i < entries; ++i)
-        put(buffer.data() + i * field.bytes, field.bytes == 8 ? Dtype::float64 : Dtype::float32, initial);
+        put(buffer.data() + i * field.bytes, field.bytes == 8 ? Dtype::float64 : Dtype::float32,
+            initial);
     data.memory.push_back(std::move(pair));
   }
 
@@ -150,8 +160,7 @@ class Runner {
     data.tensor.extra = data.extra.data();
     for (std::size_t i = 0; i < data.codes.size(); ++i)
       data.tensor.slots.push_back({data.codes[i].data(), data.meta[i].data()});
-    for (auto& pair : data.memory)
-      data.tensor.memory.push_back({pair[0].data(), pair[1].data()});
+    for (auto& pair : data.memory) data.tensor.memory.push_back({pair[0].data(), pair[1].data()});
   }
 
   void fill_parameter(TensorData& data) {
@@ -194,7 +203,8 @@ class Runner {
     std::vector<std::vector<jit::StepInput>> used;
     for (int i = 0; i < group_count(); ++i) {
       if (tensors[i].empty()) continue;
-      groups.push_back(std::make_unique<jit::StepGroup>(machine_, spec_, variant_, tensors[i], catalog_));
+      groups.push_back(
+          std::make_unique<jit::StepGroup>(machine_, spec_, variant_, tensors[i], catalog_));
       order.push_back(groups.back().get());
       used.push_back(inputs[i]);
     }

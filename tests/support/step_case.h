@@ -7,26 +7,26 @@
 #include <vector>
 
 #include "jitstep/jit/machine.h"
-#include "jitstep/jit/unit.h"
 #include "jitstep/jit/options.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/spec.h"
+#include "jitstep/jit/unit.h"
 
 namespace jitstep::support {
 
 /// One tensor: its sizes, and how far from dense and aligned it lies.
 struct TensorCase {
   std::vector<std::int64_t> sizes;
-  int misalignment = 0;        // elements by which p and g are shifted in their buffers
-  bool transposed = false;     // p's last two dimensions swapped in memory
+  int misalignment = 0;     // elements by which p and g are shifted in their buffers
+  bool transposed = false;  // p's last two dimensions swapped in memory
   bool grad_transposed = false;
-  bool gaps = false;           // p takes every other place in memory
-  int first_step = 1;          // gets its first gradient here
+  bool gaps = false;   // p takes every other place in memory
+  int first_step = 1;  // gets its first gradient here
 };
 
 struct StepCase {
-  jit::KernelSpec spec;        // without flags of the rule and gradient, which come from `options`
-  jit::NamedValues options;    // of the rule and the common ones
+  jit::KernelSpec spec;      // without flags of the rule and gradient, which come from `options`
+  jit::NamedValues options;  // of the rule and the common ones
   std::vector<TensorCase> tensors;
   int steps = 3;
   bool special_values = false;  // NaN and infinities among the gradients

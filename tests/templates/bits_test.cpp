@@ -32,7 +32,9 @@ INSTANTIATE_TEST_SUITE_P(All, Combinations, testing::ValuesIn(ci_combinations())
 
 TEST(Bits, SumsOverEveryTensorKeepThem) {
   expect_same_bits({.spec = spec_of("adamw", "int8", "native", Dtype::float32, Dtype::bfloat16),
-                    .options = {{"max_grad_norm", 0.5}, {"centralization", 0.3}, {"maximize", true},
+                    .options = {{"max_grad_norm", 0.5},
+                                {"centralization", 0.3},
+                                {"maximize", true},
                                 {"amsgrad", true}},
                     .tensors = odd_tensors()});
 }
@@ -45,14 +47,16 @@ TEST(Bits, StridedAndGappedTensorsKeepThem) {
       {.sizes = {300}, .misalignment = 1, .gaps = true},
   };
   for (const char* codec : {"fp32", "int4"})
-    expect_same_bits({.spec = spec_of("lamb", codec),
-                      .options = {{"centralization", 1.0}}, .tensors = tensors});
+    expect_same_bits(
+        {.spec = spec_of("lamb", codec), .options = {{"centralization", 1.0}}, .tensors = tensors});
 }
 
 TEST(Bits, ValuesThatAreNotFiniteKeepThem) {
   for (const char* codec : {"fp32", "bf16", "int8", "int4"})
     expect_same_bits({.spec = spec_of("adamw", codec),
-                      .options = {}, .tensors = odd_tensors(), .special_values = true});
+                      .options = {},
+                      .tensors = odd_tensors(),
+                      .special_values = true});
 }
 
 class Extensions : public testing::Test {
@@ -62,34 +66,46 @@ class Extensions : public testing::Test {
 
 // Every domain but `all`, several leaves long and ragged, of one to four dimensions.
 std::vector<TensorCase> many_domains() {
-  return {{.sizes = {}}, {.sizes = {1}}, {.sizes = {517}}, {.sizes = {3, 700}}, {.sizes = {700, 3}},
-          {.sizes = {0, 5}}, {.sizes = {4, 19, 23}}, {.sizes = {2, 3, 17, 5}},
-          {.sizes = {31, 40}, .transposed = true}, {.sizes = {9, 33}, .first_step = 2}};
+  return {{.sizes = {}},
+          {.sizes = {1}},
+          {.sizes = {517}},
+          {.sizes = {3, 700}},
+          {.sizes = {700, 3}},
+          {.sizes = {0, 5}},
+          {.sizes = {4, 19, 23}},
+          {.sizes = {2, 3, 17, 5}},
+          {.sizes = {31, 40}, .transposed = true},
+          {.sizes = {9, 33}, .first_step = 2}};
 }
 
 TEST_F(Extensions, RowsColumnsAndEntriesOfMatricesKeepTheBits) {
-  expect_same_bits({.spec = spec_of("factored_moment", ""), .options = {}, .tensors = many_domains()});
+  expect_same_bits(
+      {.spec = spec_of("factored_moment", ""), .options = {}, .tensors = many_domains()});
 }
 
 TEST_F(Extensions, AChainOfSumsWithTensorMemoryKeepsTheBits) {
   for (const char* codec : {"fp32", "int4"})
-    expect_same_bits({.spec = spec_of("layer_norms", codec), .options = {{"smooth", true}},
+    expect_same_bits({.spec = spec_of("layer_norms", codec),
+                      .options = {{"smooth", true}},
                       .tensors = many_domains()});
 }
 
 TEST_F(Extensions, ACodecWithASumOverTheTensorKeepsTheBits) {
   for (const char* rule : {"adamw", "lamb", "layer_norms"})
-    expect_same_bits({.spec = spec_of(rule, "tensor_scale8"), .options = {}, .tensors = many_domains()});
+    expect_same_bits(
+        {.spec = spec_of(rule, "tensor_scale8"), .options = {}, .tensors = many_domains()});
 }
 
 TEST_F(Extensions, ACodecWithMaximaAlongAxesAndRandomBitsKeepsTheBits) {
-  expect_same_bits({.spec = spec_of("sgd", "axis_maxima8"), .options = {{"momentum", 0.9}},
+  expect_same_bits({.spec = spec_of("sgd", "axis_maxima8"),
+                    .options = {{"momentum", 0.9}},
                     .tensors = many_domains()});
 }
 
 TEST_F(Extensions, AWeightFormatThatKeepsSomethingBesideTheParameterKeepsTheBits) {
   expect_same_bits({.spec = spec_of("adamw", "int8", "master32", Dtype::bfloat16, Dtype::bfloat16),
-                    .options = {}, .tensors = odd_tensors()});
+                    .options = {},
+                    .tensors = odd_tensors()});
 }
 
 // The comparison itself: one bit of a gradient is enough to be seen.

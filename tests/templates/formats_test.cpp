@@ -58,17 +58,18 @@ TEST(CodeBooks, AreThoseOfThePackagesToTwoUnitsInTheLastPlace) {
   int compared = 0;
   for (const auto& [name, table] : file.tensors) {
     const auto values = table.values();
-    const float* ours = values.size() == 256 && values[0] < 0 ? codecs::int8::kSignedBook.x
-                        : values.size() == 256 && values[0] == 0 && values[1] > 0 && values[1] < 1e-6
-                            ? codecs::int8::kUnsignedBook.x
-                        : values.size() == 16 && std::abs(values[0] + 0.8875) < 1e-6
-                            ? codecs::int4::kSignedBook.x
-                            : nullptr;
+    const float* ours =
+        values.size() == 256 && values[0] < 0 ? codecs::int8::kSignedBook.x
+        : values.size() == 256 && values[0] == 0 && values[1] > 0 && values[1] < 1e-6
+            ? codecs::int8::kUnsignedBook.x
+        : values.size() == 16 && std::abs(values[0] + 0.8875) < 1e-6 ? codecs::int4::kSignedBook.x
+                                                                     : nullptr;
     if (ours == nullptr || table.dtype != "F32") continue;
     ++compared;
     for (std::size_t i = 0; i < values.size(); ++i)
       EXPECT_LE(std::abs(static_cast<int>(bits_of(ours[i])) -
-                         static_cast<int>(bits_of(static_cast<float>(values[i])))), 2)
+                         static_cast<int>(bits_of(static_cast<float>(values[i])))),
+                2)
           << name << " " << i;
   }
   EXPECT_GE(compared, 3);
@@ -120,9 +121,11 @@ TEST(BlockCodecs, TakeValuesThatAreNotFiniteAsZeroOrTheLargest) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   for (float x : {inf, -inf, nan}) {
     EXPECT_EQ((codecs::int8::Codec<Signed, codecs::int8::Options{}>::encode(x, {1.0f}, 0)), 127);
-    EXPECT_EQ((codecs::int8::Codec<NonNegative, codecs::int8::Options{}>::encode(x, {1.0f}, 0)), 255);
+    EXPECT_EQ((codecs::int8::Codec<NonNegative, codecs::int8::Options{}>::encode(x, {1.0f}, 0)),
+              255);
     EXPECT_EQ((codecs::int4::Codec<Signed, codecs::int4::Options{}>::encode(x, {1.0f}, 0)), 7);
-    EXPECT_EQ((codecs::int4::Codec<NonNegative, codecs::int4::Options{}>::encode(x, {1.0f}, 0)), 15);
+    EXPECT_EQ((codecs::int4::Codec<NonNegative, codecs::int4::Options{}>::encode(x, {1.0f}, 0)),
+              15);
     EXPECT_EQ(magnitude_key(x), 0u);
   }
 }

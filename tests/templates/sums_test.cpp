@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -17,21 +17,22 @@ namespace {
 
 // A rule whose parameter becomes the sum of the gradient over its entry of a domain.
 std::string probe_text(const std::string& name, const std::string& domain) {
-  return jit::text("// A probe.\n#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::",
-                   name, " {\nstruct Total { real sum; };\nstruct Reductions {\n  Sum<", domain,
-                   ", 1, Total> total;\n};\nstruct Rule {\n",
-                   "  KHD static Reals<1> terms(Of<Total>, const auto& e, const auto&) { return {e.g}; }\n",
-                   "  KHD static Total finish(Of<Total>, const Totals<1>& sum, int64, const auto&) {\n",
-                   "    return {static_cast<real>(sum[0])};\n  }\n",
-                   "  KHD static void apply(auto& e, const auto& c) { e.p = c.total.sum; }\n};\n}\n");
+  return jit::text(
+      "// A probe.\n#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::",
+      name, " {\nstruct Total { real sum; };\nstruct Reductions {\n  Sum<", domain,
+      ", 1, Total> total;\n};\nstruct Rule {\n",
+      "  KHD static Reals<1> terms(Of<Total>, const auto& e, const auto&) { return {e.g}; }\n",
+      "  KHD static Total finish(Of<Total>, const Totals<1>& sum, int64, const auto&) {\n",
+      "    return {static_cast<real>(sum[0])};\n  }\n",
+      "  KHD static void apply(auto& e, const auto& c) { e.p = c.total.sum; }\n};\n}\n");
 }
 
 std::string probe(const std::string& domain) {
   std::string name = "probe_" + domain;
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("jitstep_probe_" + std::to_string(getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("jitstep_probe_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   const auto path = folder / (name + ".cuh");
   std::ofstream(path) << probe_text(name, domain);
@@ -96,14 +97,22 @@ TEST_P(Sums, AreThoseOfTheDefinition) {
   const jit::KernelSpec spec = jit::complete(spec_of(probe(GetParam()), ""));
   jit::CpuMachine cpu(jit::default_engine(), [](std::int64_t n, const auto& body) { body(0, n); });
   EmulatedMachine gpu(jit::default_engine(), 3, BlockOrder::kReverse, LaneOrder::kReverse);
-  for (const Index& sizes : {Index{1}, {255}, {256}, {257}, {70000}, {5, 600}, {600, 5}, {3, 4, 300},
-                             {2, 300, 3}, {2, 3, 5, 40}}) {
+  for (const Index& sizes : {Index{1},
+                             {255},
+                             {256},
+                             {257},
+                             {70000},
+                             {5, 600},
+                             {600, 5},
+                             {3, 4, 300},
+                             {2, 300, 3},
+                             {2, 3, 5, 40}}) {
     jit::Shape shape{sizes, Index(sizes.size(), 1)};
-    for (std::size_t d = sizes.size(); d-- > 1;)
-      shape.strides[d - 1] = shape.strides[d] * sizes[d];
+    for (std::size_t d = sizes.size(); d-- > 1;) shape.strides[d - 1] = shape.strides[d] * sizes[d];
     std::vector<float> g(static_cast<std::size_t>(shape.elements()));
     for (std::size_t i = 0; i < g.size(); ++i)
-      g[i] = std::sin(static_cast<float>(i) * 1.7f) * std::pow(10.0f, static_cast<float>(i % 11) - 5);
+      g[i] =
+          std::sin(static_cast<float>(i) * 1.7f) * std::pow(10.0f, static_cast<float>(i % 11) - 5);
     std::map<Index, std::vector<float>> members;
     std::vector<Index> entry(g.size());
     for (std::size_t i = 0; i < g.size(); ++i) {
@@ -124,11 +133,9 @@ TEST_P(Sums, AreThoseOfTheDefinition) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Domains, Sums,
-                         testing::Values("tensor", "first", "rows", "columns", "matrices", "axis<1>"),
-                         [](const auto& name) {
-                           return name.param == "axis<1>" ? std::string("axis_1") : name.param;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Domains, Sums, testing::Values("tensor", "first", "rows", "columns", "matrices", "axis<1>"),
+    [](const auto& name) { return name.param == "axis<1>" ? std::string("axis_1") : name.param; });
 
 }  // namespace
 }  // namespace jitstep::support

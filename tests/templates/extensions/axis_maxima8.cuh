@@ -6,8 +6,12 @@
 namespace jitstep::codecs::axis_maxima8 {
 
 using Code = uint8;
-struct First { real largest; };
-struct Second { real largest; };
+struct First {
+  real largest;
+};
+struct Second {
+  real largest;
+};
 struct Reductions {
   Max<axis<0>, 1, First> first_axis;
   Max<axis<1>, 1, Second> second_axis;

@@ -6,16 +6,24 @@
 namespace jitstep::rules::factored_moment {
 
 struct Hyper {
-  double lr = 1e-2;     // >= 0
-  double decay = 0.9;   // in [0, 1)
+  double lr = 1e-2;    // >= 0
+  double decay = 0.9;  // in [0, 1)
 };
 struct Scalars {
   real lr, decay, fresh;
 };
-struct Row { real mean; };
-struct Column { real mean; };
-struct Matrix { real mean; };
-struct Update { real factor; };
+struct Row {
+  real mean;
+};
+struct Column {
+  real mean;
+};
+struct Matrix {
+  real mean;
+};
+struct Update {
+  real factor;
+};
 struct Reductions {
   Sum<rows, 1, Row> row;
   Sum<columns, 1, Column> column;
@@ -49,7 +57,8 @@ struct Rule {
     m.row.next = fma(c.decay, m.row.was, c.fresh * mean(sum, count));
     return {m.row.next};
   }
-  KHD static Column finish(Of<Column>, const Totals<1>& sum, int64 count, const auto& c, Memory& m) {
+  KHD static Column finish(Of<Column>, const Totals<1>& sum, int64 count, const auto& c,
+                           Memory& m) {
     m.column.next = fma(c.decay, m.column.was, c.fresh * mean(sum, count));
     return {m.column.next};
   }

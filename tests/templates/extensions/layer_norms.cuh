@@ -6,8 +6,8 @@
 namespace jitstep::rules::layer_norms {
 
 struct Hyper {
-  double lr = 1e-2;    // >= 0
-  double beta = 0.9;   // in [0, 1)
+  double lr = 1e-2;   // >= 0
+  double beta = 0.9;  // in [0, 1)
 };
 struct Flags {
   bool smooth = true;
@@ -18,17 +18,23 @@ struct Slots {
 struct Scalars {
   real lr, beta, fresh, product;
 };
-struct Everything { real scale; };
-struct Layer { real scale; };
-struct Largest { real inverse; };
+struct Everything {
+  real scale;
+};
+struct Layer {
+  real scale;
+};
+struct Largest {
+  real inverse;
+};
 struct Reductions {
   Sum<all, 2, Everything> everything;  // moments
   Sum<first, 1, Layer> layer;          // after: everything; moments
   Max<tensor, 1, Largest> largest;     // after: layer
 };
 struct Memory {
-  Entry<tensor> smoothed;                // initial: 1
-  Entry<tensor, double> product;         // initial: 1
+  Entry<tensor> smoothed;         // initial: 1
+  Entry<tensor, double> product;  // initial: 1
 };
 
 template <Flags F>
@@ -58,7 +64,8 @@ struct Rule {
     e.m.next = fma(c.beta, e.m.was, c.fresh * (e.g * c.everything.scale / c.layer.scale));
   }
   KHD static Reals<1> terms(Of<Largest>, const auto& e, const auto&) { return {abs(e.m.next)}; }
-  KHD static Largest finish(Of<Largest>, const Totals<1>& largest, int64, const auto& c, Memory& m) {
+  KHD static Largest finish(Of<Largest>, const Totals<1>& largest, int64, const auto& c,
+                            Memory& m) {
     const real now = static_cast<real>(largest[0]);
     m.smoothed.next = F.smooth ? fma(c.beta, m.smoothed.was, c.fresh * now) : now;
     return {1 / (m.smoothed.next + static_cast<real>(1e-6))};

@@ -6,7 +6,9 @@
 namespace jitstep::codecs::tensor_scale8 {
 
 using Code = uint8;
-struct Norm { real unused; };
+struct Norm {
+  real unused;
+};
 struct Reductions {
   Sum<tensor, 1, Norm> norm;
 };
