@@ -140,4 +140,22 @@ int pass_count(const std::vector<PlannedReduction>& reductions) {
   return last + 1;
 }
 
+void share_sums(const std::vector<KernelSpec*>& specs, const Catalog& catalog) {
+  const auto takes_all = [&](const KernelSpec* spec) {
+    const auto reductions = planned_reductions(*spec, catalog);
+    return std::any_of(reductions.begin(), reductions.end(),
+                       [](const auto& r) { return r.everywhere && r.pass >= 0; });
+  };
+  if (specs.size() < 2 || std::none_of(specs.begin(), specs.end(), takes_all)) return;
+  for (const Option& flag : catalog.gradient().flags) {
+    if (!flag.lifted) continue;
+    const auto is_on = [&](const KernelSpec* spec) {
+      const auto found = spec->gradient_flags.find(flag.name);
+      return found != spec->gradient_flags.end() && found->second == Value(true);
+    };
+    if (std::none_of(specs.begin(), specs.end(), is_on)) continue;
+    for (KernelSpec* spec : specs) spec->gradient_flags.insert_or_assign(flag.name, Value(true));
+  }
+}
+
 }  // namespace jitstep::jit

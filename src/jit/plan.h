@@ -44,6 +44,11 @@ std::vector<PlannedReduction> planned_reductions(const KernelSpec& spec,
 std::vector<PlannedMemory> planned_memory(const KernelSpec& spec,
                                           const Catalog& catalog = default_catalog());
 
+/// Makes kernels that step together agree on the sums they share: where one takes a sum over all
+/// tensors, all take the gradient's transforms that any of them takes, and so run it in one pass.
+/// (A transform with a neutral number changes nothing.)
+void share_sums(const std::vector<KernelSpec*>& specs, const Catalog& catalog = default_catalog());
+
 /// Launches of sums before the last one: the passes of the reductions that are taken.
 int pass_count(const std::vector<PlannedReduction>& reductions);
 

@@ -63,6 +63,9 @@ void StepGroup::prepare(const std::vector<StepInput>& inputs, const std::vector<
 }
 
 void StepGroup::append_records(const PlannedReduction& r, std::vector<AllRecord>& records) const {
+  const auto mine = std::find_if(reductions_.begin(), reductions_.end(),
+                                 [&](const auto& own) { return own.number == r.number; });
+  if (mine == reductions_.end() || mine->pass < 0 || !mine->everywhere) return;
   for (const TensorRecord& tensor : tables_.tensors) {
     if (tensor.n == 0) continue;
     const Space& space = tensor.spaces[0];

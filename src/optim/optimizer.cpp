@@ -186,8 +186,8 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     loss = closure();
   }
   collect();
-  attend();
   try {
+    attend();
     stepper_.step(work_, numbers_);
   } catch (...) {
     forget_new_states();
@@ -215,7 +215,7 @@ void Optimizer::collect_group(std::size_t g) {
     check_gradient(p, grad, {g, i});
     Member& member = group.members[i];
     if (!is_ready(member, p, group.record.revision()))
-      waiting_.push_back({work_.size(), g, i, group.record.spec(p)});
+      waiting_.push_back({work_.size(), g, i, group.record.spec(p), false});
     work_.push_back(
         {&p, &grad, member.state ? &member.state->buffers() : nullptr, static_cast<int>(g)});
   }
@@ -228,7 +228,7 @@ bool Optimizer::is_ready(Member& member, const torch::Tensor& p, int revision) {
   if (!same) member.state = dynamic_cast<ParamState*>(held);
   member.held = held;
   TORCH_CHECK(
-      held == nullptr || (member.state != nullptr && member.state->rule() == rule()),
+      same || held == nullptr || (member.state != nullptr && member.state->rule() == rule()),
       "the state of a parameter was replaced by another optimizer's; use the state class of ",
       rule());
   return same && held != nullptr && member.revision == revision && member.state->is_bound() &&
@@ -244,10 +244,11 @@ ParamState& Optimizer::state_for(const torch::Tensor& p, const Options& options)
 // Makes the state of parameters that get their first gradient, and binds again what was replaced,
 // moved, or has other formats now.
 void Optimizer::attend() {
-  for (const Waiting& waiting : waiting_) {
+  for (Waiting& waiting : waiting_) {
     Group& group = groups_[waiting.group];
     Member& member = group.members[waiting.place];
     const torch::Tensor& p = *work_[waiting.work].p;
+    waiting.made = state_.find(member.key) == state_.end();
     ParamState& state = state_for(p, group_options(waiting.group));
     state.bind(p, waiting.spec, member.id, group.record.initial_memory(waiting.spec, member.id));
     member.held = member.state = &state;
@@ -260,7 +261,7 @@ void Optimizer::attend() {
 void Optimizer::forget_new_states() {
   for (const Waiting& waiting : waiting_) {
     Member& member = groups_[waiting.group].members[waiting.place];
-    if (member.state == nullptr || member.state->step() != 0) continue;
+    if (!waiting.made) continue;
     state_.erase(member.key);
     member.held = member.state = nullptr;
   }
@@ -298,6 +299,20 @@ void Optimizer::save(torch::serialize::OutputArchive& archive) const {
   write_archive(archive, rule(), state_, param_groups_);
 }
 
+// The tensor ids of the loaded states; each names random bits and a place in sums, so no two agree.
+static std::set<int> distinct_ids(const std::vector<ArchivedGroup>& groups) {
+  constexpr int kMost = 1 << 24;
+  std::set<int> ids;
+  for (const auto& group : groups)
+    for (const auto& state : group.states)
+      TORCH_CHECK(
+          !state || (state->id() >= 0 && state->id() < kMost && ids.insert(state->id()).second),
+          "the archive gives two parameters the same tensor id, or one that is none; it is "
+          "damaged: "
+          "save the optimizer again");
+  return ids;
+}
+
 void Optimizer::load(torch::serialize::InputArchive& archive) {
   torch::NoGradGuard no_grad;
   if (!is_known()) adopt();
@@ -315,6 +330,7 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
         state->bind(p, spec, id, record.initial_memory(spec, id));
     }
   }
+  const std::set<int> loaded = distinct_ids(groups);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (groups[g].options) {
       group_options(g).assign(groups[g].options->values());
@@ -328,6 +344,16 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
         state_.erase(key);
     }
   }
+  renumber(loaded);
+}
+
+// Parameters without a loaded state give up an id that a loaded one has.
+void Optimizer::renumber(const std::set<int>& taken) {
+  int next = taken.empty() ? 0 : std::max(*taken.rbegin() + 1, static_cast<int>(ids_.size()));
+  for (Group& group : groups_)
+    for (Member& member : group.members)
+      if (state_.find(member.key) == state_.end() && taken.contains(member.id))
+        ids_[member.key] = member.id = next++;
 }
 
 }  // namespace jitstep

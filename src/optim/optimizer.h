@@ -5,6 +5,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -78,6 +79,7 @@ class Optimizer : public torch::optim::Optimizer {
   struct Waiting {
     std::size_t work, group, place;
     jit::KernelSpec spec;
+    bool made;  // in this step: there was no state before
   };
 
   const Options& default_options() const;
@@ -94,6 +96,7 @@ class Optimizer : public torch::optim::Optimizer {
   bool is_ready(Member& member, const torch::Tensor& p, int revision);
   void attend();
   void forget_new_states();
+  void renumber(const std::set<int>& taken);
   ParamState& state_for(const torch::Tensor& p, const Options& options);
 
   Frozen frozen_ = Frozen::warn;

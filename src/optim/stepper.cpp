@@ -105,6 +105,9 @@ Member draft_member(const StepParameter& parameter, std::vector<Plan>& plans) {
 }
 
 void build(Plan& plan) {
+  std::vector<jit::KernelSpec*> specs;
+  for (Group& draft : plan.drafts) specs.push_back(&draft.spec);
+  jit::share_sums(specs);
   plan.groups.reserve(plan.drafts.size());
   for (const Group& draft : plan.drafts)
     plan.groups.emplace_back(*plan.machine, draft.spec,
@@ -165,7 +168,11 @@ void Stepper::step(const std::vector<StepParameter>& parameters,
         g, set, plan.device.is_cpu() || is_aligned(member.tensor, g)};
   }
   for (Plan& plan : state.plans) jit::run_step(plan.order, plan.inputs, state.sets);
-  for (const auto& parameter : parameters) ++parameter.state->t;
+  for (const auto& parameter : parameters) {
+    ++parameter.state->t;
+    // As torch's own in-place operations do, so that autograd sees that p has changed.
+    if (!parameter.p->is_inference()) parameter.p->unsafeGetTensorImpl()->bump_version();
+  }
 }
 
 }  // namespace jitstep

@@ -79,7 +79,8 @@ KHD int place_near(float y) {
     start = here ? static_cast<float>(begin) - 0.1f * intervals : start;
     low = here ? begin : low;
   }
-  const int k = static_cast<int>(fma(y, slope, start));
+  const float inside = min(max(y, 0.0f), 1.0f);  // a NaN becomes 0 before it becomes an integer
+  const int k = static_cast<int>(fma(inside, slope, start));
   return max(low, min(k, M::count - 1));
 }
 

@@ -126,6 +126,7 @@ struct CodeStorage<Nibble> {
   static constexpr int granule = 2;
   template <int V, class F>
   KHD static void load_row(const void* from, int64 e, F&& take) {
+    static_assert(V % granule == 0, "a lane owns whole bytes: vector must be even");
     jitstep::load_row<V / 2>(static_cast<const uint8*>(from) + e / 2, [&](int j, uint8 byte) {
       take(2 * j, static_cast<uint8>(byte & 15));
       take(2 * j + 1, static_cast<uint8>(byte >> 4));

@@ -10,6 +10,7 @@ struct Hyper {
   double centralization = 0;  // finite; g -= this * mean of g over all dimensions but the first
   double max_grad_norm = 0;   // >= 0; torch.nn.utils.clip_grad_norm_ over all parameters; 0: off
 };
+// A lifted flag may be on although its number is neutral: then nothing may change, not even by a NaN.
 struct Flags {
   bool maximize = false;
   bool scaled = false;       // lifted: grad_scale != 1
@@ -47,11 +48,12 @@ struct Gradient {
   KHD static Reals<1> terms(Of<Mean>, real g, const auto&) { return {g}; }
   KHD static Reals<1> terms(Of<Clip>, real g, const auto&) { return {g * g}; }
   KHD static Mean finish(Of<Mean>, const Totals<1>& sum, int64 count, const auto& c) {
-    return {static_cast<real>(sum[0] / static_cast<double>(count)) * c.centralization};
+    const real mean = static_cast<real>(sum[0] / static_cast<double>(count));
+    return {c.centralization != 0 ? mean * c.centralization : real(0)};
   }
   KHD static Clip finish(Of<Clip>, const Totals<1>& sum, int64, const auto& c) {
     const double factor = c.max_grad_norm / (sqrt(sum[0]) + 1e-6);
-    return {static_cast<real>(factor > 1 ? 1.0 : factor)};
+    return {static_cast<real>(factor > 1 || c.max_grad_norm == 0 ? 1.0 : factor)};
   }
   KHD static real transform(real g, const auto& c) {
     const real centered = F.centralized ? g - c.mean.shift : g;

@@ -99,6 +99,19 @@ KHD void id_leaf(double* leaf) {
   }
 }
 
+// The scalars of a set for `finish`, with the coefficients over all tensors of earlier passes. Memory
+// belongs to a tensor and is not seen here.
+template <class S, int Pass>
+KHD Scope<S> scope_of_set(const Args& args, int set) {
+  Prepared<S> prepared{};
+  prepare_set<S>(args.sets[set], prepared);
+  Scope<S> scope{args, args.tensors[0], args.steps[0], args.sets[set], {}, {}, prepared.memory};
+  static_cast<ScalarsOf<typename S::Gradient>&>(scope.gradient) = prepared.gradient;
+  static_cast<ScalarsOf<typename S::Rule>&>(scope.rule) = prepared.rule;
+  load_shared_coefficients<S, Pass>(args, set, scope.gradient, scope.rule);
+  return scope;
+}
+
 template <class S, class R>
 KHD void finish_all(const Args& args) {
   using Shape = Tile<kLeaf, S::variant>;
@@ -118,10 +131,7 @@ KHD void finish_all(const Args& args) {
   for (int i = 0; i < args.all_tensors; ++i) count += args.reductions[R::number].all[i].n;
   if (thread_index() != 0) return;
   for (int set = 0; set < args.set_count; ++set) {
-    const Prepared<S> prepared = prepare_tensor<S>(args.tensors[0], args.sets[set]);
-    Scope<S> scope{args, args.tensors[0], args.steps[0], args.sets[set], {}, {}, prepared.memory};
-    static_cast<ScalarsOf<typename S::Gradient>&>(scope.gradient) = prepared.gradient;
-    static_cast<ScalarsOf<typename S::Rule>&>(scope.rule) = prepared.rule;
+    const Scope<S> scope = scope_of_set<S, R::pass>(args, set);
     typename R::Part::Memory m{};
     static_cast<typename R::Coefficients*>(args.reductions[R::number].coefficients)[set] =
         finish_part<S, R>(scope, totals, count, m);

@@ -64,7 +64,7 @@ struct LeafSums {
     const int dims = scope.tensor.dims;
     constexpr int source = reduction_number<S, R::part, Source>();
     const auto* from = static_cast<const Source*>(scope.args.reductions[source].coefficients) +
-                       scope.tensor.spaces[Over::Domain::space].first_entry;
+                       scope.tensor.spaces[reduction_space<S, R::part, Source>()].first_entry;
     UNROLL
     for (int row = 0; row < Shape::rows; ++row) {
       UNROLL

@@ -190,6 +190,17 @@ constexpr int reduction_number() {
   return number;
 }
 
+// The space that reduction is walked in, and where its coefficients are found.
+template <class S, int I, class Coefficients>
+constexpr int reduction_space() {
+  int space = -1;
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (R::part == I && kSame<typename R::Coefficients, Coefficients>) space = R::space();
+  });
+  return space;
+}
+
 // Which dimensions run inside an entry of a space that belongs to a domain.
 template <int SpaceNumber>
 KHD uint32 reduced_in(int dims) {

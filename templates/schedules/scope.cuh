@@ -85,19 +85,47 @@ KHD auto codec_memory(const Scope<S>& scope, int64 element, bool fresh) {
 
 // ---- scalars and coefficients ------------------------------------------------------------------
 
+// Fills in the scalars; what is in result.memory goes through the rule's `prepare`.
 template <class S>
-KHD Prepared<S> prepare_tensor(const TensorRecord& tensor, const HyperSet& set) {
+KHD void prepare_set(const HyperSet& set, Prepared<S>& result) {
   using Gradient = typename S::Gradient;
   using Rule = typename S::Rule;
-  Prepared<S> result;
   NoMemory none;
-  if constexpr (Rule::memory_fields > 0)
-    load_old_memory<S, 1, jitstep::tensor>(tensor, set.t, 0, result.memory);
   const auto& gradient_hyper = *reinterpret_cast<const typename Gradient::Hyper*>(set.hyper);
   const auto& hyper = *reinterpret_cast<const typename Rule::Hyper*>(set.hyper + kRuleHyper);
   result.gradient = prepare<Gradient>(gradient_hyper, set.t, none);
   result.rule = prepare<Rule>(hyper, set.t, result.memory);
+}
+
+template <class S>
+KHD Prepared<S> prepare_tensor(const TensorRecord& tensor, const HyperSet& set) {
+  Prepared<S> result;
+  if constexpr (S::Rule::memory_fields > 0)
+    load_old_memory<S, 1, jitstep::tensor>(tensor, set.t, 0, result.memory);
+  prepare_set<S>(set, result);
   return result;
+}
+
+// Where a reduction's coefficients stand among those of its part.
+template <class R, class Gradient, class Rule>
+KHD auto& coefficients_in(Gradient& gradient, Rule& rule) {
+  typename R::Part::Reductions* all_of_part;
+  if constexpr (R::part == 0)
+    all_of_part = &gradient;
+  else
+    all_of_part = &rule;
+  return static_cast<typename R::Coefficients&>(field<R::local, R::siblings>(*all_of_part));
+}
+
+// Coefficients over all tensors, as far as they are known before Pass.
+template <class S, int Pass, class Gradient, class Rule>
+KHD void load_shared_coefficients(const Args& args, int set, Gradient& gradient, Rule& rule) {
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (R::part < 2 && R::pass < Pass && R::everywhere)
+      coefficients_in<R>(gradient, rule) = static_cast<const typename R::Coefficients*>(
+          args.reductions[R::number].coefficients)[set];
+  });
 }
 
 // Coefficients known before Pass; uniform ones for the tensor, the others for one element.
@@ -117,12 +145,7 @@ KHD void load_coefficients(const Scope<S>& scope, int64 element, Gradient& gradi
         if constexpr (!Uniform)
           at += entry_of(scope.tensor, R::Domain::reduced(scope.tensor.dims), element);
       }
-      typename R::Part::Reductions* all_of_part;
-      if constexpr (R::part == 0)
-        all_of_part = &gradient;
-      else
-        all_of_part = &rule;
-      static_cast<typename R::Coefficients&>(field<R::local, R::siblings>(*all_of_part)) = from[at];
+      static_cast<typename R::Coefficients&>(coefficients_in<R>(gradient, rule)) = from[at];
     }
   });
 }

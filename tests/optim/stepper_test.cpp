@@ -97,6 +97,47 @@ TEST(Stepper, ClippingIsTorchsAcrossKernels) {
   expect_close(ours, theirs, 1e-6, 1e-7);
 }
 
+TEST(Stepper, OneGroupMayBeClippedAndAnotherNot) {
+  for (const char* rule : {"lamb", "adamw"}) {
+    SCOPED_TRACE(rule);
+    Tensors parameters = make_parameters(torch::kFloat32, {{300}, {200}});
+    const auto spec = [&](double norm) {
+      return "{\"rule\": \"" + std::string(rule) +
+             "\", \"options\": {\"lr\": 0.1, \"max_grad_norm\": " + std::to_string(norm) + "}}";
+    };
+    // What each does alone with the gradients clipped by hand, or not, is what both do together.
+    Tensors alone = clones(parameters);
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    groups.emplace_back(Tensors{parameters[0]},
+                        std::make_unique<GenericOptions>(GenericOptions(0.1).max_grad_norm(0.5)));
+    groups.emplace_back(Tensors{parameters[1]});
+    Optimizer both(rule, groups, GenericOptions(0.1));
+    auto first = Optimizer::from_spec({alone[0]}, spec(0)),
+         second = Optimizer::from_spec({alone[1]}, spec(0));
+    for (int step = 1; step <= 3; ++step) {
+      set_gradients(parameters, step);
+      set_gradients(alone, step);
+      const double norm =
+          torch::sqrt(alone[0].grad().square().sum() + alone[1].grad().square().sum())
+              .item<double>();
+      alone[0].mutable_grad() = alone[0].grad() * (0.5 / (norm + 1e-6));
+      both.step();
+      first->step();
+      second->step();
+    }
+    expect_close(parameters, alone, 1e-5, 1e-6);
+  }
+}
+
+TEST(Stepper, AutogradSeesThatAParameterHasChanged) {
+  auto p = torch::ones({3}).requires_grad_();
+  AdamW optimizer({p}, AdamWOptions(0.1));
+  auto loss = (p * p).sum();
+  loss.backward({}, true);
+  optimizer.step();
+  EXPECT_THROW(loss.backward(), c10::Error);
+}
+
 TEST(Stepper, StochasticWeightsAreRepeatableAndFollowTheSeed) {
   const auto run = [](std::uint64_t seed) {
     Tensors parameters = {torch::ones({10000}, torch::kBFloat16).requires_grad_()};

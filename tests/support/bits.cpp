@@ -101,7 +101,7 @@ void expect_same_bits(const StepCase& c) {
 
 void load_test_extensions() {
   const std::filesystem::path folder = JITSTEP_TEST_DATA "/templates/extensions";
-  for (const char* rule : {"factored_moment", "layer_norms"})
+  for (const char* rule : {"factored_moment", "layer_norms", "chained_entries"})
     jit::default_catalog().load_rule(folder / (std::string(rule) + ".cuh"));
   for (const char* codec : {"tensor_scale8", "axis_maxima8"})
     jit::default_catalog().load_codec(folder / (std::string(codec) + ".cuh"));

@@ -114,7 +114,7 @@ class Runner {
                     {},
                     n,
                     0};
-    const auto memory = jit::planned_memory(jit::complete(spec_, catalog_), catalog_);
+    memory_ = jit::planned_memory(jit::complete(spec_, catalog_), catalog_);
     data.tensor.shape = {c.sizes, strides_of(c, c.transposed, c.gaps)};
     data.tensor.g_strides = strides_of(c, c.grad_transposed, false);
     if (c.sizes.empty()) data.tensor.shape = {{1}, {1}}, data.tensor.g_strides = {1};
@@ -124,7 +124,7 @@ class Runner {
         !jit::is_dense({data.tensor.shape.sizes, data.tensor.g_strides}, compact))
       spec_.strided = true;
     for (const auto& slot : spec_.slots) add_slot(data, slot);
-    for (const auto& field : memory) add_memory(data, field);
+    for (const auto& field : memory_) add_memory(data, field);
     data_.push_back(std::move(data));
     fill_parameter(data_.back());
     bind(data_.back());
@@ -249,7 +249,7 @@ class Runner {
         result[text("meta", id, ".", i)] = data.meta[i].with_guards();
       }
       for (std::size_t i = 0; i < data.memory.size(); ++i)
-        result[text("memory", id, ".", i)] = one_nan(data.memory[i][data.t & 1], 4);
+        result[text("memory", id, ".", i)] = one_nan(data.memory[i][data.t & 1], memory_[i].bytes);
     }
     return result;
   }
@@ -275,6 +275,7 @@ class Runner {
   jit::KernelSpec spec_;
   std::mt19937_64 random_;
   std::vector<TensorData> data_;
+  std::vector<jit::PlannedMemory> memory_;
 };
 
 }  // namespace

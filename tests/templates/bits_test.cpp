@@ -39,6 +39,16 @@ TEST(Bits, SumsOverEveryTensorKeepThem) {
                     .tensors = odd_tensors()});
 }
 
+TEST(Bits, EveryBlockSizeKeepsThem) {
+  for (int block : {32, 64, 512, 1024})
+    for (const char* codec : {"int8", "int4"}) {
+      SCOPED_TRACE(std::string(codec) + " " + std::to_string(block));
+      jit::KernelSpec spec = spec_of("adamw", codec);
+      for (auto& slot : spec.slots) slot->options["block"] = block;
+      expect_same_bits({.spec = spec, .options = {}, .tensors = odd_tensors()});
+    }
+}
+
 TEST(Bits, StridedAndGappedTensorsKeepThem) {
   const std::vector<TensorCase> tensors = {
       {.sizes = {37, 29}, .transposed = true},
@@ -81,6 +91,11 @@ std::vector<TensorCase> many_domains() {
 TEST_F(Extensions, RowsColumnsAndEntriesOfMatricesKeepTheBits) {
   expect_same_bits(
       {.spec = spec_of("factored_moment", ""), .options = {}, .tensors = many_domains()});
+}
+
+TEST_F(Extensions, ChainsOfEntriesAndOfSumsOverEverythingKeepTheBits) {
+  expect_same_bits(
+      {.spec = spec_of("chained_entries", ""), .options = {}, .tensors = many_domains()});
 }
 
 TEST_F(Extensions, AChainOfSumsWithTensorMemoryKeepsTheBits) {
