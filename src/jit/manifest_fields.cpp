@@ -139,7 +139,6 @@ int read_entries(Cursor& cursor, const Domain& domain, const std::vector<Reducti
   });
   if (found == earlier.end())
     cursor.fail("a reduction declared before, by domain and coefficients");
-  if (found->over) cursor.fail("a reduction over elements");
   if (over.kind == Domain::Kind::all) cursor.fail("a domain finer than `all`");
   for (int dims = 1; dims <= kMaxDims; ++dims) {
     if (over.reduced(dims) & ~domain.reduced(dims))

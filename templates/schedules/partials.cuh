@@ -4,6 +4,21 @@
 
 namespace jitstep {
 
+// One element's terms of a reduction. (A template of its own: NVRTC looks up names of the branches
+// not taken when they stand in a lambda.)
+template <class S, class R>
+KHD auto element_terms(const auto& e, const auto& gradient, const auto& rule) {
+  using Body = typename R::Part::Body;
+  constexpr Of<typename R::Coefficients> name;
+  if constexpr (R::part == 0)
+    return Body::terms(name, e.g, gradient);
+  else if constexpr (R::part == 1)
+    return Body::terms(name, e, rule);
+  else
+    return Body::terms(name,
+                       field<R::part - 2, S::slots>(static_cast<const typename S::Slots&>(e)).next);
+}
+
 template <class S, int Pass, int Space>
 struct LeafSums {
   using Shape = Tile<kLeaf, S::variant>;
@@ -31,26 +46,15 @@ struct LeafSums {
       UNROLL
       for (int k = 0; k < Shape::vector; ++k) {
         const int i = row * Shape::vector + k, within = Shape::row_start(row) + k;
-        with_element<S, Pass, Shape>(
-            scope, at, fragment, i, within,
-            [&](const auto& e, const auto& gradient, const auto& rule) {
-              for_reductions<S>([&](auto r) {
-                using R = decltype(r);
-                using Name = Of<typename R::Coefficients>;
-                if constexpr (Here::template takes<R> && !R::over) {
-                  if constexpr (R::part == 0)
-                    take<R>(S::Gradient::Body::terms(Name{}, e.g, gradient), x, i, at.has(within));
-                  else if constexpr (R::part == 1)
-                    take<R>(S::Rule::Body::terms(Name{}, e, rule), x, i, at.has(within));
-                  else
-                    take<R>(
-                        R::Part::Body::terms(Name{}, field<R::part - 2, S::slots>(
-                                                         static_cast<const typename S::Slots&>(e))
-                                                         .next),
-                        x, i, at.has(within));
-                }
-              });
-            });
+        with_element<S, Pass, Shape>(scope, at, fragment, i, within,
+                                     [&](const auto& e, const auto& gradient, const auto& rule) {
+                                       for_reductions<S>([&](auto r) {
+                                         using R = decltype(r);
+                                         if constexpr (Here::template takes<R> && !R::over)
+                                           take<R>(element_terms<S, R>(e, gradient, rule), x, i,
+                                                   at.has(within));
+                                       });
+                                     });
       }
     }
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -99,12 +100,24 @@ void expect_same_bits(const StepCase& c) {
   }
 }
 
+namespace {
+const std::vector<std::string> kRules = {"factored_moment", "layer_norms", "chained_entries"};
+const std::vector<std::string> kCodecs = {"tensor_scale8", "axis_maxima8"};
+bool is_in(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+}  // namespace
+
+bool is_test_extension(const jit::KernelSpec& spec) {
+  return is_in(kRules, spec.rule) || spec.weights == "master32" ||
+         std::any_of(spec.slots.begin(), spec.slots.end(),
+                     [](const auto& slot) { return slot && is_in(kCodecs, slot->name); });
+}
+
 void load_test_extensions() {
   const std::filesystem::path folder = JITSTEP_TEST_DATA "/templates/extensions";
-  for (const char* rule : {"factored_moment", "layer_norms", "chained_entries"})
-    jit::default_catalog().load_rule(folder / (std::string(rule) + ".cuh"));
-  for (const char* codec : {"tensor_scale8", "axis_maxima8"})
-    jit::default_catalog().load_codec(folder / (std::string(codec) + ".cuh"));
+  for (const auto& rule : kRules) jit::default_catalog().load_rule(folder / (rule + ".cuh"));
+  for (const auto& codec : kCodecs) jit::default_catalog().load_codec(folder / (codec + ".cuh"));
   jit::default_engine().templates().add("weights/master32.cuh", read(folder / "master32.cuh"));
 }
 

@@ -21,4 +21,7 @@ void expect_same_bits(const StepCase& c);
 /// Adds the rules, codecs and weight formats of tests/templates/extensions to the default catalog.
 void load_test_extensions();
 
+/// Whether a spec names one of them.
+bool is_test_extension(const jit::KernelSpec& spec);
+
 }  // namespace jitstep::support
