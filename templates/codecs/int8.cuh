@@ -58,8 +58,8 @@ struct Codec {
     const auto& threshold = Finest == 1 ? kSignedThresholds.x : kUnsignedThresholds.x;
     int k = place_near<7, Finest>(y);
     const auto reaches = [&](int i) { return TieUp ? y >= threshold[i] : y > threshold[i]; };
-    if (!reaches(k)) --k;
-    return reaches(k + 1) ? k + 1 : k;
+    k -= reaches(k) ? 0 : 1;
+    return k + (reaches(k + 1) ? 1 : 0);
   }
 };
 

@@ -2,7 +2,7 @@
 // many values as the one before it, the midpoints of equal intervals of [0.1, 1]; then 0 and 1.
 // Built in float by torch's scalar linspace; reference values in tests/golden (`codebooks`).
 #pragma once
-#include "contract.cuh"
+#include "list.cuh"
 
 namespace jitstep {
 
@@ -64,21 +64,23 @@ constexpr Table<1 << Bits> signed_book() {
 template <int Decades, int Finest>
 KHD int place_near(float y) {
   using M = Magnitudes<Decades, Finest>;
-  constexpr auto threshold = M::thresholds();
-  constexpr float per_interval = 1 / 0.9f;
-  float slope = Finest * per_interval / M::decade(0);
-  float start = 1 - 0.1f * Finest * per_interval;
+  constexpr float per_interval = Finest / 0.9f;
+  constexpr float first_slope = per_interval / M::decade(0);
+  float slope = first_slope;
+  float start = 1 - 0.1f * per_interval;
   int low = 1;
-  UNROLL
-  for (int d = 1; d < Decades; ++d) {
-    constexpr int first = Finest;
-    const int begin = first * ((1 << d) - 1) + 1;
-    const float intervals = static_cast<float>(first << d) * per_interval;
-    const bool here = y >= threshold.x[begin];
-    slope = here ? intervals / M::decade(d) : slope;
-    start = here ? static_cast<float>(begin) - 0.1f * intervals : start;
+  static_for<Decades - 1>([&](auto i) {
+    constexpr int d = decltype(i)::value + 1;
+    constexpr int begin = Finest * ((1 << d) - 1) + 1;
+    constexpr float threshold = M::thresholds().x[begin];
+    constexpr float intervals = static_cast<float>(1 << d) * per_interval;
+    constexpr float own_slope = intervals / M::decade(d);
+    constexpr float own_start = static_cast<float>(begin) - 0.1f * intervals;
+    const bool here = y >= threshold;
+    slope = here ? own_slope : slope;
+    start = here ? own_start : start;
     low = here ? begin : low;
-  }
+  });
   const float inside = min(max(y, 0.0f), 1.0f);  // a NaN becomes 0 before it becomes an integer
   const int k = static_cast<int>(fma(inside, slope, start));
   return max(low, min(k, M::count - 1));
