@@ -168,4 +168,17 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const std::string
   return out;
 }
 
+std::set<int> distinct_ids(const std::vector<ArchivedGroup>& groups) {
+  constexpr int kMost = 1 << 24;
+  std::set<int> ids;
+  for (const auto& group : groups)
+    for (const auto& state : group.states)
+      TORCH_CHECK(
+          !state || (state->id() >= 0 && state->id() < kMost && ids.insert(state->id()).second),
+          "the archive gives two parameters the same tensor id, or one that is none; it is "
+          "damaged: "
+          "save the optimizer again");
+  return ids;
+}
+
 }  // namespace jitstep

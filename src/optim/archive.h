@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,5 +34,9 @@ void write_archive(torch::serialize::OutputArchive& archive, const std::string& 
 std::vector<ArchivedGroup> read_archive(
     torch::serialize::InputArchive& archive, const std::string& rule,
     const std::vector<torch::optim::OptimizerParamGroup>& groups);
+
+/// The tensor ids of the loaded states. Each names random bits and a place in sums: a c10::Error if two
+/// agree or one is none.
+std::set<int> distinct_ids(const std::vector<ArchivedGroup>& groups);
 
 }  // namespace jitstep

@@ -299,20 +299,6 @@ void Optimizer::save(torch::serialize::OutputArchive& archive) const {
   write_archive(archive, rule(), state_, param_groups_);
 }
 
-// The tensor ids of the loaded states; each names random bits and a place in sums, so no two agree.
-static std::set<int> distinct_ids(const std::vector<ArchivedGroup>& groups) {
-  constexpr int kMost = 1 << 24;
-  std::set<int> ids;
-  for (const auto& group : groups)
-    for (const auto& state : group.states)
-      TORCH_CHECK(
-          !state || (state->id() >= 0 && state->id() < kMost && ids.insert(state->id()).second),
-          "the archive gives two parameters the same tensor id, or one that is none; it is "
-          "damaged: "
-          "save the optimizer again");
-  return ids;
-}
-
 void Optimizer::load(torch::serialize::InputArchive& archive) {
   torch::NoGradGuard no_grad;
   if (!is_known()) adopt();
