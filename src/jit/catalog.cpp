@@ -1,16 +1,11 @@
 #include "jitstep/jit/catalog.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/file_io.h"
 #include "jitstep/jit/manifest_reader.h"
+#include "jitstep/jit/private_files.h"
 #include "jitstep/jit/text.h"
 
 namespace jitstep::jit {
@@ -44,24 +39,6 @@ const KindNames& names_of(Kind kind) {
 
 std::string path_of(Kind kind, const std::string& name) {
   return names_of(kind).folder + name + ".cuh";
-}
-
-// The text of a file that is about to be compiled and run.
-std::string read_code(const std::string& path, const std::string& what) {
-  const auto fail = [&](const std::string& why) -> Error {
-    return Error(text("cannot load the ", what, " ", path, ": ", why));
-  };
-  const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status {};
-  if (!file || ::fstat(file.get(), &status) != 0) throw fail(std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) throw fail("it is not a regular file");
-  if (status.st_uid != ::geteuid() && status.st_uid != 0)
-    throw fail("it is code and belongs to another user; copy it");
-  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    throw fail("it is code and may be written to by other users; take that away with chmod go-w");
-  const auto bytes = read_all(file.get());
-  if (!bytes) throw fail(std::strerror(errno));
-  return text_of(*bytes);
 }
 
 std::string listed(const std::vector<std::string>& names) {
@@ -111,7 +88,7 @@ const Manifest& Catalog::find(Kind kind, const std::string& name) const {
 }
 
 const Manifest& Catalog::load(Kind kind, const std::string& path) {
-  const std::string content = read_code(path, names_of(kind).one);
+  const std::string content = read_code_file(path);
   // Read once under its own path, so that errors name the user's file.
   Manifest manifest = read_manifest(content, path, kind);
   manifest.path = path_of(kind, manifest.name);
