@@ -9,6 +9,13 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 endif()
 
+set(JITSTEP_SANITIZE "" CACHE STRING
+    "Sanitizers for everything, the tests' kernels too: address,undefined or thread")
+if(JITSTEP_SANITIZE)
+  string(APPEND CMAKE_CXX_FLAGS
+    " -fsanitize=${JITSTEP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer")
+endif()
+
 find_package(Threads REQUIRED)
 
 # Public headers are included as <jitstep/...> in the build tree too: `include/` holds generated

@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# Configures build/ and builds the targets named (all when none is): quiet, as parallel as memory allows.
+# Configures and builds the targets named (all when none is): quiet, as parallel as memory allows.
+#
+#   JITSTEP_PRESET   of CMakePresets.json: release (build/, the default), debug, asan, tsan (build-NAME/)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+preset=${JITSTEP_PRESET:-release}
 build="$root/build"
+[ "$preset" = release ] || build="$root/build-$preset"
 
 # A unit with torch's headers takes up to 2 GiB.
 jobs=$(nproc)
@@ -14,7 +18,7 @@ third_party=()
 if [ -n "${JITSTEP_THIRD_PARTY_DIR:-}" ]; then
   third_party=("-DJITSTEP_THIRD_PARTY_DIR=$JITSTEP_THIRD_PARTY_DIR")
 fi
-if ! cmake -S "$root" --preset release "${third_party[@]}" >"$root/.deps/configure.log" 2>&1; then
+if ! cmake -S "$root" --preset "$preset" "${third_party[@]}" >"$root/.deps/configure.log" 2>&1; then
   cat "$root/.deps/configure.log" >&2
   exit 1
 fi

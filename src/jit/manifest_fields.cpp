@@ -155,7 +155,8 @@ void read_after(std::string_view list, const Place& place, const std::vector<Red
     const std::string name = cursor.identifier("the name of an earlier reduction");
     const auto found = std::find_if(earlier.begin(), earlier.end(),
                                     [&](const Reduction& r) { return r.name == name; });
-    if (found == earlier.end()) place.fail(text("no reduction `", name, "` is declared before"));
+    if (found == earlier.end())
+      place.fail(text("no reduction `", name, "` is declared before; move it up or name another"));
     after.push_back(static_cast<int>(found - earlier.begin()));
   } while (cursor.take(","));
   cursor.expect_end();
@@ -231,7 +232,8 @@ Slot read_slot(const SourceLine& line, const Symbols& flags) {
       keep_prose(segment, line.place, nullptr);
   }
   if (!slot.is_signed && slot.initial.number < 0)
-    line.place.fail("a non-negative slot begins with a negative number");
+    line.place.fail(
+        "a non-negative slot begins with a negative number; make it Signed or begin at 0");
   return slot;
 }
 
@@ -276,7 +278,7 @@ MemoryField read_memory(const SourceLine& line) {
   cursor.expect("<");
   field.domain = read_domain(cursor);
   if (field.domain.kind == Domain::Kind::all)
-    line.place.fail("memory belongs to a tensor: not `all`");
+    line.place.fail("memory belongs to a tensor; write another domain than `all`");
   if (cursor.take(",")) {
     field.is_double = cursor.take_word("double");
     if (!field.is_double && !cursor.take_word("real")) cursor.fail("real or double");

@@ -140,7 +140,7 @@ class Cutter {
     std::string name(trimmed(cursor.rest()));
     if (!name.ends_with("{") || !name.starts_with("jitstep::")) return;
     name.pop_back();
-    if (result_.enclosing) place_.fail("a file declares one namespace");
+    if (result_.enclosing) place_.fail("a file declares one namespace of jitstep; keep one");
     result_.enclosing = {place_, std::string(trimmed(name)), ""};
   }
 
@@ -160,7 +160,7 @@ class Cutter {
     const std::string name(trimmed(code.substr(11, open - 11)));
     if (!is_word(name) || labels.empty()) return;
     if (!result_.enums.try_emplace(name, std::move(labels)).second)
-      place_.fail(text("`", name, "` is declared twice"));
+      place_.fail(text("`", name, "` is declared twice; rename one"));
   }
 
   template <class Map>
@@ -182,7 +182,9 @@ class Cutter {
     const bool strict = std::find(strict_.begin(), strict_.end(), name) != strict_.end();
     if (!is_word(name) || (!strict && !body.starts_with("{"))) return;
     if (!body.starts_with("{")) place_.fail(text("expected `struct ", name, " {`"));
-    if (strict && conditions_ != 0) place_.fail(text("`struct ", name, "` stands inside #if"));
+    if (strict && conditions_ != 0)
+      place_.fail(
+          text("`struct ", name, "` stands inside #if, which is not evaluated; take it out"));
     SourceStruct made{place_, {}};
     if (body.size() > 1)
       one_line(name, body, strict, made);
@@ -191,7 +193,7 @@ class Cutter {
     else
       loose_lines(made);
     if (result_.structs.contains(name)) {
-      if (strict) made.place.fail(text("`struct ", name, "` is declared twice"));
+      if (strict) made.place.fail(text("`struct ", name, "` is declared twice; keep one"));
       return;
     }
     result_.structs.emplace(name, std::move(made));
@@ -224,7 +226,7 @@ class Cutter {
         made.fields.back().notes += " " + std::string(here_.comment);  // the notes go on
       }
     }
-    made.place.fail(text("`struct ", name, "` is not closed by `};`"));
+    made.place.fail(text("`struct ", name, "` is not closed by `};` on a line of its own"));
   }
 
   // Looks ahead only: what is in a struct of the code may matter too.

@@ -62,9 +62,11 @@ std::string_view value_of(std::string_view segment) {
 
 void keep_prose(std::string_view segment, const Place& place, std::string* note) {
   const auto key = key_of(segment);
-  if (!key.empty()) place.fail(text("the note `", key, ":` has no meaning here"));
+  if (!key.empty())
+    place.fail(text("the note `", key, ":` has no meaning here; prose has no word before a colon"));
   if (std::string_view("<>=!&|").find(segment[0]) != std::string_view::npos)
-    place.fail(text("cannot read the note `", segment, "`"));
+    place.fail(text("cannot read the note `", segment,
+                    "`; a range is `>= 0`, `in [0, 1)` or the like, and prose begins with a word"));
   if (note == nullptr) return;
   *note += (note->empty() ? "" : "; ") + std::string(segment);
 }

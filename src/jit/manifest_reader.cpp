@@ -39,6 +39,15 @@ const Grammar& grammar_of(Kind kind) {
   return gradient;
 }
 
+// What to call for a file of the other kind that can be loaded.
+std::string_view advice(std::string_view space, Kind kind) {
+  if (kind == Kind::codec && space.starts_with("jitstep::rules::"))
+    return "; it is a rule: use load_rule";
+  if (kind == Kind::rule && space.starts_with("jitstep::codecs::"))
+    return "; it is a codec: use load_codec";
+  return "";
+}
+
 class Reader {
  public:
   Reader(std::string_view content, const std::string& path, Kind kind)
@@ -82,9 +91,11 @@ class Reader {
   template <class T>
   void add(std::vector<T>& all, T one, const Place& place, int most, std::string_view what) {
     for (const T& other : all) {
-      if (other.name == one.name) place.fail(text("`", one.name, "` is declared twice"));
+      if (other.name == one.name)
+        place.fail(text("`", one.name, "` is declared twice; rename one"));
     }
-    if (static_cast<int>(all.size()) >= most) place.fail(text("more than ", most, " ", what));
+    if (static_cast<int>(all.size()) >= most)
+      place.fail(text("a file declares at most ", most, " ", what));
     all.push_back(std::move(one));
   }
 
@@ -93,8 +104,9 @@ class Reader {
     const std::string stem = std::filesystem::path(made_.path).stem().string();
     if (!lines_.enclosing) top_.fail(text("expected `namespace ", space, "::", stem, " {`"));
     if (lines_.enclosing->code != space + "::" + stem)
-      lines_.enclosing->place.fail(
-          text("expected `namespace ", space, "::", stem, " {`, as the file's name says"));
+      lines_.enclosing->place.fail(text("expected `namespace ", space, "::", stem,
+                                        " {`, as the file's name says",
+                                        advice(lines_.enclosing->code, made_.kind)));
     made_.name = stem;
   }
 
@@ -125,13 +137,14 @@ class Reader {
         option.name == "false")
       place.fail(text("`", option.name, "` is a word of conditions, not a name for an option"));
     if (!names_.insert(option.name).second)
-      place.fail(text("`", option.name, "` is declared twice"));
+      place.fail(text("`", option.name, "` is declared twice; rename one"));
     if (option.type != Option::Type::list) symbols_[option.name] = option.symbol();
   }
 
   void read_refusals() {
     for (const SourceLine& line : lines_.refusals) {
-      if (made_.kind != Kind::rule) line.place.fail("only a rule refuses options");
+      if (made_.kind != Kind::rule)
+        line.place.fail("only a rule refuses options; take this line out");
       const std::size_t comma = line.notes.find(',');
       if (comma == line.notes.npos || trimmed(line.notes.substr(comma + 1)).empty())
         line.place.fail("expected `// refuse: condition, sentence`");
@@ -160,7 +173,8 @@ class Reader {
         std::any_of(made_.reductions.begin(), made_.reductions.end(),
                     [&](const Reduction& reduction) { return reduction.domain == field.domain; });
     if (!prepared && !finished)
-      place.fail(text("no reduction over `", to_string(field.domain), "` writes this memory"));
+      place.fail(text("no reduction over `", to_string(field.domain),
+                      "` writes this memory; declare one, or keep it for each `tensor` of a rule"));
   }
 
   void check_initial(const Initial& initial, bool list, const Place& place) {
@@ -168,16 +182,22 @@ class Reader {
     const Option* const option = made_.find(initial.option);
     const bool right = option != nullptr && (option->type == Option::Type::number ||
                                              (list && option->type == Option::Type::list));
-    if (!right) place.fail(text("no number `", initial.option, "` is declared among the options"));
+    if (!right)
+      place.fail(
+          text("no number `", initial.option,
+               "` is declared among the options; `initial:` takes a number or the name of one"));
   }
 
   void finish_reduction(const Place& place) {
     Reduction& reduction = made_.reductions.back();
     if (made_.kind != Kind::rule && (!reduction.after.empty() || reduction.moments))
-      place.fail("only a rule's reductions depend on each other or feed `moments`");
+      place.fail(
+          "only a rule's reductions depend on each other or feed `moments`; leave these notes out");
     for (const Reduction& other : made_.reductions) {
       if (&other != &reduction && other.coefficients == reduction.coefficients)
-        place.fail(text("`", reduction.coefficients, "` names the coefficients of two reductions"));
+        place.fail(
+            text("`", reduction.coefficients,
+                 "` names the coefficients of two reductions; give each a structure of its own"));
     }
     const auto found = lines_.structs.find(reduction.coefficients);
     if (found == lines_.structs.end())
@@ -264,7 +284,7 @@ class Reader {
     const std::string_view value =
         trimmed(piece.substr(std::min(piece.find(':') + 1, piece.size())));
     if (made_.kind == Kind::rule && starts("class: ")) {
-      if (!made_.class_name.empty()) place.fail("a rule has one class");
+      if (!made_.class_name.empty()) place.fail("a rule has one `class:`; keep one");
       Cursor cursor(value, place);
       made_.class_name = cursor.identifier("the name of a C++ class");
       cursor.expect_end();

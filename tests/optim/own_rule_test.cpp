@@ -1,31 +1,9 @@
 // A user's own rule, loaded at run time: the README's example, on every codec.
-#include <gtest/gtest.h>
-#include <jitstep/jitstep.h>
-
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include "jitstep/jit/catalog.h"
+#include "training.h"
 
-namespace jitstep {
+namespace jitstep::tests {
 namespace {
-
-std::string read(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-// The example in a temporary folder, as a user's file is.
-std::string signum_file() {
-  const auto folder = std::filesystem::temp_directory_path() / "jitstep_own_rule_test";
-  std::filesystem::create_directories(folder);
-  const auto file = folder / "signum.cuh";
-  std::ofstream(file) << read(JITSTEP_SOURCE_DIR "/examples/signum.cuh");
-  std::filesystem::permissions(file, std::filesystem::perms(0600));
-  return file;
-}
 
 // Mean loss of the last steps of a small regression, which plain guessing leaves at about 1.
 double train(Optimizer& opt, torch::nn::Sequential& model) {
@@ -43,7 +21,7 @@ double train(Optimizer& opt, torch::nn::Sequential& model) {
 }
 
 TEST(OwnRule, TrainsOnEveryCodec) {
-  EXPECT_EQ(load_rule(signum_file()), "signum");
+  EXPECT_EQ(load_rule(example_file("signum.cuh")), "signum");
   for (const auto& codec : jit::default_catalog().names(jit::Manifest::Kind::codec)) {
     torch::manual_seed(3);
     torch::nn::Sequential model(torch::nn::Linear(64, 128), torch::nn::Tanh(),
@@ -54,7 +32,7 @@ TEST(OwnRule, TrainsOnEveryCodec) {
 }
 
 TEST(OwnRule, FollowsItsFormulaToTheBit) {
-  load_rule(signum_file());
+  load_rule(example_file("signum.cuh"));
   auto p = torch::randn({1000}).requires_grad_();
   auto expected = p.detach().clone(), m = torch::zeros({1000});
   Optimizer opt("signum", {p}, GenericOptions(0.1).set("weight_decay", 0.5));
@@ -69,21 +47,16 @@ TEST(OwnRule, FollowsItsFormulaToTheBit) {
 }
 
 TEST(OwnRule, IsTheOneTheReadmeShows) {
-  EXPECT_NE(
-      read(JITSTEP_SOURCE_DIR "/README.md").find(read(JITSTEP_SOURCE_DIR "/examples/signum.cuh")),
-      std::string::npos);
+  EXPECT_NE(text_of_file(JITSTEP_SOURCE_DIR "/README.md")
+                .find(text_of_file(JITSTEP_SOURCE_DIR "/examples/signum.cuh")),
+            std::string::npos);
 }
 
 TEST(OwnRule, WithAMistakeSaysWhereAndShowsTheSource) {
-  const auto folder = std::filesystem::temp_directory_path() / "jitstep_own_rule_test";
-  std::filesystem::create_directories(folder);
-  std::string text = read(JITSTEP_SOURCE_DIR "/examples/signum.cuh");
+  std::string text = text_of_file(JITSTEP_SOURCE_DIR "/examples/signum.cuh");
   while (text.find("signum") != std::string::npos) text.replace(text.find("signum"), 6, "broken");
   text.replace(text.find("sign(e.m.next)"), 14, "sing(e.m.next)");
-  const std::string path = folder / "broken.cuh";
-  std::ofstream(path) << text;
-  std::filesystem::permissions(path, std::filesystem::perms(0600));
-  load_rule(path);
+  load_rule(own_file("broken.cuh", text));
   auto p = torch::ones({4}).requires_grad_();
   p.mutable_grad() = torch::ones({4});
   Optimizer opt("broken", {p}, GenericOptions(0.1));
@@ -92,11 +65,11 @@ TEST(OwnRule, WithAMistakeSaysWhereAndShowsTheSource) {
     FAIL() << "a rule that does not compile was run";
   } catch (const jit::CompileError& error) {
     const std::string what = error.what();
-    EXPECT_NE(what.find("rules/broken.cuh:31"), std::string::npos) << what;
-    EXPECT_NE(what.find("sing"), std::string::npos) << what;
+    EXPECT_HAS(what, "rules/broken.cuh:31");
+    EXPECT_HAS(what, "sing");
   }
   EXPECT_TRUE(torch::equal(p.detach(), torch::ones({4})));
 }
 
 }  // namespace
-}  // namespace jitstep
+}  // namespace jitstep::tests

@@ -5,10 +5,14 @@
 #include <jitstep/jitstep.h>
 #include <torch/torch.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "jitstep/jit/scratch.h"
 
 namespace jitstep::tests {
 
@@ -70,6 +74,26 @@ inline std::string argument_error(const std::function<void()>& action) {
 
 #define EXPECT_HAS(text, part) \
   EXPECT_NE(std::string(text).find(part), std::string::npos) << "in: " << (text)
+
+inline std::string text_of_file(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// A file of this process alone that nobody else may write to, as a user's own is.
+inline std::string own_file(const std::string& name, const std::string& content) {
+  static const jit::PrivateFolder folder({std::filesystem::temp_directory_path().string()});
+  const std::string path = folder.path() + "/" + name;
+  std::ofstream(path, std::ios::trunc) << content;
+  std::filesystem::permissions(path, std::filesystem::perms(0600));
+  return path;
+}
+
+/// Such a copy of a file of examples/.
+inline std::string example_file(const std::string& name) {
+  return own_file(name, text_of_file(JITSTEP_SOURCE_DIR "/examples/" + name));
+}
 
 template <class From, class To>
 void copy_through_archive(const From& from, To& to) {

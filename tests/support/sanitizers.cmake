@@ -1,0 +1,25 @@
+# Adds to `test_environment` what the tests need under JITSTEP_SANITIZE: the sanitizers' options, and
+# a compiler that instruments the kernels as well. (Clang keeps its run time inside the program, where
+# `-Wl,--no-undefined` does not look; kernels stay plain there.)
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(kernel_compiler "${CMAKE_CURRENT_BINARY_DIR}/sanitizing_compiler")
+  file(WRITE "${kernel_compiler}" "#!/bin/sh
+exec \"${CMAKE_CXX_COMPILER}\" -fsanitize=${JITSTEP_SANITIZE} -fno-sanitize-recover=all \"$@\"
+")
+  file(CHMOD "${kernel_compiler}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+  list(APPEND test_environment "JITSTEP_CXX=${kernel_compiler}")
+endif()
+
+set(suppressions "${CMAKE_CURRENT_SOURCE_DIR}/support")
+if(JITSTEP_SANITIZE MATCHES "thread")
+  # OpenMP's barriers are invisible in a libgomp that is not instrumented, so torch's own pool has one
+  # thread; the tests bring threads of their own.
+  list(APPEND test_environment "OMP_NUM_THREADS=1"
+    "TSAN_OPTIONS=second_deadlock_stack=1:suppressions=${suppressions}/tsan.supp")
+else()
+  list(APPEND test_environment
+    "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1"
+    "LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp:print_suppressions=0"
+    "UBSAN_OPTIONS=print_stacktrace=1")
+endif()
