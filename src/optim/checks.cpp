@@ -7,6 +7,7 @@
 #include "jitstep/args.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/kernel_tensors.h"
+#include "jitstep/memory_overlap.h"
 
 namespace jitstep {
 namespace {
@@ -18,7 +19,13 @@ void check_kind(const torch::Tensor& p, const ParameterName& name) {
               " is complex; train the real tensor torch::view_as_real gives");
   TORCH_CHECK(p.is_floating_point(), "jitstep: ", describe(p, name),
               " is not floating point; make it float64, float32, bfloat16 or float16");
-  dtype_of(p);
+  about(p, name, [&] { dtype_of(p); });
+  TORCH_CHECK(p.has_storage(), "jitstep: ", describe(p, name),
+              " has no memory of its own; give the optimizer the tensor that it wraps");
+  TORCH_CHECK(p.is_cpu() || p.is_cuda(), "jitstep: ", describe(p, name), " is on ", p.device(),
+              "; only CPU and CUDA devices have kernels: move it to one of them first");
+  TORCH_CHECK(!p.is_neg(), "jitstep: ", describe(p, name),
+              " is a negated view of other memory; give the optimizer its resolve_neg()");
 }
 
 void check_layout(const torch::Tensor& p, const ParameterName& name) {
@@ -33,18 +40,31 @@ constexpr const char* kFrozenAdvice =
 
 bool is_frozen(const torch::Tensor& p) { return !p.requires_grad() && !p.grad().defined(); }
 
-// The slow part of check_gradient, which says what is wrong.
-void refuse_gradient(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
+// What a gradient must be to be read at all.
+void refuse_kind(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
   TORCH_CHECK(g.layout() == torch::kStrided, "jitstep: the gradient of ", describe(p, name),
-              " is sparse, which is not supported; make it dense with to_dense(), or build the ",
-              "layer with sparse(false)");
+              " is sparse, of the layout ", g.layout(), ", which is not supported; make it dense ",
+              "with to_dense(), or build the layer with sparse(false)");
   TORCH_CHECK(g.device() == p.device(), "jitstep: the gradient of ", describe(p, name), " is on ",
               g.device(), " and the parameter on ", p.device(), "; move one of them");
   TORCH_CHECK(g.sizes() == p.sizes(), "jitstep: the gradient of ", describe(p, name),
               " has the shape ", g.sizes(), "; compute it anew for this parameter");
   TORCH_CHECK(g.is_floating_point(), "jitstep: the gradient of ", describe(p, name), " is ",
               g.dtype(), "; make it float64, float32, bfloat16 or float16");
-  dtype_of(g);
+  about(p, name, [&] { dtype_of(g); });
+  TORCH_CHECK(!g.is_neg(), "jitstep: the gradient of ", describe(p, name),
+              " is a negated view of other memory; replace it by its resolve_neg()");
+}
+
+void refuse_memory(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
+  TORCH_CHECK(has_memory(p), "jitstep: the memory of ", describe(p, name),
+              " was freed (its storage has no bytes); give it back its values before step()");
+  TORCH_CHECK(has_memory(g), "jitstep: the gradient of ", describe(p, name),
+              " has no memory (its storage has no bytes); compute it anew");
+  const bool same = p.const_data_ptr() == g.const_data_ptr() && p.strides() == g.strides() &&
+                    p.scalar_type() == g.scalar_type();
+  TORCH_CHECK(same || !share_memory(p, g), "jitstep: the gradient of ", describe(p, name),
+              " shares memory with the parameter, but not element by element; clone() it");
 }
 
 bool is_supported(torch::ScalarType type) {
@@ -65,6 +85,10 @@ void check_parameter(const torch::Tensor& p, const ParameterName& name) {
   TORCH_CHECK(p.is_leaf(), "can't optimize a non-leaf Tensor: ", describe(p, name),
               " is the result of an operation; give the optimizer the tensor it was made from, or ",
               "detach() it");
+  check_tensor(p, name);
+}
+
+void check_tensor(const torch::Tensor& p, const ParameterName& name) {
   check_kind(p, name);
   check_layout(p, name);
 }
@@ -81,9 +105,11 @@ void check_frozen(const std::vector<torch::Tensor>& parameters, std::size_t grou
 }
 
 void check_gradient(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
-  const bool good = g.layout() == torch::kStrided && g.device() == p.device() &&
-                    g.sizes() == p.sizes() && is_supported(g.scalar_type());
-  if (!good) refuse_gradient(p, g, name);
+  const bool kind = g.layout() == torch::kStrided && g.device() == p.device() &&
+                    g.sizes() == p.sizes() && is_supported(g.scalar_type()) && !g.is_neg();
+  if (!kind) refuse_kind(p, g, name);
+  if (p.numel() == 0) return;
+  if (!has_memory(p) || !has_memory(g) || may_share_memory(p, g)) refuse_memory(p, g, name);
 }
 
 }  // namespace jitstep

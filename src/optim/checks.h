@@ -38,15 +38,41 @@ struct ParameterName {
 /// "parameter 3 of group 0 (float32 [5, 2])".
 std::string describe(const torch::Tensor& parameter, const ParameterName& name);
 
-/// A c10::Error unless it is a leaf, strided, real floating point of a supported dtype, and no two of
-/// its elements share memory.
+/// Runs `action`; a c10::Error it throws says which parameter it was about.
+template <class Action>
+auto about(const torch::Tensor& parameter, const ParameterName& name, Action&& action) {
+  try {
+    return action();
+  } catch (c10::Error& error) {
+    error.add_context(describe(parameter, name));
+    throw;
+  }
+}
+
+/// The same for the options of a parameter group.
+template <class Action>
+void about_group(std::size_t group, Action&& action) {
+  try {
+    action();
+  } catch (c10::Error& error) {
+    error.add_context(c10::str("the options of parameter group ", group));
+    throw;
+  }
+}
+
+/// A c10::Error unless it is a leaf that passes check_tensor.
 void check_parameter(const torch::Tensor& parameter, const ParameterName& name);
+
+/// A c10::Error unless it is strided, real floating point of a supported dtype, on a device with
+/// kernels, and no two of its elements share memory.
+void check_tensor(const torch::Tensor& parameter, const ParameterName& name);
 
 /// Refuses, or warns once about, the parameters of a group that would never be trained.
 void check_frozen(const std::vector<torch::Tensor>& parameters, std::size_t group, Frozen frozen);
 
-/// A c10::Error unless the gradient is dense, floating point, of the parameter's shape and device.
-/// Cheap when it is.
+/// A c10::Error unless the gradient is dense, floating point, of the parameter's shape and device,
+/// and both have memory of their own. (A gradient that is the parameter itself will do: each element
+/// is read before it is written.) Cheap when all is well.
 void check_gradient(const torch::Tensor& parameter, const torch::Tensor& gradient,
                     const ParameterName& name);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "jitstep/archive.h"
+#include "jitstep/memory_overlap.h"
 #include "jitstep/spec_text.h"
 
 namespace jitstep {
@@ -86,30 +87,38 @@ void Optimizer::check_group(const ParamGroup& group, std::size_t number) const {
   std::set<std::tuple<torch::ScalarType, std::int64_t, std::int64_t>> kinds;
   GroupRecord record;
   GroupNumbers numbers;
-  record.refresh(static_cast<const Options&>(group.options()), numbers);
+  about_group(number,
+              [&] { record.refresh(static_cast<const Options&>(group.options()), numbers); });
   for (std::size_t i = 0; i < group.params().size(); ++i) {
     const torch::Tensor& p = group.params()[i];
     check_parameter(p, {number, i});
-    if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second) record.spec(p);
+    if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second)
+      about(p, {number, i}, [&] { record.spec(p); });
   }
   check_frozen(group.params(), number, frozen_);
 }
 
-// A parameter in two groups would be stepped twice. `more` is a group about to be added, or null.
+// A parameter in two groups would be stepped twice, and memory of two parameters written by both at
+// once. `more` is a group about to be added, or null.
 void Optimizer::check_distinct(const ParamGroup* more) const {
   std::unordered_map<void*, std::size_t> seen;
+  std::vector<NamedParameter> all;
   const auto check = [&](const ParamGroup& group, std::size_t number) {
     for (std::size_t i = 0; i < group.params().size(); ++i) {
       const auto [found, added] = seen.emplace(key_of(group.params()[i]), number);
       TORCH_CHECK(added || found->second == number,
                   "some parameters appear in more than one parameter group: groups ", found->second,
                   " and ", number, " share one; list each parameter once");
-      TORCH_CHECK(added, "jitstep: ", describe(group.params()[i], {number, i}),
-                  " appears twice in its group; list each parameter once");
+      TORCH_CHECK(
+          added, "jitstep: ", describe(group.params()[i], {number, i}),
+          " appears twice in its group, as parameters() of modules that share one gives it; "
+          "list each parameter once");
+      all.push_back({&group.params()[i], {number, i}});
     }
   };
   for (std::size_t g = 0; g < param_groups_.size(); ++g) check(param_groups_[g], g);
   if (more != nullptr) check(*more, param_groups_.size());
+  check_disjoint(all);
 }
 
 void Optimizer::add_param_group(const ParamGroup& group) {
@@ -172,117 +181,8 @@ void Optimizer::register_members(std::size_t g) {
   groups_[g].members.clear();
   for (const auto& p : param_groups_[g].params()) {
     const int id = ids_.emplace(key_of(p), static_cast<int>(ids_.size())).first->second;
-    groups_[g].members.push_back({key_of(p), nullptr, nullptr, -1, id});
+    groups_[g].members.push_back({.key = key_of(p), .id = id});
   }
-}
-
-// ---- steps -------------------------------------------------------------------------------------
-
-torch::Tensor Optimizer::step(LossClosure closure) {
-  torch::NoGradGuard no_grad;
-  torch::Tensor loss;
-  if (closure != nullptr) {
-    at::AutoGradMode enable_grad(true);
-    loss = closure();
-  }
-  collect();
-  try {
-    attend();
-    stepper_.step(work_, numbers_);
-  } catch (...) {
-    forget_new_states();
-    throw;
-  }
-  return loss;
-}
-
-// Finds the parameters with gradients and checks all of them before anything is changed.
-void Optimizer::collect() {
-  if (!is_known()) adopt();
-  work_.clear();
-  waiting_.clear();
-  for (std::size_t g = 0; g < groups_.size(); ++g) collect_group(g);
-}
-
-void Optimizer::collect_group(std::size_t g) {
-  Group& group = groups_[g];
-  group.record.refresh(group_options(g), numbers_[g]);
-  const auto& params = param_groups_[g].params();
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    const torch::Tensor& p = params[i];
-    const torch::Tensor& grad = p.grad();
-    if (!grad.defined()) continue;
-    check_gradient(p, grad, {g, i});
-    Member& member = group.members[i];
-    if (!is_ready(member, p, group.record.revision()))
-      waiting_.push_back({work_.size(), g, i, group.record.spec(p), false});
-    work_.push_back(
-        {&p, &grad, member.state ? &member.state->buffers() : nullptr, static_cast<int>(g)});
-  }
-}
-
-bool Optimizer::is_ready(Member& member, const torch::Tensor& p, int revision) {
-  const auto found = state_.find(member.key);
-  auto* const held = found == state_.end() ? nullptr : found->second.get();
-  const bool same = held == member.held;
-  if (!same) member.state = dynamic_cast<ParamState*>(held);
-  member.held = held;
-  TORCH_CHECK(
-      same || held == nullptr || (member.state != nullptr && member.state->rule() == rule()),
-      "the state of a parameter was replaced by another optimizer's; use the state class of ",
-      rule());
-  return same && held != nullptr && member.revision == revision && member.state->is_bound() &&
-         member.state->fits(p);
-}
-
-ParamState& Optimizer::state_for(const torch::Tensor& p, const Options& options) {
-  auto& held = state_[key_of(p)];
-  if (!held) held = options.make_state();
-  return static_cast<ParamState&>(*held);
-}
-
-// Makes the state of parameters that get their first gradient, and binds again what was replaced,
-// moved, or has other formats now.
-void Optimizer::attend() {
-  for (Waiting& waiting : waiting_) {
-    Group& group = groups_[waiting.group];
-    Member& member = group.members[waiting.place];
-    const torch::Tensor& p = *work_[waiting.work].p;
-    waiting.made = state_.find(member.key) == state_.end();
-    ParamState& state = state_for(p, group_options(waiting.group));
-    state.bind(p, waiting.spec, member.id, group.record.initial_memory(waiting.spec, member.id));
-    member.held = member.state = &state;
-    member.revision = group.record.revision();
-    work_[waiting.work].state = &state.buffers();
-  }
-}
-
-// After a step that failed, such as for want of a compiler, no state is left that was not there.
-void Optimizer::forget_new_states() {
-  for (const Waiting& waiting : waiting_) {
-    Member& member = groups_[waiting.group].members[waiting.place];
-    if (!waiting.made) continue;
-    state_.erase(member.key);
-    member.held = member.state = nullptr;
-  }
-}
-
-void Optimizer::compile() {
-  torch::NoGradGuard no_grad;
-  if (!is_known()) adopt();
-  std::vector<StateBuffers> states;
-  std::vector<StepParameter> parameters;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    GroupRecord& record = groups_[g].record;
-    record.refresh(group_options(g), numbers_[g]);
-    for (const auto& p : param_groups_[g].params()) {
-      const jit::KernelSpec spec = record.spec(p);
-      states.push_back(make_state(p, spec, 0, record.initial_memory(spec, 0)));
-      parameters.push_back({&p, &p, nullptr, static_cast<int>(g)});
-    }
-  }
-  for (std::size_t i = 0; i < states.size(); ++i) parameters[i].state = &states[i];
-  Stepper().prepare(parameters);
 }
 
 std::int64_t Optimizer::state_bytes() const {
@@ -307,13 +207,17 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
   for (std::size_t g = 0; g < groups.size(); ++g) {
     GroupRecord record;
     GroupNumbers numbers;
-    record.refresh(groups[g].options ? *groups[g].options : group_options(g), numbers);
+    about_group(g, [&] {
+      record.refresh(groups[g].options ? *groups[g].options : group_options(g), numbers);
+    });
     for (std::size_t i = 0; i < groups[g].states.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
-      const jit::KernelSpec spec = record.spec(p);
       const int id = groups_[g].members[i].id;
-      if (auto& state = groups[g].states[i])
-        state->bind(p, spec, id, record.initial_memory(spec, id));
+      about(p, {g, i}, [&] {
+        const jit::KernelSpec spec = record.spec(p);
+        if (auto& state = groups[g].states[i])
+          state->bind(p, spec, id, record.initial_memory(spec, id));
+      });
     }
   }
   const std::set<int> loaded = distinct_ids(groups);

@@ -5,6 +5,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -67,8 +68,9 @@ class Optimizer : public torch::optim::Optimizer {
   struct Member {
     void* key = nullptr;
     torch::optim::OptimizerParamState* held = nullptr;
-    ParamState* state = nullptr;  // the same, once it is known to be one
-    int revision = -1;            // of the group when the state was bound
+    ParamState* state = nullptr;   // the same, once it is known to be one
+    const void* memory = nullptr;  // where it lay when memory was last checked
+    int revision = -1;             // of the group when the state was bound
     int id = 0;
   };
   struct Group {
@@ -79,7 +81,8 @@ class Optimizer : public torch::optim::Optimizer {
   struct Waiting {
     std::size_t work, group, place;
     jit::KernelSpec spec;
-    bool made;  // in this step: there was no state before
+    bool made;                         // in this step: there was no state before
+    std::optional<ParamState> before;  // what there was, once it may have changed
   };
 
   const Options& default_options() const;
@@ -92,10 +95,11 @@ class Optimizer : public torch::optim::Optimizer {
   void adopt();
   void register_members(std::size_t group);
   void collect();
-  void collect_group(std::size_t group);
+  bool collect_group(std::size_t group);
+  void add_waiting(std::size_t group, std::size_t place);
   bool is_ready(Member& member, const torch::Tensor& p, int revision);
   void attend();
-  void forget_new_states();
+  void restore_states();
   void renumber(const std::set<int>& taken);
   ParamState& state_for(const torch::Tensor& p, const Options& options);
 

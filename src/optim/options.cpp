@@ -132,7 +132,7 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
   c10::IValue value;
   for (std::size_t i = 0; i < names().size(); ++i) {
     if (archive.try_read(names()[i], value))
-      put(i, from_ivalue(declared.declaration(names()[i]), value));
+      put(names()[i], from_ivalue(declared.declaration(names()[i]), value));
   }
   if (archive.try_read(kFormatsKey, value)) edit_formats() = formats_from_json(value.toStringRef());
 }

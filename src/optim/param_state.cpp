@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <atomic>
+#include <limits>
 #include <utility>
 
 #include "jitstep/checks.h"
@@ -16,6 +17,10 @@ namespace {
 
 const std::vector<jit::Slot>& slots_of(const std::string& rule) {
   return jit::default_catalog().rule(rule).slots;
+}
+
+std::string torch_name(const jit::Slot& slot) {
+  return slot.torch_name.empty() ? slot.name : slot.torch_name;
 }
 
 torch::Dtype torch_dtype(jit::Dtype dtype) {
@@ -189,13 +194,39 @@ void ParamState::take_rest(StateBuffers& fresh, const torch::Tensor& p) const {
     fresh.extra = on(buffers_.extra, p.device());
 }
 
+void ParamState::check_step() const {
+  const std::int64_t t = step();
+  TORCH_CHECK(t >= 0 && t < std::numeric_limits<std::int64_t>::max(), "step is ", t,
+              " and must be the number of steps taken, 0 or more");
+  if (t > 0) return;
+  for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
+    const auto& codes = buffers_.slots[i].codes;
+    TORCH_CHECK(!codes.defined() || !codes.any().item<bool>(), "the slot ",
+                torch_name(slots_of(rule_)[i]), " holds values at step 0, where it starts from ",
+                "nothing; set step() to 1 or more to go on from them, or erase the state");
+  }
+}
+
+// As torch, which reads what its optimizer always writes.
+void ParamState::check_complete(const StateBuffers& fresh) const {
+  const auto& slots = slots_of(rule_);
+  for (std::size_t i = 0; step() > 0 && i < fresh.slots.size(); ++i) {
+    const bool held = i < buffers_.slots.size() && buffers_.slots[i].codes.defined();
+    TORCH_CHECK(held || !fresh.slots[i].codes.defined() || slots[i].condition,
+                "the state after step ", step(), " lacks the slot ", torch_name(slots[i]),
+                "; set it, or leave the whole state out to start anew");
+  }
+}
+
 void ParamState::bind(const torch::Tensor& p, const jit::KernelSpec& spec, int id,
                       const std::vector<double>& initial_memory) {
   torch::NoGradGuard no_grad;
+  check_step();
   const bool has_id = is_bound() || from_archive_;
   StateBuffers fresh = make_state(p, spec, has_id ? buffers_.id : id, initial_memory);
   fresh.t = buffers_.t;
   fresh.revision = next_revision();
+  check_complete(fresh);
   if (!buffers_.slots.empty()) {
     TORCH_CHECK(buffers_.slots.size() == fresh.slots.size(), "state with ", buffers_.slots.size(),
                 " slots for the rule ", rule_, ", which has ", fresh.slots.size());
@@ -214,10 +245,6 @@ namespace {
 
 constexpr std::int64_t kSchema = 1;
 
-std::string torch_name(const jit::Slot& slot) {
-  return slot.torch_name.empty() ? slot.name : slot.torch_name;
-}
-
 void write_tensor(torch::serialize::OutputArchive& archive, const std::string& key,
                   const torch::Tensor& tensor) {
   if (tensor.defined()) archive.write(key, c10::IValue(tensor));
@@ -226,6 +253,14 @@ void write_tensor(torch::serialize::OutputArchive& archive, const std::string& k
 torch::Tensor read_tensor(torch::serialize::InputArchive& archive, const std::string& key) {
   c10::IValue value;
   return archive.try_read(key, value) ? value.toTensor() : torch::Tensor();
+}
+
+// What kernels will read as bytes.
+torch::Tensor read_bytes(torch::serialize::InputArchive& archive, const std::string& key) {
+  const torch::Tensor bytes = read_tensor(archive, key);
+  TORCH_CHECK(!bytes.defined() || (bytes.scalar_type() == torch::kUInt8 && bytes.is_contiguous()),
+              "\"", key, "\" of a parameter's state is not bytes; the archive is damaged");
+  return bytes;
 }
 
 std::string memory_key(std::size_t i, int half) {
@@ -275,7 +310,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
   const std::int64_t schema = read("schema").toInt();
   TORCH_CHECK(schema <= kSchema, "the archive holds jitstep state of schema ", schema,
               " and this version reads up to ", kSchema, "; update jitstep to load it");
-  buffers_.id = static_cast<int>(read("id").toInt());
+  buffers_.id = c10::checked_convert<int>(read("id").toInt(), "a tensor id");
   buffers_.spec.parameter =
       as_argument_error([&] { return jit::parse_dtype(read("dtype").toStringRef()); });
   buffers_.spec.weights = read("weights").toStringRef();
@@ -286,15 +321,15 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
     if (!archive.try_read("codec_" + slots[i].name, value)) continue;
     buffers_.spec.slots[i] =
         as_argument_error([&] { return jit::complete(parse_codec(value.toStringRef())); });
-    buffers_.slots[i] = {read_tensor(archive, "codes_" + slots[i].name),
-                         read_tensor(archive, "meta_" + slots[i].name)};
+    buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
+                         read_bytes(archive, "meta_" + slots[i].name)};
   }
   for (std::size_t i = 0;; ++i) {
     const auto half = read_tensor(archive, memory_key(i, 0));
     if (!half.defined()) break;
     buffers_.memory.push_back({half, read_tensor(archive, memory_key(i, 1))});
   }
-  buffers_.extra = read_tensor(archive, "extra");
+  buffers_.extra = read_bytes(archive, "extra");
   from_archive_ = true;
 }
 

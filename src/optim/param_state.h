@@ -56,8 +56,12 @@ class ParamState : public torch::optim::OptimizerParamState {
   bool is_bound() const { return parameter_.defined(); }
   StateBuffers& buffers() { return buffers_; }
   const StateBuffers& buffers() const { return buffers_; }
+  /// A c10::Error for a step number that kernels cannot go on from: they take step 0 to be the start
+  /// and would not read what the slots hold.
+  void check_step() const;
   /// Makes this the state of a parameter under a kernel's formats: fresh if nothing is held, else
-  /// what is held, moved where the formats are the same and converted where they differ.
+  /// what is held, moved where the formats are the same and converted where they differ. If it
+  /// throws, nothing has changed.
   void bind(const torch::Tensor& parameter, const jit::KernelSpec& spec, int id,
             const std::vector<double>& initial_memory);
   /// Whether the parameter still has the dtype, device, sizes and strides that it was bound with.
@@ -78,6 +82,7 @@ class ParamState : public torch::optim::OptimizerParamState {
   bool equals(const ParamState& other) const;
   bool holds_values(std::size_t slot) const;
   bool same_layout(const torch::Tensor& parameter) const;
+  void check_complete(const StateBuffers& fresh) const;
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
   void take_rest(StateBuffers& fresh, const torch::Tensor& parameter) const;
   torch::Tensor old_values(std::size_t slot, const StateBuffers& fresh,

@@ -98,7 +98,10 @@ torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int
 void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
                  const torch::Tensor& values) {
   TORCH_CHECK(values.sizes() == p.sizes(), "state values of shape ", values.sizes(),
-              " for a parameter of shape ", p.sizes());
+              " for a parameter of shape ", p.sizes(),
+              "; erase its state to start anew, or give it its shape back");
+  TORCH_CHECK(values.is_floating_point() && values.layout() == torch::kStrided, "state values of ",
+              values.dtype(), " and layout ", values.layout(), "; use dense floating point values");
   auto& codes = state.slots[slot].codes;
   if (is_wide(state.spec, slot)) {
     codes.copy_(values);

@@ -1,0 +1,42 @@
+// Whether tensors share memory. Views that lie side by side or interleave in one buffer do not.
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+#include "jitstep/checks.h"
+
+namespace jitstep {
+
+/// A parameter and what messages call it.
+struct NamedParameter {
+  const torch::Tensor* tensor;
+  ParameterName name;
+};
+
+/// A c10::Error that names two parameters which share memory: they would be written at the same
+/// time. Takes n log n for n parameters, and looks at single elements only where their ranges of
+/// addresses meet. Those without memory share none.
+void check_disjoint(const std::vector<NamedParameter>& parameters);
+
+/// Whether there is anything to read or write: false without elements, and where a storage was
+/// freed under its tensor.
+inline bool has_memory(const torch::Tensor& t) {
+  return t.numel() > 0 && t.has_storage() && t.unsafeGetTensorImpl()->unsafe_storage().nbytes() > 0;
+}
+
+/// Whether an element of one lies where an element of the other does.
+bool share_memory(const torch::Tensor& a, const torch::Tensor& b);
+
+/// False for tensors whose memory cannot meet; costs a few comparisons.
+inline bool may_share_memory(const torch::Tensor& a, const torch::Tensor& b) {
+  const auto end = [](const torch::Tensor& t) {
+    const c10::Storage& storage = t.unsafeGetTensorImpl()->unsafe_storage();
+    return static_cast<const char*>(storage.data()) + storage.nbytes();
+  };
+  return static_cast<const char*>(a.const_data_ptr()) < end(b) &&
+         static_cast<const char*>(b.const_data_ptr()) < end(a);
+}
+
+}  // namespace jitstep

@@ -1,0 +1,151 @@
+// The optimizer's steps. What a step changes before its first launch is taken back if it fails.
+#include <torch/torch.h>
+
+#include "jitstep/memory_overlap.h"
+#include "jitstep/optimizer.h"
+
+namespace jitstep {
+
+torch::Tensor Optimizer::step(LossClosure closure) {
+  torch::NoGradGuard no_grad;
+  torch::Tensor loss;
+  if (closure != nullptr) {
+    at::AutoGradMode enable_grad(true);
+    loss = closure();
+  }
+  collect();
+  try {
+    attend();
+    stepper_.step(work_, numbers_);
+  } catch (...) {
+    restore_states();
+    throw;
+  }
+  waiting_.clear();
+  return loss;
+}
+
+// Finds the parameters with gradients and checks all of them before anything is changed.
+void Optimizer::collect() {
+  if (!is_known()) adopt();
+  work_.clear();
+  waiting_.clear();
+  bool moved = false;
+  for (std::size_t g = 0; g < groups_.size(); ++g) moved |= collect_group(g);
+  if (!moved) return;
+  check_distinct(nullptr);
+  for (std::size_t g = 0; g < groups_.size(); ++g)
+    for (std::size_t i = 0; i < groups_[g].members.size(); ++i)
+      groups_[g].members[i].memory = param_groups_[g].params()[i].const_data_ptr();
+}
+
+// Says whether a parameter lies elsewhere than when its group was last looked at.
+bool Optimizer::collect_group(std::size_t g) {
+  Group& group = groups_[g];
+  about_group(g, [&] { group.record.refresh(group_options(g), numbers_[g]); });
+  const auto& params = param_groups_[g].params();
+  bool moved = false;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const torch::Tensor& p = params[i];
+    const torch::Tensor& grad = p.grad();
+    if (!grad.defined()) continue;
+    check_gradient(p, grad, {g, i});
+    Member& member = group.members[i];
+    const bool ready =
+        about(p, {g, i}, [&] { return is_ready(member, p, group.record.revision()); });
+    moved = moved || !ready || member.memory != p.const_data_ptr();
+    if (!ready) add_waiting(g, i);
+    work_.push_back(
+        {&p, &grad, member.state ? &member.state->buffers() : nullptr, static_cast<int>(g)});
+  }
+  return moved;
+}
+
+void Optimizer::add_waiting(std::size_t g, std::size_t i) {
+  const torch::Tensor& p = param_groups_[g].params()[i];
+  check_tensor(p, {g, i});
+  const jit::KernelSpec spec = about(p, {g, i}, [&] { return groups_[g].record.spec(p); });
+  waiting_.push_back({work_.size(), g, i, spec, false, std::nullopt});
+}
+
+bool Optimizer::is_ready(Member& member, const torch::Tensor& p, int revision) {
+  const auto found = state_.find(member.key);
+  auto* const held = found == state_.end() ? nullptr : found->second.get();
+  const bool same = held == member.held;
+  if (!same) member.state = dynamic_cast<ParamState*>(held);
+  member.held = held;
+  TORCH_CHECK(
+      same || held == nullptr || (member.state != nullptr && member.state->rule() == rule()),
+      "the state of a parameter was replaced by another optimizer's; use the state class of ",
+      rule());
+  if (held != nullptr) member.state->check_step();
+  return same && held != nullptr && member.revision == revision && member.state->is_bound() &&
+         member.state->fits(p);
+}
+
+ParamState& Optimizer::state_for(const torch::Tensor& p, const Options& options) {
+  auto& held = state_[p.unsafeGetTensorImpl()];
+  if (!held) held = options.make_state();
+  return static_cast<ParamState&>(*held);
+}
+
+// Makes the state of parameters that get their first gradient, and binds again what was replaced,
+// moved, or has other formats now.
+void Optimizer::attend() {
+  for (Waiting& waiting : waiting_) {
+    Group& group = groups_[waiting.group];
+    Member& member = group.members[waiting.place];
+    const torch::Tensor& p = *work_[waiting.work].p;
+    if (member.held == nullptr)
+      waiting.made = true;
+    else
+      waiting.before = *member.state;
+    ParamState& state = state_for(p, group_options(waiting.group));
+    about(p, {waiting.group, waiting.place}, [&] {
+      const jit::KernelSpec& spec = waiting.spec;
+      state.bind(p, spec, member.id, group.record.initial_memory(spec, member.id));
+    });
+    member.held = member.state = &state;
+    member.revision = group.record.revision();
+    work_[waiting.work].state = &state.buffers();
+  }
+}
+
+// After a step that failed, such as for want of a compiler or of memory, every state is what it was
+// before, and none is left that was not there.
+void Optimizer::restore_states() {
+  for (Waiting& waiting : waiting_) {
+    Member& member = groups_[waiting.group].members[waiting.place];
+    if (waiting.made) {
+      state_.erase(member.key);
+      member.held = member.state = nullptr;
+    } else if (waiting.before) {
+      *member.state = std::move(*waiting.before);
+    }
+    member.revision = -1;
+  }
+  waiting_.clear();
+}
+
+void Optimizer::compile() {
+  torch::NoGradGuard no_grad;
+  if (!is_known()) adopt();
+  std::vector<StateBuffers> states;
+  std::vector<StepParameter> parameters;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    GroupRecord& record = groups_[g].record;
+    about_group(g, [&] { record.refresh(group_options(g), numbers_[g]); });
+    for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
+      const torch::Tensor& p = param_groups_[g].params()[i];
+      about(p, {g, i}, [&] {
+        const jit::KernelSpec spec = record.spec(p);
+        states.push_back(make_state(p, spec, 0, record.initial_memory(spec, 0)));
+      });
+      parameters.push_back({&p, &p, nullptr, static_cast<int>(g)});
+    }
+  }
+  for (std::size_t i = 0; i < states.size(); ++i) parameters[i].state = &states[i];
+  Stepper().prepare(parameters);
+}
+
+}  // namespace jitstep
