@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "jitstep/jit/digest.h"
+#include "jitstep/jit/error.h"
 #include "jitstep/jit/file_io.h"
 
 namespace jitstep::jit {
@@ -55,21 +56,30 @@ struct Reader {
 struct Parts {
   Bytes header;
   Bytes payload;
+  Bytes checksum;
 };
+
+std::optional<std::uint32_t> take_schema(Reader& reader) {
+  const Bytes magic = reader.take(sizeof kMagic);
+  const auto schema = reader.take_int<std::uint32_t>();
+  if (!reader.good || std::memcmp(magic.data(), kMagic, sizeof kMagic) != 0) return {};
+  return schema;
+}
 
 std::optional<Parts> split(Bytes bytes) {
   Reader reader{bytes};
-  const Bytes magic = reader.take(sizeof kMagic);
-  const auto schema = reader.take_int<std::uint32_t>();
+  if (take_schema(reader) != std::uint32_t{kCacheSchema}) return {};
   Parts parts;
   parts.header = reader.take(reader.take_int<std::uint64_t>());
   parts.payload = reader.take(reader.take_int<std::uint64_t>());
-  const Bytes checksum = reader.take(kDigestSize);
-  if (!reader.good || !reader.rest.empty() || schema != kCacheSchema) return {};
-  if (std::memcmp(magic.data(), kMagic, sizeof kMagic) != 0) return {};
-  const Digest expected = sha256(bytes.first(bytes.size() - kDigestSize));
-  if (std::memcmp(checksum.data(), expected.data(), kDigestSize) != 0) return {};
+  parts.checksum = reader.take(kDigestSize);
+  if (!reader.good || !reader.rest.empty() || parts.payload.empty()) return {};
   return parts;
+}
+
+bool checksum_holds(Bytes bytes, const Parts& parts) {
+  const Digest expected = sha256(bytes.first(bytes.size() - kDigestSize));
+  return std::memcmp(parts.checksum.data(), expected.data(), kDigestSize) == 0;
 }
 
 json to_json(const Resources& r) {
@@ -92,6 +102,7 @@ CacheEntry entry_of(const json& header, Bytes payload) {
   entry.name = header.at("name");
   entry.compile_ms = header.at("compile_ms");
   entry.binary.log = header.at("log");
+  entry.sources = header.at("sources");
   for (const json& one : header.at("resources")) {
     entry.binary.resources.push_back(resources_of(one));
   }
@@ -106,6 +117,7 @@ std::vector<std::byte> encode_entry(const Key& key, const CacheEntry& entry) {
                  {"name", entry.name},
                  {"compile_ms", entry.compile_ms},
                  {"log", entry.binary.log},
+                 {"sources", entry.sources},
                  {"resources", json::array()}};
   for (const Resources& one : entry.binary.resources) header["resources"].push_back(to_json(one));
   const std::string head = header.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -123,7 +135,7 @@ std::vector<std::byte> encode_entry(const Key& key, const CacheEntry& entry) {
 
 std::optional<CacheEntry> decode_entry(Bytes bytes, const Key& key) {
   const auto parts = split(bytes);
-  if (!parts || parts->payload.empty()) return {};
+  if (!parts || !checksum_holds(bytes, *parts)) return {};
   try {
     const json header = json::parse(text_of(parts->header));
     if (header.at("key") != json::parse(key.canonical())) return {};
@@ -133,10 +145,27 @@ std::optional<CacheEntry> decode_entry(Bytes bytes, const Key& key) {
   }
 }
 
-std::optional<std::string> entry_header(Bytes bytes) {
+std::optional<EntryHeader> header_of(Bytes bytes) {
   const auto parts = split(bytes);
   if (!parts) return {};
-  return text_of(parts->header);
+  try {
+    const json header = json::parse(text_of(parts->header));
+    const json& key = header.at("key");
+    const std::string target = key.at("target");
+    return EntryHeader{{key.at("text"), parse_target(target), key.at("compiler")},
+                       header.at("name"),
+                       header.at("compile_ms"),
+                       header.at("sources")};
+  } catch (const json::exception&) {
+    return {};
+  } catch (const Error&) {  // a target nobody knows
+    return {};
+  }
+}
+
+std::optional<std::uint32_t> schema_of(Bytes bytes) {
+  Reader reader{bytes};
+  return take_schema(reader);
 }
 
 }  // namespace jitstep::jit

@@ -41,6 +41,13 @@ class Compiler {
   /// Version, build and resolved options: all but the text that decides the binary's bits. Holds no
   /// path, so that a cache can be moved. Throws Error if the compiler is missing.
   virtual const std::string& identity(const Target& target) = 0;
+
+  /// Whether a cached binary of a compiler with this identity may be used where there is no
+  /// compiler: made with the same options, and code that this machine runs.
+  virtual bool accepts(const std::string& identity, const Target& target) const {
+    (void)identity, (void)target;
+    return false;
+  }
 };
 
 }  // namespace jitstep::jit

@@ -1,11 +1,10 @@
 #include "jitstep/jit/disk_cache.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <vector>
+#include <utility>
 
+#include "jitstep/jit/explain.h"
 #include "jitstep/jit/private_files.h"
 #include "jitstep/jit/text.h"
 
@@ -14,55 +13,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kSuffix[] = ".jsk";
-constexpr std::chrono::hours kStaleAfter{1};
-
-struct CacheFile {
-  fs::path path;
-  std::uintmax_t bytes = 0;
-  fs::file_time_type used;
-};
-
-std::vector<CacheFile> files_in(const std::string& folder, const std::string& suffix) {
-  std::vector<CacheFile> files;
+// A relative folder is the one of the moment: a program may change its own later.
+void fix_in_place(std::string& folder) {
   std::error_code failure;
-  fs::directory_iterator entry(folder, failure);
-  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
-    if (entry->path().extension() != suffix) continue;
-    // Another process may delete it just now: then it does not count.
-    std::error_code gone;
-    const CacheFile file{entry->path(), entry->file_size(gone), entry->last_write_time(gone)};
-    if (!gone) files.push_back(file);
-  }
-  return files;
+  const fs::path absolute = fs::absolute(folder, failure);
+  if (!folder.empty() && !failure) folder = absolute.string();
 }
 
-void sweep_stale(const std::string& folder) {
-  const auto limit = fs::file_time_type::clock::now() - kStaleAfter;
-  std::error_code ignored;
-  for (const CacheFile& file : files_in(folder, ".tmp")) {
-    if (file.used < limit) fs::remove(file.path, ignored);
-  }
-}
-
-// The compiler of an undamaged entry if it is of the key's text and target.
-std::optional<Key> sibling_of(std::span<const std::byte> bytes, const Key& key) {
-  const auto header = entry_header(bytes);
-  if (!header) return {};
-  try {
-    const auto fields = nlohmann::json::parse(*header).at("key");
-    Key found{fields.at("text"), key.target, fields.at("compiler")};
-    const bool same =
-        found.text_digest == key.text_digest && fields.at("target") == to_string(key.target);
-    return same ? std::optional(found) : std::nullopt;
-  } catch (const nlohmann::json::exception&) {
-    return {};
-  }
+// Why a file of the right kind and owner is no entry.
+std::string problem_of(std::span<const std::byte> bytes) {
+  const auto schema = schema_of(bytes);
+  const bool other = schema && *schema != std::uint32_t{kCacheSchema};
+  return other ? text("schema ", *schema, "; this version reads ", kCacheSchema) : "damaged";
 }
 
 }  // namespace
 
-DiskCache::DiskCache(Settings settings) : settings_(std::move(settings)) {}
+DiskCache::DiskCache(Settings settings) : settings_(std::move(settings)) {
+  fix_in_place(settings_.cache_dir);
+  fix_in_place(settings_.cache_readonly);
+}
 
 std::optional<CacheEntry> DiskCache::find(const Key& key) {
   open_folders();
@@ -79,14 +49,19 @@ std::optional<CacheEntry> DiskCache::find_of_any_compiler(const Key& key, const 
 void DiskCache::publish(const Key& key, const CacheEntry& entry) {
   open_folders();
   if (!usable(Layer::own)) return;
-  const std::string file = file_of(Layer::own, key);
+  const std::string& own = folder(Layer::own);
+  const std::string file = entry_path(own, key);
   const auto bytes = encode_entry(key, entry);
-  auto failure = write_atomically(file, bytes);
-  // Somebody may have removed the whole folder since it was opened.
-  if (failure && !fs::exists(folder(Layer::own)) && !make_folder(folder(Layer::own))) {
-    failure = write_atomically(file, bytes);
+  if (bytes.size() > std::min(settings_.cache_bytes, kLargestEntry)) {
+    note(settings_.log, LogLevel::info,
+         text(entry.name, " is too large for the kernel cache: ", bytes.size(), " bytes"));
+    return;
   }
-  if (!failure) return evict(file);
+  const auto failure = write(file, bytes);
+  if (!failure) {
+    sweep_left_overs(own);
+    return evict(own, settings_.cache_bytes, file);
+  }
   bool first = false;
   {
     std::lock_guard lock(mutex_);
@@ -95,10 +70,41 @@ void DiskCache::publish(const Key& key, const CacheEntry& entry) {
   if (first) warn(settings_.log, text(*failure, "; new kernels are kept in memory only"));
 }
 
+// Somebody may have removed the whole folder since it was opened.
+std::optional<std::string> DiskCache::write(const std::string& file,
+                                            std::span<const std::byte> bytes) const {
+  const auto failure = write_atomically(file, bytes);
+  std::error_code gone;
+  if (!failure || fs::exists(folder(Layer::own), gone)) return failure;
+  if (auto problem = make_folder(folder(Layer::own))) return problem;
+  if (auto problem = folder_problem(folder(Layer::own), Trust::own)) return problem;
+  return write_atomically(file, bytes);
+}
+
 void DiskCache::discard(const Key& key) {
   open_folders();
   std::error_code ignored;
-  if (usable(Layer::own)) fs::remove(file_of(Layer::own, key), ignored);
+  if (usable(Layer::own)) fs::remove(entry_path(folder(Layer::own), key), ignored);
+}
+
+std::vector<ListedEntry> DiskCache::list(bool check) {
+  open_folders();
+  std::vector<ListedEntry> all;
+  for (const Layer layer : {Layer::own, Layer::readonly}) {
+    if (!usable(layer)) continue;
+    for (const EntryFile& file : entry_files(folder(layer))) {
+      all.push_back(listed(layer, file, check));
+    }
+  }
+  return all;
+}
+
+std::string DiskCache::explain(const EntryHeader& wanted) {
+  std::vector<EntryHeader> headers;
+  for (ListedEntry& entry : list(false)) {
+    if (entry.header) headers.push_back(std::move(*entry.header));
+  }
+  return explain_miss(wanted, headers);
 }
 
 // Note: the warnings are given after the lock, as the handler is a user's.
@@ -136,17 +142,20 @@ const std::string& DiskCache::folder(Layer layer) const {
   return layer == Layer::own ? settings_.cache_dir : settings_.cache_readonly;
 }
 
-std::string DiskCache::file_of(Layer layer, const Key& key) const {
-  return text(folder(layer), "/", key.digest(), kSuffix);
+std::optional<std::vector<std::byte>> DiskCache::content(Layer layer,
+                                                         const std::string& file) const {
+  const Trust trust = layer == Layer::own ? Trust::own : Trust::own_or_root;
+  return read_trusted(file, trust, kLargestEntry);
 }
 
 std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
   if (!usable(layer)) return {};
   const bool own = layer == Layer::own;
-  const std::string file = file_of(layer, key);
-  const auto bytes = read_trusted(file, own ? Trust::own : Trust::own_or_root, own);
+  const std::string file = entry_path(folder(layer), key);
+  const auto bytes = content(layer, file);
   if (!bytes) return {};
   auto entry = decode_entry(*bytes, key);
+  if (entry && own) stamp(file);
   if (!entry) {
     note(settings_.log, LogLevel::info, text("damaged cache file ", file, " is compiled anew"));
     std::error_code ignored;
@@ -155,38 +164,35 @@ std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
   return entry;
 }
 
+// The files come in the order of their names: the same choice each time.
 std::optional<CacheEntry> DiskCache::scan(Layer layer, const Key& key,
                                           const Accepts& accepts) const {
   if (!usable(layer)) return {};
-  std::vector<CacheFile> files = files_in(folder(layer), kSuffix);
-  // The same choice each time, whatever order the folder gives.
-  std::sort(files.begin(), files.end(), [](auto& a, auto& b) { return a.path < b.path; });
-  const Trust trust = layer == Layer::own ? Trust::own : Trust::own_or_root;
-  for (const CacheFile& file : files) {
-    const auto bytes = read_trusted(file.path.string(), trust, false);
-    if (!bytes) continue;
-    const auto sibling = sibling_of(*bytes, key);
-    if (!sibling || !accepts(sibling->compiler)) continue;
-    if (auto entry = decode_entry(*bytes, *sibling)) return entry;
+  for (const EntryFile& file : entry_files(folder(layer))) {
+    const auto bytes = content(layer, file.path);
+    const auto header = bytes ? header_of(*bytes) : std::nullopt;
+    if (!header || header->key.text_digest != key.text_digest) continue;
+    if (header->key.target != key.target || !accepts(header->key.compiler)) continue;
+    auto entry = decode_entry(*bytes, header->key);
+    if (entry && layer == Layer::own) stamp(file.path);
+    if (entry) return entry;
   }
   return {};
 }
 
-void DiskCache::evict(const std::string& keep) const {
-  sweep_stale(folder(Layer::own));
-  std::vector<CacheFile> files = files_in(folder(Layer::own), kSuffix);
-  std::uintmax_t total = 0;
-  for (const CacheFile& file : files) total += file.bytes;
-  if (total <= settings_.cache_bytes) return;
-  std::sort(files.begin(), files.end(), [](auto& a, auto& b) { return a.used < b.used; });
-  const std::uintmax_t goal = settings_.cache_bytes / 10 * 9;
-  std::error_code ignored;
-  for (const CacheFile& file : files) {
-    if (total <= goal) break;
-    if (file.path == keep) continue;
-    fs::remove(file.path, ignored);
-    total -= file.bytes;
+ListedEntry DiskCache::listed(Layer layer, const EntryFile& file, bool check) const {
+  ListedEntry entry{file, layer == Layer::readonly};
+  const auto bytes = content(layer, file.path);
+  if (!bytes) {
+    entry.problem = "not readable, of another user, or writable by others";
+    return entry;
   }
+  entry.header = header_of(*bytes);
+  const bool named = entry.header && entry_path(folder(layer), entry.header->key) == file.path;
+  if (!named || (check && !decode_entry(*bytes, entry.header->key))) {
+    entry.problem = named || !entry.header ? problem_of(*bytes) : "under the name of another entry";
+  }
+  return entry;
 }
 
 }  // namespace jitstep::jit

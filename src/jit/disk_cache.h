@@ -3,14 +3,27 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "jitstep/jit/cache_entry.h"
+#include "jitstep/jit/cache_folder.h"
 #include "jitstep/jit/fork_guard.h"
 #include "jitstep/jit/key.h"
 #include "jitstep/jit/settings.h"
 
 namespace jitstep::jit {
+
+/// A file of the cache as tools show it.
+struct ListedEntry {
+  EntryFile file;
+  bool readonly = false;  // lies in the layer below
+  /// Nothing if the file is not readable as an entry of this schema.
+  std::optional<EntryHeader> header = {};
+  /// Why it is never served, such as damage; empty if it is.
+  std::string problem = {};
+};
 
 /// A folder of self-checking files with a read-only folder below it. Thread and process safe
 /// without locks on disk. Never throws for what it finds on disk: trouble is a miss, and at most
@@ -25,7 +38,7 @@ class DiskCache {
   std::optional<CacheEntry> find(const Key& key);
 
   /// An entry of the same text and target from any compiler that `accepts`, for machines that have
-  /// none. Reads the headers of all files.
+  /// none. Reads all files.
   std::optional<CacheEntry> find_of_any_compiler(const Key& key, const Accepts& accepts);
 
   /// Writes an entry, for other processes and later runs.
@@ -34,16 +47,25 @@ class DiskCache {
   /// Deletes an entry that turned out not to load.
   void discard(const Key& key);
 
+  /// All entries, the user's own first. `check` tells damage too; without it only headers are
+  /// looked at. Changes nothing.
+  std::vector<ListedEntry> list(bool check);
+
+  /// Half a sentence that says why find() has nothing for `wanted`: how the nearest entry differs.
+  /// Reads all files.
+  std::string explain(const EntryHeader& wanted);
+
  private:
   enum class Layer { own, readonly };
 
   void open_folders();
   bool usable(Layer layer) const;
   const std::string& folder(Layer layer) const;
-  std::string file_of(Layer layer, const Key& key) const;
+  std::optional<std::vector<std::byte>> content(Layer layer, const std::string& file) const;
   std::optional<CacheEntry> read(Layer layer, const Key& key) const;
   std::optional<CacheEntry> scan(Layer layer, const Key& key, const Accepts& accepts) const;
-  void evict(const std::string& keep) const;
+  std::optional<std::string> write(const std::string& file, std::span<const std::byte> bytes) const;
+  ListedEntry listed(Layer layer, const EntryFile& file, bool check) const;
 
   Settings settings_;
   ForkSafeMutex mutex_;

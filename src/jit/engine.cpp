@@ -7,10 +7,10 @@
 #include "jitstep/jit/digest.h"
 #include "jitstep/jit/disk_cache.h"
 #include "jitstep/jit/error.h"
+#include "jitstep/jit/explain.h"
 #include "jitstep/jit/flatten.h"
 #include "jitstep/jit/fork_guard.h"
 #include "jitstep/jit/host_compiler.h"
-#include "jitstep/jit/isa.h"
 #include "jitstep/jit/nvrtc_compiler.h"
 #include "jitstep/jit/scratch.h"
 #include "jitstep/jit/single_flight.h"
@@ -33,6 +33,7 @@ struct Engine::State {
   struct Flat {
     std::string text;
     std::string digest;
+    Sources sources;
   };
 
   State(Settings s, Backends b)
@@ -89,6 +90,7 @@ std::shared_ptr<const Engine::State::Flat> Engine::State::flat(const std::string
   auto made = std::make_shared<Flat>();
   made->text = flatten(unit_text, name, templates);
   made->digest = sha256_hex(made->text);
+  made->sources = sources_of(unit_text, name, made->text, templates);
   std::lock_guard lock(mutex);
   if (version == flats_version) flats[id] = made;
   return made;
@@ -118,6 +120,11 @@ Engine::State::BuiltPointer Engine::State::make(const Flat& flat, const std::str
     return std::make_shared<Built>(
         Built{name, key.digest(), key.target, std::move(entry->binary), true, entry->compile_ms});
   }
+  if (settings.log >= LogLevel::info) {
+    note(settings.log, LogLevel::info,
+         text(name, " for ", to_string(key.target),
+              " is not in the cache: ", disk.explain({key, name, 0, flat.sources})));
+  }
   return compile(flat, name, key);
 }
 
@@ -126,7 +133,7 @@ Engine::State::BuiltPointer Engine::State::make(const Flat& flat, const std::str
 Engine::State::BuiltPointer Engine::State::make_without_compiler(const std::string& name,
                                                                  const Key& key) {
   const auto accepts = [&](const std::string& compiler) {
-    return key.target.is_cuda() || this_machine_runs(compiler);
+    return compiler_for(key.target).accepts(compiler, key.target);
   };
   auto entry = disk.find_of_any_compiler(key, accepts);
   if (!entry) {
@@ -155,7 +162,7 @@ Engine::State::BuiltPointer Engine::State::compile(const Flat& flat, const std::
   });
   note(settings.log, LogLevel::info,
        text("compiled ", name, " for ", to_string(key.target), " in ", seconds * 1e3, " ms"));
-  CacheEntry entry{name, std::move(binary), seconds * 1e3};
+  CacheEntry entry{name, std::move(binary), seconds * 1e3, flat.sources};
   disk.publish(key, entry);
   return std::make_shared<Built>(
       Built{name, key.digest(), key.target, std::move(entry.binary), false, entry.compile_ms});

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -21,9 +22,19 @@ int open_memory_file(const char* label, bool executable) {
   return fd < 0 && executable && errno == EINVAL ? memfd_create(label, MFD_CLOEXEC) : fd;
 }
 
+// Writing past the limit on file sizes would end the process by SIGXFSZ.
+bool within_file_limit(std::size_t size) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || size <= limit.rlim_cur;
+}
+
 }  // namespace
 
 bool write_all(int fd, std::span<const std::byte> bytes) {
+  if (!within_file_limit(bytes.size())) {
+    errno = EFBIG;
+    return false;
+  }
   while (!bytes.empty()) {
     const ssize_t done = ::write(fd, bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;

@@ -11,7 +11,8 @@
 
 namespace jitstep::jit {
 
-/// Writes all bytes; false (with errno) if that fails.
+/// Writes all bytes to an empty file; false (with errno) if that fails. A limit on the size of
+/// files is such a failure, and no signal.
 bool write_all(int fd, std::span<const std::byte> bytes);
 
 /// All bytes of a file from its start, or nothing (with errno).

@@ -165,6 +165,12 @@ std::string flatten(std::string_view unit_text, const std::string& unit_name,
   return flattener.take();
 }
 
+std::vector<std::string> file_names(std::string_view flat) {
+  std::vector<std::string> names;
+  for (const auto& [name, lines] : files_of(flat)) names.push_back(name);
+  return names;
+}
+
 std::string numbered(std::string_view content) {
   std::string out;
   for (int number = 1; !content.empty(); ++number) out += numbered_line(number, next_line(content));

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "jitstep/jit/template_store.h"
 
@@ -16,6 +17,9 @@ namespace jitstep::jit {
 /// Note: conditions are not evaluated, so an include must not stand inside #if.
 std::string flatten(std::string_view unit_text, const std::string& unit_name,
                     const TemplateStore& store);
+
+/// The sorted names of the unit and the templates that a flattened text holds.
+std::vector<std::string> file_names(std::string_view flat);
 
 /// The text with a line number in front of each line.
 std::string numbered(std::string_view content);

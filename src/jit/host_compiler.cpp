@@ -3,11 +3,13 @@
 #include <fcntl.h>
 
 #include <cstring>
+#include <filesystem>
 #include <sstream>
 
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/file_io.h"
 #include "jitstep/jit/flatten.h"
+#include "jitstep/jit/isa.h"
 #include "jitstep/jit/process.h"
 #include "jitstep/jit/scratch.h"
 #include "jitstep/jit/text.h"
@@ -44,9 +46,17 @@ std::string joined(const Words& words) {
   return line;
 }
 
-// English messages, its own place for temporary files, and no headers or side effects from outside.
-std::vector<std::pair<std::string, std::string>> environment(const std::string& folder) {
+// The last line of an identity.
+std::string options_line(const Target& target) {
+  return text("options: ", joined(code_flags(target)), " ", joined(link_flags(target)));
+}
+
+// English messages, its own place for temporary files, assembler and linker from where the compiler
+// was looked up, and no headers or side effects from outside.
+std::vector<std::pair<std::string, std::string>> environment(const Settings& settings,
+                                                             const std::string& folder) {
   return {{"LC_ALL", "C"},
+          {"PATH", settings.path},
           {"TMPDIR", folder},
           {"CPATH", ""},
           {"CPLUS_INCLUDE_PATH", ""},
@@ -54,12 +64,39 @@ std::vector<std::pair<std::string, std::string>> environment(const std::string& 
           {"SUNPRO_DEPENDENCIES", ""}};
 }
 
+std::string free_space(const std::string& folder) {
+  std::error_code failure;
+  const auto space = std::filesystem::space(folder, failure);
+  return failure ? "an unknown number of bytes" : text(space.available >> 10, " KiB");
+}
+
+// What the machine lacks, if that is why a compiler gave up: the line of its output that says so. A
+// line about a place in the text is the text's own fault, whatever it says.
+std::string environment_failure(const std::string& source, const std::string& output) {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    for (const char* phrase :
+         {"No space left on device", "Disk quota exceeded", "Read-only file system",
+          "File size limit exceeded", "File too large", "Input/output error",
+          "Cannot allocate memory", "out of memory", "virtual memory exhausted",
+          "Too many open files", "terminated with signal", "Killed signal terminated program"}) {
+      if (line.find(phrase) != std::string::npos && excerpt(source, line).empty()) return line;
+    }
+  }
+  return {};
+}
+
 [[noreturn]] void refuse(const std::string& text_, const std::string& name, const Target& target,
-                         const Finished& run) {
+                         const Finished& run, const std::string& folder) {
   if (run.status > 128) {
     throw Error(text("the host compiler was killed by signal ", run.status - 128, " (",
                      strsignal(run.status - 128), ") while compiling ", name,
                      "; the machine may be out of memory\n", run.output));
+  }
+  if (const std::string line = environment_failure(text_, run.output); !line.empty()) {
+    throw Error(text("the host compiler could not do its work for ", name, ": ", line,
+                     "\nIt worked in ", folder, ", where ", free_space(folder),
+                     " are free; make room there or set TMPDIR to a folder on another disk"));
   }
   throw CompileError(text("compiling ", name, " for ", to_string(target), " failed:\n", run.output,
                           excerpt(text_, run.output)),
@@ -82,10 +119,10 @@ Binary HostCompiler::compile(const std::string& source, const std::string& name,
   for (const Words& more : {code_flags(target), link_flags(target), Words{"-o", out, "-"}}) {
     words.insert(words.end(), more.begin(), more.end());
   }
-  const Finished run = run_program(words, source, environment(folder.path()));
+  const Finished run = run_program(words, source, environment(settings_, folder.path()));
   Binary binary{read_image(out), run.output, {}};
   const bool failed = run.status > 0 || (run.status < 0 && binary.image.empty());
-  if (failed) refuse(source, name, target, run);
+  if (failed) refuse(source, name, target, run, folder.path());
   if (binary.image.empty()) {
     throw Error(text(words[0], " gave no binary for ", name, "; its output: ", run.output));
   }
@@ -124,7 +161,11 @@ std::string HostCompiler::read_identity(const Target& target) const {
     throw Error(text(words[0], " is no g++ or clang++ that can be used (", joined(words),
                      "); set JITSTEP_CXX to one. Its output: ", run.output));
   }
-  return text(resolved, "options: ", joined(code_flags(target)), " ", joined(link_flags(target)));
+  return resolved + options_line(target);
+}
+
+bool HostCompiler::accepts(const std::string& identity, const Target& target) const {
+  return identity.ends_with("\n" + options_line(target)) && this_machine_runs(identity);
 }
 
 std::string resolved_identity(const std::string& report) {

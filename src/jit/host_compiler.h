@@ -18,6 +18,7 @@ class HostCompiler : public Compiler {
 
   Binary compile(const std::string& text, const std::string& name, const Target& target) override;
   const std::string& identity(const Target& target) override;
+  bool accepts(const std::string& identity, const Target& target) const override;
 
  private:
   std::string program() const;

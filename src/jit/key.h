@@ -8,7 +8,7 @@
 namespace jitstep::jit {
 
 /// Number of the cache's file format and key layout; see CACHE_FORMAT.md.
-inline constexpr int kCacheSchema = 1;
+inline constexpr int kCacheSchema = 2;
 
 /// The identity of a binary. Two keys are equal exactly if their fields are.
 struct Key {

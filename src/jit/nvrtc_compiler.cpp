@@ -24,6 +24,12 @@ const std::vector<std::string>& code_options() {
   return options;
 }
 
+std::string code_options_text() {
+  std::string line;
+  for (const std::string& option : code_options()) line += " " + option;
+  return line;
+}
+
 // One nvrtcProgram.
 class Program {
  public:
@@ -142,8 +148,7 @@ Binary NvrtcCompiler::compile(const std::string& source, const std::string& name
 
 const std::string& NvrtcCompiler::identity(const Target& target) {
   const Opened& nvrtc = opened();
-  std::string options = architecture_option(nvrtc.library, target);
-  for (const std::string& option : code_options()) options += " " + option;
+  const std::string options = architecture_option(nvrtc.library, target) + code_options_text();
   std::lock_guard lock(mutex_);
   const auto [known, added] = identities_.try_emplace(target);
   if (added) {
@@ -151,6 +156,10 @@ const std::string& NvrtcCompiler::identity(const Target& target) {
         text("NVRTC ", nvrtc.library.version(), "\n", nvrtc.build, "options: ", options);
   }
   return known->second;
+}
+
+bool NvrtcCompiler::accepts(const std::string& identity, const Target&) const {
+  return identity.starts_with("NVRTC ") && identity.ends_with(code_options_text());
 }
 
 void NvrtcCompiler::add_folder(const std::string& folder) {

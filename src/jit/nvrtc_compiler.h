@@ -21,6 +21,7 @@ class NvrtcCompiler : public Compiler {
 
   Binary compile(const std::string& text, const std::string& name, const Target& target) override;
   const std::string& identity(const Target& target) override;
+  bool accepts(const std::string& identity, const Target& target) const override;
 
   /// Adds a folder to look through; no effect once NVRTC is open.
   void add_folder(const std::string& folder);

@@ -54,6 +54,11 @@ std::optional<std::string> make_folder(const std::string& path) {
 
 std::optional<std::string> folder_problem(const std::string& path, Trust trust) {
   struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return reason("use the folder", path);
+  // Who made a link may turn it elsewhere. The user's own, such as to a larger disk, are fine.
+  if (S_ISLNK(status.st_mode) && !trusted_owner(status, Trust::own_or_root)) {
+    return text(path, " is a link that belongs to another user");
+  }
   if (::stat(path.c_str(), &status) != 0) return reason("use the folder", path);
   if (!S_ISDIR(status.st_mode)) return text(path, " is not a folder");
   if (!trusted_owner(status, trust)) return text(path, " belongs to another user");
@@ -64,16 +69,13 @@ std::optional<std::string> folder_problem(const std::string& path, Trust trust) 
 }
 
 std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
-                                                   bool touch) {
+                                                   std::uint64_t limit) {
   // Non-blocking, should somebody have put a pipe there.
   const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   if (!trusted_owner(status, trust) || writable_by_others(status)) return {};
-  if (touch) {
-    const timespec now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
-    ::futimens(file.get(), now);
-  }
+  if (static_cast<std::uint64_t>(status.st_size) > limit) return {};
   return read_all(file.get());
 }
 

@@ -16,12 +16,14 @@ enum class Trust { own, own_or_root };
 /// Makes a folder and its missing parents with mode 0700. The reason if that fails.
 std::optional<std::string> make_folder(const std::string& path);
 
-/// Why a folder is not to be used: missing, of another user, writable by others. Nothing if it is.
+/// Why a folder is not to be used: missing, of another user, writable by others, or a link that
+/// another user made. Nothing if it is.
 std::optional<std::string> folder_problem(const std::string& path, Trust trust);
 
-/// The content of a regular, trusted file, or nothing. `touch` sets its modification time.
+/// The content of a regular, trusted file of at most `limit` bytes, or nothing. Links are not
+/// followed, and nothing that could block is waited for.
 std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
-                                                   bool touch);
+                                                   std::uint64_t limit);
 
 /// The content of a file of code that the user named, such as a template. Throws Error with the
 /// reason unless it is a regular file of this user or root that others cannot write to.

@@ -46,7 +46,8 @@ struct SpawnSetup {
 
 std::vector<std::string> child_environment(const Variables& changes) {
   std::vector<std::string> variables;
-  for (char** variable = environ; *variable; ++variable) {
+  // After clearenv() there is no list at all.
+  for (char** variable = environ; variable && *variable; ++variable) {
     const std::string_view entry = *variable;
     const std::string_view name = entry.substr(0, entry.find('='));
     const bool changed = std::any_of(changes.begin(), changes.end(),
