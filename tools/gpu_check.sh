@@ -50,7 +50,7 @@ gpu_name() {
 
 stem="gpu_$(gpu_name)_$(date +%F)"
 summary="$out/$stem.txt"
-if [ -n "$dry_run" ]; then summary="$logs/dry_run.txt" && : >"$summary"; fi
+if [ -n "$dry_run" ]; then out=$logs summary="$logs/dry_run.txt" && : >"$summary"; fi
 say() { printf '%s\n' "$*" | tee -a "$summary"; }
 
 # Runs a command with a time limit and its output in a log; says how it went and how long it took.
