@@ -1,6 +1,15 @@
 # Third-party libraries other than LibTorch: from installed packages, or, for a machine without
 # them, from the folder JITSTEP_THIRD_PARTY_DIR.
 
+# Without OpenSSL's development package, its headers from the third-party folder will do beside the
+# library, which nearly every system has, and which may lie in that folder as well.
+if(JITSTEP_THIRD_PARTY_DIR AND EXISTS "${JITSTEP_THIRD_PARTY_DIR}/openssl/evp.h")
+  find_path(OPENSSL_INCLUDE_DIR openssl/evp.h)
+  if(NOT OPENSSL_INCLUDE_DIR)
+    set(OPENSSL_INCLUDE_DIR "${JITSTEP_THIRD_PARTY_DIR}" CACHE PATH "OpenSSL's headers" FORCE)
+  endif()
+  find_library(OPENSSL_CRYPTO_LIBRARY NAMES crypto libcrypto.so.3 HINTS "${JITSTEP_THIRD_PARTY_DIR}")
+endif()
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 
 # Makes `target` (header only) from `header` in the third-party folder, or finds `package`.

@@ -97,7 +97,8 @@ class CudaMachine : public jit::Machine {
 
  private:
   void refuse_capture() const {
-    if (current_stream(device_).is_capturing())
+    // The driver tells; c10::Stream learned it only after LibTorch 2.11.
+    if (engine_.driver().is_capturing(current_stream(device_).native_handle()))
       throw jit::Error(
           "jitstep: step() inside a CUDA graph capture: the step number, hyperparameters and "
           "kernels "

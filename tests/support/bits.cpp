@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "support/emulated_machine.h"
+#include "support/gpu_machine.h"
 
 namespace jitstep::support {
 namespace {
@@ -100,6 +101,26 @@ void expect_same_bits(const StepCase& c) {
   }
 }
 
+std::vector<GpuWay> gpu_ways(const jit::KernelSpec& spec) {
+  // Any target with a GPU's schedule has the same default.
+  std::vector<GpuWay> all = {{"as by default", jit::default_variant(spec, jit::Target::emulated()),
+                              Grouping::kTogether, 4096}};
+  for (const Way& way : ways()) all.push_back({way.name, way.variant, way.grouping, way.blocks});
+  all.push_back({"widest", {1024, 32, 8, 64}, Grouping::kHalves, 1});
+  return all;
+}
+
+void expect_same_bits_on_gpu(const StepCase& c) {
+  jit::Engine& engine = jit::default_engine();
+  jit::CpuMachine cpu(engine, serial);
+  const auto expected = run_case(c, cpu, jit::default_variant(c.spec, jit::Target::cpu()));
+  for (const GpuWay& way : gpu_ways(kernel_of(c))) {
+    GpuMachine gpu(engine, way.blocks);
+    EXPECT_EQ(join(differences(expected, run_case(c, gpu.device(), way.variant, way.grouping))), "")
+        << way.name;
+  }
+}
+
 namespace {
 const std::vector<std::string> kRules = {"factored_moment", "layer_norms", "chained_entries"};
 const std::vector<std::string> kCodecs = {"tensor_scale8", "axis_maxima8"};
@@ -115,10 +136,14 @@ bool is_test_extension(const jit::KernelSpec& spec) {
 }
 
 void load_test_extensions() {
-  const std::filesystem::path folder = JITSTEP_TEST_DATA "/templates/extensions";
-  for (const auto& rule : kRules) jit::default_catalog().load_rule(folder / (rule + ".cuh"));
-  for (const auto& codec : kCodecs) jit::default_catalog().load_codec(folder / (codec + ".cuh"));
-  jit::default_engine().templates().add("weights/master32.cuh", read(folder / "master32.cuh"));
+  static const bool once = [] {
+    const std::filesystem::path folder = JITSTEP_TEST_DATA "/templates/extensions";
+    for (const auto& rule : kRules) jit::default_catalog().load_rule(folder / (rule + ".cuh"));
+    for (const auto& codec : kCodecs) jit::default_catalog().load_codec(folder / (codec + ".cuh"));
+    jit::default_engine().templates().add("weights/master32.cuh", read(folder / "master32.cuh"));
+    return true;
+  }();
+  (void)once;
 }
 
 }  // namespace jitstep::support

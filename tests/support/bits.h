@@ -1,7 +1,8 @@
-// Whether a step leaves the same bits on the CPU and under the emulation, however it is cut.
+// Whether a step leaves the same bits on the CPU, under the emulation and on a GPU, however it is cut.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "support/step_case.h"
 
@@ -13,12 +14,27 @@ jit::KernelSpec spec_of(const std::string& rule, const std::string& codec,
                         jit::Dtype parameter = jit::Dtype::float32,
                         jit::Dtype gradient = jit::Dtype::float32);
 
+/// One way of cutting a step on a GPU: its variant, its launches, how many blocks a grid has at most.
+struct GpuWay {
+  std::string name;
+  Variant variant;
+  Grouping grouping;
+  unsigned blocks;
+};
+
+/// The ways a spec is tried in on a GPU: as it is run by default, and others.
+std::vector<GpuWay> gpu_ways(const jit::KernelSpec& spec);
+
+/// Runs a case on the CPU and on a GPU in each of gpu_ways; adds a gtest failure for each outcome
+/// that differs from the CPU's in any byte. An Error if there is no GPU.
+void expect_same_bits_on_gpu(const StepCase& c);
+
 /// Runs a case on the CPU, cut in two ways, and under the emulation with several block sizes, vector
 /// widths, chunks, launch groupings and orders of blocks and lanes; adds a gtest failure for each
 /// outcome that differs from the first in any byte.
 void expect_same_bits(const StepCase& c);
 
-/// Adds the rules, codecs and weight formats of tests/templates/extensions to the default catalog.
+/// Adds, once, the rules, codecs and weight formats of tests/templates/extensions to the default catalog.
 void load_test_extensions();
 
 /// Whether a spec names one of them.

@@ -1,5 +1,6 @@
 #include "support/step_case.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -43,24 +44,43 @@ std::vector<std::int64_t> strides_of(const TensorCase& c, bool transposed, bool 
   return strides;
 }
 
-// Memory with a place for every element, and a guard around it that must stay as it is.
+jit::Shape shape_of(const TensorCase& c) {
+  if (c.sizes.empty()) return {{1}, {1}};
+  return {c.sizes, strides_of(c, c.transposed, c.gaps)};
+}
+
+jit::Shape gradient_of(const TensorCase& c) {
+  if (c.sizes.empty()) return {{1}, {1}};
+  return {c.sizes, strides_of(c, c.grad_transposed, false)};
+}
+
+bool is_strided(const TensorCase& c) {
+  const auto compact = jit::compact_strides(shape_of(c));
+  return !jit::is_dense(shape_of(c), compact) || !jit::is_dense(gradient_of(c), compact);
+}
+
+// Memory of the device with a guard around it that must stay as it is, and its image on the host.
 struct Buffer {
-  static constexpr int kGuard = 64;
-  std::vector<std::byte> bytes;
-  std::size_t start = 0;
+  static constexpr std::size_t kGuard = 64;
+  std::vector<std::byte> image;
+  std::size_t start, size;
+  std::shared_ptr<void> memory;
 
-  std::size_t size = 0;
-
-  Buffer(std::size_t bytes_used, std::size_t shift)
-      : bytes(bytes_used + shift + 2 * kGuard + 64), size(bytes_used) {
-    const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-    start = (address + kGuard + 63) / 64 * 64 - address + shift;
+  Buffer(jit::Machine& machine, std::size_t bytes_used, std::size_t shift)
+      : image(bytes_used + shift + 2 * kGuard),
+        start(kGuard + shift),
+        size(bytes_used),
+        memory(machine.allocate(image.size())) {}
+  std::byte* host() { return image.data() + start; }
+  void* device() const { return static_cast<std::byte*>(memory.get()) + start; }
+  void send(jit::Machine& machine) const {
+    machine.upload(memory.get(), image.data(), image.size());
   }
-  std::byte* data() { return bytes.data() + start; }
-  // Without the padding that depends on where malloc put the buffer.
-  std::vector<std::byte> with_guards() const {
-    const auto first = bytes.begin() + static_cast<std::ptrdiff_t>(start) - kGuard;
-    return {first, first + static_cast<std::ptrdiff_t>(size) + 2 * kGuard};
+  // What the device holds now.
+  std::vector<std::byte> with_guards(const Download& download) const {
+    std::vector<std::byte> bytes(size + 2 * kGuard);
+    download(bytes.data(), static_cast<std::byte*>(memory.get()) + start - kGuard, bytes.size());
+    return bytes;
   }
 };
 
@@ -75,10 +95,11 @@ struct TensorData {
 
 class Runner {
  public:
-  Runner(const StepCase& c, jit::Machine& machine, const jit::Variant& variant, Grouping grouping,
+  Runner(const StepCase& c, const Device& device, const jit::Variant& variant, Grouping grouping,
          const jit::Catalog& catalog)
       : case_(c),
-        machine_(machine),
+        machine_(device.machine),
+        download_(device.download),
         variant_(variant),
         grouping_(grouping),
         catalog_(catalog),
@@ -86,13 +107,9 @@ class Runner {
         random_(c.seed) {
     for (const auto& [name, value] : c.options) options_.set(name, value);
     options_.validate();
-    spec_ = c.spec;
-    spec_.flags = options_.flags();
-    spec_.gradient_flags = options_.gradient_flags();
-    for (std::size_t i = 0; i < spec_.slots.size(); ++i)
-      if (!jit::is_stored(catalog.rule(spec_.rule).slots[i], spec_.flags)) spec_.slots[i].reset();
+    spec_ = kernel_of(c, catalog);
+    memory_ = jit::planned_memory(spec_, catalog);
     for (std::size_t i = 0; i < c.tensors.size(); ++i) add(c.tensors[i], static_cast<int>(i));
-    spec_ = jit::complete(spec_, catalog);
   }
 
   StepOutcome run() {
@@ -105,30 +122,26 @@ class Runner {
     std::int64_t n = 1;
     for (auto size : c.sizes) n *= size;
     const int wp = width(spec_.parameter), wg = width(spec_.gradient);
-    TensorData data{Buffer(n * wp * (c.gaps ? 2 : 1), c.misalignment * wp),
-                    Buffer(n * wg, c.misalignment * wg),
-                    Buffer(n * catalog_.weights(spec_.weights).extra_bytes(), 0),
+    TensorData data{buffer(n * wp * (c.gaps ? 2 : 1), c.misalignment * wp),
+                    buffer(n * wg, c.misalignment * wg),
+                    buffer(n * catalog_.weights(spec_.weights).extra_bytes()),
                     {},
                     {},
                     {},
                     {},
                     n,
                     0};
-    memory_ = jit::planned_memory(jit::complete(spec_, catalog_), catalog_);
-    data.tensor.shape = {c.sizes, strides_of(c, c.transposed, c.gaps)};
-    data.tensor.g_strides = strides_of(c, c.grad_transposed, false);
-    if (c.sizes.empty()) data.tensor.shape = {{1}, {1}}, data.tensor.g_strides = {1};
+    data.tensor.shape = shape_of(c);
+    data.tensor.g_strides = gradient_of(c).strides;
     data.tensor.id = id;
-    const auto compact = jit::compact_strides(data.tensor.shape);
-    if (!jit::is_dense(data.tensor.shape, compact) ||
-        !jit::is_dense({data.tensor.shape.sizes, data.tensor.g_strides}, compact))
-      spec_.strided = true;
     for (const auto& slot : spec_.slots) add_slot(data, slot);
     for (const auto& field : memory_) add_memory(data, field);
+    fill_parameter(data);
+    bind(data);
     data_.push_back(std::move(data));
-    fill_parameter(data_.back());
-    bind(data_.back());
   }
+
+  Buffer buffer(std::size_t bytes, std::size_t shift = 0) { return {machine_, bytes, shift}; }
 
   void add_slot(TensorData& data, const std::optional<jit::CodecChoice>& slot) {
     std::size_t codes = 0, meta = 0;
@@ -138,29 +151,34 @@ class Runner {
       codes = (data.n * codec.code_bits(spec_.parameter) + 7) / 8;
       meta = (data.n + block - 1) / block * codec.meta_bytes();
     }
-    data.codes.emplace_back(codes, 0);
-    data.meta.emplace_back(meta, 0);
+    data.codes.push_back(buffer(codes));
+    data.meta.push_back(buffer(meta));
   }
 
   void add_memory(TensorData& data, const jit::PlannedMemory& field) {
     const auto dims = static_cast<int>(data.tensor.shape.sizes.size());
     const auto entries = jit::extent(data.tensor.shape, field.domain.reduced(dims)).entries;
-    std::array<Buffer, 2> pair{Buffer(entries * field.bytes, 0), Buffer(entries * field.bytes, 0)};
+    std::array<Buffer, 2> pair{buffer(entries * field.bytes), buffer(entries * field.bytes)};
     const double initial = options_.initial(field.initial);
     for (auto& buffer : pair)
       for (std::int64_t i = 0; i < entries; ++i)
-        put(buffer.data() + i * field.bytes, field.bytes == 8 ? Dtype::float64 : Dtype::float32,
+        put(buffer.host() + i * field.bytes, field.bytes == 8 ? Dtype::float64 : Dtype::float32,
             initial);
     data.memory.push_back(std::move(pair));
   }
 
-  // Pointers into the buffers, once they no longer move.
+  // Sends everything but the gradient, which each step brings.
   void bind(TensorData& data) {
-    data.tensor.p = data.p.data();
-    data.tensor.extra = data.extra.data();
+    const auto on_device = [&](Buffer& buffer) {
+      buffer.send(machine_);
+      return buffer.device();
+    };
+    data.tensor.p = on_device(data.p);
+    data.tensor.extra = on_device(data.extra);
     for (std::size_t i = 0; i < data.codes.size(); ++i)
-      data.tensor.slots.push_back({data.codes[i].data(), data.meta[i].data()});
-    for (auto& pair : data.memory) data.tensor.memory.push_back({pair[0].data(), pair[1].data()});
+      data.tensor.slots.push_back({on_device(data.codes[i]), on_device(data.meta[i])});
+    for (auto& pair : data.memory)
+      data.tensor.memory.push_back({on_device(pair[0]), on_device(pair[1])});
   }
 
   void fill_parameter(TensorData& data) {
@@ -168,7 +186,7 @@ class Runner {
     const int w = width(spec_.parameter);
     for (std::int64_t i = 0; i < data.n; ++i) {
       const std::int64_t at = case_.tensors[data.tensor.id].gaps ? 2 * i : i;
-      put(data.p.data() + at * w, spec_.parameter, normal(random_));
+      put(data.p.host() + at * w, spec_.parameter, normal(random_));
     }
   }
 
@@ -190,13 +208,14 @@ class Runner {
     for (auto& data : data_) {
       const int w = width(spec_.gradient);
       for (std::int64_t i = 0; i < data.n; ++i)
-        put(data.g.data() + i * w, spec_.gradient, gradient_value());
+        put(data.g.host() + i * w, spec_.gradient, gradient_value());
+      data.g.send(machine_);
       if (step < case_.tensors[data.tensor.id].first_step) continue;
       ++data.t;
       const int group = group_of(data.tensor.id);
       tensors[group].push_back(data.tensor);
       const bool aligned = case_.tensors[data.tensor.id].misalignment == 0;
-      inputs[group].push_back({data.g.data(), set_for(sets, data.t), aligned});
+      inputs[group].push_back({data.g.device(), set_for(sets, data.t), aligned});
     }
     std::vector<std::unique_ptr<jit::StepGroup>> groups;
     std::vector<jit::StepGroup*> order;
@@ -239,14 +258,13 @@ class Runner {
     for (const auto& data : data_) {
       const int id = data.tensor.id;
       result[text("p", id)] = one_nan(data.p, width(spec_.parameter));
-      result[text("g", id)] = data.g.with_guards();
-      result[text("extra", id)] = data.extra.with_guards();
+      result[text("g", id)] = data.g.with_guards(download_);
+      result[text("extra", id)] = data.extra.with_guards(download_);
       for (std::size_t i = 0; i < data.codes.size(); ++i) {
         const bool wide = spec_.slots[i] && catalog_.codec(spec_.slots[i]->name).code == "real";
-        const auto& codes = data.codes[i];
         result[text("codes", id, ".", i)] =
-            wide ? one_nan(codes, std::max(4, width(spec_.parameter))) : codes.with_guards();
-        result[text("meta", id, ".", i)] = data.meta[i].with_guards();
+            one_nan(data.codes[i], wide ? std::max(4, width(spec_.parameter)) : 1);
+        result[text("meta", id, ".", i)] = data.meta[i].with_guards(download_);
       }
       for (std::size_t i = 0; i < data.memory.size(); ++i)
         result[text("memory", id, ".", i)] = one_nan(data.memory[i][data.t & 1], memory_[i].bytes);
@@ -254,8 +272,9 @@ class Runner {
     return result;
   }
 
-  static std::vector<std::byte> one_nan(const Buffer& buffer, int w) {
-    std::vector<std::byte> bytes = buffer.with_guards();
+  // The buffer as elements of w bytes; NaNs of 4 and 8 bytes become the same one.
+  std::vector<std::byte> one_nan(const Buffer& buffer, int w) const {
+    std::vector<std::byte> bytes = buffer.with_guards(download_);
     for (std::size_t i = Buffer::kGuard; w >= 4 && i + w <= bytes.size(); i += w) {
       float f = 0;
       double d = 0;
@@ -268,6 +287,7 @@ class Runner {
 
   const StepCase& case_;
   jit::Machine& machine_;
+  Download download_;
   jit::Variant variant_;
   Grouping grouping_;
   const jit::Catalog& catalog_;
@@ -280,9 +300,21 @@ class Runner {
 
 }  // namespace
 
-StepOutcome run_case(const StepCase& c, jit::Machine& machine, const jit::Variant& variant,
+jit::KernelSpec kernel_of(const StepCase& c, const jit::Catalog& catalog) {
+  jit::OptionValues options(c.spec.rule, catalog);
+  for (const auto& [name, value] : c.options) options.set(name, value);
+  jit::KernelSpec spec = c.spec;
+  spec.flags = options.flags();
+  spec.gradient_flags = options.gradient_flags();
+  for (std::size_t i = 0; i < spec.slots.size(); ++i)
+    if (!jit::is_stored(catalog.rule(spec.rule).slots[i], spec.flags)) spec.slots[i].reset();
+  spec.strided = std::any_of(c.tensors.begin(), c.tensors.end(), is_strided);
+  return jit::complete(spec, catalog);
+}
+
+StepOutcome run_case(const StepCase& c, const Device& device, const jit::Variant& variant,
                      Grouping grouping, const jit::Catalog& catalog) {
-  return Runner(c, machine, variant, grouping, catalog).run();
+  return Runner(c, device, variant, grouping, catalog).run();
 }
 
 std::vector<std::string> differences(const StepOutcome& a, const StepOutcome& b) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -40,7 +42,22 @@ enum class Grouping { kTogether, kEachAlone, kHalves };
 /// NaNs of 32 and more bits are all the same one.
 using StepOutcome = std::map<std::string, std::vector<std::byte>>;
 
-StepOutcome run_case(const StepCase& c, jit::Machine& machine, const jit::Variant& variant,
+/// Copies from the device once all launches are done.
+using Download = std::function<void(void* to, const void* from, std::size_t bytes)>;
+
+/// A machine and the way back from its memory, which is the host's own unless said otherwise.
+struct Device {
+  jit::Machine& machine;
+  Download download = [](void* to, const void* from, std::size_t n) { std::memcpy(to, from, n); };
+
+  Device(jit::Machine& m) : machine(m) {}  // NOLINT(google-explicit-constructor)
+  Device(jit::Machine& m, Download d) : machine(m), download(std::move(d)) {}
+};
+
+/// The completed spec of the case's kernel.
+jit::KernelSpec kernel_of(const StepCase& c, const jit::Catalog& catalog = jit::default_catalog());
+
+StepOutcome run_case(const StepCase& c, const Device& device, const jit::Variant& variant,
                      Grouping grouping = Grouping::kTogether,
                      const jit::Catalog& catalog = jit::default_catalog());
 

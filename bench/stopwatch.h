@@ -1,0 +1,36 @@
+// Time of work on a device, by its own clock where it has one.
+#pragma once
+
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <functional>
+
+namespace jitstep::bench {
+
+/// Seconds that `repeats` calls take on the host, without waiting for the device.
+inline double host_seconds(int repeats, const std::function<void()>& action) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) action();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Seconds until the work that `repeats` calls start is done.
+inline double seconds(const torch::Device& device, int repeats,
+                      const std::function<void()>& action) {
+  if (device.is_cpu()) return host_seconds(repeats, action);
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  const c10::Stream stream = guard.getStream(device);
+  c10::Event start(device.type(), c10::EventFlag::BACKEND_DEFAULT);
+  c10::Event end(device.type(), c10::EventFlag::BACKEND_DEFAULT);
+  stream.synchronize();
+  start.record(stream);
+  for (int i = 0; i < repeats; ++i) action();
+  end.record(stream);
+  end.synchronize();
+  return start.elapsedTime(end) * 1e-3;
+}
+
+}  // namespace jitstep::bench

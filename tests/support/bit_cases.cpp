@@ -1,0 +1,147 @@
+#include "support/bit_cases.h"
+
+#include <cctype>
+
+#include "support/bits.h"
+#include "support/combinations.h"
+
+namespace jitstep::support {
+namespace {
+
+using jit::Dtype;
+
+StepCase combination(jit::KernelSpec spec) {
+  jit::NamedValues options;
+  if (spec.rule == "sgd") options = {{"momentum", 0.9}, {"nesterov", true}};
+  for (auto& slot : spec.slots)
+    if (!slot) slot = jit::CodecChoice{"fp32"};
+  return {.spec = spec, .options = options, .tensors = odd_tensors()};
+}
+
+std::vector<BitCase> combinations() {
+  std::vector<BitCase> cases;
+  for (const auto& spec : ci_combinations()) {
+    std::string name = "Combination_" + jit::unit_name(spec);
+    for (char& c : name)
+      if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+    cases.push_back({name + "_" + std::to_string(cases.size()),
+                     [spec] { return std::vector{combination(spec)}; }});
+  }
+  return cases;
+}
+
+std::vector<StepCase> sums_over_every_tensor() {
+  return {{.spec = spec_of("adamw", "int8", "native", Dtype::float32, Dtype::bfloat16),
+           .options = {{"max_grad_norm", 0.5},
+                       {"centralization", 0.3},
+                       {"maximize", true},
+                       {"amsgrad", true}},
+           .tensors = odd_tensors()}};
+}
+
+std::vector<StepCase> every_block_size() {
+  std::vector<StepCase> cases;
+  for (int block : {32, 64, 512, 1024})
+    for (const char* codec : {"int8", "int4"}) {
+      jit::KernelSpec spec = spec_of("adamw", codec);
+      for (auto& slot : spec.slots) slot->options["block"] = block;
+      cases.push_back({.spec = spec, .options = {}, .tensors = odd_tensors()});
+    }
+  return cases;
+}
+
+std::vector<StepCase> strided_and_gapped_tensors() {
+  const std::vector<TensorCase> tensors = {
+      {.sizes = {37, 29}, .transposed = true},
+      {.sizes = {37, 29}, .grad_transposed = true},
+      {.sizes = {2, 13, 57}, .transposed = true, .grad_transposed = true, .gaps = true},
+      {.sizes = {300}, .misalignment = 1, .gaps = true},
+  };
+  std::vector<StepCase> cases;
+  for (const char* codec : {"fp32", "int4"})
+    cases.push_back(
+        {.spec = spec_of("lamb", codec), .options = {{"centralization", 1.0}}, .tensors = tensors});
+  return cases;
+}
+
+std::vector<StepCase> values_that_are_not_finite() {
+  std::vector<StepCase> cases;
+  for (const char* codec : {"fp32", "bf16", "int8", "int4"})
+    cases.push_back({.spec = spec_of("adamw", codec),
+                     .options = {},
+                     .tensors = odd_tensors(),
+                     .special_values = true});
+  return cases;
+}
+
+// Every domain but `all`, several leaves long and ragged, of one to four dimensions.
+std::vector<TensorCase> many_domains() {
+  return {{.sizes = {}},
+          {.sizes = {1}},
+          {.sizes = {517}},
+          {.sizes = {3, 700}},
+          {.sizes = {700, 3}},
+          {.sizes = {0, 5}},
+          {.sizes = {4, 19, 23}},
+          {.sizes = {2, 3, 17, 5}},
+          {.sizes = {31, 40}, .transposed = true},
+          {.sizes = {9, 33}, .first_step = 2}};
+}
+
+StepCase of_many_domains(const std::string& rule, const std::string& codec,
+                         const jit::NamedValues& options = {}) {
+  return {.spec = spec_of(rule, codec), .options = options, .tensors = many_domains()};
+}
+
+// A case of the test extensions, which are loaded first.
+BitCase extension(const std::string& name, const std::function<std::vector<StepCase>()>& make) {
+  return {name, [make] {
+            load_test_extensions();
+            return make();
+          }};
+}
+
+}  // namespace
+
+std::vector<BitCase> bit_cases() {
+  std::vector<BitCase> cases = combinations();
+  cases.push_back({"SumsOverEveryTensor", sums_over_every_tensor});
+  cases.push_back({"EveryBlockSize", every_block_size});
+  cases.push_back({"StridedAndGappedTensors", strided_and_gapped_tensors});
+  cases.push_back({"ValuesThatAreNotFinite", values_that_are_not_finite});
+  return cases;
+}
+
+std::vector<BitCase> extension_bit_cases() {
+  using Cases = std::vector<StepCase>;
+  return {
+      extension("RowsColumnsAndEntriesOfMatrices",
+                [] { return Cases{of_many_domains("factored_moment", "")}; }),
+      extension("ChainsOfEntriesAndOfSumsOverEverything",
+                [] { return Cases{of_many_domains("chained_entries", "")}; }),
+      extension("AChainOfSumsWithTensorMemory",
+                [] {
+                  return Cases{of_many_domains("layer_norms", "fp32", {{"smooth", true}}),
+                               of_many_domains("layer_norms", "int4", {{"smooth", true}})};
+                }),
+      extension("ACodecWithASumOverTheTensor",
+                [] {
+                  return Cases{of_many_domains("adamw", "tensor_scale8"),
+                               of_many_domains("lamb", "tensor_scale8"),
+                               of_many_domains("layer_norms", "tensor_scale8")};
+                }),
+      extension("ACodecWithMaximaAlongAxesAndRandomBits",
+                [] {
+                  return Cases{of_many_domains("sgd", "axis_maxima8", {{"momentum", 0.9}})};
+                }),
+      extension("AWeightFormatThatKeepsSomethingBesideTheParameter",
+                [] {
+                  return Cases{{.spec = spec_of("adamw", "int8", "master32", Dtype::bfloat16,
+                                                Dtype::bfloat16),
+                                .options = {},
+                                .tensors = odd_tensors()}};
+                }),
+  };
+}
+
+}  // namespace jitstep::support

@@ -1,0 +1,30 @@
+// The cases whose bits must be the same on every machine, by name.
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "support/step_case.h"
+
+namespace jitstep::support {
+
+/// One or a few cases of one kind. They are made when a test runs, as some load test extensions,
+/// which other tests must not see.
+struct BitCase {
+  std::string name;  // a gtest parameter's name
+  std::function<std::vector<StepCase>()> make;
+};
+inline void PrintTo(const BitCase& c, std::ostream* out) { *out << c.name; }
+
+/// Every CI combination, sums over everything, block sizes, layouts, values that are not finite.
+std::vector<BitCase> bit_cases();
+
+/// What no shipped rule needs yet, from tests/templates/extensions.
+std::vector<BitCase> extension_bit_cases();
+
+/// The name of a test that gets a BitCase.
+inline constexpr auto kCaseName = [](const auto& info) { return info.param.name; };
+
+}  // namespace jitstep::support

@@ -1,0 +1,46 @@
+// A GPU without torch: memory and copies straight from the driver, launches on the null stream.
+#pragma once
+
+#include <memory>
+
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/machine.h"
+#include "support/step_case.h"
+
+namespace jitstep::support {
+
+/// For one thread: the GPU's context is made current where the machine is made.
+class GpuMachine : public jit::Machine {
+ public:
+  /// What allocate() gives: garbage, or memory a checker knows to be unwritten.
+  enum class Fresh { kGarbage, kUnwritten };
+
+  /// blocks: the grid is never larger. An Error if there is no driver or no GPU.
+  GpuMachine(jit::Engine& engine, unsigned blocks, Fresh fresh = Fresh::kGarbage);
+  ~GpuMachine() override;
+
+  jit::Target target() const override { return target_; }
+  std::shared_ptr<const jit::Kernel> load(const std::string& unit_text,
+                                          const std::string& name) override;
+  std::unique_ptr<jit::Launches> launches(std::shared_ptr<const jit::Kernel> kernel,
+                                          const std::vector<std::string>& entries,
+                                          int threads) override;
+  std::shared_ptr<void> allocate(std::size_t bytes) override;
+  void upload(void* to, const void* from, std::size_t bytes) override;
+  /// Waits for all launches.
+  void download(void* to, const void* from, std::size_t bytes);
+
+  /// The machine with its way back, for run_case.
+  Device device();
+
+ private:
+  struct Driver;
+
+  jit::Engine& engine_;
+  jit::Target target_;
+  unsigned blocks_;
+  Fresh fresh_;
+  std::shared_ptr<const Driver> driver_;
+};
+
+}  // namespace jitstep::support

@@ -1,0 +1,86 @@
+// A GPU and the CPU leave the same bits, however the work is cut. No torch: the driver's own memory.
+#include <gtest/gtest.h>
+
+#include "jitstep/jit/engine.h"
+#include "support/bit_cases.h"
+#include "support/bits.h"
+#include "support/gpu_machine.h"
+
+namespace jitstep::support {
+namespace {
+
+using jit::Dtype;
+
+class GpuBits : public testing::TestWithParam<BitCase> {};
+
+TEST_P(GpuBits, AreTheCpus) {
+  for (const StepCase& c : GetParam().make()) {
+    SCOPED_TRACE(to_string(kernel_of(c)));
+    expect_same_bits_on_gpu(c);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuBits, testing::ValuesIn(bit_cases()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Extensions, GpuBits, testing::ValuesIn(extension_bit_cases()), kCaseName);
+
+// More items than blocks, several partials a block, sums over thousands of leaves.
+TEST(GpuBitsOfManyItems, AreTheCpus) {
+  for (const char* rule : {"adamw", "lamb"})
+    for (const char* codec : {"fp32", "bf16", "int8", "int4"}) {
+      SCOPED_TRACE(std::string(rule) + " " + codec);
+      expect_same_bits_on_gpu({.spec = spec_of(rule, codec),
+                               .options = {{"max_grad_norm", 0.5}},
+                               .tensors = {{.sizes = {(1 << 20) + 3}}, {.sizes = {511, 2049}}},
+                               .steps = 2});
+    }
+}
+
+TEST(GpuBitsOfManyTensors, AreTheCpus) {
+  std::vector<TensorCase> tensors;
+  for (int i = 0; i < 700; ++i)
+    tensors.push_back({.sizes = {1 + i * 37 % 1500}, .misalignment = i % 5 == 0 ? 1 : 0});
+  for (const char* codec : {"fp32", "int8"})
+    expect_same_bits_on_gpu({.spec = spec_of("lamb", codec),
+                             .options = {{"max_grad_norm", 0.5}},
+                             .tensors = tensors,
+                             .steps = 2});
+}
+
+TEST(GpuBitsOfMixedDtypes, AreTheCpus) {
+  for (Dtype parameter : {Dtype::float64, Dtype::float32, Dtype::bfloat16, Dtype::float16})
+    for (Dtype gradient : {Dtype::float32, Dtype::bfloat16}) {
+      if (parameter == Dtype::float64 && gradient != Dtype::float64) gradient = Dtype::float64;
+      SCOPED_TRACE(to_string(spec_of("adamw", "int8", "native", parameter, gradient)));
+      const char* codec = parameter == Dtype::float64 ? "fp32" : "int8";
+      expect_same_bits_on_gpu({.spec = spec_of("adamw", codec, "native", parameter, gradient),
+                               .options = {{"max_grad_norm", 0.5}},
+                               .tensors = odd_tensors()});
+    }
+}
+
+// What the checkers of memory, races and unwritten values run: small, and one of each kind.
+TEST(GpuSample, LeavesTheBitsOfTheCpu) {
+  load_test_extensions();
+  const std::vector<TensorCase> tensors = {
+      {.sizes = {4097}}, {.sizes = {3, 129}, .misalignment = 1}, {.sizes = {}}};
+  const std::vector<StepCase> cases = {
+      {.spec = spec_of("adamw", "int8"), .options = {{"max_grad_norm", 0.5}}, .tensors = tensors},
+      {.spec = spec_of("lamb", "int4"), .options = {{"centralization", 0.5}}, .tensors = tensors},
+      {.spec = spec_of("adamw", "fp32", "stochastic", Dtype::bfloat16, Dtype::bfloat16),
+       .options = {},
+       .tensors = tensors},
+      {.spec = spec_of("chained_entries", ""), .options = {}, .tensors = {{.sizes = {5, 300}}}},
+  };
+  jit::Engine& engine = jit::default_engine();
+  jit::CpuMachine cpu(engine, [](std::int64_t n, const auto& body) { body(0, n); });
+  for (const StepCase& c : cases) {
+    SCOPED_TRACE(to_string(kernel_of(c)));
+    const auto expected = run_case(c, cpu, jit::default_variant(c.spec, jit::Target::cpu()));
+    GpuMachine gpu(engine, 7, GpuMachine::Fresh::kUnwritten);
+    const Variant variant = jit::default_variant(kernel_of(c), gpu.target());
+    EXPECT_TRUE(differences(expected, run_case(c, gpu.device(), variant)).empty());
+  }
+}
+
+}  // namespace
+}  // namespace jitstep::support

@@ -1,0 +1,201 @@
+#!/usr/bin/env bash
+# Builds jitstep on a machine with an NVIDIA GPU, a CUDA build of torch and no network; compares its
+# bits with the CPU's, checks streams and memory, and measures its speed.
+#
+#   tools/gpu_check.sh [--out DIR] [--dry-run] PART...
+#     headers  where the packages are installed: fills .third_party/, which travels with the tree
+#     build    the libraries, the tests that need a GPU and the benchmark, into build-gpu/
+#     bits     ctest -L gpu: results are the CPU's to the last bit
+#     cuda     streams, capture, memory; then compute-sanitizer over a sample
+#     speed    a table against torch's fused optimizer and the bandwidth of a copy
+#   Without parts: build bits cuda speed. Each takes less than 9 minutes and may run alone once there
+#   is a build. The summary goes to DIR/gpu_<name>_<date>.txt (default bench/results), numbers beside it.
+#
+#   --dry-run   all that needs no GPU, in the folder of an existing build (--build DIR, default build)
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+third_party=${JITSTEP_THIRD_PARTY_DIR:-$root/.third_party}
+python=${PYTHON:-python3}
+out="$root/bench/results" build="$root/build-gpu" dry_run='' parts=() failures=0
+
+usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --out | --build)
+      [ $# -ge 2 ] || { echo "gpu_check: $1 needs a folder" >&2; exit 2; }
+      if [ "$1" = --out ]; then out=$2; else build=$2 build_given=1; fi
+      shift ;;
+    --dry-run) dry_run=1 ;;
+    --help | -h) usage; exit 0 ;;
+    headers | build | bits | cuda | speed) parts+=("$1") ;;
+    *) echo "gpu_check: $1 is no part (--help lists them)" >&2; exit 2 ;;
+  esac
+  shift
+done
+if [ ${#parts[@]} -eq 0 ]; then parts=(build bits cuda speed); fi
+if [ -n "$dry_run" ] && [ -z "${build_given:-}" ]; then build="$root/build"; fi
+mkdir -p "$out" "$build" || exit 1
+out=$(cd "$out" && pwd) build=$(cd "$build" && pwd)
+logs="$build/gpu_check"
+mkdir -p "$logs" || exit 1
+
+gpu_name() {
+  local name=none
+  if command -v nvidia-smi >/dev/null 2>&1; then
+    name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 | tr -cs 'A-Za-z0-9\n' '-')
+  fi
+  echo "${name:-none}"
+}
+
+stem="gpu_$(gpu_name)_$(date +%F)"
+summary="$out/$stem.txt"
+if [ -n "$dry_run" ]; then out=$logs summary="$logs/dry_run.txt" && : >"$summary"; fi
+say() { printf '%s\n' "$*" | tee -a "$summary"; }
+
+# Runs a command with a time limit and its output in a log; says how it went and how long it took.
+#   step NAME SECONDS COMMAND...
+step() {
+  local name=$1 limit=$2 log="$logs/$1.log" start=$SECONDS status
+  shift 2
+  timeout --kill-after=10 "$limit" "$@" >"$log" 2>&1
+  status=$?
+  if [ $status -eq 0 ]; then
+    say "  ok      $name ($((SECONDS - start)) s)"
+    return 0
+  fi
+  failures=$((failures + 1))
+  case $status in
+    124 | 137) say "  FAILED  $name: stopped at its limit of $limit s" ;;
+    *) say "  FAILED  $name: exit $status after $((SECONDS - start)) s" ;;
+  esac
+  tail -n 60 "$log" | cut -c1-300 | tee "$out/${stem}_$name.log"
+  return 1
+}
+
+cannot() {
+  failures=$((failures + 1))
+  say "  FAILED  $1 cannot run: $2"
+}
+
+# ---- what is on this machine -------------------------------------------------------------------
+
+torch_root() { "$python" -c 'import os, torch; print(os.path.dirname(torch.__file__))' 2>/dev/null; }
+
+# The folder of NVRTC: beside torch as pip lays it out, else left to the library's own search.
+use_nvrtc() {
+  local torch found
+  if [ -n "${JITSTEP_NVRTC:-}" ] || ! torch=$(torch_root); then return 0; fi
+  found=$(compgen -G "$torch/../nvidia/*/lib/libnvrtc.so.*" | head -n 1)
+  if [ -n "$found" ]; then export JITSTEP_NVRTC=${found%/*}; fi
+}
+
+describe_machine() {
+  say "gpu_check ${parts[*]}, $(date '+%F %H:%M')${dry_run:+, dry run}"
+  say "  GPU: $(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | paste -sd';' || true)"
+  say "  $("${CXX:-c++}" --version 2>/dev/null | head -n 1); $(cmake --version | head -n 1); $(nproc) processors"
+  say "  revision $(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)"
+  local tool
+  for tool in nvidia-smi compute-sanitizer cmake ctest ninja "$python"; do
+    command -v "$tool" >/dev/null 2>&1 || say "  not here: $tool"
+  done
+}
+
+# ---- the parts ---------------------------------------------------------------------------------
+
+part_headers() {
+  mkdir -p "$third_party" || return 1
+  local from
+  for from in /usr/include/nlohmann /usr/include/CLI /usr/include/openssl /usr/src/googletest; do
+    if [ -e "$from" ]; then cp -rLT "$from" "$third_party/${from##*/}"; else cannot headers "no $from"; fi
+  done
+  cp -rL /usr/include/*-linux-gnu/openssl "$third_party/" 2>/dev/null
+  cp -L /usr/lib/*-linux-gnu/libcrypto.so.3 "$third_party/" 2>/dev/null
+  say "  $third_party: $(du -sh "$third_party" | cut -f1)"
+}
+
+part_build() {
+  local torch generator=() own=()
+  torch=$(torch_root) || { cannot build "$python cannot import torch"; return; }
+  say "  torch $("$python" -c 'import torch; print(torch.__version__, "CUDA", torch.version.cuda)') in $torch"
+  if command -v ninja >/dev/null 2>&1; then generator=(-G Ninja); fi
+  if [ -d "$third_party" ]; then own=("-DJITSTEP_THIRD_PARTY_DIR=$third_party"); fi
+  step configure 120 cmake -S "$root" -B "$build" "${generator[@]}" "${own[@]}" \
+    -DCMAKE_BUILD_TYPE=Release "-DTorch_DIR=$torch/share/cmake/Torch" -DJITSTEP_WERROR=OFF \
+    -DJITSTEP_BUILD_EXAMPLES=OFF -DJITSTEP_BUILD_BENCH=ON -DJITSTEP_INSTALL=OFF \
+    -DCMAKE_POLICY_VERSION_MINIMUM=3.5 || return
+  step compile 400 cmake --build "$build" -j "$(nproc)" \
+    --target test_templates_gpu test_optim_gpu step_benchmark
+}
+
+is_built() {
+  local program
+  for program in tests/test_templates_gpu tests/test_optim_gpu bench/step_benchmark; do
+    [ -x "$build/$program" ] || { cannot "$1" "$build/$program is missing: run the part build first"; return 1; }
+  done
+}
+
+gpu_tests=(ctest --test-dir "$build" -L '^gpu$' --output-on-failure --no-tests=error)
+count_tests() { grep -E 'tests passed|No tests were found|Total Tests' "$1" | sed 's/^/          /'; }
+
+part_bits() {
+  is_built bits || return
+  step bits 500 "${gpu_tests[@]}" -E '\.Cuda' -j 8
+  say "$(count_tests "$logs/bits.log")"
+}
+
+part_cuda() {
+  is_built cuda || return
+  step streams_and_memory 200 "${gpu_tests[@]}" -R '\.Cuda' -j 1
+  say "$(count_tests "$logs/streams_and_memory.log")"
+  if ! command -v compute-sanitizer >/dev/null 2>&1; then
+    cannot compute-sanitizer "it is not on PATH"
+    return
+  fi
+  local tool
+  for tool in memcheck racecheck initcheck synccheck; do
+    step "$tool" 75 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$build/tests/test_templates_gpu" --gtest_filter='GpuSample.*'
+  done
+}
+
+part_speed() {
+  is_built speed || return
+  step kernels 60 "$build/bench/step_benchmark" --kernels "$(architecture)"
+  step speed 450 "$build/bench/step_benchmark" --device cuda:0 --json "$out/$stem.json"
+  cat "$logs/speed.log" "$logs/kernels.log" | tee -a "$summary"
+}
+
+architecture() {
+  nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | sed 's/^/sm_/; s/\.//'
+}
+
+# What needs no GPU: the script's own text, the list of tests, the kernels, the benchmark's flags.
+dry_run() {
+  if command -v shellcheck >/dev/null 2>&1; then step shellcheck 30 shellcheck "$0"; fi
+  is_built 'the dry run' || return
+  step list 60 ctest --test-dir "$build" -N -L '^gpu$'
+  say "$(count_tests "$logs/list.log")"
+  grep -q '\.GpuSample' "$logs/list.log" || cannot sanitizers "no test GpuSample is listed"
+  grep -q '\.Cuda' "$logs/list.log" || cannot cuda "no test Cuda... is listed"
+  step kernels 120 "$build/bench/step_benchmark" --kernels sm_90
+  if awk '$4 > 0 && NF == 4 && $3 ~ /^[0-9]+$/ {exit 1}' "$logs/kernels.log"; then
+    say "  ok      no kernel of the benchmark spills on sm_90"
+  else
+    cannot speed "a kernel spills"
+  fi
+}
+
+use_nvrtc
+export JITSTEP_CACHE_DIR=${JITSTEP_CACHE_DIR:-$build/kernel_cache}
+describe_machine
+if [ -n "$dry_run" ]; then
+  dry_run
+else
+  for part in "${parts[@]}"; do
+    say "$part"
+    "part_$part"
+  done
+fi
+if [ $failures -eq 0 ]; then say "all passed"; else say "$failures failed"; fi
+[ $failures -eq 0 ]
