@@ -6,7 +6,7 @@ set(prefix "${package_dir}/prefix")
 
 add_test(NAME package.install
   COMMAND "${CMAKE_COMMAND}" --install "${PROJECT_BINARY_DIR}" --prefix "${prefix}")
-set_tests_properties(package.install PROPERTIES FIXTURES_SETUP installed_package LABELS cpu)
+set_tests_properties(package.install PROPERTIES FIXTURES_SETUP installed_package LABELS cpu TIMEOUT 300)
 
 # `name`: of the test; `use`: jit or jitstep; further arguments are options for the outside project.
 function(jitstep_add_package_test name use labels)

@@ -16,7 +16,7 @@ if(JITSTEP_SANITIZE MATCHES "thread")
   # OpenMP's barriers are invisible in a libgomp that is not instrumented, so torch's own pool has one
   # thread; the tests bring threads of their own.
   list(APPEND test_environment "OMP_NUM_THREADS=1"
-    "TSAN_OPTIONS=second_deadlock_stack=1:suppressions=${suppressions}/tsan.supp")
+    "TSAN_OPTIONS=second_deadlock_stack=1:history_size=7:suppressions=${suppressions}/tsan.supp")
 else()
   list(APPEND test_environment
     "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1"
