@@ -2,46 +2,63 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "jitstep/jit/cuda_errors.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/text.h"
 
 namespace jitstep::jit {
 namespace {
 
-// Values of CUdevice_attribute and CUstreamCaptureStatus; the driver's interface fixes them.
+// Values of CUdevice_attribute, CUstreamCaptureStatus and CUevent_flags; the driver's interface fixes
+// them.
 constexpr int kMultiprocessorCount = 16;
 constexpr int kL2CacheSize = 38;
 constexpr int kComputeCapabilityMajor = 75;
 constexpr int kComputeCapabilityMinor = 76;
 constexpr int kCaptureNone = 0;
+constexpr unsigned kDisableTiming = 2;
 
-// Makes a context current for a scope, if it is not.
-class ContextScope {
- public:
-  ContextScope(const CudaApi& api, void* context) : api_(api) {
-    void* current = nullptr;
-    if (api_.cuCtxGetCurrent(&current) == 0 && current == context) return;
-    code_ = api_.cuCtxPushCurrent(context);
-    pushed_ = code_ == 0;
-  }
-  ~ContextScope() {
-    void* context = nullptr;
-    if (pushed_) api_.cuCtxPopCurrent(&context);
-  }
-  ContextScope(const ContextScope&) = delete;
-  ContextScope& operator=(const ContextScope&) = delete;
+// Note: the driver takes copies of up to this size from pageable memory at once, into its command
+// buffer (CUDA C++ Programming Guide, asynchronous concurrent execution). For larger ones it may
+// first wait for all work on the stream.
+constexpr std::size_t kStagedBytes = std::size_t{64} << 10;
 
-  int code() const { return code_; }
-
- private:
-  const CudaApi& api_;
-  int code_ = 0;
-  bool pushed_ = false;
+// A failed call of the driver, or none.
+struct Outcome {
+  int code = 0;
+  const char* call = nullptr;
 };
 
+// Runs a call with a context made current and puts the former one back. One that is current already
+// is left alone; if the driver cannot say, it is made current once more.
+template <class Call>
+Outcome in_context(const CudaApi& api, void* context, const char* name, const Call& call) {
+  void* current = nullptr;
+  if (api.cuCtxGetCurrent(&current) == 0 && current == context) return {call(), name};
+  if (const int code = api.cuCtxPushCurrent(context)) return {code, "cuCtxPushCurrent"};
+  const int code = call();
+  const int popped = api.cuCtxPopCurrent(&current);
+  return code == 0 && popped != 0 ? Outcome{popped, "cuCtxPopCurrent"} : Outcome{code, name};
+}
+
+void refuse_in_child() {
+  if (!forked_after(ForkSensitive::cuda_driver)) return;
+  throw Error(
+      "this process was forked from one that had used the CUDA driver, whose contexts do not "
+      "survive "
+      "fork(): fork before the first use of CUDA, or start the process anew (spawn)");
+}
+
+}  // namespace
+
 // The names with a version are those that the driver's header maps the plain ones to.
-CudaApi open_driver() {
-  void* handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+CudaApi open_cuda_api(const std::string& library) {
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     throw Error(text("no CUDA driver: ", dlerror(),
                      "; install the NVIDIA driver (libcuda.so.1 comes with it)"));
@@ -67,39 +84,72 @@ CudaApi open_driver() {
   load("cuModuleUnload", api.cuModuleUnload);
   load("cuModuleGetFunction", api.cuModuleGetFunction);
   load("cuLaunchKernel", api.cuLaunchKernel);
+  load("cuMemcpyHtoDAsync_v2", api.cuMemcpyHtoDAsync);
   load("cuStreamIsCapturing", api.cuStreamIsCapturing);
+  load("cuStreamWaitEvent", api.cuStreamWaitEvent);
+  load("cuEventCreate", api.cuEventCreate);
+  load("cuEventRecord", api.cuEventRecord);
+  load("cuEventDestroy_v2", api.cuEventDestroy);
   load("cuFuncLoad", api.cuFuncLoad, false);
   if (!missing.empty()) {
-    throw Error("the CUDA driver is too old, it lacks" + missing + "; install one for CUDA 12");
+    throw Error(text("the CUDA driver is too old, ", library, " lacks", missing,
+                     "; install one for CUDA 12 or newer"));
   }
   return api;
 }
 
-}  // namespace
+// ---- checked calls; what was being done is put into words only when it failed ------------------
+
+template <class Doing, class Call>
+void CudaDriver::run(const char* name, const Doing& doing, const Call& call) const {
+  refuse_in_child();
+  if (const int code = call()) fail(code, name, doing());
+}
+
+template <class Doing, class Call>
+void CudaDriver::run_in(void* context, const char* name, const Doing& doing,
+                        const Call& call) const {
+  refuse_in_child();
+  const Outcome outcome = in_context(api_, context, name, call);
+  if (outcome.code != 0) fail(outcome.code, outcome.call, doing());
+}
+
+void CudaDriver::fail(int code, const char* call, const std::string& doing) const {
+  const char *name = nullptr, *sentence = nullptr;
+  if (api_.cuGetErrorName(code, &name) != 0 || !name) name = "an unknown error";
+  if (api_.cuGetErrorString(code, &sentence) != 0 || !sentence) sentence = "no description";
+  const std::string_view advice = cuda_advice(code);
+  throw CudaError(text(doing, " failed: ", call, " returned ", name, " (", code, "), ", sentence,
+                       advice.empty() ? "" : "; ", advice),
+                  call, code);
+}
 
 CudaDriver::CudaDriver(const CudaApi& api) : api_(api) {
-  check(api_.cuInit(0), "cuInit", "starting the CUDA driver");
+  const auto doing = [] { return "starting the CUDA driver"; };
+  refuse_in_child();
+  note_used(ForkSensitive::cuda_driver);
+  run("cuInit", doing, [&] { return api_.cuInit(0); });
+  run("cuDriverGetVersion", doing, [&] { return api_.cuDriverGetVersion(&version_); });
 }
 
-int CudaDriver::version() const {
-  int version = 0;
-  check(api_.cuDriverGetVersion(&version), "cuDriverGetVersion", "asking for the driver's version");
-  return version;
-}
+// ---- devices and modules -----------------------------------------------------------------------
 
 int CudaDriver::device_count() const {
   int count = 0;
-  check(api_.cuDeviceGetCount(&count), "cuDeviceGetCount", "counting GPUs");
+  run(
+      "cuDeviceGetCount", [] { return "counting GPUs"; },
+      [&] { return api_.cuDeviceGetCount(&count); });
   return count;
 }
 
 CudaDevice CudaDriver::device(int ordinal) const {
-  const std::string doing = text("asking about GPU ", ordinal);
+  const auto doing = [&] { return text("asking about GPU ", ordinal); };
   int handle = 0;
-  check(api_.cuDeviceGet(&handle, ordinal), "cuDeviceGet", doing);
+  run("cuDeviceGet", doing, [&] { return api_.cuDeviceGet(&handle, ordinal); });
   const auto attribute = [&](int which) {
     int value = 0;
-    check(api_.cuDeviceGetAttribute(&value, which, handle), "cuDeviceGetAttribute", doing);
+    run("cuDeviceGetAttribute", doing,
+        [&] { return api_.cuDeviceGetAttribute(&value, which, handle); });
     return value;
   };
   return {.ordinal = ordinal,
@@ -108,75 +158,126 @@ CudaDevice CudaDriver::device(int ordinal) const {
           .l2_bytes = attribute(kL2CacheSize)};
 }
 
-bool CudaDriver::is_capturing(void* stream) const {
-  int status = kCaptureNone;
-  check(api_.cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing", "asking about a stream");
-  return status != kCaptureNone;
-}
-
 void* CudaDriver::primary_context(int ordinal) {
   std::lock_guard lock(mutex_);
   if (const auto known = contexts_.find(ordinal); known != contexts_.end()) return known->second;
-  const std::string doing = text("opening GPU ", ordinal);
+  const auto doing = [&] { return text("opening GPU ", ordinal); };
   int handle = 0;
   void* context = nullptr;
-  check(api_.cuDeviceGet(&handle, ordinal), "cuDeviceGet", doing);
-  check(api_.cuDevicePrimaryCtxRetain(&context, handle), "cuDevicePrimaryCtxRetain", doing);
+  run("cuDeviceGet", doing, [&] { return api_.cuDeviceGet(&handle, ordinal); });
+  run("cuDevicePrimaryCtxRetain", doing,
+      [&] { return api_.cuDevicePrimaryCtxRetain(&context, handle); });
   return contexts_[ordinal] = context;
 }
 
 void* CudaDriver::load_module(void* context, const void* image, const std::string& name) const {
-  const std::string doing = "loading " + name;
-  const ContextScope scope(api_, context);
-  check(scope.code(), "cuCtxPushCurrent", doing);
   void* module = nullptr;
-  check(api_.cuModuleLoadData(&module, image), "cuModuleLoadData", doing);
+  try {
+    run_in(
+        context, "cuModuleLoadData", [&] { return "loading " + name; },
+        [&] { return api_.cuModuleLoadData(&module, image); });
+  } catch (const CudaError&) {
+    if (module) unload_module(context, module);
+    throw;
+  }
   return module;
 }
 
+// At the end of a process the driver may be gone already, and says so; nothing is left to do then.
+// A child has nothing of its parent's to unload.
 void CudaDriver::unload_module(void* context, void* module) const noexcept {
-  // At the end of a process the driver may be gone already, and says so; nothing is left to do.
-  const ContextScope scope(api_, context);
-  if (scope.code() == 0) api_.cuModuleUnload(module);
+  if (forked_after(ForkSensitive::cuda_driver)) return;
+  in_context(api_, context, "cuModuleUnload", [&] { return api_.cuModuleUnload(module); });
 }
 
 void* CudaDriver::function(void* context, void* module, const std::string& name) const {
-  const std::string doing = "looking up the kernel " + name;
-  const ContextScope scope(api_, context);
-  check(scope.code(), "cuCtxPushCurrent", doing);
+  const auto doing = [&] { return "looking up the kernel " + name; };
   void* function = nullptr;
-  check(api_.cuModuleGetFunction(&function, module, name.c_str()), "cuModuleGetFunction", doing);
+  run_in(context, "cuModuleGetFunction", doing,
+         [&] { return api_.cuModuleGetFunction(&function, module, name.c_str()); });
   // A lazy driver would load at the first launch, which may be inside a graph capture.
-  if (api_.cuFuncLoad) check(api_.cuFuncLoad(function), "cuFuncLoad", doing);
+  if (api_.cuFuncLoad)
+    run_in(context, "cuFuncLoad", doing, [&] { return api_.cuFuncLoad(function); });
   return function;
 }
+
+// ---- work on streams ---------------------------------------------------------------------------
 
 void CudaDriver::launch(void* context, void* function, void* stream, unsigned grid, unsigned block,
                         const void* args) const {
   void* params[] = {const_cast<void*>(args)};  // the driver only reads it
-  const ContextScope scope(api_, context);
-  int code = scope.code();
-  if (code == 0) {
-    code = api_.cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, params, nullptr);
-  }
-  if (code == 0) return;
-  check(code, "cuLaunchKernel", text("launching ", grid, " blocks of ", block, " threads"));
+  run_in(
+      context, "cuLaunchKernel",
+      [&] { return text("launching ", grid, " blocks of ", block, " threads"); },
+      [&] {
+        return api_.cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, params, nullptr);
+      });
 }
 
-void CudaDriver::check(int code, const char* call, const std::string& doing) const {
-  if (code == 0) return;
-  const char *name = nullptr, *sentence = nullptr;
-  if (api_.cuGetErrorName(code, &name) != 0 || !name) name = "an unknown error";
-  if (api_.cuGetErrorString(code, &sentence) != 0 || !sentence) sentence = "no description";
-  throw CudaError(text(doing, " failed: ", call, " returned ", name, " (", code, "), ", sentence),
-                  call, code);
+void CudaDriver::upload(void* context, void* stream, void* to, const void* from,
+                        std::size_t bytes) const {
+  const auto target = reinterpret_cast<std::uintptr_t>(to);
+  const auto* const source = static_cast<const std::byte*>(from);
+  const auto copy = [&] {
+    int code = 0;
+    for (std::size_t at = 0; at < bytes && code == 0; at += kStagedBytes)
+      code = api_.cuMemcpyHtoDAsync(target + at, source + at, std::min(kStagedBytes, bytes - at),
+                                    stream);
+    return code;
+  };
+  run_in(
+      context, "cuMemcpyHtoDAsync",
+      [&] { return text("copying ", bytes, " bytes of tables to the GPU"); }, copy);
+}
+
+bool CudaDriver::is_capturing(void* context, void* stream) const {
+  int status = kCaptureNone;
+  run_in(
+      context, "cuStreamIsCapturing",
+      [] { return "asking whether a CUDA graph is being captured"; },
+      [&] { return api_.cuStreamIsCapturing(stream, &status); });
+  return status != kCaptureNone;
+}
+
+void* CudaDriver::create_event(void* context) const {
+  void* event = nullptr;
+  try {
+    run_in(
+        context, "cuEventCreate", [] { return "making an event"; },
+        [&] { return api_.cuEventCreate(&event, kDisableTiming); });
+  } catch (const CudaError&) {
+    if (event) destroy_event(context, event);
+    throw;
+  }
+  return event;
+}
+
+void CudaDriver::destroy_event(void* context, void* event) const noexcept {
+  if (forked_after(ForkSensitive::cuda_driver)) return;
+  in_context(api_, context, "cuEventDestroy", [&] { return api_.cuEventDestroy(event); });
+}
+
+void CudaDriver::record_event(void* context, void* event, void* stream) const {
+  run_in(
+      context, "cuEventRecord", [] { return "marking the end of a step"; },
+      [&] { return api_.cuEventRecord(event, stream); });
+}
+
+void CudaDriver::wait_event(void* context, void* stream, void* event) const {
+  run_in(
+      context, "cuStreamWaitEvent", [] { return "ordering a step after one on another stream"; },
+      [&] { return api_.cuStreamWaitEvent(stream, event, 0); });
 }
 
 CudaDriver& cuda_driver() {
-  // Never destroyed: modules may be unloaded while the process ends. A throw leaves it to be tried
-  // again by the next call.
-  static CudaDriver& driver = *new CudaDriver(open_driver());
-  return driver;
+  // Without a lock, which a child could find held: threads that come first at once may each open the
+  // driver, and one wins. Never destroyed: modules may be unloaded while the process ends.
+  static std::atomic<CudaDriver*> driver{nullptr};
+  if (CudaDriver* const known = driver) return *known;
+  auto made = std::make_unique<CudaDriver>(open_cuda_api());
+  CudaDriver* first = nullptr;
+  if (driver.compare_exchange_strong(first, made.get())) first = made.release();
+  return *first;
 }
 
 }  // namespace jitstep::jit

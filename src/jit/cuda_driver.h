@@ -1,8 +1,8 @@
 // The few functions of the CUDA driver that jitstep calls, opened at run time.
 #pragma once
 
+#include <cstddef>
 #include <map>
-#include <memory>
 #include <string>
 
 #include "jitstep/jit/fork_guard.h"
@@ -29,10 +29,20 @@ struct CudaApi {
   int (*cuLaunchKernel)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                         void* stream, void** params, void** extra) = nullptr;
+  int (*cuMemcpyHtoDAsync)(unsigned long long to, const void* from, std::size_t bytes,
+                           void* stream) = nullptr;
   int (*cuStreamIsCapturing)(void* stream, int* status) = nullptr;
+  int (*cuStreamWaitEvent)(void* stream, void* event, unsigned flags) = nullptr;
+  int (*cuEventCreate)(void** event, unsigned flags) = nullptr;
+  int (*cuEventRecord)(void* event, void* stream) = nullptr;
+  int (*cuEventDestroy)(void* event) = nullptr;
   /// From driver 12.4; may be null. Loads a function before its first launch.
   int (*cuFuncLoad)(void* function) = nullptr;
 };
+
+/// Opens a driver library and looks up its functions. An Error says what to install if there is none,
+/// or which functions it lacks.
+CudaApi open_cuda_api(const std::string& library = "libcuda.so.1");
 
 /// What the front end and the tuner want to know about a GPU.
 struct CudaDevice {
@@ -42,20 +52,19 @@ struct CudaDevice {
   int l2_bytes = 0;
 };
 
-/// The driver behind checked calls: every failure is a CudaError. Thread safe.
-/// Devices are numbered as the driver does it, which is torch's numbering.
+/// The driver behind checked calls. Every failure is a CudaError that says what was being done, what
+/// the driver answered and what to do; contexts that were made current for a call are put back.
+/// In a child of a process that had made a CudaDriver before fork(), every call is an Error.
+/// Thread safe. Devices are numbered as the driver does it, which is torch's numbering.
 class CudaDriver {
  public:
   /// Calls cuInit.
   explicit CudaDriver(const CudaApi& api);
 
   /// The CUDA version the driver supports, such as 13000.
-  int version() const;
+  int version() const { return version_; }
   int device_count() const;
   CudaDevice device(int ordinal) const;
-
-  /// True while `stream` records a CUDA graph: nothing may be compiled or loaded then.
-  bool is_capturing(void* stream) const;
 
   /// The primary context of a device, retained once and kept until the process ends.
   void* primary_context(int ordinal);
@@ -68,10 +77,29 @@ class CudaDriver {
   void launch(void* context, void* function, void* stream, unsigned grid, unsigned block,
               const void* args) const;
 
+  /// Copies ordinary host memory, which may change as soon as this returns.
+  void upload(void* context, void* stream, void* to, const void* from, std::size_t bytes) const;
+
+  /// True while `stream` records a CUDA graph, or did until a forbidden call: nothing can be done
+  /// on it then.
+  bool is_capturing(void* context, void* stream) const;
+
+  /// Events order streams; they do not measure time.
+  void* create_event(void* context) const;
+  void destroy_event(void* context, void* event) const noexcept;
+  void record_event(void* context, void* event, void* stream) const;
+  /// Makes later work on `stream` wait for what was recorded last.
+  void wait_event(void* context, void* stream, void* event) const;
+
  private:
-  void check(int code, const char* call, const std::string& doing) const;
+  template <class Doing, class Call>
+  void run(const char* name, const Doing& doing, const Call& call) const;
+  template <class Doing, class Call>
+  void run_in(void* context, const char* name, const Doing& doing, const Call& call) const;
+  [[noreturn]] void fail(int code, const char* call, const std::string& doing) const;
 
   CudaApi api_;
+  int version_ = 0;
   ForkSafeMutex mutex_;
   std::map<int, void*> contexts_;
 };

@@ -3,14 +3,15 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <vector>
 
 namespace jitstep::jit {
 namespace {
 
-std::atomic<bool> nvrtc_used{false};
-std::atomic<bool> forked{false};
+// Of each ForkSensitive library.
+std::array<std::atomic<bool>, 2> used{}, lost{};
 
 // All live mutexes. Never destroyed, as objects with static lifetime may come and go after it.
 struct Registry {
@@ -36,7 +37,8 @@ void after_fork() {
 
 void after_fork_in_child() {
   after_fork();
-  if (nvrtc_used) forked = true;
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (used[i]) lost[i] = true;
 }
 
 void register_handlers() {
@@ -57,11 +59,11 @@ ForkSafeMutex::~ForkSafeMutex() {
   std::erase(registry().members, this);
 }
 
-void note_nvrtc_used() {
+void note_used(ForkSensitive library) {
   register_handlers();
-  nvrtc_used = true;
+  used[static_cast<std::size_t>(library)] = true;
 }
 
-bool forked_after_nvrtc() { return forked; }
+bool forked_after(ForkSensitive library) { return lost[static_cast<std::size_t>(library)]; }
 
 }  // namespace jitstep::jit

@@ -1,5 +1,5 @@
 // What keeps the library usable in a forked child: no lock stays held by a thread that is gone, and
-// NVRTC, which may hang there, is refused.
+// libraries that do not survive fork() are refused there.
 #pragma once
 
 #include <mutex>
@@ -22,10 +22,14 @@ class ForkSafeMutex {
   std::mutex mutex_;
 };
 
-/// Says that this process has used NVRTC; its later children must not.
-void note_nvrtc_used();
+/// What a child must not use if its parent has: NVRTC may hang there, and contexts of the CUDA
+/// driver do not survive.
+enum class ForkSensitive { nvrtc, cuda_driver };
 
-/// True in a child whose parent had used NVRTC before fork().
-bool forked_after_nvrtc();
+/// Says that this process uses a library; its later children must not.
+void note_used(ForkSensitive library);
+
+/// True in a child whose parent had used the library before fork().
+bool forked_after(ForkSensitive library);
 
 }  // namespace jitstep::jit

@@ -1,5 +1,5 @@
-// Where a step runs: memory, copies and launches of one device. The CPU's is here; a GPU's needs
-// streams and lives in the front end, the emulation's in the tests.
+// Where a step runs: memory, copies and launches of one device. The CPU's is here, a GPU's in
+// cuda_machine.h, the emulation's in the tests.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,15 @@ class Launches {
   virtual ~Launches() = default;
   /// Runs entry number `entry` over args.item_count work items, in the order of earlier launches.
   virtual void launch(int entry, const Args& args) = 0;
+
+  // ---- for devices with streams. Copies and launches go on the stream that is the program's current
+  // one; a table that one step reads must not be overwritten by the next on another stream.
+
+  /// To be called before anything is sent or launched for a step. If the program has another current
+  /// stream than before, makes it wait for what was marked and returns true.
+  virtual bool follow() { return false; }
+  /// To be called after the last launch of a step.
+  virtual void mark() {}
 };
 
 class Machine {
@@ -36,6 +45,11 @@ class Machine {
   virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
   /// Copies to the device in the order of launches; `from` may be reused at once.
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
+  /// An Error if work now would be recorded instead of done, as in a CUDA graph capture.
+  virtual void refuse_capture() {}
+  /// Says that memory from `allocate` is used on the current stream too, and must not be given to
+  /// others before the work there is done.
+  virtual void share(const std::shared_ptr<void>&) {}
 };
 
 /// Runs body(begin, end) over parts of [0, count), possibly from several threads at once.

@@ -108,7 +108,9 @@ std::unique_ptr<Module> load_from_folder(std::span<const std::byte> image, const
 
 // The driver's codes for an image it cannot use: INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX,
 // UNSUPPORTED_PTX_VERSION, INVALID_SOURCE. Others, such as no memory, say nothing about the image.
-bool is_image_failure(int code) {
+bool is_image_failure(const CudaError& error) {
+  const int code = error.code();
+  if (error.call() != "cuModuleLoadData") return false;
   return code == 200 || code == 209 || code == 218 || code == 222 || code == 300;
 }
 
@@ -152,8 +154,10 @@ std::unique_ptr<Module> load_cuda_module(std::span<const std::byte> image, const
     void* module = driver.load_module(context, image.data(), name);
     return std::make_unique<CudaModule>(driver, context, module);
   } catch (const CudaError& error) {
-    if (is_image_failure(error.code())) throw ImageError(error.what());
-    throw;
+    if (!is_image_failure(error)) throw;
+    const int version = driver.version();
+    throw ImageError(text(error.what(), " (the driver is for CUDA ", version / 1000, ".",
+                          version % 1000 / 10, ")"));
   }
 }
 

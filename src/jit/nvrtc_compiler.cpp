@@ -110,7 +110,7 @@ std::string build_of(const NvrtcLibrary& library) {
 }
 
 void refuse_in_child() {
-  if (!forked_after_nvrtc()) return;
+  if (!forked_after(ForkSensitive::nvrtc)) return;
   throw Error(
       "this process was forked from one that had used NVRTC, which may hang here: compile GPU "
       "kernels before fork(), or start the process anew (spawn)");
@@ -174,7 +174,7 @@ const NvrtcCompiler::Opened& NvrtcCompiler::opened() {
     refuse_in_child();
     auto nvrtc = std::make_unique<Opened>();
     nvrtc->library = open_nvrtc(settings_);
-    note_nvrtc_used();
+    note_used(ForkSensitive::nvrtc);
     nvrtc->build = build_of(nvrtc->library);
     opened_ = std::move(nvrtc);
   }

@@ -5,17 +5,23 @@
 
 namespace jitstep::jit {
 
+void StepGroup::Buffer::reserve(Machine& machine, std::size_t bytes) {
+  if (memory && bytes <= capacity) return;
+  memory = machine.allocate(std::max<std::size_t>(bytes, 1));
+  capacity = bytes;
+}
+
 template <class T>
-bool StepGroup::DeviceTable<T>::send(Machine& machine, const std::vector<T>& values) {
+void StepGroup::DeviceTable<T>::send(Machine& machine, const std::vector<T>& values) {
   const std::size_t bytes = values.size() * sizeof(T);
-  const bool same = sent.size() == values.size() &&
-                    (bytes == 0 || std::memcmp(sent.data(), values.data(), bytes) == 0);
-  if (memory && same) return false;
-  if (!memory || sent.size() < values.size())
-    memory = machine.allocate(std::max<std::size_t>(bytes, 1));
-  if (bytes > 0) machine.upload(memory.get(), values.data(), bytes);
+  if (valid && sent.size() == values.size() &&
+      (bytes == 0 || std::memcmp(sent.data(), values.data(), bytes) == 0))
+    return;
+  valid = false;  // until all went well
+  buffer.reserve(machine, bytes);
+  if (bytes > 0) machine.upload(buffer.memory.get(), values.data(), bytes);
   sent = values;
-  return true;
+  valid = true;
 }
 
 StepGroup::StepGroup(Machine& machine, const KernelSpec& spec, const Variant& variant,
@@ -50,6 +56,26 @@ StepGroup::StepGroup(Machine& machine, const KernelSpec& spec, const Variant& va
   }
 }
 
+template <class Visit>
+void StepGroup::visit_memory(const Visit& visit) const {
+  for (const Buffer* buffer :
+       {&tensors_.buffer, &steps_.buffer, &sets_.buffer, &apply_.items.buffer})
+    visit(buffer->memory);
+  for (const auto* pass : {&partials_, &finish_})
+    for (const Launch& launch : *pass) visit(launch.items.buffer.memory);
+  for (const auto& buffer : buffers_) visit(buffer);
+  for (const SharedSum& sum : shared_sums_)
+    for (const Buffer* buffer : {&sum.tensors.buffer, &sum.work, &sum.coefficients})
+      visit(buffer->memory);
+}
+
+void StepGroup::follow() {
+  if (!launches_->follow()) return;
+  visit_memory([&](const std::shared_ptr<void>& memory) {
+    if (memory) machine_.share(memory);
+  });
+}
+
 void StepGroup::prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
   step_records_.resize(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -76,28 +102,24 @@ void StepGroup::append_records(const PlannedReduction& r, std::vector<AllRecord>
 
 // Where a sum over all tensors finds every group's partials, and room to add them up in.
 void StepGroup::share_sum(const PlannedReduction& r, const std::vector<StepGroup*>& groups) {
-  std::vector<AllRecord> records;
-  for (const StepGroup* group : groups) group->append_records(r, records);
+  SharedSum& sum = shared_sums_[r.number];
+  sum.records.clear();
+  for (const StepGroup* group : groups) group->append_records(r, sum.records);
   std::int64_t ids = 0, most = 0;
-  for (const AllRecord& record : records) {
+  for (const AllRecord& record : sum.records) {
     ids = std::max<std::int64_t>(ids, record.id + 1);
     most = std::max<std::int64_t>(most, record.count);
   }
-  args_.all_tensors = static_cast<int>(records.size());
+  args_.all_tensors = static_cast<int>(sum.records.size());
   args_.all_ids = static_cast<int>(ids);
-  SharedSum& sum = shared_sums_[r.number];
-  if (sum.tensors.send(machine_, records)) {
-    const std::int64_t padded = (ids + kLeaf - 1) / kLeaf * kLeaf;
-    sum.work = machine_.allocate((padded + most) * r.terms * sizeof(double));
-  }
-  if (sum.sets < static_cast<std::size_t>(args_.set_count)) {
-    sum.sets = static_cast<std::size_t>(args_.set_count);
-    sum.coefficients = machine_.allocate(sum.sets * std::max(r.coefficient_bytes, 1));
-  }
+  const std::int64_t padded = (ids + kLeaf - 1) / kLeaf * kLeaf;
+  sum.tensors.send(machine_, sum.records);
+  sum.work.reserve(machine_, (padded + most) * r.terms * sizeof(double));
+  sum.coefficients.reserve(machine_, args_.set_count * std::max(r.coefficient_bytes, 1));
   ReductionRecord& record = args_.reductions[r.number];
   record.all = sum.tensors.data();
-  record.work = static_cast<double*>(sum.work.get());
-  record.coefficients = sum.coefficients.get();
+  record.work = static_cast<double*>(sum.work.memory.get());
+  record.coefficients = sum.coefficients.memory.get();
 }
 
 void StepGroup::share_sums(const std::vector<StepGroup*>& groups) {
@@ -111,15 +133,18 @@ void StepGroup::launch(Launch& launch) {
   if (args_.item_count > 0) launches_->launch(launch.entry, args_);
 }
 
-void run_step(const std::vector<StepGroup*>& groups,
-              const std::vector<std::vector<StepInput>>& inputs,
-              const std::vector<HyperSet>& sets) {
-  std::size_t passes = 0;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    groups[i]->prepare(inputs[i], sets);
-    passes = std::max(passes, groups[i]->partials_.size());
-  }
+void prepare_step(const std::vector<StepGroup*>& groups,
+                  const std::vector<std::vector<StepInput>>& inputs,
+                  const std::vector<HyperSet>& sets) {
+  if (!groups.empty()) groups.front()->machine_.refuse_capture();
+  for (StepGroup* group : groups) group->follow();
+  for (std::size_t i = 0; i < groups.size(); ++i) groups[i]->prepare(inputs[i], sets);
   for (StepGroup* group : groups) group->share_sums(groups);
+}
+
+void launch_step(const std::vector<StepGroup*>& groups) {
+  std::size_t passes = 0;
+  for (const StepGroup* group : groups) passes = std::max(passes, group->partials_.size());
   for (std::size_t pass = 0; pass < passes; ++pass) {
     for (StepGroup* group : groups)
       if (pass < group->partials_.size()) group->launch(group->partials_[pass]);
@@ -127,6 +152,14 @@ void run_step(const std::vector<StepGroup*>& groups,
       if (pass < group->finish_.size()) group->launch(group->finish_[pass]);
   }
   for (StepGroup* group : groups) group->launch(group->apply_);
+  for (StepGroup* group : groups) group->launches_->mark();
+}
+
+void run_step(const std::vector<StepGroup*>& groups,
+              const std::vector<std::vector<StepInput>>& inputs,
+              const std::vector<HyperSet>& sets) {
+  prepare_step(groups, inputs, sets);
+  launch_step(groups);
 }
 
 }  // namespace jitstep::jit

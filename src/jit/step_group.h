@@ -19,7 +19,7 @@ struct StepInput {
 };
 
 /// A kernel, the tensors it steps and the tables and buffers of its launches. The machine must
-/// outlive it; the tensors' memory must live as long as steps run.
+/// outlive it; the tensors' memory must live as long as steps run. Belongs to one thread at a time.
 class StepGroup {
  public:
   /// Compiles or finds the kernel and fills the tables. Throws before anything is changed.
@@ -31,26 +31,45 @@ class StepGroup {
   std::size_t size() const { return tables_.tensors.size(); }
 
  private:
-  friend void run_step(const std::vector<StepGroup*>&, const std::vector<std::vector<StepInput>>&,
-                       const std::vector<HyperSet>&);
+  friend void prepare_step(const std::vector<StepGroup*>&,
+                           const std::vector<std::vector<StepInput>>&,
+                           const std::vector<HyperSet>&);
+  friend void launch_step(const std::vector<StepGroup*>&);
 
+  // Memory on the device that grows when it must.
+  struct Buffer {
+    std::shared_ptr<void> memory;
+    std::size_t capacity = 0;
+    void reserve(Machine& machine, std::size_t bytes);
+  };
   // A table on the device, sent again only when it has changed.
   template <class T>
   struct DeviceTable {
-    std::shared_ptr<void> memory;
+    Buffer buffer;
     std::vector<T> sent;
-    const T* data() const { return static_cast<const T*>(memory.get()); }
-    bool send(Machine& machine, const std::vector<T>& values);  // whether it was sent
+    bool valid = false;  // the device has what was sent
+    const T* data() const { return static_cast<const T*>(buffer.memory.get()); }
+    void send(Machine& machine, const std::vector<T>& values);
   };
   struct Launch {
     int entry = 0;
     DeviceTable<Item> items;
   };
+  // What a sum over all tensors needs beside the partials.
+  struct SharedSum {
+    std::vector<AllRecord> records;
+    DeviceTable<AllRecord> tensors;
+    Buffer work, coefficients;
+  };
 
+  void follow();
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
   void share_sums(const std::vector<StepGroup*>& groups);
-  void launch(Launch& launch);
+  void share_sum(const PlannedReduction& r, const std::vector<StepGroup*>& groups);
   void append_records(const PlannedReduction& r, std::vector<AllRecord>& records) const;
+  void launch(Launch& launch);
+  template <class Visit>
+  void visit_memory(const Visit& visit) const;
 
   Machine& machine_;
   KernelSpec spec_;
@@ -66,18 +85,22 @@ class StepGroup {
   Launch apply_;
   std::vector<StepRecord> step_records_;
   std::vector<std::shared_ptr<void>> buffers_;
-  // What a sum over all tensors needs beside the partials.
-  struct SharedSum {
-    DeviceTable<AllRecord> tensors;
-    std::shared_ptr<void> work, coefficients;
-    std::size_t sets = 0;
-  };
-  void share_sum(const PlannedReduction& r, const std::vector<StepGroup*>& groups);
   std::vector<SharedSum> shared_sums_;  // [reduction]
 };
 
-/// One step of all groups of one device: sums over all tensors run through all of them.
-/// inputs[i] belongs to groups[i], one for each of its tensors; HyperSet::t is the step's number.
+/// Everything a step of all groups of one device needs beside its launches: memory and tables. Sums
+/// over all tensors run through all groups. inputs[i] belongs to groups[i], one for each of its
+/// tensors; HyperSet::t is the step's number. Throws before a parameter or its state has changed,
+/// in a CUDA graph capture too; the step can then be tried again.
+void prepare_step(const std::vector<StepGroup*>& groups,
+                  const std::vector<std::vector<StepInput>>& inputs,
+                  const std::vector<HyperSet>& sets);
+
+/// The launches of the step that was prepared. If one of them fails, parameters may have been
+/// stepped already.
+void launch_step(const std::vector<StepGroup*>& groups);
+
+/// prepare_step and launch_step: one step of all groups of one device.
 void run_step(const std::vector<StepGroup*>& groups,
               const std::vector<std::vector<StepInput>>& inputs, const std::vector<HyperSet>& sets);
 

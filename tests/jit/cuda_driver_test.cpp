@@ -1,5 +1,4 @@
 // The driver layer over a fake that records its calls: no GPU is needed.
-
 #include "jitstep/jit/cuda_driver.h"
 
 #include <dlfcn.h>
@@ -7,238 +6,300 @@
 #include <cstring>
 
 #include "fixtures.h"
+#include "jitstep/jit/cuda_errors.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/module.h"
+#include "support/fake_driver.h"
 
 namespace jitstep::jit {
 namespace {
 
+using support::FakeDriver;
 using testing::error_of;
 using Calls = std::vector<std::string>;
 
-// The fake's state: plain functions, as the driver's are, can reach nothing else.
-struct Fake {
-  Calls calls;
-  std::vector<void*> stack;  // of current contexts
-  int result = 0;            // of the call named by `failing`
-  std::string failing;
-  int launched_argument = 0;
-  int capture_status = 0;
-
-  int did(const std::string& call) {
-    calls.push_back(call);
-    return call.starts_with(failing) && !failing.empty() ? result : 0;
-  }
-};
-Fake fake;
-
-char contexts[4], modules[1], functions[1];
-
-int attribute(int* value, int which, int device) {
-  *value = which == 75 ? 9 : which == 76 ? device : which == 16 ? 132 : 50 << 20;
-  return 0;
-}
-
-int current(void** context) {
-  *context = fake.stack.empty() ? nullptr : fake.stack.back();
-  return 0;
-}
-
-int push(void* context) {
-  if (const int code = fake.did("push")) return code;
-  fake.stack.push_back(context);
-  return 0;
-}
-
-int pop(void** context) {
-  *context = fake.stack.back();
-  fake.stack.pop_back();
-  return fake.did("pop");
-}
-
-int launch(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-           unsigned bz, unsigned shared, void* stream, void** params, void** extra) {
-  EXPECT_EQ(function, functions);
-  EXPECT_EQ(extra, nullptr);
-  EXPECT_EQ(fake.stack.back(), &contexts[0]) << "the kernel's own context must be current";
-  std::memcpy(&fake.launched_argument, params[0], sizeof(int));
-  return fake.did(text("launch ", gx, gy, gz, " ", bx, ",", by, bz, " ", shared, " ",
-                       stream == &fake ? "stream" : "other"));
-}
-
-CudaApi fake_api() {
-  CudaApi api;
-  api.cuInit = [](unsigned) { return fake.did("init"); };
-  api.cuDriverGetVersion = [](int* version) { return *version = 13000, 0; };
-  api.cuGetErrorName = [](int, const char** name) { return *name = "CUDA_ERROR_FAKE", 0; };
-  api.cuGetErrorString = [](int, const char** sentence) { return *sentence = "it is a fake", 0; };
-  api.cuDeviceGetCount = [](int* count) { return *count = 2, 0; };
-  api.cuDeviceGet = [](int* device, int ordinal) { return *device = ordinal, 0; };
-  api.cuDeviceGetAttribute = attribute;
-  api.cuDevicePrimaryCtxRetain = [](void** context, int device) {
-    *context = &contexts[device];
-    return fake.did(text("retain ", device));
-  };
-  api.cuCtxGetCurrent = current;
-  api.cuCtxPushCurrent = push;
-  api.cuCtxPopCurrent = pop;
-  api.cuModuleLoadData = [](void** module, const void*) {
-    *module = modules;
-    return fake.did("load");
-  };
-  api.cuModuleUnload = [](void*) { return fake.did("unload"); };
-  api.cuModuleGetFunction = [](void** function, void*, const char* name) {
-    *function = functions;
-    return fake.did(text("function ", name));
-  };
-  api.cuLaunchKernel = launch;
-  api.cuStreamIsCapturing = [](void*, int* status) { return *status = fake.capture_status, 0; };
-  api.cuFuncLoad = [](void*) { return fake.did("funcload"); };
-  return api;
-}
-
 class Driver : public ::testing::Test {
  protected:
-  void SetUp() override { fake = Fake(); }
-  // A cubin's head is enough for check_image.
-  static std::vector<std::byte> cubin(int sm) {
-    std::vector<std::byte> image(200);
-    std::memcpy(image.data(), "\177ELF", 4);
-    image[18] = std::byte{190};
-    image[49] = std::byte(sm);
-    return image;
-  }
+  FakeDriver fake;
 };
 
+// Everything the layer does, from the first call to the last.
+void use_everything(FakeDriver& fake) {
+  CudaDriver driver(FakeDriver::api());
+  driver.device_count();
+  driver.device(0);
+  void* const context = driver.primary_context(0);
+  const auto module = load_cuda_module(support::fake_cubin(90), "unit", driver, 0);
+  const CudaEntry entry = module->cuda_entry("step");
+  driver.is_capturing(context, fake.handle(0));
+  const auto table = fake.allocate(0, 8);
+  driver.upload(context, fake.handle(0), table.get(), "12345678", 8);
+  struct Event {
+    const CudaDriver& driver;
+    void *context, *event = driver.create_event(context);
+    ~Event() { driver.destroy_event(context, event); }
+  } event{driver, context};
+  const Args args{};
+  entry.launch(fake.handle(0), 1, 32, &args);
+  driver.record_event(context, event.event, fake.handle(0));
+  driver.wait_event(context, fake.handle(0), event.event);
+}
+
 TEST_F(Driver, ADeviceIsDescribed) {
-  const CudaDriver driver(fake_api());
+  fake.sm[1] = 121;
+  fake.multiprocessors = 132;
+  const CudaDriver driver(FakeDriver::api());
   EXPECT_EQ(driver.version(), 13000);
   EXPECT_EQ(driver.device_count(), 2);
   EXPECT_EQ(driver.device(0).sm, 90);
-  EXPECT_EQ(driver.device(1).sm, 91);
+  EXPECT_EQ(driver.device(1).sm, 121);
   EXPECT_EQ(driver.device(0).multiprocessors, 132);
   EXPECT_EQ(driver.device(0).l2_bytes, 50 << 20);
 }
 
 TEST_F(Driver, AModuleIsLoadedLaunchedAndUnloadedInItsOwnContext) {
-  CudaDriver driver(fake_api());
+  CudaDriver driver(FakeDriver::api());
+  driver.primary_context(1);
+  fake.clear();
   {
-    const auto module = load_cuda_module(cubin(90), "unit", driver, 0);
+    const auto module = load_cuda_module(support::fake_cubin(90), "unit", driver, 1);
     const CudaEntry entry = module->cuda_entry("step");
-    const int argument = 42;
-    entry.launch(&fake, 3, 128, &argument);
-    EXPECT_EQ(fake.launched_argument, 42);
+    const Args args{};
+    entry.launch(fake.handle(1), 3, 128, &args);
   }
-  EXPECT_EQ(fake.calls,
-            (Calls{"init", "retain 0", "push", "load", "pop", "push", "function step", "funcload",
-                   "pop", "push", "launch 311 128,11 0 stream", "pop", "push", "unload", "pop"}));
-  EXPECT_TRUE(fake.stack.empty());
+  EXPECT_EQ(
+      fake.calls,
+      (Calls{"cuCtxGetCurrent",          "cuCtxPushCurrent 1", "cuModuleLoadData",
+             "cuCtxPopCurrent",          "cuCtxGetCurrent",    "cuCtxPushCurrent 1",
+             "cuModuleGetFunction step", "cuCtxPopCurrent",    "cuCtxGetCurrent",
+             "cuCtxPushCurrent 1",       "cuFuncLoad step",    "cuCtxPopCurrent",
+             "cuCtxGetCurrent",          "cuCtxPushCurrent 1", "cuLaunchKernel step 3x128 stream 1",
+             "cuCtxPopCurrent",          "cuCtxGetCurrent",    "cuCtxPushCurrent 1",
+             "cuModuleUnload",           "cuCtxPopCurrent"}));
+  EXPECT_EQ(fake.last_image, "\177ELF");
+  EXPECT_EQ(fake.context_depth(), 0u);
 }
 
 TEST_F(Driver, AContextThatIsCurrentIsNotPushedAgain) {
-  CudaDriver driver(fake_api());
-  const auto module = load_cuda_module(cubin(90), "unit", driver, 0);
+  CudaDriver driver(FakeDriver::api());
+  const auto module = load_cuda_module(support::fake_cubin(90), "unit", driver, 0);
   const CudaEntry entry = module->cuda_entry("step");
-  fake.stack = {&contexts[0]};
-  fake.calls.clear();
-  const int argument = 0;
-  entry.launch(nullptr, 1, 32, &argument);
-  EXPECT_EQ(fake.calls, (Calls{"launch 111 32,11 0 other"}));
+  fake.set_current_context(0);
+  fake.clear();
+  const Args args{};
+  entry.launch(fake.handle(0), 1, 32, &args);
+  EXPECT_EQ(fake.calls, (Calls{"cuCtxGetCurrent", "cuLaunchKernel step 1x32 stream 0"}));
+  EXPECT_EQ(fake.context_depth(), 1u);
 }
 
 TEST_F(Driver, TheContextOfADeviceIsRetainedOnce) {
-  CudaDriver driver(fake_api());
+  CudaDriver driver(FakeDriver::api());
   EXPECT_EQ(driver.primary_context(1), driver.primary_context(1));
-  EXPECT_EQ(fake.calls, (Calls{"init", "retain 1"}));
+  EXPECT_EQ(fake.calls_of("cuDevicePrimaryCtxRetain"), (Calls{"cuDevicePrimaryCtxRetain 1"}));
+}
+
+TEST_F(Driver, ADriverWithoutFuncLoadWillDo) {
+  CudaApi old = FakeDriver::api();
+  old.cuFuncLoad = nullptr;
+  CudaDriver driver(old);
+  const auto module = load_cuda_module(support::fake_cubin(90), "unit", driver, 0);
+  EXPECT_NO_THROW(module->cuda_entry("step"));
+  EXPECT_TRUE(fake.calls_of("cuFuncLoad").empty());
+}
+
+// ---- errors ------------------------------------------------------------------------------------
+
+// Every CUresult that cuda.h of CUDA 13 names, and some it does not.
+const std::vector<int>& all_codes() {
+  static const std::vector<int> codes = {
+      1,   2,   3,   4,   5,   6,   7,   8,   34,  36,  46,  100, 101, 102, 200, 201, 202,
+      205, 206, 207, 208, 209, 210, 211, 212, 213, 214, 215, 216, 217, 218, 219, 220, 221,
+      222, 223, 224, 225, 226, 300, 301, 302, 303, 304, 400, 401, 402, 500, 600, 700, 701,
+      702, 703, 704, 705, 708, 709, 710, 711, 712, 713, 714, 715, 716, 717, 718, 719, 720,
+      721, 800, 801, 802, 803, 804, 805, 806, 807, 808, 809, 810, 811, 812, 900, 901, 902,
+      903, 904, 905, 906, 907, 908, 909, 910, 911, 912, 913, 914, 915, 916, 917, 999, 12345};
+  return codes;
+}
+
+// One failure of one call: what was thrown, if anything.
+struct Thrown {
+  std::string message, call;
+  int code = 0;
+};
+
+Thrown thrown_by(FakeDriver& fake) {
+  try {
+    use_everything(fake);
+  } catch (const CudaError& error) {
+    return {error.what(), error.call(), error.code()};
+  } catch (const ImageError& error) {
+    return {error.what(), "cuModuleLoadData", -1};
+  }
+  return {};
+}
+
+void expect_one_sentence(const Thrown& thrown, const std::string& name, int code) {
+  EXPECT_EQ(thrown.call, name);
+  EXPECT_TRUE(thrown.code == code || thrown.code == -1) << thrown.code;
+  const std::string known = code <= 999 ? text("CUDA_ERROR_FAKE_", code) : "an unknown error";
+  EXPECT_NE(thrown.message.find(text(" failed: ", name, " returned ", known, " (", code, "), ")),
+            std::string::npos)
+      << thrown.message;
+  EXPECT_NE(thrown.message.find(cuda_advice(code)), std::string::npos) << thrown.message;
+  EXPECT_EQ(thrown.message.find('\n'), std::string::npos) << thrown.message;
+}
+
+// Fails the call of that name after `spared` good ones; false if there were no more of them.
+bool expect_one_failure(const std::string& name, int code, int spared) {
+  constexpr int kContextsBeforeClosing = 9;
+  FakeDriver fake;
+  fake.fail(name, code, spared, 1);
+  const Thrown thrown = thrown_by(fake);
+  if (static_cast<int>(fake.calls_of(name).size()) <= spared) return false;
+  const bool closing = name == "cuModuleUnload" || name == "cuEventDestroy" ||
+                       (name.starts_with("cuCtx") && spared >= kContextsBeforeClosing);
+  if (closing || name == "cuCtxGetCurrent")
+    EXPECT_EQ(thrown.message, "");
+  else
+    expect_one_sentence(thrown, name, code);
+  // What cannot be made current cannot be closed either.
+  const int lost = closing && name == "cuCtxPushCurrent" ? 1 : 0;
+  EXPECT_EQ(fake.loaded_modules() + fake.live_events(), lost);
+  EXPECT_EQ(fake.context_depth(), 0u);
+  EXPECT_EQ(fake.live_allocations(), 0);
+  return true;
+}
+
+TEST(DriverErrors, EachOfEveryCallIsOneSentenceAndLeavesNothingOpen) {
+  int failures = 0;
+  for (const std::string& name : FakeDriver::function_names())
+    for (int code : all_codes())
+      for (int spared = 0;; ++spared) {
+        SCOPED_TRACE(text(name, " ", code, " after ", spared));
+        if (!expect_one_failure(name, code, spared)) break;
+        ++failures;
+      }
+  RecordProperty("failures", failures);
+  EXPECT_GT(failures, 20 * 100);
+}
+
+TEST_F(Driver, FrequentErrorsSayWhatToDo) {
+  const std::vector<std::pair<int, const char*>> expected = {
+      {2, "memory is full"},
+      {3, "forked"},
+      {4, "ending"},
+      {34, "stub"},
+      {100, "nvidia-smi"},
+      {200, "compiled anew"},
+      {201, "start the process"},
+      {209, "another GPU"},
+      {222, "NVRTC is newer than the driver"},
+      {700, "earlier kernel"},
+      {701, "registers"},
+      {702, "display"},
+      {719, "compute-sanitizer"},
+      {803, "restart"},
+      {804, "cuda-compat"},
+      {900, "captured"},
+      {906, "captured"},
+      {909, "captured"},
+      {999, "Xid"}};
+  for (const auto& [code, phrase] : expected) {
+    fake.fail("cuLaunchKernel", code);
+    const std::string message = error_of<CudaError>([&] { use_everything(fake); });
+    EXPECT_NE(message.find(phrase), std::string::npos) << code << ": " << message;
+  }
 }
 
 TEST_F(Driver, AFailureSaysWhatWasDoneAndWhatCameBack) {
-  CudaDriver driver(fake_api());
-  const auto module = load_cuda_module(cubin(90), "unit", driver, 0);
-  const CudaEntry entry = module->cuda_entry("step");
-  fake.failing = "launch";
-  fake.result = 701;
-  try {
-    entry.launch(nullptr, 4, 2048, &fake);
-    FAIL() << "nothing was thrown";
-  } catch (const CudaError& error) {
-    EXPECT_EQ(error.call(), "cuLaunchKernel");
-    EXPECT_EQ(error.code(), 701);
-    EXPECT_STREQ(error.what(),
-                 "launching 4 blocks of 2048 threads failed: cuLaunchKernel returned "
-                 "CUDA_ERROR_FAKE (701), it is a fake");
-  }
-  EXPECT_TRUE(fake.stack.empty());
+  fake.fail("cuLaunchKernel", 702);
+  EXPECT_EQ(
+      error_of<CudaError>([&] { use_everything(fake); }),
+      "launching 1 blocks of 32 threads failed: cuLaunchKernel returned CUDA_ERROR_FAKE_702 "
+      "(702), the driver's own words; the system limits how long a kernel may run, as on GPUs "
+      "with a display; take another GPU or lift the limit");
 }
 
 TEST_F(Driver, OnlyABadImageIsAnImageError) {
-  CudaDriver driver(fake_api());
-  fake.failing = "load";
-  for (int code : {200, 209, 218, 222, 300}) {
-    fake.result = code;
-    EXPECT_THROW(load_cuda_module(cubin(90), "unit", driver, 0), ImageError) << code;
+  fake.version = 12040;
+  CudaDriver driver(FakeDriver::api());
+  for (int code : all_codes()) {
+    const bool about_image =
+        code == 200 || code == 209 || code == 218 || code == 222 || code == 300;
+    fake.fail("cuModuleLoadData", code);
+    try {
+      load_cuda_module(support::fake_cubin(90), "unit", driver, 0);
+      ADD_FAILURE() << code << ": nothing was thrown";
+    } catch (const ImageError& error) {
+      EXPECT_TRUE(about_image) << code;
+      EXPECT_NE(std::string(error.what()).find("the driver is for CUDA 12.4"), std::string::npos);
+    } catch (const CudaError&) {
+      EXPECT_FALSE(about_image) << code;
+    }
   }
-  fake.result = 2;  // out of memory
-  EXPECT_THROW(load_cuda_module(cubin(90), "unit", driver, 0), CudaError);
 }
 
-TEST_F(Driver, ACaptureIsSeen) {
-  const CudaDriver driver(fake_api());
-  EXPECT_FALSE(driver.is_capturing(nullptr));
-  fake.capture_status = 1;
-  EXPECT_TRUE(driver.is_capturing(nullptr));
+TEST_F(Driver, NothingIsThrownWhereThingsAreClosedAfterTheDriverIsGone) {
+  CudaDriver driver(FakeDriver::api());
+  auto module = load_cuda_module(support::fake_cubin(90), "unit", driver, 0);
+  void* const context = driver.primary_context(0);
+  void* const event = driver.create_event(context);
+  for (const std::string& name : FakeDriver::function_names()) fake.fail(name, 4);
+  EXPECT_NO_THROW(module.reset());
+  EXPECT_NO_THROW(driver.destroy_event(context, event));
 }
 
-// A compiler whose "cubin" is just a head.
-class CubinCompiler : public Compiler {
- public:
-  explicit CubinCompiler(std::vector<std::byte> image) : image_(std::move(image)) {}
-  Binary compile(const std::string&, const std::string&, const Target&) override {
-    return {image_, "", {}};
-  }
-  const std::string& identity(const Target&) override { return identity_; }
+TEST_F(Driver, AMissingKernelIsNamed) {
+  CudaDriver driver(FakeDriver::api());
+  const auto module = load_cuda_module(support::fake_cubin(90), "unit", driver, 0);
+  const std::string message = error_of<CudaError>([&] { module->cuda_entry("missing"); });
+  EXPECT_NE(message.find("looking up the kernel missing"), std::string::npos) << message;
+}
 
- private:
-  std::vector<std::byte> image_;
-  std::string identity_ = "fake";
+// ---- through the engine ------------------------------------------------------------------------
+
+class EngineOnFake : public Driver {
+ protected:
+  testing::TemporaryFolder folder;
+  Engine engine{testing::settings_with_cache(folder.path()),
+                {.nvrtc = std::make_shared<support::FakeCompiler>(),
+                 .driver = std::make_shared<CudaDriver>(FakeDriver::api())}};
 };
 
-TEST_F(Driver, AnEngineLoadsOneKernelPerDeviceFromOneBinary) {
-  testing::TemporaryFolder folder;
-  CudaApi api = fake_api();
-  api.cuDeviceGetAttribute = [](int* value, int which, int) {
-    return *value = which == 75 ? 9 : 0, 0;
-  };
-  Engine engine(testing::settings_with_cache(folder.path()),
-                {.nvrtc = std::make_shared<CubinCompiler>(cubin(90)),
-                 .driver = std::make_shared<CudaDriver>(api)});
+TEST_F(EngineOnFake, OneKernelPerDeviceIsLoadedFromOneBinary) {
   EXPECT_EQ(engine.cuda_target(0), Target::cuda(90));
   const auto on_0 = engine.kernel("x", "unit", Target::cuda(90), 0);
   const auto on_1 = engine.kernel("x", "unit", Target::cuda(90), 1);
   EXPECT_NE(on_0, on_1);
   EXPECT_EQ(on_0, engine.kernel("x", "unit", Target::cuda(90), 0));
   EXPECT_EQ(engine.statistics().compiled, 1u);
-  EXPECT_EQ(std::count(fake.calls.begin(), fake.calls.end(), "load"), 2);
+  EXPECT_EQ(fake.loaded_modules(), 2);
   EXPECT_THROW(on_0->cpu("step"), Error);
 }
 
-TEST_F(Driver, AKernelForAnotherArchitectureThanTheGpusIsRefused) {
-  testing::TemporaryFolder folder;
-  Engine engine(testing::settings_with_cache(folder.path()),
-                {.nvrtc = std::make_shared<CubinCompiler>(cubin(80)),
-                 .driver = std::make_shared<CudaDriver>(fake_api())});
+TEST_F(EngineOnFake, AKernelForAnotherArchitectureThanTheGpusIsRefused) {
   const std::string message = error_of([&] { engine.kernel("x", "unit", Target::cuda(80), 0); });
   EXPECT_NE(message.find("sm_80"), std::string::npos) << message;
   EXPECT_NE(message.find("GPU 0 is sm_90"), std::string::npos) << message;
 }
 
-TEST(CudaDriver, AMachineWithoutADriverIsToldWhatToInstall) {
-  if (void* handle = dlopen("libcuda.so.1", RTLD_NOW)) {
-    dlclose(handle);
-    GTEST_SKIP() << "this machine has a CUDA driver";
-  }
-  EXPECT_NE(error_of([] { cuda_driver(); }).find("install the NVIDIA driver"), std::string::npos);
-  EXPECT_THROW(cuda_driver(), Error) << "and again";
+TEST_F(EngineOnFake, ADriverOlderThanNvrtcsPtxIsNamedAfterOneMoreTry) {
+  fake.fail("cuModuleLoadData", 222);
+  const std::string message =
+      error_of<ImageError>([&] { engine.kernel("x", "unit", Target::cuda(90), 0); });
+  EXPECT_NE(message.find("NVRTC is newer than the driver"), std::string::npos) << message;
+  EXPECT_NE(message.find("the driver is for CUDA 13.0"), std::string::npos) << message;
+  EXPECT_EQ(engine.statistics().compiled, 1u);
+  fake.recover();
+  EXPECT_NO_THROW(engine.kernel("x", "unit", Target::cuda(90), 0)) << "after a driver update";
+}
+
+TEST_F(EngineOnFake, AFailureToLoadForWantOfMemoryDoesNotThrowTheBinaryAway) {
+  fake.fail("cuModuleLoadData", 2);
+  EXPECT_THROW(engine.kernel("x", "unit", Target::cuda(90), 0), CudaError);
+  fake.recover();
+  engine.kernel("x", "unit", Target::cuda(90), 0);
+  EXPECT_EQ(engine.statistics().compiled, 1u);
 }
 
 }  // namespace
