@@ -5,13 +5,14 @@
 #include <memory>
 #include <string>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/fork_guard.h"
 
 namespace jitstep::jit {
 
 /// The driver's functions with their handles as plain pointers and their results as CUresult (0 is
 /// success). Tests fill this table with functions of their own. See the CUDA driver API manual.
-struct CudaApi {
+struct JITSTEP_API CudaApi {
   int (*cuInit)(unsigned flags) = nullptr;
   int (*cuDriverGetVersion)(int* version) = nullptr;
   int (*cuGetErrorName)(int code, const char** name) = nullptr;
@@ -44,7 +45,7 @@ struct CudaDevice {
 
 /// The driver behind checked calls: every failure is a CudaError. Thread safe.
 /// Devices are numbered as the driver does it, which is torch's numbering.
-class CudaDriver {
+class JITSTEP_API CudaDriver {
  public:
   /// Calls cuInit.
   explicit CudaDriver(const CudaApi& api);
@@ -77,10 +78,10 @@ class CudaDriver {
 };
 
 /// The process's driver, opened at first use. An Error says what to install if there is none.
-CudaDriver& cuda_driver();
+JITSTEP_API CudaDriver& cuda_driver();
 
 /// A function of a loaded GPU module that can be launched. Valid as long as its Kernel.
-class CudaEntry {
+class JITSTEP_API CudaEntry {
  public:
   CudaEntry() = default;
   CudaEntry(const CudaDriver* driver, void* context, void* function)

@@ -2,17 +2,15 @@
 
 #include <torch/torch.h>
 
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "jitstep/archive.h"
+#include "jitstep/optimizer_records.h"
 #include "jitstep/spec_text.h"
 
 namespace jitstep {
 namespace {
-
-using ParamGroup = torch::optim::OptimizerParamGroup;
 
 // Several tensor handles may stand for one parameter; torch keeps state by what they share.
 void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
@@ -38,11 +36,18 @@ std::unique_ptr<Options> options_like(const Options& defaults,
 
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
                      Frozen frozen)
-    : torch::optim::Optimizer(std::vector<ParamGroup>{}, std::move(defaults)), frozen_(frozen) {
+    : torch::optim::Optimizer(std::vector<ParamGroup>{}, std::move(defaults)),
+      records_(std::make_unique<Records>(frozen)) {
   GroupNumbers numbers;
   GroupRecord().refresh(default_options(), numbers);  // validates
   for (const auto& group : groups) add_param_group(group);
 }
+
+Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults)
+    : Optimizer(groups, std::move(defaults), Frozen::warn) {}
+
+Optimizer::Optimizer(Optimizer&&) = default;
+Optimizer::~Optimizer() = default;
 
 Optimizer::Optimizer(const std::string& rule, const std::vector<ParamGroup>& groups,
                      const GenericOptions& defaults)
@@ -74,7 +79,7 @@ Options& Optimizer::group_options(std::size_t group) {
 
 // ---- groups ------------------------------------------------------------------------------------
 
-ParamGroup Optimizer::merged(const ParamGroup& group) const {
+Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
   auto options = group.has_options() ? options_like(default_options(), group.options())
                                      : options_like(default_options(), default_options());
   if (group.has_options()) options->inherit(default_options());
@@ -92,7 +97,7 @@ void Optimizer::check_group(const ParamGroup& group, std::size_t number) const {
     check_parameter(p, {number, i});
     if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second) record.spec(p);
   }
-  check_frozen(group.params(), number, frozen_);
+  check_frozen(group.params(), number, records_->frozen);
 }
 
 // A parameter in two groups would be stepped twice. `more` is a group about to be added, or null.
@@ -120,9 +125,8 @@ void Optimizer::add_param_group(const ParamGroup& group) {
   torch::optim::Optimizer::add_param_group(whole);
   // Torch replaces options it does not know by the defaults.
   param_groups_.back().set_options(whole.options().clone());
-  groups_.resize(param_groups_.size());
-  numbers_.resize(param_groups_.size());
-  register_members(groups_.size() - 1);
+  records_->resize(param_groups_.size());
+  register_members(records_->groups.size() - 1);
 }
 
 void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
@@ -139,7 +143,7 @@ void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
 // Whether a group has the parameters it had when last looked at: torch's users may change them.
 bool Optimizer::is_known(std::size_t g) const {
   const auto& params = param_groups_[g].params();
-  const auto& members = groups_[g].members;
+  const auto& members = records_->groups[g].members;
   if (params.size() != members.size()) return false;
   for (std::size_t i = 0; i < params.size(); ++i)
     if (key_of(params[i]) != members[i].key) return false;
@@ -147,8 +151,8 @@ bool Optimizer::is_known(std::size_t g) const {
 }
 
 bool Optimizer::is_known() const {
-  if (groups_.size() != param_groups_.size()) return false;
-  for (std::size_t g = 0; g < groups_.size(); ++g)
+  if (records_->groups.size() != param_groups_.size()) return false;
+  for (std::size_t g = 0; g < records_->groups.size(); ++g)
     if (!is_known(g)) return false;
   return true;
 }
@@ -156,23 +160,22 @@ bool Optimizer::is_known() const {
 // Brings the records in line with the groups. Groups that were added through torch's base class get
 // their options merged; everything new is checked.
 void Optimizer::adopt() {
-  for (std::size_t g = groups_.size(); g < param_groups_.size(); ++g)
+  for (std::size_t g = records_->groups.size(); g < param_groups_.size(); ++g)
     param_groups_[g] = merged(param_groups_[g]);
   for (std::size_t g = 0; g < param_groups_.size(); ++g)
-    if (g >= groups_.size() || !is_known(g)) check_group(param_groups_[g], g);
+    if (g >= records_->groups.size() || !is_known(g)) check_group(param_groups_[g], g);
   check_distinct(nullptr);
-  const std::size_t known = groups_.size();
-  groups_.resize(param_groups_.size());
-  numbers_.resize(param_groups_.size());
-  for (std::size_t g = 0; g < groups_.size(); ++g)
+  const std::size_t known = records_->groups.size();
+  records_->resize(param_groups_.size());
+  for (std::size_t g = 0; g < records_->groups.size(); ++g)
     if (g >= known || !is_known(g)) register_members(g);
 }
 
 void Optimizer::register_members(std::size_t g) {
-  groups_[g].members.clear();
+  records_->groups[g].members.clear();
   for (const auto& p : param_groups_[g].params()) {
-    const int id = ids_.emplace(key_of(p), static_cast<int>(ids_.size())).first->second;
-    groups_[g].members.push_back({key_of(p), nullptr, nullptr, -1, id});
+    const int id = records_->id_of(key_of(p));
+    records_->groups[g].members.push_back({key_of(p), nullptr, nullptr, -1, id});
   }
 }
 
@@ -188,7 +191,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
   collect();
   try {
     attend();
-    stepper_.step(work_, numbers_);
+    records_->stepper.step(records_->work, records_->numbers);
   } catch (...) {
     forget_new_states();
     throw;
@@ -199,14 +202,14 @@ torch::Tensor Optimizer::step(LossClosure closure) {
 // Finds the parameters with gradients and checks all of them before anything is changed.
 void Optimizer::collect() {
   if (!is_known()) adopt();
-  work_.clear();
-  waiting_.clear();
-  for (std::size_t g = 0; g < groups_.size(); ++g) collect_group(g);
+  records_->work.clear();
+  records_->waiting.clear();
+  for (std::size_t g = 0; g < records_->groups.size(); ++g) collect_group(g);
 }
 
 void Optimizer::collect_group(std::size_t g) {
-  Group& group = groups_[g];
-  group.record.refresh(group_options(g), numbers_[g]);
+  Records::Group& group = records_->groups[g];
+  group.record.refresh(group_options(g), records_->numbers[g]);
   const auto& params = param_groups_[g].params();
   for (std::size_t i = 0; i < params.size(); ++i) {
     const torch::Tensor& p = params[i];
@@ -215,8 +218,8 @@ void Optimizer::collect_group(std::size_t g) {
     check_gradient(p, grad, {g, i});
     Member& member = group.members[i];
     if (!is_ready(member, p, group.record.revision()))
-      waiting_.push_back({work_.size(), g, i, group.record.spec(p), false});
-    work_.push_back(
+      records_->waiting.push_back({records_->work.size(), g, i, group.record.spec(p), false});
+    records_->work.push_back(
         {&p, &grad, member.state ? &member.state->buffers() : nullptr, static_cast<int>(g)});
   }
 }
@@ -244,23 +247,23 @@ ParamState& Optimizer::state_for(const torch::Tensor& p, const Options& options)
 // Makes the state of parameters that get their first gradient, and binds again what was replaced,
 // moved, or has other formats now.
 void Optimizer::attend() {
-  for (Waiting& waiting : waiting_) {
-    Group& group = groups_[waiting.group];
+  for (Records::Waiting& waiting : records_->waiting) {
+    Records::Group& group = records_->groups[waiting.group];
     Member& member = group.members[waiting.place];
-    const torch::Tensor& p = *work_[waiting.work].p;
+    const torch::Tensor& p = *records_->work[waiting.work].p;
     waiting.made = state_.find(member.key) == state_.end();
     ParamState& state = state_for(p, group_options(waiting.group));
     state.bind(p, waiting.spec, member.id, group.record.initial_memory(waiting.spec, member.id));
     member.held = member.state = &state;
     member.revision = group.record.revision();
-    work_[waiting.work].state = &state.buffers();
+    records_->work[waiting.work].state = &state.buffers();
   }
 }
 
 // After a step that failed, such as for want of a compiler, no state is left that was not there.
 void Optimizer::forget_new_states() {
-  for (const Waiting& waiting : waiting_) {
-    Member& member = groups_[waiting.group].members[waiting.place];
+  for (const Records::Waiting& waiting : records_->waiting) {
+    Member& member = records_->groups[waiting.group].members[waiting.place];
     if (!waiting.made) continue;
     state_.erase(member.key);
     member.held = member.state = nullptr;
@@ -272,9 +275,9 @@ void Optimizer::compile() {
   if (!is_known()) adopt();
   std::vector<StateBuffers> states;
   std::vector<StepParameter> parameters;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    GroupRecord& record = groups_[g].record;
-    record.refresh(group_options(g), numbers_[g]);
+  for (std::size_t g = 0; g < records_->groups.size(); ++g) {
+    GroupRecord& record = records_->groups[g].record;
+    record.refresh(group_options(g), records_->numbers[g]);
     for (const auto& p : param_groups_[g].params()) {
       const jit::KernelSpec spec = record.spec(p);
       states.push_back(make_state(p, spec, 0, record.initial_memory(spec, 0)));
@@ -311,7 +314,7 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
     for (std::size_t i = 0; i < groups[g].states.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
       const jit::KernelSpec spec = record.spec(p);
-      const int id = groups_[g].members[i].id;
+      const int id = records_->groups[g].members[i].id;
       if (auto& state = groups[g].states[i])
         state->bind(p, spec, id, record.initial_memory(spec, id));
     }
@@ -323,7 +326,7 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
       group_options(g).edit_formats() = groups[g].options->formats();
     }
     for (std::size_t i = 0; i < groups[g].states.size(); ++i) {
-      void* const key = groups_[g].members[i].key;
+      void* const key = records_->groups[g].members[i].key;
       if (groups[g].states[i])
         state_[key] = std::move(groups[g].states[i]);
       else
@@ -335,11 +338,12 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
 
 // Parameters without a loaded state give up an id that a loaded one has.
 void Optimizer::renumber(const std::set<int>& taken) {
-  int next = taken.empty() ? 0 : std::max(*taken.rbegin() + 1, static_cast<int>(ids_.size()));
-  for (Group& group : groups_)
+  const int known = static_cast<int>(records_->ids.size());
+  int next = taken.empty() ? 0 : std::max(*taken.rbegin() + 1, known);
+  for (Records::Group& group : records_->groups)
     for (Member& member : group.members)
       if (state_.find(member.key) == state_.end() && taken.contains(member.id))
-        ids_[member.key] = member.id = next++;
+        records_->ids[member.key] = member.id = next++;
 }
 
 }  // namespace jitstep
