@@ -63,39 +63,70 @@ function(jitstep_compile target)
       -Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-restrict -Wno-array-bounds)
   endif()
   set_target_properties(${target} PROPERTIES
-    CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE OFF DEFINE_SYMBOL "")
+    CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE OFF DEFINE_SYMBOL ""
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   jitstep_use_ccache(${target})
 endfunction()
 
-function(jitstep_library target export_name)
-  jitstep_compile(${target})
+# What everyone who links `target` gets: its headers, the language and the PUBLIC libraries.
+function(_jitstep_use target public private)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${JITSTEP_INCLUDE_DIR}>
     $<BUILD_INTERFACE:${JITSTEP_FORWARD_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(${target} PUBLIC ${public} PRIVATE ${private})
+endfunction()
+
+# jitstep_library(<target> EXPORT_NAME <name> SOURCES ... [NEEDS <library of ours>] [PUBLIC ...] [PRIVATE ...])
+#
+# Sources are compiled once, in <target>_objects, and make two libraries: <target>, which shows only
+# what JITSTEP_API marks, and the static <target>_internals for tests, in which everything can be
+# linked to. Without BUILD_SHARED_LIBS these are the same.
+function(jitstep_library target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT_NAME;NEEDS" "SOURCES;PUBLIC;PRIVATE")
+  add_library(${target}_objects OBJECT ${arg_SOURCES})
+  jitstep_compile(${target}_objects)
+  _jitstep_use(${target}_objects "${arg_NEEDS};${arg_PUBLIC}" "${arg_PRIVATE}")
+
+  add_library(${target} $<TARGET_OBJECTS:${target}_objects>)
+  add_library(jitstep::${arg_EXPORT_NAME} ALIAS ${target})
+  _jitstep_use(${target} "${arg_NEEDS};${arg_PUBLIC}" "${arg_PRIVATE}")
   set_target_properties(${target} PROPERTIES
-    EXPORT_NAME ${export_name}
+    EXPORT_NAME ${arg_EXPORT_NAME}
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     INSTALL_RPATH "\$ORIGIN"
     INSTALL_RPATH_USE_LINK_PATH ON)
+  if(NOT BUILD_SHARED_LIBS)
+    add_library(${target}_internals ALIAS ${target})
+    return()
+  endif()
+  set(exports "${CMAKE_CURRENT_SOURCE_DIR}/cmake/exports.map")
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${exports}")
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS "${exports}")
+  add_library(${target}_internals STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}_objects>)
+  list(TRANSFORM arg_NEEDS APPEND "_internals")
+  _jitstep_use(${target}_internals "${arg_NEEDS};${arg_PUBLIC}" "${arg_PRIVATE}")
 endfunction()
 
-# A program of ours; with TORCH it links the front end and reuses its precompiled headers.
+# A program of ours; with TORCH it links the front end and reuses its precompiled headers, with
+# INTERNALS it may use what the libraries hide.
 # -rdynamic, so that code loaded at run time finds the program's symbols.
 function(jitstep_program target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;INTERNALS" "" "SOURCES;LIBRARIES")
   add_executable(${target} ${arg_SOURCES})
   jitstep_compile(${target})
   set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON)
+  set(library jitstep_jit)
   if(arg_TORCH)
-    target_link_libraries(${target} PRIVATE jitstep)
-    target_precompile_headers(${target} REUSE_FROM jitstep)
-  else()
-    target_link_libraries(${target} PRIVATE jitstep_jit)
+    set(library jitstep)
+    target_precompile_headers(${target} REUSE_FROM jitstep_objects)
   endif()
-  target_link_libraries(${target} PRIVATE ${arg_LIBRARIES})
+  if(arg_INTERNALS)
+    string(APPEND library "_internals")
+  endif()
+  target_link_libraries(${target} PRIVATE ${library} ${arg_LIBRARIES})
 endfunction()
 
 # The front end asks torch for the current stream's native handle; older versions cannot tell.

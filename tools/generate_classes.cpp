@@ -150,7 +150,7 @@ void write_accessors(std::ostream& out, const Option& option, std::size_t place,
 void write_options_class(std::ostream& out, const Rule& rule) {
   const std::string self = rule.name + "Options";
   out << "/// Options of " << rule.name << ".\n";
-  out << "struct " << self << " : FormatSetters<" << self << "> {\n";
+  out << "struct JITSTEP_API " << self << " : FormatSetters<" << self << "> {\n";
   write_enumerations(out, rule);
   out << "\n  " << self << "();\n";
   if (rule.has_lr) out << "  " << self << "(double lr);\n";
@@ -177,7 +177,7 @@ void write_options_class(std::ostream& out, const Rule& rule) {
 void write_state_class(std::ostream& out, const Rule& rule) {
   const std::string self = rule.name + "ParamState";
   out << "/// State of one parameter under " << rule.name << ".\n";
-  out << "class " << self << " : public ParamState {\n public:\n";
+  out << "class JITSTEP_API " << self << " : public ParamState {\n public:\n";
   out << "  " << self << "() : ParamState(\"" << rule.manifest.name << "\") {}\n\n";
   out << "  using ParamState::step;\n  " << self
       << "& step(std::int64_t steps) {\n    step() = steps;\n    return *this;\n  }\n";
@@ -194,7 +194,7 @@ void write_state_class(std::ostream& out, const Rule& rule) {
 void write_optimizer_class(std::ostream& out, const Rule& rule) {
   const std::string options = rule.name + "Options";
   out << comment(rule.manifest.description, "");
-  out << "class " << rule.name << " : public Optimizer {\n public:\n";
+  out << "class JITSTEP_API " << rule.name << " : public Optimizer {\n public:\n";
   out << "  explicit " << rule.name
       << "(const std::vector<torch::optim::OptimizerParamGroup>& groups, " << options
       << " defaults = {});\n";
@@ -267,6 +267,7 @@ void write_header(std::ostream& out, const std::vector<Rule>& rules) {
 #include <tuple>
 #include <vector>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/optimizer.h"
 #include "jitstep/options.h"
 #include "jitstep/param_state.h"

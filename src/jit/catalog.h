@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/fork_guard.h"
 #include "jitstep/jit/manifest.h"
 #include "jitstep/jit/template_store.h"
@@ -14,7 +15,7 @@ namespace jitstep::jit {
 
 /// The manifests of a store's templates, each read when first asked for. Thread safe. The
 /// references it gives stay valid as long as it does.
-class Catalog {
+class JITSTEP_API Catalog {
  public:
   /// `store` must outlive the catalog.
   explicit Catalog(TemplateStore& store) : store_(store) {}
@@ -53,6 +54,6 @@ class Catalog {
 };
 
 /// The catalog of the default engine's templates, never destroyed.
-Catalog& default_catalog();
+JITSTEP_API Catalog& default_catalog();
 
 }  // namespace jitstep::jit

@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/target.h"
 
 namespace jitstep::jit {
 
 /// What one entry of a binary uses, read from the compile log. GPU targets only.
-struct Resources {
+struct JITSTEP_API Resources {
   std::string entry;
   int registers = 0;
   int spill_store_bytes = 0;
@@ -22,14 +23,14 @@ struct Resources {
 };
 
 /// A compiled text: an ELF shared object (host), a cubin or PTX text (GPU).
-struct Binary {
+struct JITSTEP_API Binary {
   std::vector<std::byte> image;
   std::string log;
   std::vector<Resources> resources;
 };
 
 /// One compiler. Thread safe: several threads may compile at once.
-class Compiler {
+class JITSTEP_API Compiler {
  public:
   virtual ~Compiler() = default;
 

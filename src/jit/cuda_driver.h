@@ -5,13 +5,14 @@
 #include <map>
 #include <string>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/fork_guard.h"
 
 namespace jitstep::jit {
 
 /// The driver's functions with their handles as plain pointers and their results as CUresult (0 is
 /// success). Tests fill this table with functions of their own. See the CUDA driver API manual.
-struct CudaApi {
+struct JITSTEP_API CudaApi {
   int (*cuInit)(unsigned flags) = nullptr;
   int (*cuDriverGetVersion)(int* version) = nullptr;
   int (*cuGetErrorName)(int code, const char** name) = nullptr;
@@ -56,7 +57,7 @@ struct CudaDevice {
 /// the driver answered and what to do; contexts that were made current for a call are put back.
 /// In a child of a process that had made a CudaDriver before fork(), every call is an Error.
 /// Thread safe. Devices are numbered as the driver does it, which is torch's numbering.
-class CudaDriver {
+class JITSTEP_API CudaDriver {
  public:
   /// Calls cuInit.
   explicit CudaDriver(const CudaApi& api);
@@ -105,10 +106,10 @@ class CudaDriver {
 };
 
 /// The process's driver, opened at first use. An Error says what to install if there is none.
-CudaDriver& cuda_driver();
+JITSTEP_API CudaDriver& cuda_driver();
 
 /// A function of a loaded GPU module that can be launched. Valid as long as its Kernel.
-class CudaEntry {
+class JITSTEP_API CudaEntry {
  public:
   CudaEntry() = default;
   CudaEntry(const CudaDriver* driver, void* context, void* function)

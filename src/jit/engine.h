@@ -7,6 +7,7 @@
 
 #include "jitstep/jit/compiler.h"
 #include "jitstep/jit/cuda_driver.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/kernel.h"
 #include "jitstep/jit/settings.h"
 #include "jitstep/jit/target.h"
@@ -35,7 +36,7 @@ struct Backends {
 /// Thread safe. Each distinct kernel is compiled once, however many threads ask; no lock is held
 /// while it is. A text that does not compile is remembered and its CompileError thrown again.
 /// Nothing on disk is touched before the first kernel is asked for.
-class Engine {
+class JITSTEP_API Engine {
  public:
   explicit Engine(Settings settings, Backends backends = {});
   ~Engine();
@@ -76,6 +77,6 @@ class Engine {
 
 /// The process's engine, made from the environment at first use and never destroyed: kernels may
 /// still be in use while the process ends.
-Engine& default_engine();
+JITSTEP_API Engine& default_engine();
 
 }  // namespace jitstep::jit

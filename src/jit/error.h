@@ -5,15 +5,17 @@
 #include <string>
 #include <utility>
 
+#include "jitstep/jit/export.h"
+
 namespace jitstep::jit {
 
 /// Base of every error jitstep throws itself (argument errors of the front end are torch's).
-struct Error : std::runtime_error {
+struct JITSTEP_API Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 /// A kernel's text was refused by its compiler. what() holds the log and the lines it names.
-class CompileError : public Error {
+class JITSTEP_API CompileError : public Error {
  public:
   CompileError(const std::string& message, std::string log, std::string source)
       : Error(message), log_(std::move(log)), source_(std::move(source)) {}
@@ -29,7 +31,7 @@ class CompileError : public Error {
 };
 
 /// A call of the CUDA driver failed.
-class CudaError : public Error {
+class JITSTEP_API CudaError : public Error {
  public:
   CudaError(const std::string& message, std::string call, int code)
       : Error(message), call_(std::move(call)), code_(code) {}

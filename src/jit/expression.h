@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/value.h"
 
 namespace jitstep::jit {
@@ -21,7 +22,7 @@ struct Symbol {
 };
 
 /// A condition whose names and types were checked when it was read. Cheap to copy, immutable.
-class Expression {
+class JITSTEP_API Expression {
  public:
   /// The symbol of a name, or null if there is none. Asked while reading only.
   using Scope = std::function<const Symbol*(std::string_view name)>;

@@ -4,11 +4,13 @@
 
 #include <mutex>
 
+#include "jitstep/jit/export.h"
+
 namespace jitstep::jit {
 
 /// A mutex that fork() takes and gives back on both sides, so that a child never finds it held.
 /// Note: only leaf locks may be of this type; no other one may be taken while it is held.
-class ForkSafeMutex {
+class JITSTEP_API ForkSafeMutex {
  public:
   ForkSafeMutex();
   ~ForkSafeMutex();

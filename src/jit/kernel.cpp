@@ -1,6 +1,7 @@
 #include "jitstep/jit/kernel.h"
 
 #include "jitstep/jit/error.h"
+#include "jitstep/jit/module.h"
 #include "jitstep/jit/text.h"
 
 namespace jitstep::jit {
@@ -13,6 +14,11 @@ void require(const Kernel& kernel, Target::Kind kind, const char* word) {
 }
 
 }  // namespace
+
+Kernel::Kernel(std::shared_ptr<const Built> built, std::unique_ptr<Module> module)
+    : built_(std::move(built)), module_(std::move(module)) {}
+
+Kernel::~Kernel() = default;
 
 CpuEntry Kernel::cpu(const std::string& entry) const {
   require(*this, Target::Kind::cpu, "cpu");

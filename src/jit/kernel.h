@@ -5,12 +5,16 @@
 #include <string>
 
 #include "jitstep/jit/compiler.h"
-#include "jitstep/jit/module.h"
+#include "jitstep/jit/cuda_driver.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/export.h"
 
 namespace jitstep::jit {
 
+class Module;
+
 /// A compiled text with its history, not loaded yet.
-struct Built {
+struct JITSTEP_API Built {
   std::string name;
   std::string key;  // sha256 in hex: the cache's file name
   Target target;
@@ -25,10 +29,11 @@ using CpuEntry = void (*)(const void* args, long long begin, long long end);
 using EmulatedEntry = void (*)(const void* args);
 
 /// A loaded binary. Immutable and thread safe; its entries live as long as it does.
-class Kernel {
+class JITSTEP_API Kernel {
  public:
-  Kernel(std::shared_ptr<const Built> built, std::unique_ptr<Module> module)
-      : built_(std::move(built)), module_(std::move(module)) {}
+  /// Made by an Engine.
+  Kernel(std::shared_ptr<const Built> built, std::unique_ptr<Module> module);
+  ~Kernel();
 
   const std::string& name() const { return built_->name; }
   const std::string& key() const { return built_->key; }

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "jitstep/args.h"
+#include "jitstep/jit/export.h"
 
 namespace jitstep::jit {
 
 /// Sizes and strides in elements, in logical order; at most kMaxDims dimensions.
-struct Shape {
+struct JITSTEP_API Shape {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;
 
@@ -21,19 +22,19 @@ struct Shape {
 
 /// The strides of the element numbers: storage order (ascending memory stride), without gaps. For a
 /// dense tensor they are its own strides. A scalar counts as a vector of one.
-std::vector<std::int64_t> compact_strides(const Shape& shape);
+JITSTEP_API std::vector<std::int64_t> compact_strides(const Shape& shape);
 
 /// Whether two different indices never meet in memory.
-bool is_non_overlapping(const Shape& shape);
+JITSTEP_API bool is_non_overlapping(const Shape& shape);
 
 /// Whether element i of the compact numbering lies at i.
-bool is_dense(const Shape& shape, std::span<const std::int64_t> compact);
+JITSTEP_API bool is_dense(const Shape& shape, std::span<const std::int64_t> compact);
 
 /// Entries and members of a space: products of the sizes outside and inside the entries.
 struct Extent {
   std::int64_t entries = 1;
   std::int64_t members = 1;
 };
-Extent extent(const Shape& shape, unsigned reduced);
+JITSTEP_API Extent extent(const Shape& shape, unsigned reduced);
 
 }  // namespace jitstep::jit

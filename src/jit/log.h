@@ -4,6 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "jitstep/jit/export.h"
+
 namespace jitstep::jit {
 
 /// How much is said: `warn` is the default.
@@ -14,12 +16,12 @@ using WarningHandler = std::function<void(const std::string&)>;
 
 /// Replaces the handler of warnings (default: a line on stderr) and returns the one before.
 /// An empty handler restores the default. Thread safe; the handler may be called by any thread.
-WarningHandler set_warning_handler(WarningHandler handler);
+JITSTEP_API WarningHandler set_warning_handler(WarningHandler handler);
 
 /// Sends a warning to the handler, unless `level` is off.
-void warn(LogLevel level, const std::string& message);
+JITSTEP_API void warn(LogLevel level, const std::string& message);
 
 /// Writes a note to stderr if `wanted` is within `level`.
-void note(LogLevel level, LogLevel wanted, const std::string& message);
+JITSTEP_API void note(LogLevel level, LogLevel wanted, const std::string& message);
 
 }  // namespace jitstep::jit

@@ -19,7 +19,7 @@ class CpuLaunches : public Launches {
 
   void launch(int entry, const Args& args) override {
     const CpuEntry run = entries_[entry];
-    if (args.item_count == 1) return run(&args, 0, 1);
+    if (args.item_count == 1 || !parallel_for_) return run(&args, 0, args.item_count);
     parallel_for_(args.item_count,
                   [&](std::int64_t begin, std::int64_t end) { run(&args, begin, end); });
   }

@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "jitstep/args.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/kernel.h"
 
 namespace jitstep::jit {
 
 /// The launches of one kernel, looked up once. Entries are in the order of Unit::entries.
-class Launches {
+class JITSTEP_API Launches {
  public:
   virtual ~Launches() = default;
   /// Runs entry number `entry` over args.item_count work items, in the order of earlier launches.
@@ -31,7 +32,7 @@ class Launches {
   virtual void mark() {}
 };
 
-class Machine {
+class JITSTEP_API Machine {
  public:
   virtual ~Machine() = default;
   virtual Target target() const = 0;
@@ -56,10 +57,11 @@ class Machine {
 using ParallelFor = std::function<void(
     std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body)>;
 
-/// The host's processors; the engine must outlive it.
-class CpuMachine : public Machine {
+/// The host's processors; the engine must outlive it. Without a ParallelFor everything runs in the
+/// calling thread.
+class JITSTEP_API CpuMachine : public Machine {
  public:
-  CpuMachine(class Engine& engine, ParallelFor parallel_for);
+  explicit CpuMachine(class Engine& engine, ParallelFor parallel_for = {});
   Target target() const override { return Target::cpu(); }
   std::shared_ptr<const Kernel> load(const std::string& unit_text,
                                      const std::string& name) override;

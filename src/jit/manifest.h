@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/expression.h"
 #include "jitstep/jit/value.h"
 
@@ -18,15 +19,15 @@ inline constexpr int kCommonHyper = 8;
 /// The dtypes of parameters and gradients.
 enum class Dtype { float64, float32, bfloat16, float16 };
 
-std::string to_string(Dtype dtype);
+JITSTEP_API std::string to_string(Dtype dtype);
 /// The inverse; anything else is an Error.
-Dtype parse_dtype(std::string_view name);
-int bytes_of(Dtype dtype);
+JITSTEP_API Dtype parse_dtype(std::string_view name);
+JITSTEP_API int bytes_of(Dtype dtype);
 /// Bytes of the arithmetic type, `real`: 8 for float64 parameters, else 4.
-int real_bytes(Dtype parameter);
+JITSTEP_API int real_bytes(Dtype parameter);
 
 /// What one entry of a reduction or of memory covers; `axis` has a dimension.
-struct Domain {
+struct JITSTEP_API Domain {
   enum class Kind { all, tensor, first, rows, columns, matrices, axis };
 
   Kind kind = Kind::tensor;
@@ -40,10 +41,10 @@ struct Domain {
 };
 
 /// "rows", "axis<1>".
-std::string to_string(const Domain& domain);
+JITSTEP_API std::string to_string(const Domain& domain);
 
 /// The numbers an option accepts. Not finite ones are always refused.
-struct Constraint {
+struct JITSTEP_API Constraint {
   std::optional<double> low, high;
   bool above = false;  // low itself is refused
   bool below = false;  // high itself is refused
@@ -54,10 +55,10 @@ struct Constraint {
 };
 
 /// ">= 0 and an integer"; "finite" if there is nothing more to say.
-std::string to_string(const Constraint& constraint);
+JITSTEP_API std::string to_string(const Constraint& constraint);
 
 /// One option: a number (or several) that is an argument of kernels, or a flag, a constant in them.
-struct Option {
+struct JITSTEP_API Option {
   enum class Type { number, nullable, numbers, list, boolean, choice };
 
   std::string name;
@@ -82,13 +83,13 @@ struct Option {
 };
 
 /// What a slot or a memory field holds before the first step.
-struct Initial {
+struct JITSTEP_API Initial {
   double number = 0;
   std::string option;  // if not empty, the option that says it
 };
 
 /// One value per element, kept by a codec.
-struct Slot {
+struct JITSTEP_API Slot {
   std::string name;
   bool is_signed = true;
   std::string torch_name;  // empty: its own name
@@ -98,15 +99,15 @@ struct Slot {
 };
 
 /// A field of a small structure that kernels store, such as a codec's Meta.
-struct Field {
+struct JITSTEP_API Field {
   std::string type;  // float, double, uint8, uint16, uint32 or real
   std::string name;
 };
 
 /// Size of a structure of these fields as C++ lays it out; `real` has the width of the arithmetic.
-int bytes_of(const std::vector<Field>& fields, Dtype parameter);
+JITSTEP_API int bytes_of(const std::vector<Field>& fields, Dtype parameter);
 
-struct Reduction {
+struct JITSTEP_API Reduction {
   enum class Op { sum, max };
 
   std::string name;
@@ -123,7 +124,7 @@ struct Reduction {
 };
 
 /// One value per entry of a domain, kept in `real` or in double.
-struct MemoryField {
+struct JITSTEP_API MemoryField {
   std::string name;
   Domain domain;
   bool is_double = false;
@@ -133,20 +134,20 @@ struct MemoryField {
 };
 
 /// Refused when `condition` holds, with a sentence.
-struct Refusal {
+struct JITSTEP_API Refusal {
   Expression condition;
   std::string sentence;
   int line = 0;
 };
 
 /// A rule's own default of something beside its options; the first one whose condition holds.
-struct RuleDefault {
+struct JITSTEP_API RuleDefault {
   std::string value;
   std::optional<Expression> condition;
 };
 
 /// What one file declares. Immutable once read.
-struct Manifest {
+struct JITSTEP_API Manifest {
   enum class Kind { rule, codec, weights, gradient };
 
   Kind kind = Kind::rule;

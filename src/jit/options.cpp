@@ -126,6 +126,17 @@ std::vector<double> OptionValues::hyper() const {
   return numbers;
 }
 
+HyperSet OptionValues::at_step(std::int64_t t, std::uint64_t seed) const {
+  HyperSet set{};
+  const std::vector<double> numbers = hyper();
+  std::copy(numbers.begin(), numbers.end(), set.hyper);
+  for (std::size_t i = 0; i < rule_->slots.size(); ++i)
+    set.initial[i] = initial(rule_->slots[i].initial);
+  set.t = t;
+  set.seed = seed;
+  return set;
+}
+
 double OptionValues::initial(const Initial& initial, std::size_t parameter) const {
   if (initial.option.empty()) return initial.number;
   const Value& value = get(initial.option);

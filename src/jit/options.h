@@ -1,18 +1,21 @@
 // The options of a rule together with those common to all rules, and their values.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "jitstep/args.h"
 #include "jitstep/jit/catalog.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/manifest.h"
 
 namespace jitstep::jit {
 
 /// Option values, by default the manifest's. A rule's own option hides the common one of the same
 /// name. Holds references to manifests, which must outlive it (those of a Catalog do).
-class OptionValues {
+class JITSTEP_API OptionValues {
  public:
   OptionValues(const Manifest& rule, const Manifest& gradient);
   explicit OptionValues(const std::string& rule, const Catalog& catalog = default_catalog());
@@ -40,6 +43,9 @@ class OptionValues {
   NamedValues gradient_flags() const;
   /// HyperSet::hyper, all kMaxHyper of them.
   std::vector<double> hyper() const;
+  /// The numbers of step `t`, counted from 1. `seed`: of the random bits of formats that round at
+  /// random.
+  HyperSet at_step(std::int64_t t, std::uint64_t seed = 0) const;
   /// What a slot or memory field of the rule holds before step 1; `parameter` indexes lists.
   double initial(const Initial& initial, std::size_t parameter = 0) const;
 

@@ -4,13 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/spec.h"
 
 namespace jitstep::jit {
 
 /// A reduction as the kernel numbers it: through the gradient (part 0), the rule (part 1) and the
 /// codec of each slot (part 2 + slot).
-struct PlannedReduction {
+struct JITSTEP_API PlannedReduction {
   int number = 0;
   int part = 0;
   int local = 0;  // its number in its part
@@ -28,7 +29,7 @@ struct PlannedReduction {
 };
 
 /// A field of memory as the kernel numbers it: TensorRecord::memory.
-struct PlannedMemory {
+struct JITSTEP_API PlannedMemory {
   int number = 0;
   int part = 0;
   std::string name;
@@ -39,17 +40,18 @@ struct PlannedMemory {
   Initial initial = {};
 };
 
-std::vector<PlannedReduction> planned_reductions(const KernelSpec& spec,
-                                                 const Catalog& catalog = default_catalog());
-std::vector<PlannedMemory> planned_memory(const KernelSpec& spec,
-                                          const Catalog& catalog = default_catalog());
+JITSTEP_API std::vector<PlannedReduction> planned_reductions(
+    const KernelSpec& spec, const Catalog& catalog = default_catalog());
+JITSTEP_API std::vector<PlannedMemory> planned_memory(const KernelSpec& spec,
+                                                      const Catalog& catalog = default_catalog());
 
 /// Makes kernels that step together agree on the sums they share: where one takes a sum over all
 /// tensors, all take the gradient's transforms that any of them takes, and so run it in one pass.
 /// (A transform with a neutral number changes nothing.)
-void share_sums(const std::vector<KernelSpec*>& specs, const Catalog& catalog = default_catalog());
+JITSTEP_API void share_sums(const std::vector<KernelSpec*>& specs,
+                            const Catalog& catalog = default_catalog());
 
 /// Launches of sums before the last one: the passes of the reductions that are taken.
-int pass_count(const std::vector<PlannedReduction>& reductions);
+JITSTEP_API int pass_count(const std::vector<PlannedReduction>& reductions);
 
 }  // namespace jitstep::jit

@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/log.h"
 
 namespace jitstep::jit {
 
 /// The settings of an Engine. A plain struct: tests and tools fill it by hand.
-struct Settings {
+struct JITSTEP_API Settings {
   // ---- what affects behaviour
 
   /// JITSTEP_CACHE_DIR, else XDG_CACHE_HOME/jitstep, else HOME/.cache/jitstep. Empty: binaries are

@@ -104,6 +104,16 @@ int block_of(const CodecChoice& choice, const Catalog& catalog) {
   return found == whole.options.end() ? 1 : static_cast<int>(found->second.number());
 }
 
+KernelSpec kernel_spec(const OptionValues& options, const CodecChoice& state,
+                       const Catalog& catalog) {
+  options.validate();
+  KernelSpec spec{.rule = options.rule().name};
+  spec.flags = options.flags();
+  spec.gradient_flags = options.gradient_flags();
+  spec.slots.assign(options.rule().slots.size(), state);
+  return complete(spec, catalog);
+}
+
 std::string to_string(const KernelSpec& spec) {
   std::string out = spec.rule + "(" + to_string(spec.flags) + ")";
   if (!spec.gradient_flags.empty()) out += " gradient(" + to_string(spec.gradient_flags) + ")";

@@ -6,12 +6,15 @@
 #include <vector>
 
 #include "jitstep/jit/catalog.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/manifest.h"
 
 namespace jitstep::jit {
 
+class OptionValues;
+
 /// A codec with its options; those left out have their defaults.
-struct CodecChoice {
+struct JITSTEP_API CodecChoice {
   std::string name;
   NamedValues options = {};
 
@@ -19,16 +22,17 @@ struct CodecChoice {
 };
 
 /// "int8(block=128, positive_floor=true)".
-std::string to_string(const CodecChoice& choice);
+JITSTEP_API std::string to_string(const CodecChoice& choice);
 
 /// The choice with every option given and checked. An Error names what is wrong.
-CodecChoice complete(const CodecChoice& choice, const Catalog& catalog = default_catalog());
+JITSTEP_API CodecChoice complete(const CodecChoice& choice,
+                                 const Catalog& catalog = default_catalog());
 
 /// Elements that share a scale; 1 without blocks.
-int block_of(const CodecChoice& choice, const Catalog& catalog = default_catalog());
+JITSTEP_API int block_of(const CodecChoice& choice, const Catalog& catalog = default_catalog());
 
 /// Everything that decides a kernel's results, but its arguments.
-struct KernelSpec {
+struct JITSTEP_API KernelSpec {
   std::string rule;
   NamedValues flags = {};                              // of the rule, lifted ones included
   NamedValues gradient_flags = {};                     // of the options common to all rules
@@ -41,14 +45,20 @@ struct KernelSpec {
   bool operator==(const KernelSpec&) const = default;
 };
 
+/// The kernel of float32 arrays under these options, every slot in one codec; completed. Throws an
+/// Error, one sentence, if the options or the codec will not do.
+JITSTEP_API KernelSpec kernel_spec(const OptionValues& options,
+                                   const CodecChoice& state = {.name = "fp32"},
+                                   const Catalog& catalog = default_catalog());
+
 /// One line with everything that was given, for messages and logs.
-std::string to_string(const KernelSpec& spec);
+JITSTEP_API std::string to_string(const KernelSpec& spec);
 
 /// Whether a slot exists under these flags of its rule.
-bool is_stored(const Slot& slot, const NamedValues& flags);
+JITSTEP_API bool is_stored(const Slot& slot, const NamedValues& flags);
 
 /// The spec with every flag and codec option given; two specs of the same kernel become equal.
 /// Checks everything (names, types, dtypes, slots, limits) and throws an Error with one sentence.
-KernelSpec complete(const KernelSpec& spec, const Catalog& catalog = default_catalog());
+JITSTEP_API KernelSpec complete(const KernelSpec& spec, const Catalog& catalog = default_catalog());
 
 }  // namespace jitstep::jit

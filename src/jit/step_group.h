@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/machine.h"
 #include "jitstep/jit/step_tables.h"
 #include "jitstep/jit/unit.h"
@@ -11,7 +12,7 @@
 namespace jitstep::jit {
 
 /// What may change from step to step for one tensor of a group.
-struct StepInput {
+struct JITSTEP_API StepInput {
   const void* g = nullptr;
   int set = 0;           // index into the step's HyperSets
   bool aligned = false;  // p, g, extra and codes to 16 bytes
@@ -20,7 +21,7 @@ struct StepInput {
 
 /// A kernel, the tensors it steps and the tables and buffers of its launches. The machine must
 /// outlive it; the tensors' memory must live as long as steps run. Belongs to one thread at a time.
-class StepGroup {
+class JITSTEP_API StepGroup {
  public:
   /// Compiles or finds the kernel and fills the tables. Throws before anything is changed.
   StepGroup(Machine& machine, const KernelSpec& spec, const Variant& variant,
@@ -92,16 +93,17 @@ class StepGroup {
 /// over all tensors run through all groups. inputs[i] belongs to groups[i], one for each of its
 /// tensors; HyperSet::t is the step's number. Throws before a parameter or its state has changed,
 /// in a CUDA graph capture too; the step can then be tried again.
-void prepare_step(const std::vector<StepGroup*>& groups,
-                  const std::vector<std::vector<StepInput>>& inputs,
-                  const std::vector<HyperSet>& sets);
+JITSTEP_API void prepare_step(const std::vector<StepGroup*>& groups,
+                              const std::vector<std::vector<StepInput>>& inputs,
+                              const std::vector<HyperSet>& sets);
 
 /// The launches of the step that was prepared. If one of them fails, parameters may have been
 /// stepped already.
-void launch_step(const std::vector<StepGroup*>& groups);
+JITSTEP_API void launch_step(const std::vector<StepGroup*>& groups);
 
 /// prepare_step and launch_step: one step of all groups of one device.
-void run_step(const std::vector<StepGroup*>& groups,
-              const std::vector<std::vector<StepInput>>& inputs, const std::vector<HyperSet>& sets);
+JITSTEP_API void run_step(const std::vector<StepGroup*>& groups,
+                          const std::vector<std::vector<StepInput>>& inputs,
+                          const std::vector<HyperSet>& sets);
 
 }  // namespace jitstep::jit

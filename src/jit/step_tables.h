@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "jitstep/args.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
 
 namespace jitstep::jit {
 
 /// One parameter as the kernels see it. Addresses are the target's.
-struct StepTensor {
+struct JITSTEP_API StepTensor {
   void* p = nullptr;
   void* extra = nullptr;
   std::vector<SlotBuffers> slots;
@@ -25,7 +26,7 @@ struct StepTensor {
 };
 
 /// The static half of a launch group: everything but gradients, step numbers and hyperparameters.
-struct StepTables {
+struct JITSTEP_API StepTables {
   /// The work items of one launch.
   using Items = std::vector<Item>;
 
@@ -40,8 +41,8 @@ struct StepTables {
 };
 
 /// Builds the tables of tensors that share a kernel. Empty tensors get no work.
-StepTables step_tables(const std::vector<StepTensor>& tensors,
-                       const std::vector<PlannedReduction>& reductions, int passes,
-                       const Variant& variant);
+JITSTEP_API StepTables step_tables(const std::vector<StepTensor>& tensors,
+                                   const std::vector<PlannedReduction>& reductions, int passes,
+                                   const Variant& variant);
 
 }  // namespace jitstep::jit

@@ -5,10 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "jitstep/jit/export.h"
+
 namespace jitstep::jit {
 
 /// The host, a GPU architecture, or the GPU's own text run on the host by the SIMT emulation.
-struct Target {
+struct JITSTEP_API Target {
   enum class Kind { cpu, cuda, emulated };
 
   Kind kind = Kind::cpu;
@@ -24,9 +26,9 @@ struct Target {
 };
 
 /// "cpu", "sm_90" or "emulated".
-std::string to_string(const Target& target);
+JITSTEP_API std::string to_string(const Target& target);
 
 /// The inverse of to_string; anything else is an Error.
-Target parse_target(std::string_view text);
+JITSTEP_API Target parse_target(std::string_view text);
 
 }  // namespace jitstep::jit

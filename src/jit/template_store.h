@@ -8,13 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/fork_guard.h"
 
 namespace jitstep::jit {
 
 /// Names to texts in three layers: texts added at run time, a folder, the embedded table.
 /// The upper layer hides the lower one. Thread safe.
-class TemplateStore {
+class JITSTEP_API TemplateStore {
  public:
   /// `folder` is the middle layer, left out if empty; `embedded` is false in tests that want none.
   explicit TemplateStore(std::string folder = {}, bool embedded = true);

@@ -7,10 +7,12 @@
 #include <variant>
 #include <vector>
 
+#include "jitstep/jit/export.h"
+
 namespace jitstep::jit {
 
 /// Null, a boolean, a number, a choice by name or several numbers (where NaN stands for null).
-class Value {
+class JITSTEP_API Value {
  public:
   using Numbers = std::vector<double>;
 
@@ -43,13 +45,13 @@ class Value {
 };
 
 /// "null", "true", "0.001", "before", "[0.9, 0.999]"; the shortest text that reads back the same.
-std::string to_string(const Value& value);
-std::string to_string(double number);
+JITSTEP_API std::string to_string(const Value& value);
+JITSTEP_API std::string to_string(double number);
 
 /// Values by the name of their option.
 using NamedValues = std::map<std::string, Value, std::less<>>;
 
 /// "amsgrad=false, decay=before".
-std::string to_string(const NamedValues& values);
+JITSTEP_API std::string to_string(const NamedValues& values);
 
 }  // namespace jitstep::jit

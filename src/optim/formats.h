@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/options.h"
 #include "jitstep/jit/spec.h"
 
@@ -14,7 +15,7 @@ namespace jitstep {
 
 /// Formats as a user chose them; what is not set comes from the optimizer's defaults, then from the
 /// rule's manifest, then from the library (state fp32, weights native).
-struct Formats {
+struct JITSTEP_API Formats {
   std::optional<jit::CodecChoice> state;          // of slots not named below
   std::map<std::string, jit::CodecChoice> slots;  // by the slot's name or torch's name of it
   std::optional<std::string> weights;
@@ -29,7 +30,7 @@ struct Formats {
 
 /// A codec's name, or a JSON object: {"codec": "int8", "block": 128}. A c10::Error if it is
 /// neither. Whether there is such a codec is checked when an optimizer is made.
-jit::CodecChoice parse_codec(const std::string& text);
+JITSTEP_API jit::CodecChoice parse_codec(const std::string& text);
 
 /// The formats as one JSON text and back, for archives.
 std::string to_json(const Formats& formats);

@@ -4,13 +4,15 @@
 #include <cstdint>
 #include <string>
 
+#include "jitstep/jit/export.h"
+
 namespace jitstep {
 
 /// Adds a rule or codec from a file of one's own, under the file's stem, for every optimizer made
 /// from now on. Thread safe. A jit::Error says what the file lacks. The file is code: it must
 /// belong to this user and be writable by nobody else. Returns the name.
-std::string load_rule(const std::string& path);
-std::string load_codec(const std::string& path);
+JITSTEP_API std::string load_rule(const std::string& path);
+JITSTEP_API std::string load_codec(const std::string& path);
 
 /// Kernels of this process so far.
 struct KernelStatistics {
@@ -19,6 +21,6 @@ struct KernelStatistics {
   std::int64_t from_memory = 0;  // asked for again
   double compile_seconds = 0;
 };
-KernelStatistics kernel_statistics();
+JITSTEP_API KernelStatistics kernel_statistics();
 
 }  // namespace jitstep

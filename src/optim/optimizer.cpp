@@ -2,18 +2,16 @@
 
 #include <torch/torch.h>
 
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "jitstep/archive.h"
 #include "jitstep/memory_overlap.h"
+#include "jitstep/optimizer_records.h"
 #include "jitstep/spec_text.h"
 
 namespace jitstep {
 namespace {
-
-using ParamGroup = torch::optim::OptimizerParamGroup;
 
 // Several tensor handles may stand for one parameter; torch keeps state by what they share.
 void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
@@ -39,11 +37,18 @@ std::unique_ptr<Options> options_like(const Options& defaults,
 
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
                      Frozen frozen)
-    : torch::optim::Optimizer(std::vector<ParamGroup>{}, std::move(defaults)), frozen_(frozen) {
+    : torch::optim::Optimizer(std::vector<ParamGroup>{}, std::move(defaults)),
+      records_(std::make_unique<Records>(frozen)) {
   GroupNumbers numbers;
   GroupRecord().refresh(default_options(), numbers);  // validates
   for (const auto& group : groups) add_param_group(group);
 }
+
+Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults)
+    : Optimizer(groups, std::move(defaults), Frozen::warn) {}
+
+Optimizer::Optimizer(Optimizer&&) = default;
+Optimizer::~Optimizer() = default;
 
 Optimizer::Optimizer(const std::string& rule, const std::vector<ParamGroup>& groups,
                      const GenericOptions& defaults)
@@ -75,7 +80,7 @@ Options& Optimizer::group_options(std::size_t group) {
 
 // ---- groups ------------------------------------------------------------------------------------
 
-ParamGroup Optimizer::merged(const ParamGroup& group) const {
+Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
   auto options = group.has_options() ? options_like(default_options(), group.options())
                                      : options_like(default_options(), default_options());
   if (group.has_options()) options->inherit(default_options());
@@ -95,7 +100,7 @@ void Optimizer::check_group(const ParamGroup& group, std::size_t number) const {
     if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second)
       about(p, {number, i}, [&] { record.spec(p); });
   }
-  check_frozen(group.params(), number, frozen_);
+  check_frozen(group.params(), number, records_->frozen);
 }
 
 // A parameter in two groups would be stepped twice, and memory of two parameters written by both at
@@ -129,9 +134,8 @@ void Optimizer::add_param_group(const ParamGroup& group) {
   torch::optim::Optimizer::add_param_group(whole);
   // Torch replaces options it does not know by the defaults.
   param_groups_.back().set_options(whole.options().clone());
-  groups_.resize(param_groups_.size());
-  numbers_.resize(param_groups_.size());
-  register_members(groups_.size() - 1);
+  records_->resize(param_groups_.size());
+  register_members(records_->groups.size() - 1);
 }
 
 void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
@@ -148,7 +152,7 @@ void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
 // Whether a group has the parameters it had when last looked at: torch's users may change them.
 bool Optimizer::is_known(std::size_t g) const {
   const auto& params = param_groups_[g].params();
-  const auto& members = groups_[g].members;
+  const auto& members = records_->groups[g].members;
   if (params.size() != members.size()) return false;
   for (std::size_t i = 0; i < params.size(); ++i)
     if (key_of(params[i]) != members[i].key) return false;
@@ -156,8 +160,8 @@ bool Optimizer::is_known(std::size_t g) const {
 }
 
 bool Optimizer::is_known() const {
-  if (groups_.size() != param_groups_.size()) return false;
-  for (std::size_t g = 0; g < groups_.size(); ++g)
+  if (records_->groups.size() != param_groups_.size()) return false;
+  for (std::size_t g = 0; g < records_->groups.size(); ++g)
     if (!is_known(g)) return false;
   return true;
 }
@@ -165,23 +169,22 @@ bool Optimizer::is_known() const {
 // Brings the records in line with the groups. Groups that were added through torch's base class get
 // their options merged; everything new is checked.
 void Optimizer::adopt() {
-  for (std::size_t g = groups_.size(); g < param_groups_.size(); ++g)
+  for (std::size_t g = records_->groups.size(); g < param_groups_.size(); ++g)
     param_groups_[g] = merged(param_groups_[g]);
   for (std::size_t g = 0; g < param_groups_.size(); ++g)
-    if (g >= groups_.size() || !is_known(g)) check_group(param_groups_[g], g);
+    if (g >= records_->groups.size() || !is_known(g)) check_group(param_groups_[g], g);
   check_distinct(nullptr);
-  const std::size_t known = groups_.size();
-  groups_.resize(param_groups_.size());
-  numbers_.resize(param_groups_.size());
-  for (std::size_t g = 0; g < groups_.size(); ++g)
+  const std::size_t known = records_->groups.size();
+  records_->resize(param_groups_.size());
+  for (std::size_t g = 0; g < records_->groups.size(); ++g)
     if (g >= known || !is_known(g)) register_members(g);
 }
 
 void Optimizer::register_members(std::size_t g) {
-  groups_[g].members.clear();
+  records_->groups[g].members.clear();
   for (const auto& p : param_groups_[g].params()) {
-    const int id = ids_.emplace(key_of(p), static_cast<int>(ids_.size())).first->second;
-    groups_[g].members.push_back({.key = key_of(p), .id = id});
+    const int id = records_->id_of(key_of(p));
+    records_->groups[g].members.push_back({.key = key_of(p), .id = id});
   }
 }
 
@@ -212,7 +215,7 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
     });
     for (std::size_t i = 0; i < groups[g].states.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
-      const int id = groups_[g].members[i].id;
+      const int id = records_->groups[g].members[i].id;
       about(p, {g, i}, [&] {
         const jit::KernelSpec spec = record.spec(p);
         if (auto& state = groups[g].states[i])
@@ -227,7 +230,7 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
       group_options(g).edit_formats() = groups[g].options->formats();
     }
     for (std::size_t i = 0; i < groups[g].states.size(); ++i) {
-      void* const key = groups_[g].members[i].key;
+      void* const key = records_->groups[g].members[i].key;
       if (groups[g].states[i])
         state_[key] = std::move(groups[g].states[i]);
       else
@@ -239,11 +242,12 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
 
 // Parameters without a loaded state give up an id that a loaded one has.
 void Optimizer::renumber(const std::set<int>& taken) {
-  int next = taken.empty() ? 0 : std::max(*taken.rbegin() + 1, static_cast<int>(ids_.size()));
-  for (Group& group : groups_)
+  const int known = static_cast<int>(records_->ids.size());
+  int next = taken.empty() ? 0 : std::max(*taken.rbegin() + 1, known);
+  for (Records::Group& group : records_->groups)
     for (Member& member : group.members)
       if (state_.find(member.key) == state_.end() && taken.contains(member.id))
-        ids_[member.key] = member.id = next++;
+        records_->ids[member.key] = member.id = next++;
 }
 
 }  // namespace jitstep

@@ -5,24 +5,22 @@
 #include <torch/optim/optimizer.h>
 
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "jitstep/checks.h"
-#include "jitstep/group_record.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/options.h"
 #include "jitstep/param_state.h"
-#include "jitstep/stepper.h"
 
 namespace jitstep {
+
+enum class Frozen;
 
 /// An optimizer of any rule. One thread at a time uses it; distinct ones may step concurrently.
 /// Arguments are checked when it is made, when groups are added and when a step finds new ones:
 /// always before a parameter or its state changes. Wrong arguments are c10::Errors, as torch's.
-class Optimizer : public torch::optim::Optimizer {
+class JITSTEP_API Optimizer : public torch::optim::Optimizer {
  public:
   using ParamGroup = torch::optim::OptimizerParamGroup;
 
@@ -31,6 +29,8 @@ class Optimizer : public torch::optim::Optimizer {
             const GenericOptions& defaults = {});
   Optimizer(const std::string& rule, const std::vector<ParamGroup>& groups,
             const GenericOptions& defaults = {});
+  Optimizer(Optimizer&&);
+  ~Optimizer() override;
 
   /// From text such as {"rule": "adamw", "options": {"lr": 1e-3}, "state": "int8"}. What is unknown
   /// or of the wrong type is a c10::Error that names it and lists what there is.
@@ -60,31 +60,15 @@ class Optimizer : public torch::optim::Optimizer {
   void load(torch::serialize::InputArchive& archive) override;
 
  protected:
-  Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
-            Frozen frozen = Frozen::warn);
+  /// For the generated classes: as torch's do, they take parameters that are never trained.
+  Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults);
 
  private:
-  // A parameter as it was when last looked at.
-  struct Member {
-    void* key = nullptr;
-    torch::optim::OptimizerParamState* held = nullptr;
-    ParamState* state = nullptr;   // the same, once it is known to be one
-    const void* memory = nullptr;  // where it lay when memory was last checked
-    int revision = -1;             // of the group when the state was bound
-    int id = 0;
-  };
-  struct Group {
-    GroupRecord record;
-    std::vector<Member> members;
-  };
-  // A parameter of this step whose state must be made or bound again first.
-  struct Waiting {
-    std::size_t work, group, place;
-    jit::KernelSpec spec;
-    bool made;                         // in this step: there was no state before
-    std::optional<ParamState> before;  // what there was, once it may have changed
-  };
+  struct Member;
+  struct Records;
 
+  Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
+            Frozen frozen);
   const Options& default_options() const;
   Options& group_options(std::size_t group);
   ParamGroup merged(const ParamGroup& group) const;
@@ -103,13 +87,7 @@ class Optimizer : public torch::optim::Optimizer {
   void renumber(const std::set<int>& taken);
   ParamState& state_for(const torch::Tensor& p, const Options& options);
 
-  Frozen frozen_ = Frozen::warn;
-  std::vector<Group> groups_;
-  std::vector<GroupNumbers> numbers_;  // of the groups
-  std::unordered_map<void*, int> ids_;
-  std::vector<StepParameter> work_;
-  std::vector<Waiting> waiting_;
-  Stepper stepper_;
+  std::unique_ptr<Records> records_;
 };
 
 }  // namespace jitstep

@@ -2,7 +2,7 @@
 #include <torch/torch.h>
 
 #include "jitstep/memory_overlap.h"
-#include "jitstep/optimizer.h"
+#include "jitstep/optimizer_records.h"
 
 namespace jitstep {
 
@@ -16,33 +16,33 @@ torch::Tensor Optimizer::step(LossClosure closure) {
   collect();
   try {
     attend();
-    stepper_.step(work_, numbers_);
+    records_->stepper.step(records_->work, records_->numbers);
   } catch (...) {
     restore_states();
     throw;
   }
-  waiting_.clear();
+  records_->waiting.clear();
   return loss;
 }
 
 // Finds the parameters with gradients and checks all of them before anything is changed.
 void Optimizer::collect() {
   if (!is_known()) adopt();
-  work_.clear();
-  waiting_.clear();
+  records_->work.clear();
+  records_->waiting.clear();
   bool moved = false;
-  for (std::size_t g = 0; g < groups_.size(); ++g) moved |= collect_group(g);
+  for (std::size_t g = 0; g < records_->groups.size(); ++g) moved |= collect_group(g);
   if (!moved) return;
   check_distinct(nullptr);
-  for (std::size_t g = 0; g < groups_.size(); ++g)
-    for (std::size_t i = 0; i < groups_[g].members.size(); ++i)
-      groups_[g].members[i].memory = param_groups_[g].params()[i].const_data_ptr();
+  for (std::size_t g = 0; g < records_->groups.size(); ++g)
+    for (std::size_t i = 0; i < records_->groups[g].members.size(); ++i)
+      records_->groups[g].members[i].memory = param_groups_[g].params()[i].const_data_ptr();
 }
 
 // Says whether a parameter lies elsewhere than when its group was last looked at.
 bool Optimizer::collect_group(std::size_t g) {
-  Group& group = groups_[g];
-  about_group(g, [&] { group.record.refresh(group_options(g), numbers_[g]); });
+  Records::Group& group = records_->groups[g];
+  about_group(g, [&] { group.record.refresh(group_options(g), records_->numbers[g]); });
   const auto& params = param_groups_[g].params();
   bool moved = false;
   for (std::size_t i = 0; i < params.size(); ++i) {
@@ -55,7 +55,7 @@ bool Optimizer::collect_group(std::size_t g) {
         about(p, {g, i}, [&] { return is_ready(member, p, group.record.revision()); });
     moved = moved || !ready || member.memory != p.const_data_ptr();
     if (!ready) add_waiting(g, i);
-    work_.push_back(
+    records_->work.push_back(
         {&p, &grad, member.state ? &member.state->buffers() : nullptr, static_cast<int>(g)});
   }
   return moved;
@@ -64,8 +64,8 @@ bool Optimizer::collect_group(std::size_t g) {
 void Optimizer::add_waiting(std::size_t g, std::size_t i) {
   const torch::Tensor& p = param_groups_[g].params()[i];
   check_tensor(p, {g, i});
-  const jit::KernelSpec spec = about(p, {g, i}, [&] { return groups_[g].record.spec(p); });
-  waiting_.push_back({work_.size(), g, i, spec, false, std::nullopt});
+  const jit::KernelSpec spec = about(p, {g, i}, [&] { return records_->groups[g].record.spec(p); });
+  records_->waiting.push_back({records_->work.size(), g, i, spec, false, std::nullopt});
 }
 
 bool Optimizer::is_ready(Member& member, const torch::Tensor& p, int revision) {
@@ -92,10 +92,10 @@ ParamState& Optimizer::state_for(const torch::Tensor& p, const Options& options)
 // Makes the state of parameters that get their first gradient, and binds again what was replaced,
 // moved, or has other formats now.
 void Optimizer::attend() {
-  for (Waiting& waiting : waiting_) {
-    Group& group = groups_[waiting.group];
+  for (Records::Waiting& waiting : records_->waiting) {
+    Records::Group& group = records_->groups[waiting.group];
     Member& member = group.members[waiting.place];
-    const torch::Tensor& p = *work_[waiting.work].p;
+    const torch::Tensor& p = *records_->work[waiting.work].p;
     if (member.held == nullptr)
       waiting.made = true;
     else
@@ -107,15 +107,15 @@ void Optimizer::attend() {
     });
     member.held = member.state = &state;
     member.revision = group.record.revision();
-    work_[waiting.work].state = &state.buffers();
+    records_->work[waiting.work].state = &state.buffers();
   }
 }
 
 // After a step that failed, such as for want of a compiler or of memory, every state is what it was
 // before, and none is left that was not there.
 void Optimizer::restore_states() {
-  for (Waiting& waiting : waiting_) {
-    Member& member = groups_[waiting.group].members[waiting.place];
+  for (Records::Waiting& waiting : records_->waiting) {
+    Member& member = records_->groups[waiting.group].members[waiting.place];
     if (waiting.made) {
       state_.erase(member.key);
       member.held = member.state = nullptr;
@@ -124,7 +124,7 @@ void Optimizer::restore_states() {
     }
     member.revision = -1;
   }
-  waiting_.clear();
+  records_->waiting.clear();
 }
 
 void Optimizer::compile() {
@@ -132,9 +132,9 @@ void Optimizer::compile() {
   if (!is_known()) adopt();
   std::vector<StateBuffers> states;
   std::vector<StepParameter> parameters;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    GroupRecord& record = groups_[g].record;
-    about_group(g, [&] { record.refresh(group_options(g), numbers_[g]); });
+  for (std::size_t g = 0; g < records_->groups.size(); ++g) {
+    GroupRecord& record = records_->groups[g].record;
+    about_group(g, [&] { record.refresh(group_options(g), records_->numbers[g]); });
     for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
       about(p, {g, i}, [&] {

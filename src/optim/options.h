@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "jitstep/formats.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/options.h"
 
 namespace jitstep {
@@ -20,7 +21,7 @@ class ParamState;
 /// Base of all options. Each option has a place in names(); one counts as set if its setter was
 /// called or its value is not the default. What a parameter group does not set, it takes from the
 /// optimizer's defaults.
-class Options : public torch::optim::OptimizerOptions {
+class JITSTEP_API Options : public torch::optim::OptimizerOptions {
  public:
   explicit Options(std::string rule) : rule_(std::move(rule)) {}
 
@@ -130,7 +131,7 @@ class FormatSetters : public Options {
 };
 
 /// Options of any rule by name, a user's own included.
-class GenericOptions : public FormatSetters<GenericOptions> {
+class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
  public:
   GenericOptions() : FormatSetters("") {}
   explicit GenericOptions(double lr) : GenericOptions() { set("lr", lr); }

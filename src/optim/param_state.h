@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/state_buffers.h"
 
 namespace jitstep {
@@ -16,7 +17,7 @@ namespace jitstep {
 /// Step number and slots of one parameter. Bound to its parameter by the optimizer; a state made by
 /// hand or read from an archive is unbound, and bound (and converted to the optimizer's formats)
 /// when an optimizer takes it. Copies share their tensors, as torch's do.
-class ParamState : public torch::optim::OptimizerParamState {
+class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
  public:
   explicit ParamState(std::string rule) : rule_(std::move(rule)) {}
 

@@ -4,6 +4,7 @@
 #include "jitstep/jit/convert.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/layout.h"
+#include "jitstep/jit/state_memory.h"
 #include "jitstep/jit/text.h"
 #include "jitstep/kernel_tensors.h"
 #include "jitstep/machines.h"
@@ -31,15 +32,9 @@ torch::Tensor zeros_of(const torch::Tensor& p, torch::Dtype dtype) {
 }
 
 StateBuffers::Slot make_slot(const torch::Tensor& p, const jit::KernelSpec& spec, int slot) {
-  const jit::CodecChoice& choice = *spec.slots[slot];
-  const jit::Manifest& codec = jit::default_catalog().codec(choice.name);
   if (is_wide(spec, slot)) return {zeros_of(p, real_dtype(spec)), {}};
-  const std::int64_t block = jit::block_of(choice), n = p.numel();
-  StateBuffers::Slot made;
-  made.codes = bytes_like(p, (n * codec.code_bits(spec.parameter) + 7) / 8);
-  if (codec.meta_bytes() > 0)
-    made.meta = bytes_like(p, (n + block - 1) / block * codec.meta_bytes());
-  return made;
+  const auto [codes, meta] = jit::slot_bytes(*spec.slots[slot], spec.parameter, p.numel());
+  return {bytes_like(p, codes), meta > 0 ? bytes_like(p, meta) : torch::Tensor()};
 }
 
 // Runs one conversion entry over one slot; values: as wide as the arithmetic, in element order.

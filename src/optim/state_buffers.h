@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/spec.h"
 
@@ -14,7 +15,7 @@ namespace jitstep {
 
 /// The state of one parameter. A slot's codes lie in the parameter's storage order; a slot that is
 /// kept as wide as the arithmetic has the parameter's sizes and strides, the others are bytes.
-struct StateBuffers {
+struct JITSTEP_API StateBuffers {
   struct Slot {
     torch::Tensor codes;  // undefined: the slot is left out
     torch::Tensor meta;   // undefined: the codec has none

@@ -1,16 +1,52 @@
-// Uses jitstep::jit as an outside project does: the library brings its templates with it.
-#include <jitstep/jit/embedded_templates.h>
+// Uses jitstep::jit as an outside project does: the library brings its templates with it, and its
+// errors keep their types on the way through the library's border.
+#include <jitstep/jit/catalog.h>
+#include <jitstep/jit/engine.h>
 #include <jitstep/version.h>
 
-#include <algorithm>
 #include <iostream>
 #include <string>
 
+namespace jit = jitstep::jit;
+
+static_assert(__cplusplus >= 202002L,
+              "the package must ask for the standard that its headers need");
+
+// A compiler of the outside project's own, called by the library.
+struct Refusing : jit::Compiler {
+  jit::Binary compile(const std::string&, const std::string&, const jit::Target&) override {
+    throw jit::CompileError("refused", "the log", "the source");
+  }
+  const std::string& identity(const jit::Target&) override { return name; }
+  std::string name = "refusing";
+};
+
+bool errors_keep_their_types() {
+  jit::Settings settings;
+  settings.log = jit::LogLevel::off;
+  jit::Engine engine(settings, {.host = std::make_shared<Refusing>()});
+  try {
+    engine.kernel("text", "unit", jit::Target::cpu());
+  } catch (const jit::Error& error) {
+    const auto* const compile_error = dynamic_cast<const jit::CompileError*>(&error);
+    return compile_error != nullptr && compile_error->log() == "the log";
+  }
+  return false;
+}
+
+bool unknown_rules_are_errors() {
+  try {
+    jit::default_catalog().rule("nothing");
+  } catch (const jit::Error& error) {
+    return typeid(error) == typeid(jit::Error);
+  }
+  return false;
+}
+
 int main() {
-  const auto templates = jitstep::jit::embedded_templates();
-  const bool found = std::any_of(templates.begin(), templates.end(), [](const auto& item) {
-    return item.first == "rules/adamw.cuh" && !item.second.empty();
-  });
-  std::cout << "jitstep " << jitstep::version() << " with " << templates.size() << " templates\n";
-  return found && std::string(jitstep::version()) == JITSTEP_VERSION ? 0 : 1;
+  const auto rules = jit::default_catalog().names(jit::Manifest::Kind::rule);
+  std::cout << "jitstep " << jitstep::version() << " with " << rules.size() << " rules\n";
+  if (rules.empty() || std::string(jitstep::version()) != JITSTEP_VERSION) return 1;
+  if (!errors_keep_their_types()) return 2;
+  return unknown_rules_are_errors() ? 0 : 3;
 }

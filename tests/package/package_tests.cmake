@@ -1,38 +1,93 @@
-# The install tree as an outside project sees it. One test installs, the others configure, build and
-# run the project in this folder against it.
+# The package as others get it. One test installs it and moves it elsewhere; some look at what lies
+# there, the others configure, build and run the outside project in this folder against it.
 
 set(package_dir "${CMAKE_CURRENT_BINARY_DIR}/package")
-set(prefix "${package_dir}/prefix")
+set(prefix "${package_dir}/moved")
+set(scripts "${CMAKE_CURRENT_SOURCE_DIR}/package")
 
-add_test(NAME package.install
-  COMMAND "${CMAKE_COMMAND}" --install "${PROJECT_BINARY_DIR}" --prefix "${prefix}")
-set_tests_properties(package.install PROPERTIES FIXTURES_SETUP installed_package LABELS cpu TIMEOUT 300)
-
-# `name`: of the test; `use`: jit or jitstep; further arguments are options for the outside project.
-function(jitstep_add_package_test name use labels)
-  add_test(NAME package.${name}
-    COMMAND "${CMAKE_CTEST_COMMAND}"
-      --build-and-test "${CMAKE_CURRENT_SOURCE_DIR}/package" "${package_dir}/${name}"
-      --build-generator "${CMAKE_GENERATOR}"
-      --build-makeprogram "${CMAKE_MAKE_PROGRAM}"
-      --build-options
-        "-DUSE=${use}"
-        "-DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE}"
-        "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}"
-        "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS}"
-        ${ARGN}
-      --test-command "${package_dir}/${name}/consumer")
+function(jitstep_package_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABELS" "COMMAND")
+  add_test(NAME package.${name} COMMAND ${arg_COMMAND})
   set_tests_properties(package.${name} PROPERTIES
-    FIXTURES_REQUIRED installed_package
+    FIXTURES_REQUIRED package
     ENVIRONMENT "JITSTEP_CACHE_DIR=${package_dir}/cache"
     TIMEOUT 1200
-    LABELS "${labels}")
+    LABELS "${arg_LABELS}")
+endfunction()
+
+add_test(NAME package.install_and_move
+  COMMAND "${CMAKE_COMMAND}" "-DBUILD=${PROJECT_BINARY_DIR}" "-DFIRST=${package_dir}/installed"
+          "-DTHEN=${prefix}" -P "${scripts}/install_and_move.cmake")
+set_tests_properties(package.install_and_move PROPERTIES FIXTURES_SETUP package LABELS cpu TIMEOUT 300)
+
+# ---- what lies there ---------------------------------------------------------------------------
+
+set(libdir "${prefix}/${CMAKE_INSTALL_LIBDIR}")
+set(includedir "${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+if(BUILD_SHARED_LIBS)
+  jitstep_package_test(exports_public_names_only LABELS cpu
+    COMMAND "${scripts}/check_exports.sh" "${libdir}" "${includedir}")
+  jitstep_package_test(has_sonames_and_run_paths LABELS cpu
+    COMMAND "${scripts}/check_libraries.sh" "${libdir}"
+            "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}" "${LibTorch_LIBRARY_DIR}")
+endif()
+jitstep_package_test(names_no_folder_of_the_build LABELS cpu
+  COMMAND "${scripts}/check_paths.sh" "${prefix}" "${LibTorch_ROOT}"
+          "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}" "${package_dir}/installed")
+jitstep_package_test(headers_compile_alone LABELS cpu
+  COMMAND "${scripts}/check_headers.sh" "${includedir}" "${CMAKE_CXX_COMPILER}" "${LibTorch_ROOT}")
+
+# ---- what is not there -------------------------------------------------------------------------
+
+# Configures a project that asks for what there is not; `message` must be said.
+function(jitstep_refusal_test name ask message)
+  jitstep_package_test(${name} LABELS cpu
+    COMMAND "${CMAKE_COMMAND}" -S "${scripts}/refusal" -B "${package_dir}/${name}"
+            -G "${CMAKE_GENERATOR}" "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}"
+            "-DCMAKE_PREFIX_PATH=${prefix}" "-DASK=${ask}")
+  set_tests_properties(package.${name} PROPERTIES PASS_REGULAR_EXPRESSION "${message}")
+endfunction()
+
+jitstep_refusal_test(another_version_is_refused "0.2" "compatible with requested[ \n]+version \"0.2\"")
+jitstep_refusal_test(an_unknown_component_is_refused "COMPONENTS\\\;python"
+  "jitstep has no component \"python\"; it has jit and jitstep")
+
+# ---- others' projects --------------------------------------------------------------------------
+
+# `name`: of the test; `use`: jit or jitstep; further arguments are options for the outside project.
+function(jitstep_outside_test name use labels)
+  jitstep_package_test(${name} LABELS "${labels}" COMMAND "${CMAKE_CTEST_COMMAND}"
+    --build-and-test "${scripts}" "${package_dir}/${name}"
+    --build-generator "${CMAKE_GENERATOR}"
+    --build-makeprogram "${CMAKE_MAKE_PROGRAM}"
+    --build-options
+      "-DUSE=${use}"
+      "-DEXAMPLES=${PROJECT_SOURCE_DIR}/examples"
+      "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}"
+      "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS}"
+      ${ARGN}
+    --test-command "${CMAKE_CTEST_COMMAND}" --output-on-failure)
 endfunction()
 
 set(no_torch -DCMAKE_DISABLE_FIND_PACKAGE_LibTorch=ON)
-jitstep_add_package_test(jit jit "cpu" "-DCMAKE_PREFIX_PATH=${prefix}" ${no_torch})
-jitstep_add_package_test(subdirectory jit "cpu;long" "-DJITSTEP_SUBDIRECTORY=${PROJECT_SOURCE_DIR}"
-  -DJITSTEP_BUILD_TORCH=OFF ${no_torch})
+set(subdirectory "-DJITSTEP_SUBDIRECTORY=${PROJECT_SOURCE_DIR}")
+jitstep_outside_test(jit jit cpu "-DCMAKE_PREFIX_PATH=${prefix}" ${no_torch})
+jitstep_outside_test(subdirectory_jit jit cpu ${subdirectory} -DJITSTEP_BUILD_TORCH=OFF ${no_torch})
 if(JITSTEP_BUILD_TORCH)
-  jitstep_add_package_test(jitstep jitstep "cpu" "-DCMAKE_PREFIX_PATH=${prefix}")
+  jitstep_outside_test(jitstep jitstep cpu "-DCMAKE_PREFIX_PATH=${prefix}")
+  jitstep_outside_test(subdirectory_jitstep jitstep "cpu;long" ${subdirectory}
+    "-DTorch_DIR=${LibTorch_ROOT}")
 endif()
+
+# Static libraries, as a subfolder; installed by the outside project and used from there.
+set(static_prefix "${package_dir}/static_installed")
+jitstep_outside_test(static_subdirectory_jit jit "cpu;long" ${subdirectory}
+  -DBUILD_SHARED_LIBS=OFF -DJITSTEP_BUILD_TORCH=OFF -DJITSTEP_INSTALL=ON ${no_torch})
+set_tests_properties(package.static_subdirectory_jit PROPERTIES FIXTURES_SETUP static_build)
+jitstep_package_test(static_install LABELS "cpu;long"
+  COMMAND "${CMAKE_COMMAND}" --install "${package_dir}/static_subdirectory_jit"
+          --prefix "${static_prefix}")
+set_tests_properties(package.static_install PROPERTIES
+  FIXTURES_REQUIRED static_build FIXTURES_SETUP static_package)
+jitstep_outside_test(static_jit jit "cpu;long" "-DCMAKE_PREFIX_PATH=${static_prefix}" ${no_torch})
+set_tests_properties(package.static_jit PROPERTIES FIXTURES_REQUIRED static_package)

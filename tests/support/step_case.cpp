@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "jitstep/jit/state_memory.h"
 #include "jitstep/jit/step_group.h"
 #include "jitstep/jit/text.h"
 
@@ -144,13 +145,8 @@ class Runner {
   Buffer buffer(std::size_t bytes, std::size_t shift = 0) { return {machine_, bytes, shift}; }
 
   void add_slot(TensorData& data, const std::optional<jit::CodecChoice>& slot) {
-    std::size_t codes = 0, meta = 0;
-    if (slot) {
-      const auto& codec = catalog_.codec(slot->name);
-      const std::int64_t block = jit::block_of(*slot, catalog_);
-      codes = (data.n * codec.code_bits(spec_.parameter) + 7) / 8;
-      meta = (data.n + block - 1) / block * codec.meta_bytes();
-    }
+    const auto [codes, meta] =
+        slot ? jit::slot_bytes(*slot, spec_.parameter, data.n, catalog_) : jit::SlotBytes{};
     data.codes.push_back(buffer(codes));
     data.meta.push_back(buffer(meta));
   }
@@ -233,15 +229,7 @@ class Runner {
   int set_for(std::vector<HyperSet>& sets, std::int64_t t) {
     for (std::size_t i = 0; i < sets.size(); ++i)
       if (sets[i].t == t) return static_cast<int>(i);
-    HyperSet set{};
-    const auto hyper = options_.hyper();
-    std::copy(hyper.begin(), hyper.end(), set.hyper);
-    const auto& slots = catalog_.rule(spec_.rule).slots;
-    for (std::size_t i = 0; i < slots.size(); ++i)
-      set.initial[i] = options_.initial(slots[i].initial);
-    set.t = t;
-    set.seed = 0x0123456789abcdefull;
-    sets.push_back(set);
+    sets.push_back(options_.at_step(t, 0x0123456789abcdefull));
     return static_cast<int>(sets.size()) - 1;
   }
 

@@ -1,0 +1,54 @@
+// An optimizer of one's own on plain arrays, without torch: the rule in signum.cuh becomes one fused
+// kernel of this machine. It must give the bits of the loop below.
+#include <jitstep/jit/engine.h>
+#include <jitstep/jit/state_memory.h>
+#include <jitstep/jit/step_group.h>
+
+#include <cmath>
+#include <iostream>
+#include <vector>
+
+namespace jit = jitstep::jit;
+
+namespace {
+
+// What signum.cuh says, written out: lr 0.01, momentum 0.9, weight decay 0.1.
+void signum_loop(std::vector<float>& p, std::vector<float>& m, const std::vector<float>& g) {
+  const auto lr = static_cast<float>(0.01), momentum = static_cast<float>(0.9);
+  const auto fresh = static_cast<float>(1 - 0.9), shrink = static_cast<float>(1 - 0.01 * 0.1);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    m[i] = std::fma(momentum, m[i], fresh * g[i]);
+    p[i] = p[i] * shrink - lr * static_cast<float>((m[i] > 0) - (m[i] < 0));
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    const char* const file = count > 1 ? arguments[1] : EXAMPLE_RULE;
+    jit::OptionValues options(jit::default_catalog().load_rule(file).name);
+    options.set("lr", 0.01);
+    options.set("weight_decay", 0.1);
+
+    std::vector<float> p(10000), g(p.size()), expected(p.size()), m(p.size());
+    for (std::size_t i = 0; i < p.size(); ++i) expected[i] = p[i] = std::sin(0.01f * float(i));
+
+    jit::CpuMachine cpu(jit::default_engine());
+    const jit::KernelSpec spec = jit::kernel_spec(options);  // or (options, {"int8"}), {"int4"}
+    const jit::StateMemory state(cpu, spec, options, {std::int64_t(p.size())});
+    jit::StepGroup group(cpu, spec, jit::default_variant(spec, cpu.target()),
+                         {state.tensor(p.data())});
+    for (int step = 1; step <= 100; ++step) {
+      g = p;  // the gradient of half the sum of squares
+      jit::run_step({&group}, {{{.g = g.data()}}}, {options.at_step(step)});
+      signum_loop(expected, m, g);
+    }
+    std::cout << group.kernel().name() << ": p[157] = " << p[157] << " after 100 steps, "
+              << state.bytes() << " bytes of state\n";
+    return p == expected ? 0 : 1;
+  } catch (const jit::Error& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  }
+}

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# check_paths.sh <prefix> <torch's folder or ""> <folder>...
+# No installed file names one of the folders. Torch's own may lie in one of them and may be named.
+set -euo pipefail
+prefix=$1 torch=$2
+shift 2
+failed=0
+for folder in "$@"; do
+  while IFS= read -r file; do
+    if sed "s|${torch:-/nothing}||g" "$file" | grep -qaF "$folder"; then
+      echo "${file#"$prefix/"} names $folder"
+      failed=1
+    fi
+  done < <(grep -rlaF "$folder" "$prefix" || true)
+done
+exit $failed

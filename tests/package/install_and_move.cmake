@@ -1,0 +1,5 @@
+# Installs the build tree BUILD to FIRST and moves that to THEN, so that nothing is left at FIRST.
+file(REMOVE_RECURSE "${FIRST}" "${THEN}")
+execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${FIRST}"
+                COMMAND_ERROR_IS_FATAL ANY)
+file(RENAME "${FIRST}" "${THEN}")
