@@ -159,6 +159,7 @@ CudaDevice CudaDriver::device(int ordinal) const {
 }
 
 void* CudaDriver::primary_context(int ordinal) {
+  refuse_in_child();
   std::lock_guard lock(mutex_);
   if (const auto known = contexts_.find(ordinal); known != contexts_.end()) return known->second;
   const auto doing = [&] { return text("opening GPU ", ordinal); };

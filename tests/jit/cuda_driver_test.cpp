@@ -1,10 +1,6 @@
 // The driver layer over a fake that records its calls: no GPU is needed.
 #include "jitstep/jit/cuda_driver.h"
 
-#include <dlfcn.h>
-
-#include <cstring>
-
 #include "fixtures.h"
 #include "jitstep/jit/cuda_errors.h"
 #include "jitstep/jit/error.h"
