@@ -250,7 +250,14 @@ class Cutter {
 
 }  // namespace
 
-void Place::fail(const std::string& what) const { throw Error(text(path, ":", line, ": ", what)); }
+// What is quoted from a file may be a line without end, or no text at all.
+void Place::fail(const std::string& what) const {
+  constexpr std::size_t kMost = 400;
+  std::string shown = what.size() > kMost ? what.substr(0, kMost) + "..." : what;
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return c >= 0 && c < ' '; }, '?');
+  throw Error(text(path, ":", line, ": ", shown));
+}
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r");
