@@ -1,0 +1,240 @@
+// Tensors of more than 2^32 elements, without their memory: address space is reserved, and only the
+// work items about 2^31, 2^32 and the end are run. A small tensor that stands at the same element
+// numbers must come out the same to the last bit, under the CPU and the GPU schedule.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <random>
+
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/step_tables.h"
+#include "jitstep/jit/unit.h"
+#include "support/bits.h"
+#include "support/emulated_machine.h"
+
+namespace jitstep::support {
+namespace {
+
+using jit::Dtype;
+
+constexpr std::int64_t kItem = 4096;  // elements of a work item
+constexpr std::int64_t kElements = (std::int64_t{1} << 32) + kItem + 77;
+constexpr std::int64_t kWindows[] = {0, (std::int64_t{1} << 31) - kItem, std::int64_t{1} << 31,
+                                     (std::int64_t{1} << 32) - kItem, kElements - 77};
+
+// Zeros that take memory only where they are written.
+class Reserved {
+ public:
+  explicit Reserved(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
+    void* const p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    data_ = p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
+  }
+  Reserved(Reserved&& other) noexcept : bytes_(other.bytes_), data_(other.data_) {
+    other.data_ = nullptr;
+  }
+  ~Reserved() {
+    if (data_ != nullptr) munmap(data_, bytes_);
+  }
+  std::byte* data() const { return data_; }
+
+ private:
+  std::size_t bytes_;
+  std::byte* data_;
+};
+
+// A tensor of one kernel, and what a step of some of its items needs.
+struct Placed {
+  std::vector<Reserved> memory;
+  std::vector<std::int64_t> bits;  // per element, of each memory
+  jit::StepTensor tensor;
+  const void* g = nullptr;
+  jit::StepTables tables;
+  std::vector<double*> partials;  // [reduction]
+};
+
+std::byte* reserve(Placed& placed, std::int64_t elements, std::int64_t bits) {
+  placed.memory.emplace_back((elements * bits + 7) / 8 + 64);
+  placed.bits.push_back(bits);
+  return placed.memory.back().data();
+}
+
+// gap: p takes every gap-th place of its memory.
+Placed place(const jit::KernelSpec& spec, std::int64_t n, std::int64_t offset, std::int64_t gap,
+             const Variant& variant) {
+  Placed placed;
+  const auto& catalog = jit::default_catalog();
+  placed.tensor.p = reserve(placed, n, 8 * jit::bytes_of(spec.parameter) * gap);
+  placed.g = reserve(placed, n, 8 * jit::bytes_of(spec.gradient));
+  for (const auto& slot : spec.slots) {
+    placed.tensor.slots.emplace_back();
+    if (!slot) continue;
+    const auto& codec = catalog.codec(slot->name);
+    placed.tensor.slots.back().codes = reserve(placed, n, codec.code_bits(spec.parameter));
+    if (codec.meta_bytes() > 0)
+      placed.tensor.slots.back().meta = reserve(placed, n, 8 * codec.meta_bytes());
+    if (codec.meta_bytes() > 0) placed.bits.back() = 0;  // compared below by block
+  }
+  placed.tensor.shape = {{n}, {gap}};
+  placed.tensor.g_strides = {1};
+  placed.tensor.offset = offset;
+  const auto reductions = jit::planned_reductions(spec);
+  placed.tables =
+      jit::step_tables({placed.tensor}, reductions, jit::pass_count(reductions), variant);
+  for (const auto& r : reductions)
+    placed.partials.push_back(reinterpret_cast<double*>(
+        reserve(placed, r.pass < 0 ? 1 : placed.tables.partial_count[r.space] * r.terms, 64)));
+  return placed;
+}
+
+HyperSet numbers(const std::string& rule, std::int64_t t) {
+  jit::OptionValues options(rule);
+  HyperSet set{};
+  const auto hyper = options.hyper();
+  std::copy(hyper.begin(), hyper.end(), set.hyper);
+  set.t = t;
+  set.seed = 5;
+  return set;
+}
+
+// Runs one entry for one work item.
+void run(jit::Launches& launches, int entry, const jit::StepTables::Items& items, std::size_t item,
+         const jit::KernelSpec& spec, const Placed& placed, std::int64_t t) {
+  const HyperSet set = numbers(spec.rule, t);
+  const StepRecord step{placed.g, 0, placed.tables.layout[0] | kAligned};
+  Args args{};
+  args.tensors = placed.tables.tensors.data();
+  args.steps = &step;
+  args.sets = &set;
+  args.items = &items.at(item);
+  args.item_count = args.set_count = 1;
+  const auto reductions = jit::planned_reductions(spec);
+  for (std::size_t i = 0; i < reductions.size(); ++i)
+    args.reductions[reductions[i].number].partials = placed.partials[i];
+  launches.launch(entry, args);
+}
+
+void fill(std::byte* p, Dtype dtype, std::int64_t elements, std::int64_t gap, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const float value = normal(random);
+    std::uint32_t word;
+    std::memcpy(&word, &value, 4);
+    const auto high = static_cast<std::uint16_t>(word >> 16);
+    if (dtype == Dtype::bfloat16) std::memcpy(p + 2 * i * gap, &high, 2);
+    if (dtype == Dtype::float32) std::memcpy(p + 4 * i * gap, &value, 4);
+  }
+}
+
+class LargeTensor {
+ public:
+  LargeTensor(jit::KernelSpec spec, std::int64_t gap) : spec_(jit::complete(spec)), gap_(gap) {
+    spec_.strided = gap > 1;
+  }
+
+  void compare(jit::Machine& machine) {
+    const Variant variant = jit::default_variant(spec_, machine.target());
+    ASSERT_EQ(variant.chunk * kLeaf, kItem);
+    const jit::Unit unit = jit::unit(spec_, variant, machine.target());
+    const auto launches =
+        machine.launches(machine.load(unit.text, unit.name), unit.entries, variant.threads);
+    const Placed huge = place(spec_, kElements, 0, gap_, variant);
+    for (const Reserved& memory : huge.memory)
+      if (memory.data() == nullptr) GTEST_SKIP() << "no address space to reserve";
+    for (const std::int64_t window : kWindows) {
+      SCOPED_TRACE(window);
+      const std::int64_t n = std::min(kItem, kElements - window);
+      const Placed small = place(spec_, n, window, gap_, variant);
+      const auto p_bytes = jit::bytes_of(spec_.parameter), g_bytes = jit::bytes_of(spec_.gradient);
+      for (const auto& [placed, first] :
+           {std::pair(&huge, window), std::pair(&small, std::int64_t{0})}) {
+        fill(placed->memory[0].data() + first * p_bytes * gap_, spec_.parameter, n, gap_, 1);
+        fill(placed->memory[1].data() + first * g_bytes, spec_.gradient, n, 1, 2);
+        const auto item = static_cast<std::size_t>(first / kItem);
+        for (int pass = 0; pass < unit.passes; ++pass)
+          run(*launches, 2 * pass, placed->tables.partials[pass], item, spec_, *placed, 1);
+        for (int t = 1; unit.passes == 0 && t <= 2; ++t)
+          run(*launches, 0, placed->tables.apply, item, spec_, *placed, t);
+      }
+      expect_same(huge, small, window, n);
+    }
+  }
+
+ private:
+  void expect_same(const Placed& huge, const Placed& small, std::int64_t window, std::int64_t n) {
+    const auto same = [](const void* a, const void* b, std::int64_t bytes) {
+      return std::memcmp(a, b, static_cast<std::size_t>(bytes)) == 0;
+    };
+    for (std::size_t i = 0; i < huge.memory.size() - huge.partials.size(); ++i) {
+      EXPECT_TRUE(same(huge.memory[i].data() + window * huge.bits[i] / 8, small.memory[i].data(),
+                       (n * huge.bits[i] + 7) / 8))
+          << "memory " << i;
+    }
+    for (std::size_t s = 0; s < spec_.slots.size(); ++s) {
+      if (!spec_.slots[s] || huge.tensor.slots[s].meta == nullptr) continue;
+      const std::int64_t block = jit::block_of(*spec_.slots[s]);
+      const std::int64_t bytes = jit::default_catalog().codec(spec_.slots[s]->name).meta_bytes();
+      EXPECT_TRUE(same(static_cast<std::byte*>(huge.tensor.slots[s].meta) + window / block * bytes,
+                       small.tensor.slots[s].meta, (n + block - 1) / block * bytes))
+          << "meta of slot " << s;
+    }
+    const auto reductions = jit::planned_reductions(spec_);
+    for (std::size_t i = 0; i < reductions.size(); ++i)
+      if (reductions[i].pass >= 0)
+        for (int term = 0; term < reductions[i].terms; ++term) {
+          const double sum = huge.partials[i][window / kItem * reductions[i].terms + term];
+          EXPECT_EQ(sum, small.partials[i][term]) << "term " << term;
+          EXPECT_NE(sum, 0) << "term " << term;
+        }
+  }
+
+  jit::KernelSpec spec_;
+  std::int64_t gap_;
+};
+
+void expect_right(const jit::KernelSpec& spec, std::int64_t gap = 1) {
+  const auto serial = [](std::int64_t count, const auto& body) { body(0, count); };
+  jit::CpuMachine cpu(jit::default_engine(), serial);
+  EmulatedMachine gpu(jit::default_engine(), 1, BlockOrder::kForward, LaneOrder::kForward);
+  LargeTensor(spec, gap).compare(cpu);
+  LargeTensor(spec, gap).compare(gpu);
+}
+
+jit::KernelSpec large_spec(const std::string& rule, const std::string& codec,
+                           const std::string& weights = "native", Dtype dtype = Dtype::bfloat16) {
+  jit::KernelSpec spec = spec_of(rule, codec, weights, dtype, Dtype::bfloat16);
+  jit::OptionValues options(rule);
+  spec.flags = options.flags();
+  spec.gradient_flags = options.gradient_flags();
+  const auto& slots = jit::default_catalog().rule(rule).slots;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (!jit::is_stored(slots[i], spec.flags)) spec.slots[i].reset();
+  return spec;
+}
+
+TEST(LargeTensor, EveryCodecFindsItsElementsAndBlocks) {
+  for (const char* codec : {"fp32", "bf16", "int8", "int4"}) {
+    SCOPED_TRACE(codec);
+    expect_right(large_spec("adamw", codec));
+  }
+}
+
+TEST(LargeTensor, RandomBitsAreThoseOfTheElementsNumber) {
+  expect_right(large_spec("adamw", "int8", "stochastic"));
+}
+
+TEST(LargeTensor, GapsAreSteppedOver) {
+  expect_right(large_spec("adamw", "int4", "native", Dtype::float32), 3);
+}
+
+TEST(LargeTensor, SumsTakeTheirOwnLeavesAndPartials) {
+  for (const char* codec : {"fp32", "int8"}) {
+    SCOPED_TRACE(codec);
+    expect_right(large_spec("lamb", codec));
+  }
+}
+
+}  // namespace
+}  // namespace jitstep::support
