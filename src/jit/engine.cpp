@@ -11,6 +11,7 @@
 #include "jitstep/jit/flatten.h"
 #include "jitstep/jit/fork_guard.h"
 #include "jitstep/jit/host_compiler.h"
+#include "jitstep/jit/module.h"
 #include "jitstep/jit/nvrtc_compiler.h"
 #include "jitstep/jit/scratch.h"
 #include "jitstep/jit/single_flight.h"

@@ -1,6 +1,7 @@
 // The optimizer's steps. What a step changes before its first launch is taken back if it fails.
 #include <torch/torch.h>
 
+#include "jitstep/machines.h"
 #include "jitstep/memory_overlap.h"
 #include "jitstep/optimizer_records.h"
 
@@ -92,6 +93,9 @@ ParamState& Optimizer::state_for(const torch::Tensor& p, const Options& options)
 // Makes the state of parameters that get their first gradient, and binds again what was replaced,
 // moved, or has other formats now.
 void Optimizer::attend() {
+  // First of all: a CUDA graph capture would record the making of state.
+  for (const Records::Waiting& waiting : records_->waiting)
+    machine_of(records_->work[waiting.work].p->device()).refuse_capture();
   for (Records::Waiting& waiting : records_->waiting) {
     Records::Group& group = records_->groups[waiting.group];
     Member& member = group.members[waiting.place];

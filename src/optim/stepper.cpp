@@ -167,7 +167,9 @@ void Stepper::step(const std::vector<StepParameter>& parameters,
     plan.inputs[member.group][member.place] = {
         g, set, plan.device.is_cpu() || is_aligned(member.tensor, g)};
   }
-  for (Plan& plan : state.plans) jit::run_step(plan.order, plan.inputs, state.sets);
+  // All devices are ready before the first of them changes anything.
+  for (Plan& plan : state.plans) jit::prepare_step(plan.order, plan.inputs, state.sets);
+  for (Plan& plan : state.plans) jit::launch_step(plan.order);
   for (const auto& parameter : parameters) {
     ++parameter.state->t;
     // As torch's own in-place operations do, so that autograd sees that p has changed.

@@ -40,7 +40,9 @@ class Stepper {
   void prepare(const std::vector<StepParameter>& parameters);
 
   /// One step of all parameters; counts each one's t. Calls `prepare` when the parameters, their
-  /// specs or layouts have changed since the last step.
+  /// specs or layouts have changed since the last step. Memory and tables are made ready on all
+  /// devices first: until then an Error, such as of a CUDA graph capture, leaves everything as it
+  /// was. Only where a launch itself fails may parameters have been stepped; no t is counted then.
   void step(const std::vector<StepParameter>& parameters, const std::vector<GroupNumbers>& groups);
 
  private:

@@ -2,6 +2,8 @@
 #include "training.h"
 
 #include <c10/util/Exception.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace jitstep::tests {
 namespace {
@@ -127,6 +129,44 @@ TEST(Stepper, OneGroupMayBeClippedAndAnotherNot) {
     }
     expect_close(parameters, alone, 1e-5, 1e-6);
   }
+}
+
+TEST(Stepper, ParametersThatTakeTurnsAreSteppedAsAlone) {
+  Tensors together = make_parameters(torch::kFloat32, {{300}, {500}}), alone = clones(together);
+  AdamW both(together, AdamWOptions(0.1));
+  AdamW first({alone[0]}, AdamWOptions(0.1)), second({alone[1]}, AdamWOptions(0.1));
+  for (int step = 0; step < 20; ++step) {
+    const int turn = step % 2;
+    set_gradients(together, step);
+    set_gradients(alone, step);
+    together[1 - turn].mutable_grad() = {};
+    both.step();
+    (turn == 0 ? first : second).step();
+  }
+  expect_equal(together, alone);
+}
+
+// Torch's OpenMP threads do not survive fork(), so the child takes one thread.
+TEST(Stepper, AChildOfForkStepsAsItsParentWould) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{100}}), expected = clones(parameters);
+  AdamW optimizer(parameters, AdamWOptions(0.1)), other(expected, AdamWOptions(0.1));
+  train(optimizer, parameters, 1, 2);
+  train(other, expected, 1, 3);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    torch::set_num_threads(1);
+    bool good = false;
+    try {
+      train(optimizer, parameters, 3, 3);
+      good = torch::equal(parameters[0], expected[0]);
+    } catch (...) {
+    }
+    _exit(good ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Stepper, AutogradSeesThatAParameterHasChanged) {
