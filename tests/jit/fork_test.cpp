@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cuda_steps.h"
+#include "jitstep/jit/module.h"
 
 namespace jitstep::jit {
 namespace {

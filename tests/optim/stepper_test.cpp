@@ -139,7 +139,7 @@ TEST(Stepper, ParametersThatTakeTurnsAreSteppedAsAlone) {
     const int turn = step % 2;
     set_gradients(together, step);
     set_gradients(alone, step);
-    together[1 - turn].mutable_grad() = {};
+    together[1 - turn].mutable_grad() = torch::Tensor();
     both.step();
     (turn == 0 ? first : second).step();
   }
