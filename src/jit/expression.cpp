@@ -47,8 +47,13 @@ class ExpressionParser {
 
   [[noreturn]] void fail(const std::string& what) const {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
-    throw Error(text("in the condition \"", text_, "\": ", what, ", found ",
-                     rest.empty() ? "its end" : text("\"", rest, "\"")));
+    throw Error(text("in the condition \"", shortened(text_), "\": ", what, ", found ",
+                     rest.empty() ? "its end" : text("\"", shortened(rest), "\"")));
+  }
+
+  static std::string shortened(std::string_view quoted) {
+    constexpr std::size_t kMost = 80;
+    return quoted.size() <= kMost ? std::string(quoted) : text(quoted.substr(0, kMost), "...");
   }
 
   void skip_spaces() {

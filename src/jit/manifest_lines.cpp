@@ -250,10 +250,13 @@ class Cutter {
 
 }  // namespace
 
-// What is quoted from a file may be a line without end, or no text at all.
+// What is quoted from a file may be a line without end, or no text at all. What is left out is from
+// the middle: what to write instead comes last.
 void Place::fail(const std::string& what) const {
-  constexpr std::size_t kMost = 400;
-  std::string shown = what.size() > kMost ? what.substr(0, kMost) + "..." : what;
+  constexpr std::size_t kFirst = 240, kLast = 150;
+  std::string shown = what.size() > kFirst + kLast
+                          ? what.substr(0, kFirst) + "..." + what.substr(what.size() - kLast)
+                          : what;
   std::replace_if(
       shown.begin(), shown.end(), [](char c) { return c >= 0 && c < ' '; }, '?');
   throw Error(text(path, ":", line, ": ", shown));
