@@ -78,13 +78,17 @@ function(_jitstep_use target public private)
   target_link_libraries(${target} PUBLIC ${public} PRIVATE ${private})
 endfunction()
 
-# jitstep_library(<target> EXPORT_NAME <name> SOURCES ... [NEEDS <library of ours>] [PUBLIC ...] [PRIVATE ...])
+# jitstep_library(<target> EXPORT_NAME <name> SOURCES ... [NEEDS <library of ours>] [RUN_PATH <folder>]
+#                 [PUBLIC ...] [PRIVATE ...])
+#
+# RUN_PATH: where the installed library finds others' libraries. CMake's own list leaves out those
+# that lie below the source folder, where the set-up script puts torch.
 #
 # Sources are compiled once, in <target>_objects, and make two libraries: <target>, which shows only
 # what JITSTEP_API marks, and the static <target>_internals for tests, in which everything can be
 # linked to. Without BUILD_SHARED_LIBS these are the same.
 function(jitstep_library target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT_NAME;NEEDS" "SOURCES;PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT_NAME;NEEDS;RUN_PATH" "SOURCES;PUBLIC;PRIVATE")
   add_library(${target}_objects OBJECT ${arg_SOURCES})
   jitstep_compile(${target}_objects)
   _jitstep_use(${target}_objects "${arg_NEEDS};${arg_PUBLIC}" "${arg_PRIVATE}")
@@ -92,12 +96,12 @@ function(jitstep_library target)
   add_library(${target} $<TARGET_OBJECTS:${target}_objects>)
   add_library(jitstep::${arg_EXPORT_NAME} ALIAS ${target})
   _jitstep_use(${target} "${arg_NEEDS};${arg_PUBLIC}" "${arg_PRIVATE}")
+  set(run_path "\$ORIGIN" ${arg_RUN_PATH})
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${arg_EXPORT_NAME}
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-    INSTALL_RPATH "\$ORIGIN"
-    INSTALL_RPATH_USE_LINK_PATH ON)
+    INSTALL_RPATH "${run_path}")
   if(NOT BUILD_SHARED_LIBS)
     add_library(${target}_internals ALIAS ${target})
     return()
