@@ -55,10 +55,6 @@ bool equal_values(const torch::Tensor& a, const torch::Tensor& b) {
   return a.sizes() == b.sizes() && torch::equal(a, b.to(a.options()));
 }
 
-}  // namespace
-
-namespace {
-
 // Never the same twice, as a new state may lie where an old one was.
 int next_revision() {
   static std::atomic<int> last{0};
@@ -207,7 +203,6 @@ void ParamState::check_step() const {
   }
 }
 
-// As torch, which reads what its optimizer always writes.
 void ParamState::check_complete(const StateBuffers& fresh) const {
   const auto& slots = slots_of(rule_);
   for (std::size_t i = 0; step() > 0 && i < fresh.slots.size(); ++i) {
@@ -342,8 +337,7 @@ void ParamState::serialize(torch::serialize::InputArchive& archive) {
   bool any = false;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const auto values = read_tensor(archive, torch_name(slots[i]));
-    any = any || values.defined();
-    if (values.defined()) set_slot_value(i, values);
+    if (values.defined()) set_slot_value(i, values), any = true;
   }
   // torch's SGD keeps no step number: with a momentum buffer, at least one step was taken.
   c10::IValue step;
