@@ -102,10 +102,6 @@ std::string comment(const std::string& words, const std::string& indent) {
   return out + line + "\n";
 }
 
-std::string state_name(const Slot& slot) {
-  return slot.torch_name.empty() ? slot.name : slot.torch_name;
-}
-
 // Everything one rule's classes are written from.
 struct Rule {
   const Manifest& manifest;
@@ -182,7 +178,7 @@ void write_state_class(std::ostream& out, const Rule& rule) {
   out << "  using ParamState::step;\n  " << self
       << "& step(std::int64_t steps) {\n    step() = steps;\n    return *this;\n  }\n";
   for (std::size_t i = 0; i < rule.manifest.slots.size(); ++i) {
-    const std::string name = state_name(rule.manifest.slots[i]);
+    const std::string name = rule.manifest.slots[i].torch_name;
     out << "  /// The slot " << rule.manifest.slots[i].name << "; see ParamState::value.\n";
     out << "  torch::Tensor " << name << "() const { return slot_value(" << i << "); }\n";
     out << "  " << self << "& " << name << "(const torch::Tensor& values) {\n    set_slot_value("

@@ -92,7 +92,7 @@ struct JITSTEP_API Initial {
 struct JITSTEP_API Slot {
   std::string name;
   bool is_signed = true;
-  std::string torch_name;  // empty: its own name
+  std::string torch_name;  // its own name if torch has none for it
   std::optional<Expression> condition;
   Initial initial;
   int line = 0;

@@ -219,7 +219,7 @@ Slot read_slot(const SourceLine& line, const Symbols& flags) {
   slot.line = line.place.line;
   slot.is_signed = cursor.take_word("Signed");
   if (!slot.is_signed && !cursor.take_word("NonNegative")) cursor.fail("Signed or NonNegative");
-  slot.name = cursor.identifier("the slot's name");
+  slot.name = slot.torch_name = cursor.identifier("the slot's name");
   end_declaration(cursor);
   for (const auto segment : segments_of(line.notes)) {
     if (key_of(segment) == "torch")
@@ -284,7 +284,7 @@ MemoryField read_memory(const SourceLine& line) {
     if (!field.is_double && !cursor.take_word("real")) cursor.fail("real or double");
   }
   cursor.expect(">");
-  field.name = cursor.identifier("the field's name");
+  field.name = field.torch_name = cursor.identifier("the field's name");
   end_declaration(cursor);
   for (const auto segment : segments_of(line.notes)) {
     if (key_of(segment) == "torch")

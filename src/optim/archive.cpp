@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "jitstep/archive_fields.h"
 #include "jitstep/jit/catalog.h"
 
 namespace jitstep {
@@ -12,12 +13,6 @@ using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
 constexpr std::int64_t kSchema = 1;
-
-c10::IValue read(InputArchive& archive, const std::string& key) {
-  c10::IValue value;
-  archive.read(key, value);
-  return value;
-}
 
 std::int64_t read_size(InputArchive& archive, const std::string& key) {
   torch::Tensor size;
@@ -33,10 +28,10 @@ std::unique_ptr<ParamState> new_state(const OptimizerParamGroup& group) {
 void check_origin(InputArchive& archive, const std::string& rule) {
   InputArchive ours;
   if (!archive.try_read("jitstep", ours)) return;
-  const std::int64_t schema = read(ours, "schema").toInt();
+  const std::int64_t schema = read_integer(ours, "schema");
   TORCH_CHECK(schema <= kSchema, "the archive is of schema ", schema,
               " and this version of jitstep reads up to ", kSchema, "; update jitstep to load it");
-  const std::string written = read(ours, "rule").toStringRef();
+  const std::string written = read_string(ours, "rule");
   TORCH_CHECK(written == rule, "the archive holds the state of the rule ", written,
               " and cannot be loaded into an optimizer of the rule ", rule,
               "; load it into one of its own rule");
@@ -64,7 +59,7 @@ std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group_archive
               "optimizer's parameter group");
   std::vector<std::unique_ptr<ParamState>> out(group.params().size());
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::string key = read(group_archive, "params/" + std::to_string(i)).toStringRef();
+    const std::string key = read_string(group_archive, "params/" + std::to_string(i));
     InputArchive archive;
     if (!states.try_read(key, archive)) continue;
     out[i] = new_state(group);

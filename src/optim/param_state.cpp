@@ -19,24 +19,6 @@ const std::vector<jit::Slot>& slots_of(const std::string& rule) {
   return jit::default_catalog().rule(rule).slots;
 }
 
-std::string torch_name(const jit::Slot& slot) {
-  return slot.torch_name.empty() ? slot.name : slot.torch_name;
-}
-
-torch::Dtype torch_dtype(jit::Dtype dtype) {
-  switch (dtype) {
-    case jit::Dtype::float64:
-      return torch::kFloat64;
-    case jit::Dtype::float32:
-      return torch::kFloat32;
-    case jit::Dtype::bfloat16:
-      return torch::kBFloat16;
-    case jit::Dtype::float16:
-      return torch::kFloat16;
-  }
-  return torch::kFloat32;
-}
-
 bool same_geometry(const torch::Tensor& a, const torch::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.device() == b.device() && a.sizes() == b.sizes() &&
          a.strides() == b.strides();
@@ -198,7 +180,7 @@ void ParamState::check_step() const {
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
     const auto& codes = buffers_.slots[i].codes;
     TORCH_CHECK(!codes.defined() || !codes.any().item<bool>(), "the slot ",
-                torch_name(slots_of(rule_)[i]), " holds values at step 0, where it starts from ",
+                slots_of(rule_)[i].torch_name, " holds values at step 0, where it starts from ",
                 "nothing; set step() to 1 or more to go on from them, or erase the state");
   }
 }
@@ -208,7 +190,7 @@ void ParamState::check_complete(const StateBuffers& fresh) const {
   for (std::size_t i = 0; step() > 0 && i < fresh.slots.size(); ++i) {
     const bool held = i < buffers_.slots.size() && buffers_.slots[i].codes.defined();
     TORCH_CHECK(held || !fresh.slots[i].codes.defined() || slots[i].condition,
-                "the state after step ", step(), " lacks the slot ", torch_name(slots[i]),
+                "the state after step ", step(), " lacks the slot ", slots[i].torch_name,
                 "; set it, or leave the whole state out to start anew");
   }
 }
@@ -232,118 +214,6 @@ void ParamState::bind(const torch::Tensor& p, const jit::KernelSpec& spec, int i
   layout_ = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
   parameter_ = p;
   from_archive_ = false;
-}
-
-// ---- archives: STATE_FORMAT.md ---------------------------------------------------------------
-
-namespace {
-
-constexpr std::int64_t kSchema = 1;
-
-void write_tensor(torch::serialize::OutputArchive& archive, const std::string& key,
-                  const torch::Tensor& tensor) {
-  if (tensor.defined()) archive.write(key, c10::IValue(tensor));
-}
-
-torch::Tensor read_tensor(torch::serialize::InputArchive& archive, const std::string& key) {
-  c10::IValue value;
-  return archive.try_read(key, value) ? value.toTensor() : torch::Tensor();
-}
-
-// What kernels will read as bytes.
-torch::Tensor read_bytes(torch::serialize::InputArchive& archive, const std::string& key) {
-  const torch::Tensor bytes = read_tensor(archive, key);
-  TORCH_CHECK(!bytes.defined() || (bytes.scalar_type() == torch::kUInt8 && bytes.is_contiguous()),
-              "\"", key, "\" of a parameter's state is not bytes; the archive is damaged");
-  return bytes;
-}
-
-std::string memory_key(std::size_t i, int half) {
-  return "memory_" + std::to_string(i) + "_" + std::to_string(half);
-}
-
-}  // namespace
-
-void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
-  archive.write("schema", c10::IValue(kSchema));
-  archive.write("id", c10::IValue(std::int64_t{buffers_.id}));
-  archive.write("dtype", c10::IValue(jit::to_string(buffers_.spec.parameter)));
-  archive.write("weights", c10::IValue(buffers_.spec.weights));
-  archive.write("sizes", c10::IValue(layout_.sizes));
-  archive.write("strides", c10::IValue(layout_.strides));
-  const auto& slots = slots_of(rule_);
-  for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
-    if (!buffers_.slots[i].codes.defined() || holds_values(i)) continue;
-    archive.write("codec_" + slots[i].name, c10::IValue(to_json(*buffers_.spec.slots[i])));
-    write_tensor(archive, "codes_" + slots[i].name, buffers_.slots[i].codes);
-    write_tensor(archive, "meta_" + slots[i].name, buffers_.slots[i].meta);
-  }
-  for (std::size_t i = 0; i < buffers_.memory.size(); ++i)
-    for (int half = 0; half < 2; ++half)
-      write_tensor(archive, memory_key(i, half), buffers_.memory[i][half]);
-  write_tensor(archive, "extra", buffers_.extra);
-}
-
-void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
-  archive.write("step", c10::IValue(buffers_.t));
-  const auto& slots = slots_of(rule_);
-  for (std::size_t i = 0; i < buffers_.slots.size(); ++i)
-    if (buffers_.slots[i].codes.defined() && holds_values(i))
-      write_tensor(archive, torch_name(slots[i]), buffers_.slots[i].codes);
-  if (!is_bound()) return;
-  torch::serialize::OutputArchive formats(archive.compilation_unit());
-  write_formats(formats);
-  archive.write("jitstep", formats);
-}
-
-void ParamState::read_formats(torch::serialize::InputArchive& archive) {
-  c10::IValue value;
-  const auto read = [&](const std::string& key) {
-    archive.read(key, value);
-    return value;
-  };
-  const std::int64_t schema = read("schema").toInt();
-  TORCH_CHECK(schema <= kSchema, "the archive holds jitstep state of schema ", schema,
-              " and this version reads up to ", kSchema, "; update jitstep to load it");
-  buffers_.id = c10::checked_convert<int>(read("id").toInt(), "a tensor id");
-  buffers_.spec.parameter =
-      as_argument_error([&] { return jit::parse_dtype(read("dtype").toStringRef()); });
-  buffers_.spec.weights = read("weights").toStringRef();
-  layout_ = {read("sizes").toIntVector(), read("strides").toIntVector(),
-             torch_dtype(buffers_.spec.parameter), torch::kCPU};
-  const auto& slots = slots_of(rule_);
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (!archive.try_read("codec_" + slots[i].name, value)) continue;
-    buffers_.spec.slots[i] =
-        as_argument_error([&] { return jit::complete(parse_codec(value.toStringRef())); });
-    buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
-                         read_bytes(archive, "meta_" + slots[i].name)};
-  }
-  for (std::size_t i = 0;; ++i) {
-    const auto half = read_tensor(archive, memory_key(i, 0));
-    if (!half.defined()) break;
-    buffers_.memory.push_back({half, read_tensor(archive, memory_key(i, 1))});
-  }
-  buffers_.extra = read_bytes(archive, "extra");
-  from_archive_ = true;
-}
-
-void ParamState::serialize(torch::serialize::InputArchive& archive) {
-  buffers_ = {};
-  parameter_ = torch::Tensor();
-  const auto& slots = slots_of(rule_);
-  buffers_.slots.resize(slots.size());
-  buffers_.spec.slots.resize(slots.size());
-  bool any = false;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const auto values = read_tensor(archive, torch_name(slots[i]));
-    if (values.defined()) set_slot_value(i, values), any = true;
-  }
-  // torch's SGD keeps no step number: with a momentum buffer, at least one step was taken.
-  c10::IValue step;
-  buffers_.t = archive.try_read("step", step) ? step.toInt() : any ? 1 : 0;
-  torch::serialize::InputArchive formats;
-  if (archive.try_read("jitstep", formats)) read_formats(formats);
 }
 
 }  // namespace jitstep
