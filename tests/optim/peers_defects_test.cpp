@@ -1,8 +1,7 @@
 // What cost other optimizer libraries correctness, each held here as a test. What it was stands above
-// each. Not stated: bitsandbytes' launches on the default stream with a synchronisation after each
-// parameter, its host copy of each LAMB norm, and double arithmetic for bfloat16 in torch's early
-// fused kernels (all three are about GPUs and time); torchao's choice of formats by the local shard's
-// size and Apex's ignored master weights of bfloat16 (no shards and no master weights here yet).
+// each; tests/jit/peers_defects_test.cpp has what shows on a GPU. Not stated, as there are no shards and
+// no master weights here yet: torchao's choice of formats by the local shard's size, and Apex's
+// ignored master weights of bfloat16.
 #include <c10/core/CPUAllocator.h>
 
 #include "training.h"
