@@ -49,8 +49,7 @@ std::optional<CacheEntry> DiskCache::find_of_any_compiler(const Key& key, const 
 void DiskCache::publish(const Key& key, const CacheEntry& entry) {
   open_folders();
   if (!usable(Layer::own)) return;
-  const std::string& own = folder(Layer::own);
-  const std::string file = entry_path(own, key);
+  const std::string file = entry_path(folder(Layer::own), key);
   const auto bytes = encode_entry(key, entry);
   if (bytes.size() > std::min(settings_.cache_bytes, kLargestEntry)) {
     note(settings_.log, LogLevel::info,
@@ -58,10 +57,7 @@ void DiskCache::publish(const Key& key, const CacheEntry& entry) {
     return;
   }
   const auto failure = write(file, bytes);
-  if (!failure) {
-    sweep_left_overs(own);
-    return evict(own, settings_.cache_bytes, file);
-  }
+  if (!failure) return trim(settings_.cache_bytes, file);
   bool first = false;
   {
     std::lock_guard lock(mutex_);
@@ -85,6 +81,13 @@ void DiskCache::discard(const Key& key) {
   open_folders();
   std::error_code ignored;
   if (usable(Layer::own)) fs::remove(entry_path(folder(Layer::own), key), ignored);
+}
+
+void DiskCache::trim(std::uint64_t bytes, const std::string& keep) {
+  open_folders();
+  if (!usable(Layer::own)) return;
+  sweep_left_overs(folder(Layer::own));
+  evict(folder(Layer::own), bytes, keep);
 }
 
 std::vector<ListedEntry> DiskCache::list(bool check) {

@@ -47,8 +47,12 @@ class DiskCache {
   /// Deletes an entry that turned out not to load.
   void discard(const Key& key);
 
+  /// Deletes what killed writers left, and the user's own entries that were unused for longest if
+  /// all together exceed `bytes`; never the file `keep`.
+  void trim(std::uint64_t bytes, const std::string& keep = {});
+
   /// All entries, the user's own first. `check` tells damage too; without it only headers are
-  /// looked at. Changes nothing.
+  /// looked at. Changes no entry.
   std::vector<ListedEntry> list(bool check);
 
   /// Half a sentence that says why find() has nothing for `wanted`: how the nearest entry differs.

@@ -1,5 +1,8 @@
 #include "jitstep/jit/cache_entry.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <limits>
 
@@ -185,6 +188,35 @@ TEST(CacheEntry, ItsHeaderIsReadWithoutItsKey) {
   EXPECT_EQ(header->sources, entry_of("").sources);
   const std::string all(reinterpret_cast<const char*>(whole.data()), whole.size());
   EXPECT_NE(all.find(key.canonical()), std::string::npos) << "the whole key stands in clear";
+}
+
+// A kernel's file in a folder. The folder is the layer below, where damage is left in place, so that
+// one file serves for all.
+TEST(CacheEntry, OnDiskEveryFlippedByteAndEveryCutOfAKernelIsAMiss) {
+  testing::TemporaryFolder folder;
+  Engine(testing::settings_with_cache(folder.path()))
+      .build(testing::adding_unit("1"), "unit", Target::cpu());
+  const std::string path = testing::files_below(folder.path()).at(0);
+  const std::string whole = testing::content_of(path);
+  const Key key = header_of(bytes_of(whole)).value().key;
+  testing::WarningCollector no_folder;
+  DiskCache cache(testing::in("", folder.path()));
+  ASSERT_TRUE(cache.find(key));
+  const FileHandle file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  int served = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const char flipped = static_cast<char>(whole[i] ^ (1 << i % 8));
+    ASSERT_EQ(::pwrite(file.get(), &flipped, 1, static_cast<off_t>(i)), 1);
+    served += cache.find(key) ? 1 : 0;
+    ASSERT_EQ(::pwrite(file.get(), &whole[i], 1, static_cast<off_t>(i)), 1);
+  }
+  ASSERT_TRUE(cache.find(key)) << "whole again";
+  for (std::size_t length = whole.size(); length-- > 0;) {
+    ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(length)), 0);
+    served += cache.find(key) ? 1 : 0;
+  }
+  EXPECT_EQ(served, 0);
+  RecordProperty("bytes", static_cast<int>(whole.size()));
 }
 
 }  // namespace

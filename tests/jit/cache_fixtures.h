@@ -50,6 +50,17 @@ inline std::string content_of(const std::string& file) {
 
 inline std::string bytes_text(const std::vector<std::byte>& bytes) { return text_of(bytes); }
 
+/// A compiler's identity without its work: an engine that has it tells keys at once. What it makes
+/// is no kernel, so nothing of it may reach a cache: `cache_bytes` is to be 0.
+template <class Base>
+class IdentityOnly : public Base {
+ public:
+  using Base::Base;
+  Binary compile(const std::string&, const std::string&, const Target&) override {
+    return {{std::byte{1}}, "", {}};
+  }
+};
+
 /// Sets a file's stamp to some hours ago; negative hours are ahead.
 inline void age(const std::string& file, int hours) {
   fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::hours(hours));

@@ -105,6 +105,29 @@ TEST_F(CacheFolder, AHitIsAStampAlsoWhereAccessTimesAreOff) {
   EXPECT_EQ(after.st_atim.tv_sec, before.st_atim.tv_sec) << "the stamp is the cache's own";
 }
 
+TEST_F(CacheFolder, WhatWasFoundLatelyOutlivesWhatWasWrittenLately) {
+  Settings settings = in(folder.path());
+  settings.cache_bytes = 6000;  // two of these entries and no third
+  DiskCache cache(settings);
+  const auto found_in_a_way = [&](bool by_any_compiler) {
+    const Key key = key_of("found");
+    if (!by_any_compiler) return cache.find(key).has_value();
+    return cache.find_of_any_compiler(key, [](auto&) { return true; }).has_value();
+  };
+  for (const bool by_any_compiler : {false, true}) {
+    for (const char* name : {"found", "written"}) {
+      cache.publish(key_of(name), entry_of(std::string(2000, 'x')));
+    }
+    age(entry_path(folder.path(), key_of("found")), 5);
+    age(entry_path(folder.path(), key_of("written")), 1);
+    ASSERT_TRUE(found_in_a_way(by_any_compiler));
+    cache.publish(key_of("third"), entry_of(std::string(2000, 'x')));
+    EXPECT_TRUE(cache.find(key_of("found"))) << by_any_compiler;
+    EXPECT_FALSE(cache.find(key_of("written"))) << by_any_compiler;
+    cache.discard(key_of("third"));
+  }
+}
+
 TEST_F(CacheFolder, StampsFromAClockThatWasWrongGoFirst) {
   const std::string future = put("a", 500, -24 * 365), old = put("b", 500, 24 * 365);
   const std::string ahead = put("c", 300, -1);  // within what machines may differ by

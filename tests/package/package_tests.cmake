@@ -37,6 +37,11 @@ jitstep_package_test(names_no_folder_of_the_build LABELS cpu
 jitstep_package_test(headers_compile_alone LABELS cpu
   COMMAND "${scripts}/check_headers.sh" "${includedir}" "${CMAKE_CXX_COMPILER}" "${LibTorch_ROOT}")
 
+if(TARGET jitstep_tool)
+  jitstep_package_test(has_the_tool LABELS cpu
+    COMMAND "${prefix}/${CMAKE_INSTALL_BINDIR}/jitstep" cache verify)
+endif()
+
 # ---- what is not there -------------------------------------------------------------------------
 
 # Configures a project that asks for what there is not; `message` must be said.

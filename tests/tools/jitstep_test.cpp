@@ -1,0 +1,211 @@
+// The command-line tool, run as users run it.
+#include <jitstep/version.h>
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+
+#include "jit/cache_fixtures.h"
+#include "jitstep/jit/process.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::adding_unit;
+using testing::content_of;
+using testing::settings_with_cache;
+using testing::TemporaryFolder;
+
+class Tool : public ::testing::Test {
+ protected:
+  Finished run(std::vector<std::string> words, const std::string& templates = "",
+               const std::string& compiler = "") {
+    words.insert(words.begin(), JITSTEP_TOOL);
+    std::vector<std::pair<std::string, std::string>> environment = {
+        {"JITSTEP_CACHE_DIR", folder / "cache"},
+        {"JITSTEP_CACHE_READONLY", readonly},
+        {"JITSTEP_TEMPLATES", templates},
+        {"JITSTEP_LOG", ""}};
+    if (!compiler.empty()) environment.emplace_back("JITSTEP_CXX", compiler);
+    return run_program(words, "", environment);
+  }
+
+  // A kernel of a template that `templates` holds, in a cache folder.
+  void make_kernel(const std::string& cache, const std::string& name) {
+    Settings settings = settings_with_cache(cache);
+    settings.templates = folder / "templates";
+    testing::write_file(folder / "templates/rules/mine.cuh", "constexpr int kMine = 1;\n");
+    Engine(settings).build("#include \"rules/mine.cuh\"\n" + adding_unit("kMine"), name,
+                           Target::cpu());
+  }
+
+  static bool says(const Finished& run, const std::string& part) {
+    return run.output.find(part) != std::string::npos;
+  }
+
+  TemporaryFolder folder;
+  std::string readonly;
+};
+
+TEST_F(Tool, TellsItsVersionAndItsCommands) {
+  EXPECT_TRUE(says(run({"--version"}), jitstep::version()));
+  const Finished help = run({"cache", "--help"});
+  EXPECT_EQ(help.status, 0);
+  for (const char* command : {"list", "verify", "explain", "trim", "clear"}) {
+    EXPECT_TRUE(says(help, command));
+    EXPECT_EQ(run({"cache", command, "--help"}).status, 0);
+  }
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{},
+                                                {"cache"},
+                                                {"cache", "explain"},
+                                                {"cache", "list", "all"},
+                                                {"cache", "trim", "--to", "much"},
+                                                {"nothing"},
+                                                {"cache", "rm"}}) {
+    EXPECT_GT(run(wrong).status, 1);
+  }
+}
+
+TEST_F(Tool, ListsBothLayers) {
+  make_kernel(folder / "cache", "my_unit");
+  make_kernel(folder / "below", "their_unit");
+  readonly = folder / "below";
+  const Finished list = run({"cache", "list"});
+  EXPECT_EQ(list.status, 0) << list.output;
+  EXPECT_TRUE(says(list, "my_unit\n")) << list.output;
+  EXPECT_TRUE(says(list, "their_unit  (read-only layer)")) << list.output;
+  EXPECT_TRUE(says(list, "2 entries, ")) << list.output;
+}
+
+TEST_F(Tool, ListsAsJson) {
+  make_kernel(folder / "cache", "my_unit");
+  const auto entries = nlohmann::json::parse(run({"cache", "list", "--json"}).output);
+  ASSERT_EQ(entries.size(), 1u);
+  const auto& entry = entries[0];
+  const std::string file = testing::files_below(folder / "cache").at(0);
+  EXPECT_EQ(entry.at("file"), file);
+  EXPECT_EQ(entry.at("key"), testing::fs::path(file).stem().string());
+  EXPECT_EQ(entry.at("bytes"), testing::fs::file_size(file));
+  EXPECT_EQ(entry.at("name"), "my_unit");
+  EXPECT_EQ(entry.at("target"), "cpu");
+  EXPECT_EQ(entry.at("readonly"), false);
+  EXPECT_EQ(entry.at("problem"), "");
+  EXPECT_GT(entry.at("compile_ms"), 0);
+  EXPECT_EQ(entry.at("last_used").get<std::string>().size(),
+            std::string("2026-01-01T00:00:00Z").size());
+}
+
+TEST_F(Tool, VerifyAsJsonShowsTheProblem) {
+  testing::write_file(folder / ("cache/" + std::string(64, 'a') + ".jsk"), "no entry");
+  const Finished verify = run({"cache", "verify", "--json"});
+  EXPECT_EQ(verify.status, 1);
+  const auto entries = nlohmann::json::parse(verify.output);
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].at("problem"), "damaged");
+  EXPECT_FALSE(entries[0].contains("name"));
+}
+
+TEST_F(Tool, AFolderThatIsRefusedIsToldAndFails) {
+  make_kernel(folder / "cache", "my_unit");
+  ::chmod((folder / "cache").c_str(), 0777);
+  for (const char* command : {"list", "verify", "clear"}) {
+    const Finished refused = run({"cache", command});
+    EXPECT_EQ(refused.status, 1) << command;
+    EXPECT_TRUE(says(refused, "chmod go-w")) << refused.output;
+  }
+  EXPECT_EQ(testing::files_below(folder / "cache").size(), 1u);
+}
+
+TEST_F(Tool, TrimDeletesWhatWasUnusedForLongest) {
+  for (const char* name : {"old", "new"}) {
+    make_kernel(folder / "cache", name);
+    if (*name == 'o') testing::age(testing::files_below(folder / "cache").at(0), 5);
+  }
+  Finished trim = run({"cache", "trim"});
+  EXPECT_EQ(trim.status, 0);
+  EXPECT_TRUE(says(trim, "now:    2 entries")) << trim.output;
+  const auto bytes = testing::fs::file_size(testing::files_below(folder / "cache").at(0));
+  trim = run({"cache", "trim", "--to", std::to_string(bytes * 3 / 2)});
+  EXPECT_EQ(trim.status, 0) << trim.output;
+  EXPECT_TRUE(says(trim, "before: 2 entries")) << trim.output;
+  EXPECT_TRUE(says(trim, "now:    1 entry")) << trim.output;
+  EXPECT_TRUE(says(run({"cache", "list"}), "new\n"));
+}
+
+TEST_F(Tool, ClearLeavesTheReadOnlyLayerAndOtherFiles) {
+  make_kernel(folder / "cache", "my_unit");
+  testing::write_file(folder / "cache/notes", "mine");
+  make_kernel(folder / "below", "their_unit");
+  readonly = folder / "below";
+  const Finished clear = run({"cache", "clear"});
+  EXPECT_EQ(clear.status, 0) << clear.output;
+  EXPECT_TRUE(says(clear, "now:    0 entries, 0 bytes")) << clear.output;
+  EXPECT_EQ(testing::files_below(folder / "cache"),
+            std::vector<std::string>{folder / "cache/notes"});
+  EXPECT_EQ(testing::files_below(folder / "below").size(), 1u);
+}
+
+TEST_F(Tool, AnEmptyCacheIsNoError) {
+  EXPECT_EQ(run({"cache", "list"}).status, 0);
+  const Finished verify = run({"cache", "verify"});
+  EXPECT_EQ(verify.status, 0);
+  EXPECT_TRUE(says(verify, "0 entries, 0 bytes, 0 never used")) << verify.output;
+}
+
+TEST_F(Tool, VerifyNamesDamageAndFails) {
+  make_kernel(folder / "cache", "my_unit");
+  EXPECT_EQ(run({"cache", "verify"}).status, 0);
+  const std::string file = testing::files_below(folder / "cache").at(0);
+  const std::string whole = content_of(file);
+  std::string flipped = whole;
+  flipped[flipped.size() / 2] ^= 1;
+  testing::write_file(file, flipped);
+  Finished verify = run({"cache", "verify"});
+  EXPECT_EQ(verify.status, 1);
+  EXPECT_TRUE(says(verify, file + ": damaged")) << verify.output;
+  EXPECT_EQ(content_of(file), flipped) << "it is left as it is";
+  testing::write_file(file, whole);
+  ::chmod(file.c_str(), 0666);
+  verify = run({"cache", "verify"});
+  EXPECT_EQ(verify.status, 1);
+  EXPECT_TRUE(says(verify, "writable by others")) << verify.output;
+}
+
+TEST_F(Tool, ExplainSaysWhatHasChangedSince) {
+  make_kernel(folder / "cache", "my_unit");
+  const std::string templates = folder / "templates";
+  Finished explain = run({"cache", "explain", "my_unit"}, templates);
+  EXPECT_EQ(explain.status, 0) << explain.output;
+  EXPECT_TRUE(says(explain, "used for a unit of the same text")) << explain.output;
+  EXPECT_FALSE(says(explain, "not used")) << explain.output;
+  testing::write_file(templates + "/rules/mine.cuh", "constexpr int kMine = 2;\n");
+  const std::string key =
+      testing::fs::path(testing::files_below(folder / "cache").at(0)).stem().string();
+  for (const std::string& asked :
+       {std::string("my_unit"), std::string("my_"), key, key.substr(0, 8)}) {
+    explain = run({"cache", "explain", asked}, templates);
+    EXPECT_TRUE(says(explain, "not used: rules/mine.cuh has changed")) << explain.output;
+  }
+  explain = run({"cache", "explain", "my_unit"});
+  EXPECT_TRUE(says(explain, "not used: rules/mine.cuh has gone")) << explain.output;
+}
+
+TEST_F(Tool, ExplainTellsDamageAndAMissingCompiler) {
+  make_kernel(folder / "cache", "my_unit");
+  const std::string file = testing::files_below(folder / "cache").at(0);
+  const std::string whole = content_of(file);
+  const Finished bare = run({"cache", "explain", "my_unit"}, folder / "templates", "/no/compiler");
+  EXPECT_TRUE(says(bare, "no compiler here: no host C++ compiler")) << bare.output;
+  EXPECT_TRUE(says(bare, "used for a unit of the same text")) << bare.output;
+  testing::write_file(file, whole.substr(0, whole.size() - 1) + "?");
+  const Finished damaged = run({"cache", "explain", "my_unit"}, folder / "templates");
+  EXPECT_TRUE(says(damaged, "not used: damaged")) << damaged.output;
+}
+
+TEST_F(Tool, ExplainOfWhatIsNotThereSaysSo) {
+  const Finished explain = run({"cache", "explain", "no_unit"});
+  EXPECT_EQ(explain.status, 1);
+  EXPECT_TRUE(says(explain, "no entry's name or key starts with 'no_unit'")) << explain.output;
+}
+
+}  // namespace
+}  // namespace jitstep::jit

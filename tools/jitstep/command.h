@@ -1,0 +1,11 @@
+// The subcommands of the tool.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace jitstep::tool {
+
+/// Adds a subcommand, which sets the tool's exit status when it runs: 0, or 1 for bad news.
+void add_cache_command(CLI::App& app, int& status);
+
+}  // namespace jitstep::tool
