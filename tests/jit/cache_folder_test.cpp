@@ -11,13 +11,7 @@
 namespace jitstep::jit {
 namespace {
 
-namespace fs = testing::fs;
-using testing::age;
-using testing::entry_of;
-using testing::in;
-using testing::key_of;
-using testing::payload_of;
-using testing::TemporaryFolder;
+using namespace testing;
 
 class CacheFolder : public ::testing::Test {
  protected:

@@ -6,10 +6,7 @@
 namespace jitstep::jit {
 namespace {
 
-using testing::add_to;
-using testing::adding_unit;
-using testing::settings_with_cache;
-using testing::TemporaryFolder;
+using namespace testing;
 
 // The machine's compiler, which works, under another identity.
 class OtherCompiler : public HostCompiler {

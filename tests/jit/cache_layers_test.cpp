@@ -12,19 +12,9 @@
 namespace jitstep::jit {
 namespace {
 
-namespace fs = testing::fs;
 using jitstep::testing::enter_mount_namespace;
 using jitstep::testing::in_child;
-using testing::add_to;
-using testing::adding_unit;
-using testing::content_of;
-using testing::entry_of;
-using testing::in;
-using testing::key_of;
-using testing::payload_of;
-using testing::settings_with_cache;
-using testing::TemporaryFolder;
-using testing::WarningCollector;
+using namespace testing;
 
 // All that is in a folder: contents, modes and stamps.
 std::map<std::string, std::string> picture_of(const std::string& folder) {

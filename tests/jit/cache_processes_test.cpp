@@ -13,19 +13,8 @@
 namespace jitstep::jit {
 namespace {
 
-namespace fs = testing::fs;
-using jitstep::testing::fail_system_calls;
-using jitstep::testing::in_child;
-using jitstep::testing::in_children;
-using jitstep::testing::kill_at_stop;
-using jitstep::testing::kNotAllowed;
-using jitstep::testing::Traced;
-using testing::age;
-using testing::entry_of;
-using testing::in;
-using testing::key_of;
-using testing::payload_of;
-using testing::TemporaryFolder;
+using namespace jitstep::testing;
+using namespace testing;
 
 TEST(CacheProcesses, SixteenOnOneEmptyCacheAllGetRightKernelsAndLeaveWholeFiles) {
   TemporaryFolder folder;

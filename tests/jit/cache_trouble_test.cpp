@@ -17,20 +17,8 @@
 namespace jitstep::jit {
 namespace {
 
-namespace fs = testing::fs;
-using jitstep::testing::enter_mount_namespace;
-using jitstep::testing::fail_system_calls;
-using jitstep::testing::in_child;
-using jitstep::testing::kNotAllowed;
-using jitstep::testing::on_a_small_disk;
-using testing::add_to;
-using testing::adding_unit;
-using testing::entry_of;
-using testing::in;
-using testing::key_of;
-using testing::payload_of;
-using testing::TemporaryFolder;
-using testing::WarningCollector;
+using namespace jitstep::testing;
+using namespace testing;
 
 // Two publishes that fail: one warning that holds `reason`, misses, nothing left aside.
 std::string failing_publishes(const std::string& folder, const std::string& reason,

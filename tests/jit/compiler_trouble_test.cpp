@@ -13,13 +13,8 @@
 namespace jitstep::jit {
 namespace {
 
-using jitstep::testing::in_child;
-using jitstep::testing::kNotAllowed;
-using jitstep::testing::on_a_small_disk;
-using testing::add_to;
-using testing::adding_unit;
-using testing::settings_with_cache;
-using testing::TemporaryFolder;
+using namespace jitstep::testing;
+using namespace testing;
 
 // Compiles, fails with a message that names the work folder, and compiles once `fix` has helped.
 std::string failure_that_is_forgotten(Engine& engine, const std::string& work,

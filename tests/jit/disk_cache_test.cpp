@@ -14,14 +14,7 @@
 namespace jitstep::jit {
 namespace {
 
-namespace fs = testing::fs;
-using testing::content_of;
-using testing::entry_of;
-using testing::in;
-using testing::key_of;
-using testing::payload_of;
-using testing::TemporaryFolder;
-using testing::WarningCollector;
+using namespace testing;
 
 std::string file_of(const std::string& folder, const Key& key) { return entry_path(folder, key); }
 

@@ -15,12 +15,7 @@
 namespace jitstep::jit {
 namespace {
 
-namespace fs = testing::fs;
-using testing::add_to;
-using testing::adding_unit;
-using testing::error_of;
-using testing::settings_with_cache;
-using testing::TemporaryFolder;
+using namespace testing;
 
 // Counts and slows down the real compiler.
 class SlowCompiler : public HostCompiler {

@@ -7,11 +7,7 @@
 namespace jitstep::jit {
 namespace {
 
-using testing::adding_unit;
-using testing::in;
-using testing::key_of;
-using testing::settings_with_cache;
-using testing::TemporaryFolder;
+using namespace testing;
 
 constexpr char kCompiler[] =
     "gcc version 12.2\nTarget: x86_64\nisa: -mavx2 -mfma\noptions: -O3 -fPIC";

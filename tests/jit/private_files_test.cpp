@@ -15,13 +15,7 @@
 namespace jitstep::jit {
 namespace {
 
-namespace fs = testing::fs;
-using testing::entry_of;
-using testing::in;
-using testing::key_of;
-using testing::payload_of;
-using testing::TemporaryFolder;
-using testing::WarningCollector;
+using namespace testing;
 
 constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
