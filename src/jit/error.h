@@ -14,7 +14,8 @@ struct JITSTEP_API Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A kernel's text was refused by its compiler. what() holds the log and the lines it names.
+/// A kernel's text was refused by its compiler. what() holds in its first line what is wrong and where,
+/// if that can be said; then the log and the lines it names.
 class JITSTEP_API CompileError : public Error {
  public:
   CompileError(const std::string& message, std::string log, std::string source)

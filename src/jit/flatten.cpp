@@ -1,7 +1,7 @@
 #include "jitstep/jit/flatten.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 #include <filesystem>
 #include <set>
 #include <vector>
@@ -105,9 +105,37 @@ std::string numbered_line(int number, std::string_view line) {
   return text(digits, " | ", line, "\n");
 }
 
-using Files = std::map<std::string, std::map<int, std::string>>;
+int number_at(std::string_view text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
 
-// The flat text taken apart again along its markers: file -> line -> text.
+// What stands behind a file's name: `:12` (g++, clang) or `(12)` (NVRTC); else 0.
+int line_after(std::string_view text) {
+  return text.starts_with(':') || text.starts_with('(') ? number_at(text.substr(1)) : 0;
+}
+
+// What stands before it in NVRTC's `at line 12 of FILE`; else 0.
+int line_before(std::string_view text) {
+  constexpr std::string_view kWords = "at line ";
+  const std::size_t at = text.rfind(kWords);
+  const bool found = at != std::string_view::npos && text.ends_with(" of ");
+  return found ? number_at(text.substr(at + kWords.size())) : 0;
+}
+
+// The file's line that a line of a log names.
+int mentioned(const std::string& file, std::string_view line) {
+  const std::size_t at = file.empty() ? std::string_view::npos : line.find(file);
+  if (at == std::string_view::npos) return 0;
+  const bool starts = at == 0 || std::string_view(" \t(\"'").find(line[at - 1]) != line.npos;
+  if (!starts) return 0;
+  const int before = line_before(line.substr(0, at));
+  return before > 0 ? before : line_after(line.substr(at + file.size()));
+}
+
+}  // namespace
+
 Files files_of(std::string_view flat) {
   Files files;
   std::string name;
@@ -117,7 +145,7 @@ Files files_of(std::string_view flat) {
     const std::string_view rest = directive(line, "line");
     const std::size_t quote = rest.find('"');
     if (quote != std::string_view::npos && rest.ends_with('"')) {
-      number = std::atoi(rest.data());
+      number = number_at(rest);
       name = rest.substr(quote + 1, rest.size() - quote - 2);
     } else {
       files[name][number++] = line;
@@ -126,34 +154,18 @@ Files files_of(std::string_view flat) {
   return files;
 }
 
-struct Place {
-  std::string file;
-  int line = 0;
-  auto operator<=>(const Place&) const = default;
-};
-
-// Places as g++ and clang write them, `file:12:5: error`, and as NVRTC does, `file(12): error`.
-// Only names of the flat text count, so no grammar of log lines is needed.
 std::vector<Place> places_of(const Files& files, std::string_view log) {
   std::vector<Place> places;
   while (!log.empty()) {
     const std::string_view line = next_line(log);
     for (const auto& [file, lines] : files) {
-      const std::size_t at = file.empty() ? std::string_view::npos : line.find(file);
-      const std::size_t open = at + file.size();
-      if (at == std::string_view::npos || open + 1 >= line.size()) continue;
-      if (at > 0 && std::string_view(" \t(\"'").find(line[at - 1]) == std::string_view::npos)
-        continue;
-      const bool digit = line[open + 1] >= '0' && line[open + 1] <= '9';
-      if ((line[open] != ':' && line[open] != '(') || !digit) continue;
-      const Place place{file, std::atoi(line.data() + open + 1)};
-      if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
+      const Place place{file, mentioned(file, line)};
+      if (place.line > 0 && std::find(places.begin(), places.end(), place) == places.end())
+        places.push_back(place);
     }
   }
   return places;
 }
-
-}  // namespace
 
 std::string flatten(std::string_view unit_text, const std::string& unit_name,
                     const TemplateStore& store) {

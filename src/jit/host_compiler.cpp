@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "jitstep/jit/diagnosis.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/file_io.h"
 #include "jitstep/jit/flatten.h"
@@ -98,8 +99,9 @@ std::string environment_failure(const std::string& source, const std::string& ou
                      "\nIt worked in ", folder, ", where ", free_space(folder),
                      " are free; make room there or set TMPDIR to a folder on another disk"));
   }
-  throw CompileError(text("compiling ", name, " for ", to_string(target), " failed:\n", run.output,
-                          excerpt(text_, run.output)),
+  const std::string first = diagnosis(text_, run.output);
+  throw CompileError(text(first, first.empty() ? "" : "\n", "compiling ", name, " for ",
+                          to_string(target), " failed:\n", run.output, excerpt(text_, run.output)),
                      run.output, numbered_sources(text_, run.output));
 }
 

@@ -132,6 +132,10 @@ class Cutter {
   }
 
   void directive() {
+    Cursor cursor(here_.code.substr(1), place_);
+    if (cursor.take_word("include") && cursor.take("<"))
+      place_.fail(text("a template includes nothing from outside; take `", here_.code,
+                       "` out: core/port.cuh has what may be used"));
     if (here_.code.starts_with("#if")) ++conditions_;
     if (here_.code.starts_with("#endif")) --conditions_;
   }

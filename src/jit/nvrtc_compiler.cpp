@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "jitstep/jit/diagnosis.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/flatten.h"
 #include "jitstep/jit/resource_report.h"
@@ -102,9 +103,10 @@ std::string build_of(const NvrtcLibrary& library) {
                      library.version(), ": it must lie beside ",
                      library.path.empty() ? "libnvrtc.so" : library.path, "\n", log));
   }
-  const std::string message =
-      text("compiling ", name, " for ", to_string(target), " with NVRTC ", library.version(),
-           " failed (", what, "):\n", log, "\n", excerpt(source, log));
+  const std::string first = diagnosis(source, log);
+  const std::string message = text(first, first.empty() ? "" : "\n", "compiling ", name, " for ",
+                                   to_string(target), " with NVRTC ", library.version(),
+                                   " failed (", what, "):\n", log, "\n", excerpt(source, log));
   if (code != kCompilationError && log.find("error") == std::string::npos) throw Error(message);
   throw CompileError(message, log, numbered_sources(source, log));
 }

@@ -21,8 +21,9 @@ std::string listed(const std::vector<Named>& all) {
 NamedValues override(NamedValues values, const NamedValues& given, const Manifest& manifest,
                      const std::string& what) {
   for (const auto& [name, value] : given) {
-    const auto declared = std::find_if(manifest.flags.begin(), manifest.flags.end(),
-                                       [&](const Option& option) { return option.name == name; });
+    const auto declared =
+        std::find_if(manifest.flags.begin(), manifest.flags.end(),
+                     [&wanted = name](const Option& option) { return option.name == wanted; });
     if (declared == manifest.flags.end()) {
       throw Error(text(manifest.name, " has no ", what, " \"", name, "\"; it has ",
                        listed(manifest.flags)));

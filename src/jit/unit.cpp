@@ -5,6 +5,7 @@
 #include <bit>
 #include <set>
 
+#include "jitstep/jit/contract.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/text.h"
 
@@ -15,12 +16,6 @@ constexpr std::array kDtypeNames = {"Float64", "Float32", "BFloat16", "Float16"}
 
 std::string type_of(Dtype dtype) {
   return text("jitstep::", kDtypeNames[static_cast<std::size_t>(dtype)]);
-}
-
-std::string namespace_of(const Manifest& manifest) {
-  const bool rule = manifest.kind == Manifest::Kind::rule;
-  if (manifest.kind == Manifest::Kind::gradient) return "jitstep::gradient::";
-  return text("jitstep::", rule ? "rules::" : "codecs::", manifest.name, "::");
 }
 
 std::string literal(const Option& option, const Value& value, const std::string& space) {
@@ -216,10 +211,11 @@ Unit unit(const KernelSpec& given, const Variant& variant, const Target& target,
   const KernelSpec spec = complete(given, catalog);
   check_variant(spec, variant, target, catalog);
   Unit made{unit_name(spec),
-            include_text(spec) + "#include \"schedules/step.cuh\"\n",
+            include_text(spec) + "#include \"schedules/contract_check.cuh\"\n",
             pass_count(planned_reductions(spec, catalog)),
             {}};
   made.text += kernel_text(spec, variant, catalog);
+  made.text += contract_text(spec, catalog);
   const auto add = [&](const std::string& entry, const std::string& function) {
     made.entries.push_back(entry);
     made.text += text("JITSTEP_ENTRY(", entry, ", ", function, ")\n");

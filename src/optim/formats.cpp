@@ -56,7 +56,7 @@ void check_formats(const Formats& formats, const jit::Manifest& rule) {
   for (const auto& [name, codec] : formats.slots) {
     const auto& slots = rule.slots;
     if (std::none_of(slots.begin(), slots.end(),
-                     [&](const jit::Slot& slot) { return is_named(slot, name); }))
+                     [&wanted = name](const jit::Slot& slot) { return is_named(slot, wanted); }))
       throw jit::Error(
           jit::text(rule.name, " has no slot \"", name, "\"; it has ", listed_slots(rule)));
     jit::complete(codec);

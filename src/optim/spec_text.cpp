@@ -16,16 +16,28 @@ namespace {
 using nlohmann::json;
 using Kind = jit::Manifest::Kind;
 
+// Deeper than anything that is understood; what is shown of a text in a message is shown by recursion.
+constexpr int kMaxDepth = 16;
+
 json parse(const std::string& text, const char* what) {
+  const auto is_flat = [&](int depth, json::parse_event_t, const json&) {
+    if (depth > kMaxDepth) throw jit::Error(jit::text(what, " is nested too deeply"));
+    return true;
+  };
   try {
-    return json::parse(text);
-  } catch (const json::parse_error& error) {
+    return json::parse(text, is_flat);
+  } catch (const json::exception& error) {  // a number may be out of range
     throw jit::Error(jit::text(what, " is not valid JSON: ", error.what()));
   }
 }
 
+// A codec's name is any text until it is looked up.
+std::string written(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 [[noreturn]] void wrong_type(const std::string& what, const char* expected, const json& found) {
-  throw jit::Error(jit::text(what, " must be ", expected, ", not ", found.dump()));
+  throw jit::Error(jit::text(what, " must be ", expected, ", not ", written(found)));
 }
 
 void check_keys(const json& object, const char* what, std::initializer_list<const char*> known) {
@@ -80,7 +92,9 @@ json from_codec(const jit::CodecChoice& choice) {
 }
 
 std::int64_t read_integer(const json& value, const std::string& what) {
-  if (!value.is_number_integer()) wrong_type(what, "an integer", value);
+  constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > kLargest;
+  if (!value.is_number_integer() || too_large) wrong_type(what, "an integer below 2^63", value);
   return value.get<std::int64_t>();
 }
 
@@ -142,7 +156,7 @@ jit::CodecChoice parse_codec(const std::string& text) {
   return as_argument_error([&] { return to_codec(parse(text, "the codec")); });
 }
 
-std::string to_json(const jit::CodecChoice& codec) { return from_codec(codec).dump(); }
+std::string to_json(const jit::CodecChoice& codec) { return written(from_codec(codec)); }
 
 std::string to_json(const Formats& formats) {
   json out = json::object();
@@ -151,7 +165,7 @@ std::string to_json(const Formats& formats) {
   if (formats.weights) out["weights"] = *formats.weights;
   if (formats.seed) out["seed"] = *formats.seed;
   if (formats.min_quantized_size) out["min_quantized_size"] = *formats.min_quantized_size;
-  return out.dump();
+  return written(out);
 }
 
 Formats formats_from_json(const std::string& text) {

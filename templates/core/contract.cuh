@@ -2,6 +2,7 @@
 // Knows no rule, no format and no thread.
 #pragma once
 #include "formats.cuh"
+#include "refused.cuh"
 
 namespace jitstep {
 

@@ -61,7 +61,8 @@ TEST(Flatten, PlacesInALogOfEitherCompilerGiveNumberedLines) {
   TemplateStore store("", false);
   store.add("rules/a.cuh", "int l1;\nint l2;\nint l3;\nint l4;\nint l5;\nint l6;\n");
   const std::string flat = flatten("#include \"rules/a.cuh\"\nint u2;\n", "unit", store);
-  for (const std::string log : {"rules/a.cuh:5:3: error: no", "rules/a.cuh(5): error: no"}) {
+  for (const std::string log : {"rules/a.cuh:5:3: error: no", "rules/a.cuh(5): error: no",
+                                "instantiation of \"x\" at line 5 of rules/a.cuh"}) {
     EXPECT_EQ(excerpt(flat, log),
               "---- rules/a.cuh\n    2 | int l2;\n    3 | int l3;\n    4 | int l4;\n"
               ">   5 | int l5;\n    6 | int l6;\n");

@@ -51,6 +51,8 @@ const std::vector<Mistake>& mistakes() {
        "no dtype \"float8\"; there are float64, float32, "},
       {Kind::weights, 1, WEIGHTS "using Extra = NoExtra;\n",
        "expected `for: float32, ...` in the leading comment: the dtypes it is for"},
+      {Kind::rule, 2, RULE "# include <cmath>\n",
+       "a template includes nothing from outside; take `# include <cmath>` out: core/port.cuh has"},
       // ---- structures
       {Kind::rule, 2, RULE "struct Hyper\n{\n};\n", "expected `struct Hyper {`"},
       {Kind::rule, 2, RULE "struct Hyper { double a = 1;\n};\n", "alone or closed by `};`"},

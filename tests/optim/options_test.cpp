@@ -181,6 +181,10 @@ TEST(Formats, ACodecIsANameOrAnObject) {
   EXPECT_HAS(argument_error([] { parse_codec("{int8}"); }), "not valid JSON");
 }
 
+TEST(Formats, ANameThatIsNotUtf8IsWrittenAllTheSame) {
+  EXPECT_EQ(to_json(parse_codec("int8\xea")), "{\"codec\":\"int8\xef\xbf\xbd\"}");
+}
+
 TEST(Formats, GoThroughJson) {
   Formats formats;
   EXPECT_EQ(formats_from_json(to_json(formats)), formats);

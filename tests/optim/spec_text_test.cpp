@@ -55,6 +55,19 @@ TEST(SpecText, UnknownNamesAreListedWithWhatThereIs) {
   EXPECT_HAS(refusal(R"({"rule": "adamw", "options": {"decay": "never"}})"), "before");
 }
 
+TEST(SpecText, NumbersOutOfRangeAreRefused) {
+  EXPECT_HAS(refusal(R"({"rule": "adamw", "options": {"lr": 1e999}})"), "1e999");
+  EXPECT_HAS(refusal(R"({"rule": "adamw", "min_quantized_size": 18446744073709551615})"),
+             "must be an integer below 2^63, not 18446744073709551615");
+}
+
+TEST(SpecText, DeepNestingIsRefused) {
+  const std::string lists = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_HAS(refusal(lists), "nested too deeply");
+  EXPECT_HAS(refusal(R"({"rule": "adamw", "options": {"lr": )" + lists + "}}"),
+             "nested too deeply");
+}
+
 TEST(SpecText, WrongTypesAreNamed) {
   EXPECT_HAS(refusal("adamw"), "not valid JSON");
   EXPECT_HAS(refusal("[1]"), "must be an object");

@@ -11,15 +11,14 @@ exec \"${CMAKE_CXX_COMPILER}\" -fsanitize=${JITSTEP_SANITIZE} -fno-sanitize-reco
   list(APPEND test_environment "JITSTEP_CXX=${kernel_compiler}")
 endif()
 
-set(suppressions "${CMAKE_CURRENT_SOURCE_DIR}/support")
 if(JITSTEP_SANITIZE MATCHES "thread")
   # OpenMP's barriers are invisible in a libgomp that is not instrumented, so torch's own pool has one
   # thread; the tests bring threads of their own.
   list(APPEND test_environment "OMP_NUM_THREADS=1"
-    "TSAN_OPTIONS=second_deadlock_stack=1:history_size=7:suppressions=${suppressions}/tsan.supp")
+    "TSAN_OPTIONS=second_deadlock_stack=1:history_size=7")
 else()
   list(APPEND test_environment
     "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1"
-    "LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp:print_suppressions=0"
+    "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_SOURCE_DIR}/support/lsan.supp:print_suppressions=0"
     "UBSAN_OPTIONS=print_stacktrace=1")
 endif()

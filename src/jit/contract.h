@@ -1,0 +1,17 @@
+// What a unit asks of the compiler about the rule and codecs it is made of: templates/README.md, held by
+// templates/schedules/contract_check.cuh.
+#pragma once
+
+#include <string>
+
+#include "jitstep/jit/plan.h"
+
+namespace jitstep::jit {
+
+/// The namespace of a template file's declarations, such as "jitstep::rules::adamw::".
+std::string namespace_of(const Manifest& manifest);
+
+/// The assertions, to follow `UnitSpec`. An assertion about a codec names its file. The spec is completed.
+std::string contract_text(const KernelSpec& spec, const Catalog& catalog);
+
+}  // namespace jitstep::jit

@@ -1,0 +1,192 @@
+// Whether a rule and its codecs keep to the contract, asked of the compiler. Each function of a rule is
+// instantiated with views that have what it may read and write, and nothing else. Nothing here is run or
+// kept. The host knows the fields' names: it writes SlotsOf, ResultsIn and the assertions into the unit.
+// (No back quotes in assertions: NVRTC writes them as question marks.)
+#pragma once
+#include "step.cuh"
+
+namespace jitstep {
+
+// ---- a codec -----------------------------------------------------------------------------------
+
+template <class P>
+using CodeOf = typename CodeStorage<typename P::Body::Code>::Register;
+template <class P>
+using MetaOf = typename P::Body::Meta;
+
+template <class P>
+concept HasDecode = requires(CodeOf<P> code, const MetaOf<P>& meta) {
+  requires P::memory_fields == 0;
+  static_cast<real>(P::Body::decode(code, meta));
+}
+|| requires(CodeOf<P> code, const MetaOf<P>& meta, const typename P::Memory& m) {
+  requires(P::memory_fields > 0);
+  static_cast<real>(P::Body::decode(code, meta, m));
+};
+template <class P>
+concept HasEncode = requires(real x, const MetaOf<P>& meta, uint32 bits) {
+  requires P::memory_fields == 0;
+  static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits));
+}
+|| requires(real x, const MetaOf<P>& meta, uint32 bits, const typename P::Memory& m) {
+  requires(P::memory_fields > 0);
+  static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits, m));
+};
+template <class P>
+concept HasMeasure = P::Body::block == 1 || requires(real x, const uint32 (&key)[P::Body::keys]) {
+  requires kSame<decltype(P::Body::key(x, 0)), uint32>;
+  requires kSame<decltype(P::Body::measure(key)), MetaOf<P>>;
+};
+
+// ---- a rule ------------------------------------------------------------------------------------
+
+struct OldSlot {  // before `moments`
+  const real was;
+};
+struct OpenSlot {  // what `moments` sets
+  const real was;
+  real next;
+};
+struct NewSlot {  // after it
+  const real was, next;
+};
+
+struct LaterResult {};  // of a reduction that is not finished where it would be read
+template <class Result, bool Known>
+struct ResultIf {
+  using type = Result;
+};
+template <class Result>
+struct ResultIf<Result, false> {
+  using type = LaterResult;
+};
+
+// Whether a function called in pass `now` may read a reduction of pass `pass` (-1: left out).
+inline constexpr int kInMoments = -1, kInApply = 1 << 20;
+constexpr bool may_read(int now, int pass, bool marked_moments) {
+  return pass < 0 || (now == kInMoments ? marked_moments : pass < now);
+}
+
+template <class Slots, class P>
+struct ElementView : Slots {
+  P p;
+  const real g;
+  void operator&() const = delete;  // a rule sees one element
+};
+template <class Scalars, class Results>
+struct ContextView : Scalars, Results {};
+
+template <class B>
+concept NamesPrepare = requires {
+  &B::prepare;
+};
+template <class B, class H, class M>
+concept HasPrepare = requires(const H& h, M& m) {
+  B::prepare(h, 1, m);
+}
+|| requires(const H& h) { B::prepare(h, 1); };
+template <class B, class E, class C>
+concept HasMoments = requires(E& e, C& c) {
+  B::moments(e, c);
+};
+template <class B, class E, class C>
+concept HasApply = requires(E& e, C& c) {
+  B::apply(e, c);
+};
+template <class B, class R, class From, class C>
+concept HasTerms = requires(Of<typename R::Coefficients> name, From& from, C& c) {
+  requires kSame<decltype(B::terms(name, from, c)), Reals<R::terms>>;
+};
+template <class B, class R, class C, class M>
+concept HasFinish = requires(Of<typename R::Coefficients> name, Totals<R::terms>& sums, C& c,
+                             M& m) {
+  requires kSame<decltype(B::finish(name, sums, 1, c, m)), typename R::Coefficients>;
+}
+|| requires(Of<typename R::Coefficients> name, Totals<R::terms>& sums, C& c) {
+  requires kSame<decltype(B::finish(name, sums, 1, c)), typename R::Coefficients>;
+};
+
+// KnownPass: the first pass that knows the new slots.
+template <class S, template <class> class SlotsOf, template <int> class ResultsIn, int KnownPass>
+class RuleCheck {
+  using Rule = typename S::Rule;
+  using Body = typename Rule::Body;
+  using Memory = typename Rule::Memory;
+  using Open = ElementView<SlotsOf<OpenSlot>, const real>;
+  using New = ElementView<SlotsOf<NewSlot>, real>;
+  template <int Now>
+  using Context = const ContextView<ScalarsOf<Rule>, ResultsIn<Now>>;
+
+  static_assert(!NamesPrepare<Body> || HasPrepare<Body, typename Rule::Hyper, Memory>,
+                "'prepare' takes 'const Hyper& h, int64 t', then perhaps 'Memory& m'");
+  static_assert(__is_class(ScalarsOf<Rule>), "'prepare' returns a structure of scalars");
+  static_assert(kSame<typename S::Slots, NoSlots> || HasMoments<Body, Open, Context<kInMoments>>,
+                "the rule has slots: it needs 'static void moments(auto& e, const auto& c)'");
+  static_assert(HasApply<Body, New, Context<kInApply>>,
+                "the rule needs 'static void apply(auto& e, const auto& c)'");
+
+  // What a reduction takes its terms from.
+  template <class R, bool Over = R::over, bool Known = (R::pass >= KnownPass)>
+  struct From {
+    using type = const ElementView<SlotsOf<OldSlot>, const real>;
+  };
+  template <class R>
+  struct From<R, false, true> {
+    using type = const New;
+  };
+  template <class R, bool Known>
+  struct From<R, true, Known> {
+    using type = const typename R::Type::Over::Coefficients;
+  };
+
+  template <class R>
+  static constexpr bool terms_fit = HasTerms<Body, R, typename From<R>::type, Context<R::pass>>;
+  template <class R>
+  static constexpr bool finish_fits = HasFinish<Body, R, Context<R::pass>, Memory>;
+
+  static void moments() {
+    if constexpr (HasMoments<Body, Open, Context<kInMoments>>)
+      Body::moments(declare<Open>(), declare<Context<kInMoments>>());
+  }
+  static void apply() {
+    if constexpr (HasApply<Body, New, Context<kInApply>>)
+      Body::apply(declare<New>(), declare<Context<kInApply>>());
+  }
+  template <class R>
+  static void reduction() {
+    constexpr Of<typename R::Coefficients> name;
+    auto& sums = declare<const Totals<R::terms>>();
+    auto& c = declare<Context<R::pass>>();
+    if constexpr (terms_fit<R>) Body::terms(name, declare<typename From<R>::type>(), c);
+    if constexpr (!finish_fits<R>)
+      return;
+    else if constexpr (requires { Body::finish(name, sums, 1, c, declare<Memory>()); })
+      Body::finish(name, sums, 1, c, declare<Memory>());
+    else
+      Body::finish(name, sums, 1, c);
+  }
+
+ public:
+  // Whether the rule has what its reduction J is made by.
+  template <int J>
+  static constexpr bool has_terms() {
+    return terms_fit<Reduction<S, 1, J>>;
+  }
+  template <int J>
+  static constexpr bool has_finish() {
+    return finish_fits<Reduction<S, 1, J>>;
+  }
+
+  // Has the functions instantiated; J: the reductions that are not left out.
+  template <int... J>
+  static constexpr bool read_bodies() {
+    if (false) {
+      moments();
+      (reduction<Reduction<S, 1, J>>(), ...);
+      apply();
+    }
+    return true;
+  }
+};
+
+}  // namespace jitstep

@@ -1,0 +1,38 @@
+// Any text as a unit, and behind its first zero byte what a compiler says about it: a flat text comes
+// apart again, and what is told of a log names no place that the text does not have.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "jitstep/jit/diagnosis.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/flatten.h"
+
+using namespace jitstep::jit;
+
+namespace {
+
+std::string flat_of(const std::string& unit) {
+  static const TemplateStore store("", true);
+  try {
+    return flatten(unit, "unit", store);
+  } catch (const Error&) {
+    return unit;
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string all(reinterpret_cast<const char*>(data), size);
+  const std::size_t end = std::min(all.find('\0'), all.size());
+  const std::string flat = flat_of(all.substr(0, end)),
+                    log = all.substr(std::min(end + 1, all.size()));
+  const std::string first = diagnosis(flat, log);
+  if (first.size() > 240 || first.find('\n') != first.npos) std::abort();
+  excerpt(flat, log);
+  numbered_sources(flat, log);
+  file_names(flat);
+  return 0;
+}

@@ -1,0 +1,36 @@
+// Any text as a condition of a manifest: what is read can be evaluated, the rest is refused.
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/expression.h"
+
+using namespace jitstep::jit;
+
+namespace {
+
+const std::map<std::string, Symbol, std::less<>> kSymbols = {
+    {"a", {Symbol::Type::number, 0, {}}},         {"n", {Symbol::Type::nullable, 0, {}}},
+    {"b", {Symbol::Type::numbers, 2, {}}},        {"f", {Symbol::Type::boolean, 0, {}}},
+    {"c", {Symbol::Type::choice, 0, {"x", "y"}}},
+};
+
+const NamedValues kValues = {
+    {"a", 0.5}, {"n", Value()}, {"b", Value::Numbers{1, NAN}}, {"f", true}, {"c", "y"}};
+
+const Symbol* symbol(std::string_view name) {
+  const auto found = kSymbols.find(name);
+  return found == kSymbols.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    Expression::parse({reinterpret_cast<const char*>(data), size}, symbol).holds(kValues);
+  } catch (const Error&) {
+  }
+  return 0;
+}

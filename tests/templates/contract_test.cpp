@@ -1,0 +1,343 @@
+// A rule or codec that leaves its contract is refused by every compiler, and the first line of the error
+// says where and what.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "jit/fixtures.h"
+#include "jitstep/jit/catalog.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/options.h"
+#include "jitstep/jit/process.h"
+#include "jitstep/jit/unit.h"
+
+namespace jitstep::jit {
+namespace {
+
+// A rule that uses all of the contract: two sums, the first of which the moments read.
+const std::string kRule = R"(#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::odd {
+struct Hyper {
+  double lr = 1e-3;
+  double decay = 0;
+};
+struct Slots {
+  Signed m;
+};
+struct Scalars { real lr; };
+struct First { real norm; };
+struct Second { real norm; };
+struct Reductions {
+  Sum<tensor, 1, First> first;    // moments
+  Sum<tensor, 1, Second> second;  // after: first
+};
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
+  KHD static real size(const Totals<1>& sum) { return static_cast<real>(sqrt(sum[0])); }
+  KHD static Reals<1> terms(Of<First>, const auto& e, const auto&) { return {e.g * e.g}; }
+  KHD static First finish(Of<First>, const Totals<1>& sum, int64, const auto&) { return {size(sum)}; }
+  KHD static void moments(auto& e, const auto& c) { e.m.next = e.m.was + e.g * c.first.norm; }
+  KHD static Reals<1> terms(Of<Second>, const auto& e, const auto&) { return {e.m.next}; }
+  KHD static Second finish(Of<Second>, const Totals<1>& sum, int64, const auto& c) {
+    return {c.first.norm + size(sum)};
+  }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.m.next * c.second.norm; }
+};
+}
+)";
+
+const std::string kCodec = R"(#pragma once
+#include "../core/absmax.cuh"
+namespace jitstep::codecs::even {
+struct Options {
+  int block = 64;  // power of two in [32, 1024]
+};
+using Code = uint8;
+struct Meta {
+  float scale;
+};
+template <class Sign, Options O> struct Codec {
+  using Code = even::Code;
+  using Meta = even::Meta;
+  static constexpr int block = O.block;
+  static constexpr int keys = 1;
+  static constexpr bool random = false;
+  KHD static uint32 key(real x, int) { return magnitude_key(static_cast<float>(x)); }
+  KHD static Meta measure(const uint32 (&key)[1]) { return {float_of(key[0])}; }
+  KHD static real decode(Code code, const Meta& meta) { return meta.scale * static_cast<float>(code); }
+  KHD static Code encode(real x, const Meta&, uint32) { return x < 0 ? 0 : 1; }
+};
+}
+)";
+
+struct Mistake {
+  const char* name;
+  const char* right;  // a part of the rule or codec, and what stands there instead
+  const char* wrong;
+  std::vector<const char*> words;  // of the first line, whoever compiles
+  const char* at = nullptr;        // where the line points to, if not to `right`
+};
+
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
+
+const std::vector<Mistake>& mistakes() {
+  constexpr auto kRuleBegins = "struct Rule", kCodecBegins = "struct Codec {";
+  static const std::vector<Mistake> all = {
+      // ---- reading what is not there yet
+      {"ReadsASlotBeforeMoments",
+       "{ return {e.g * e.g}; }",
+       "{ return {e.m.next}; }",
+       {"OldSlot", "next", "`next` is set by `moments`, which waits for a reduction marked so"}},
+      {"ReadsAResultOfALaterReduction",
+       "const auto&) { return {e.g * e.g}; }",
+       "const auto& c) { return {c.second.norm}; }",
+       {"LaterResult", "norm", "order them with `after:`, or mark it `moments`"}},
+      {"ReadsItsOwnResultInTerms",
+       "const auto&) { return {e.m.next}; }",
+       "const auto& c) { return {c.second.norm}; }",
+       {"LaterResult", "norm"}},
+      {"ReadsAResultThatMomentsDoNotWaitFor",
+       "e.g * c.first.norm",
+       "e.g * c.second.norm",
+       {"LaterResult", "norm"}},
+      {"ReadsALaterResultInFinish",
+       "{c.first.norm + size(sum)}",
+       "{c.second.norm + size(sum)}",
+       {"LaterResult", "norm"}},
+      // ---- names
+      {"ReadsAScalarThatPrepareDoesNotReturn",
+       "e.p -= c.lr *",
+       "e.p -= c.rate *",
+       {"rate", "`c` holds what `prepare` returns and the results of reductions"}},
+      {"ReadsAnOptionThatIsNoScalar",
+       "e.p -= c.lr *",
+       "e.p -= c.decay *",
+       {"decay", "`c` holds what `prepare` returns"}},
+      {"ReadsAReductionThatIsNotDeclared",
+       "e.g * c.first.norm",
+       "e.g * c.third.norm",
+       {"third", "and the results of reductions"}},
+      {"ReadsAFieldThatAResultDoesNotHave",
+       "e.m.next * c.second.norm",
+       "e.m.next * c.second.size",
+       {"Second", "size"}},
+      {"ReadsASlotThatIsNotDeclared",
+       "c.lr * e.m.next",
+       "c.lr * e.v.next",
+       {"no member", "v", "`e` holds p, g and the slots"}},
+      {"ReadsAFieldThatSlotsDoNotHave", "c.lr * e.m.next", "c.lr * e.m.after", {"after", "Slot"}},
+      {"MisspellsAnOptionInPrepare",
+       "static_cast<real>(h.lr)",
+       "static_cast<real>(h.learning_rate)",
+       {"Hyper", "learning_rate"}},
+      {"FinishesAReductionThatIsNotDeclared",
+       "Second finish(Of<Second>",
+       "Third finish(Of<Third>",
+       {"Third"}},
+      // ---- writing
+      {"WritesTheGradient",
+       "{ e.p -= c.lr",
+       "{ e.g = 0; e.p -= c.lr",
+       {"`moments` sets each slot's `next`, its `apply` e.p"}},
+      {"WritesTheParameterInMoments",
+       "{ e.m.next = e.m.was",
+       "{ e.p = 0; e.m.next = e.m.was",
+       {"its `apply` e.p"}},
+      {"WritesTheOldState",
+       "{ e.m.next = e.m.was",
+       "{ e.m.was = 0; e.m.next = e.m.was",
+       {"`moments` sets each slot's `next`"}},
+      {"WritesTheNewStateInApply",
+       "{ e.p -= c.lr",
+       "{ e.m.next = 0; e.p -= c.lr",
+       {"`moments` sets each slot's `next`"}},
+      {"WritesAnOption",
+       "{ return {static_cast<real>(h.lr)}; }",
+       "{ h.lr = 0; return {real(0)}; }",
+       {"its `apply` e.p"}},
+      // ---- what a rule needs
+      {"HasNoApply",
+       "static void apply(",
+       "static void applied(",
+       {"the rule needs 'static void apply(auto& e, const auto& c)'"},
+       kRuleBegins},
+      {"HasAnApplyOfOneArgument",
+       "static void apply(auto& e, const auto& c) {",
+       "static void apply(auto& e) { struct { real lr; Second second; } c{};",
+       {"the rule needs 'static void apply(auto& e, const auto& c)'"},
+       kRuleBegins},
+      {"HasNoMoments",
+       "static void moments(",
+       "static void moment(",
+       {"the rule has slots: it needs 'static void moments(auto& e, const auto& c)'"},
+       kRuleBegins},
+      {"HasAPrepareOfOneArgument",
+       "prepare(const Hyper& h, int64)",
+       "prepare(const Hyper& h)",
+       {"'prepare' takes 'const Hyper& h, int64 t', then perhaps 'Memory& m'"},
+       kRuleBegins},
+      {"ReturnsANumberFromPrepare",
+       "Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }",
+       "real prepare(const Hyper& h, int64) { return static_cast<real>(h.lr); }",
+       {"'prepare' returns a structure of scalars"},
+       kRuleBegins},
+      {"HasNoTerms",
+       "terms(Of<Second>",
+       "term(Of<Second>",
+       {"the reduction 'second' needs 'static Reals<1> terms(Of<Second>, const auto& e, const "
+        "auto& c)'"},
+       kRuleBegins},
+      {"ReturnsAnotherNumberOfTerms",
+       "Reals<1> terms(Of<Second>, const auto& e, const auto&) { return {e.m.next}; }",
+       "Reals<2> terms(Of<Second>, const auto& e, const auto&) { return {e.m.next, e.p}; }",
+       {"the reduction 'second' needs 'static Reals<1> terms(Of<Second>, "},
+       kRuleBegins},
+      {"HasNoFinish",
+       "finish(Of<Second>",
+       "finis(Of<Second>",
+       {"the reduction 'second' needs 'static Second finish(Of<Second>, const Totals<1>& sums, "
+        "int64 count, "
+        "const auto& c)'"},
+       kRuleBegins},
+      {"ReturnsAnotherResult",
+       "KHD static First finish(Of<First>, const Totals<1>& sum, int64, const auto&) { return "
+       "{size(sum)}; }",
+       "KHD static real finish(Of<First>, const Totals<1>& sum, int64, const auto&) { return "
+       "size(sum); }",
+       {"the reduction 'first' needs 'static First finish(Of<First>, "},
+       kRuleBegins},
+      // ---- what a rule may not use
+      {"TakesTheAddressOfItsElement",
+       "c.lr * e.m.next",
+       "c.lr * (&e)[1].m.next",
+       {"&", "`e` is one element, without neighbours"}},
+      {"ReadsAnElementByIndex", "c.lr * e.m.next", "c.lr * e.g[1]", {""}},
+      {"CallsAFunctionOfLibm",
+       "c.lr * e.m.next",
+       "c.lr * expf(e.m.next)",
+       {"expf", "its bits differ between targets; core/port.cuh has what may be used"}},
+      {"CallsAFunctionOfLibmByItsPlainName",
+       "sqrt(sum[0])",
+       "pow(sum[0], 0.5)",
+       {"pow", "its bits differ"}},
+      {"CallsTheStandardLibrary", "c.lr * e.m.next", "c.lr * std::exp(e.m.next)", {"std"}},
+      {"ForgetsASemicolon",
+       "{ e.p -= c.lr * e.m.next * c.second.norm; }",
+       "{ e.p -= c.lr * e.m.next * c.second.norm }",
+       {"expected"}},
+      // ---- codecs
+      {"MisspellsAFieldOfMeta",
+       "meta.scale * static_cast",
+       "meta.size * static_cast",
+       {"Meta", "size"}},
+      {"WritesTheMetaThatIsRead",
+       "{ return meta.scale * static_cast<float>(code); }",
+       "{ meta.scale = 1; return 1; }",
+       {"its `apply` e.p"}},
+      {"HasNoDecode", "real decode(", "real decoded(", {"decode"}, kCodecBegins},
+      {"HasNoEncode", "Code encode(", "Code encoded(", {"encode"}, kCodecBegins},
+      {"HasNoMeasure", "Meta measure(", "Meta measured(", {"measure"}, kCodecBegins},
+      {"HasAnEncodeOfTwoArguments",
+       "encode(real x, const Meta&, uint32)",
+       "encode(real x, const Meta&)",
+       {"encode"},
+       kCodecBegins},
+      {"HasABlockThatIsNoConstant",
+       "static constexpr int block = O.block;",
+       "static int block;",
+       {"constant"}},
+      {"HasNoKeys", "static constexpr int keys = 1;", "", {"keys"}, kCodecBegins},
+  };
+  return all;
+}
+
+struct Case {
+  std::string rule = kRule, codec = kCodec;
+  std::string place;  // of the mistake
+};
+
+// The line of the first `part`, in the text as it was: a mistake keeps the number of lines.
+int line_of(const std::string& content, const std::string& part) {
+  const auto end = content.begin() + static_cast<std::ptrdiff_t>(content.find(part));
+  return 1 + static_cast<int>(std::count(content.begin(), end, '\n'));
+}
+
+Case case_of(const Mistake& mistake) {
+  Case made;
+  for (std::string* content : {&made.rule, &made.codec}) {
+    const std::size_t at = content->find(mistake.right);
+    if (at == std::string::npos) continue;
+    const int line = line_of(*content, mistake.at ? mistake.at : mistake.right);
+    made.place = text(content == &made.rule ? "rules/odd.cuh:" : "codecs/even.cuh:", line, ": ");
+    content->replace(at, std::string(mistake.right).size(), mistake.wrong);
+    break;
+  }
+  return made;
+}
+
+// Builds the rule with the codec as a kernel of its own, by the compiler `cxx` if one is named.
+void build(const Case& made, const Target& target, const std::string& cxx) {
+  Settings settings = testing::settings_with_nvrtc("");
+  if (!cxx.empty()) settings.cxx = cxx;
+  Engine engine(settings);
+  engine.templates().add("rules/odd.cuh", made.rule);
+  engine.templates().add("codecs/even.cuh", made.codec);
+  const Catalog catalog(engine.templates());
+  KernelSpec spec;
+  spec.rule = "odd";
+  spec.slots = {CodecChoice{"even"}};
+  spec.gradient_flags = OptionValues("odd", catalog).gradient_flags();
+  spec = complete(spec, catalog);
+  const Unit made_unit = unit(spec, default_variant(spec, target, catalog), target, catalog);
+  engine.build(made_unit.text, made_unit.name, target);
+}
+
+// The host compilers that are installed: what a machine has beside its own is tried as well.
+std::string installed(std::initializer_list<const char*> names) {
+  const std::string path = Settings::from_environment().path;
+  for (const char* name : names)
+    if (!find_program(name, path).empty()) return name;
+  return "";
+}
+std::string gcc() { return installed({"g++-12", "g++"}); }
+std::string clang() { return installed({"clang++-14", "clang++"}); }
+
+class Contract : public ::testing::TestWithParam<Mistake> {
+ protected:
+  void expect_refusal(const Target& target, const std::string& cxx = "") {
+    const Case wrong = case_of(GetParam());
+    ASSERT_FALSE(wrong.place.empty()) << "nothing has " << GetParam().right;
+    const std::string what = testing::error_of<CompileError>([&] { build(wrong, target, cxx); });
+    const std::string first = what.substr(0, what.find('\n'));
+    RecordProperty("first_line", first);
+    EXPECT_TRUE(first.starts_with(wrong.place)) << wrong.place << "\n" << what.substr(0, 4000);
+    for (const char* words : GetParam().words)
+      EXPECT_NE(first.find(words), std::string::npos) << words << "\n" << what.substr(0, 4000);
+    EXPECT_LE(first.size(), 240u);
+    EXPECT_NE(what.find("compiling odd"), std::string::npos) << "the log follows";
+  }
+};
+
+TEST_P(Contract, IsHeldByGcc) {
+  if (gcc().empty()) GTEST_SKIP() << "no g++";
+  expect_refusal(Target::cpu(), gcc());
+}
+TEST_P(Contract, IsHeldByClang) {
+  if (clang().empty()) GTEST_SKIP() << "no clang++";
+  expect_refusal(Target::cpu(), clang());
+}
+TEST_P(Contract, IsHeldByNvrtc) { expect_refusal(Target::cuda(90)); }
+
+INSTANTIATE_TEST_SUITE_P(Mistakes, Contract, ::testing::ValuesIn(mistakes()),
+                         [](const auto& mistake) { return std::string(mistake.param.name); });
+
+TEST(ContractItself, IsKeptByTheTextsThatTheMistakesStartFrom) {
+  for (const Target& target : {Target::cpu(), Target::emulated(), Target::cuda(90)})
+    EXPECT_NO_THROW(build({}, target, ""));
+  for (const std::string& cxx : {gcc(), clang()}) EXPECT_NO_THROW(build({}, Target::cpu(), cxx));
+}
+
+}  // namespace
+}  // namespace jitstep::jit
