@@ -31,6 +31,20 @@ function(jitstep_forward_headers)
   file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/src/optim" "${JITSTEP_FORWARD_DIR}/jitstep" SYMBOLIC)
 endfunction()
 
+# Sets `result` to the public headers of a folder: those that mark something JITSTEP_API.
+function(jitstep_find_public_headers folder result)
+  file(GLOB headers CONFIGURE_DEPENDS "${folder}/*.h")
+  set(public "")
+  foreach(header IN LISTS headers)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
+    file(STRINGS "${header}" marks REGEX "JITSTEP_API")
+    if(marks)
+      list(APPEND public "${header}")
+    endif()
+  endforeach()
+  set(${result} ${public} PARENT_SCOPE)
+endfunction()
+
 # A rebuild of one file must take seconds. GCC's precompiled headers and ccache only go together
 # with this sloppiness and -fpch-preprocess; Clang needs the time stamp kept out of the header.
 function(jitstep_use_ccache target)
@@ -64,6 +78,7 @@ function(jitstep_compile target)
   endif()
   set_target_properties(${target} PROPERTIES
     CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE OFF DEFINE_SYMBOL ""
+    UNITY_BUILD OFF  # whatever the including project does: two sources may have helpers of one name
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   jitstep_use_ccache(${target})
 endfunction()

@@ -4,20 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/jitstep")
 
-# The public headers of a folder are those that mark something JITSTEP_API; `also`: further ones.
-function(jitstep_install_headers folder destination also)
-  file(GLOB headers CONFIGURE_DEPENDS "${folder}/*.h")
-  foreach(header IN LISTS headers)
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
-    file(STRINGS "${header}" marks REGEX "JITSTEP_API")
-    get_filename_component(name "${header}" NAME)
-    if(marks OR name IN_LIST also)
-      install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/${destination}")
-    endif()
-  endforeach()
-endfunction()
-
-jitstep_install_headers(src/jit jitstep/jit "")
+install(FILES ${JITSTEP_JIT_HEADERS} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep/jit")
 install(FILES "${JITSTEP_INCLUDE_DIR}/jitstep/version.h"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
 install(FILES templates/core/args.cuh DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep" RENAME args.h)
@@ -27,7 +14,7 @@ install(TARGETS jitstep_jit EXPORT jitstepJitTargets)
 install(EXPORT jitstepJitTargets NAMESPACE jitstep:: DESTINATION "${config_dir}")
 
 if(JITSTEP_BUILD_TORCH)
-  jitstep_install_headers(src/optim jitstep "jitstep.h")
+  install(FILES ${JITSTEP_OPTIM_HEADERS} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
   install(FILES "${JITSTEP_INCLUDE_DIR}/jitstep/rules.h"
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
   install(TARGETS jitstep EXPORT jitstepTargets)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Configures and builds the targets named (all when none is): quiet, as parallel as memory allows.
 #
-#   JITSTEP_PRESET   of CMakePresets.json: release (build/, the default), debug, asan, tsan (build-NAME/)
+#   JITSTEP_PRESET   of CMakePresets.json: release (build/, the default), debug, clang, asan, tsan (build-NAME/)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

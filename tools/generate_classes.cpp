@@ -123,7 +123,7 @@ Rule rule_of(const Manifest& manifest, const Catalog& catalog) {
 void write_enumerations(std::ostream& out, const Rule& rule) {
   for (const Option* option : rule.options) {
     if (option->type != Option::Type::choice) continue;
-    out << "  enum class " << option->enumeration << " { ";
+    out << "  /// Values of " << option->name << ".\n  enum class " << option->enumeration << " { ";
     for (std::size_t i = 0; i < option->choices.size(); ++i)
       out << (i == 0 ? "" : ", ") << option->choices[i];
     out << " };\n";
@@ -134,7 +134,8 @@ void write_accessors(std::ostream& out, const Option& option, std::size_t place,
                      const std::string& self) {
   const std::string type = type_of(option), member = option.name + "_";
   if (option.type == Option::Type::numbers)
-    out << "  using " << option.name << "_t = " << type << ";\n";
+    out << "  /// The type of " << option.name << ".\n  using " << option.name << "_t = " << type
+        << ";\n";
   out << comment(remark(option), "  ");
   out << "  const " << type << "& " << option.name << "() const noexcept { return " << member
       << "; }\n";
@@ -148,12 +149,13 @@ void write_options_class(std::ostream& out, const Rule& rule) {
   out << "/// Options of " << rule.name << ".\n";
   out << "struct JITSTEP_API " << self << " : FormatSetters<" << self << "> {\n";
   write_enumerations(out, rule);
-  out << "\n  " << self << "();\n";
+  out << "\n  /// Everything at its default.\n  " << self << "();\n";
   if (rule.has_lr) out << "  " << self << "(double lr);\n";
   out << "\n";
   for (std::size_t i = 0; i < rule.options.size(); ++i)
     write_accessors(out, *rule.options[i], i, self);
   out << R"(
+  /// By name, as all options.
   using Options::get;
   using Options::put;
   const std::vector<std::string>& names() const override;
@@ -175,7 +177,7 @@ void write_state_class(std::ostream& out, const Rule& rule) {
   out << "/// State of one parameter under " << rule.name << ".\n";
   out << "class JITSTEP_API " << self << " : public ParamState {\n public:\n";
   out << "  " << self << "() : ParamState(\"" << rule.manifest.name << "\") {}\n\n";
-  out << "  using ParamState::step;\n  " << self
+  out << "  /// Steps this parameter has taken.\n  using ParamState::step;\n  " << self
       << "& step(std::int64_t steps) {\n    step() = steps;\n    return *this;\n  }\n";
   for (std::size_t i = 0; i < rule.manifest.slots.size(); ++i) {
     const std::string name = rule.manifest.slots[i].torch_name;
@@ -191,6 +193,8 @@ void write_optimizer_class(std::ostream& out, const Rule& rule) {
   const std::string options = rule.name + "Options";
   out << comment(rule.manifest.description, "");
   out << "class JITSTEP_API " << rule.name << " : public Optimizer {\n public:\n";
+  out << "  /// Parameters, or groups of them with options of their own; wrong ones are a "
+         "c10::Error.\n";
   out << "  explicit " << rule.name
       << "(const std::vector<torch::optim::OptimizerParamGroup>& groups, " << options
       << " defaults = {});\n";

@@ -70,6 +70,7 @@ class JITSTEP_API CudaDriver {
   /// The primary context of a device, retained once and kept until the process ends.
   void* primary_context(int ordinal);
 
+  /// Modules and their functions; `name` is for messages.
   void* load_module(void* context, const void* image, const std::string& name) const;
   void unload_module(void* context, void* module) const noexcept;
   void* function(void* context, void* module, const std::string& name) const;
@@ -112,6 +113,7 @@ JITSTEP_API CudaDriver& cuda_driver();
 class JITSTEP_API CudaEntry {
  public:
   CudaEntry() = default;
+  /// Made by a Kernel; the driver must outlive it.
   CudaEntry(const CudaDriver* driver, void* context, void* function)
       : driver_(driver), context_(context), function_(function) {}
 

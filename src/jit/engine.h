@@ -38,6 +38,7 @@ struct Backends {
 /// Nothing on disk is touched before the first kernel is asked for.
 class JITSTEP_API Engine {
  public:
+  /// Touches nothing yet: folders, compilers and drivers are opened when first needed.
   explicit Engine(Settings settings, Backends backends = {});
   ~Engine();
   Engine(const Engine&) = delete;
@@ -68,6 +69,7 @@ class JITSTEP_API Engine {
   /// The CUDA driver this engine uses. An Error that says what to install if there is none.
   CudaDriver& driver();
 
+  /// A snapshot; other threads may be compiling.
   Statistics statistics() const;
 
  private:

@@ -18,6 +18,7 @@ struct JITSTEP_API Error : std::runtime_error {
 /// if that can be said; then the log and the lines it names.
 class JITSTEP_API CompileError : public Error {
  public:
+  /// `message` is what() and should hold the log and the lines it names.
   CompileError(const std::string& message, std::string log, std::string source)
       : Error(message), log_(std::move(log)), source_(std::move(source)) {}
 
@@ -34,6 +35,7 @@ class JITSTEP_API CompileError : public Error {
 /// A call of the CUDA driver failed.
 class JITSTEP_API CudaError : public Error {
  public:
+  /// `message` is what(): what was being done and the driver's own name of the code.
   CudaError(const std::string& message, std::string call, int code)
       : Error(message), call_(std::move(call)), code_(code) {}
 

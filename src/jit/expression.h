@@ -14,6 +14,7 @@ namespace jitstep::jit {
 
 /// What a name in an expression stands for.
 struct Symbol {
+  /// The types of option values.
   enum class Type { number, nullable, numbers, boolean, choice };
 
   Type type = Type::number;
@@ -32,6 +33,7 @@ class JITSTEP_API Expression {
   /// Reads a condition. An Error says what was expected and where.
   static Expression parse(std::string_view text, const Scope& scope);
 
+  /// Whether the condition is true; every name in it must have a value.
   bool holds(const Values& values) const;
   bool holds(const NamedValues& values) const;
 

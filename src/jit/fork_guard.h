@@ -17,6 +17,7 @@ class JITSTEP_API ForkSafeMutex {
   ForkSafeMutex(const ForkSafeMutex&) = delete;
   ForkSafeMutex& operator=(const ForkSafeMutex&) = delete;
 
+  /// As std::mutex does.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
 

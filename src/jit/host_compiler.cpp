@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -72,7 +73,7 @@ std::string free_space(const std::string& folder) {
 }
 
 // What the machine lacks, if that is why a compiler gave up: the line of its output that says so. A
-// line about a place in the text is the text's own fault, whatever it says.
+// line about a place in the text, or of the text itself, is the text's own fault, whatever it says.
 std::string environment_failure(const std::string& source, const std::string& output) {
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
@@ -81,7 +82,9 @@ std::string environment_failure(const std::string& source, const std::string& ou
           "File size limit exceeded", "File too large", "Input/output error",
           "Cannot allocate memory", "out of memory", "virtual memory exhausted",
           "Too many open files", "terminated with signal", "Killed signal terminated program"}) {
-      if (line.find(phrase) != std::string::npos && excerpt(source, line).empty()) return line;
+      const bool of_the_text =
+          source.find(line) != std::string::npos || !excerpt(source, line).empty();
+      if (line.find(phrase) != std::string::npos && !of_the_text) return line;
     }
   }
   return {};
@@ -89,7 +92,7 @@ std::string environment_failure(const std::string& source, const std::string& ou
 
 [[noreturn]] void refuse(const std::string& text_, const std::string& name, const Target& target,
                          const Finished& run, const std::string& folder) {
-  if (run.status > 128) {
+  if (run.status > 128 && run.status - 128 < NSIG) {
     throw Error(text("the host compiler was killed by signal ", run.status - 128, " (",
                      strsignal(run.status - 128), ") while compiling ", name,
                      "; the machine may be out of memory\n", run.output));

@@ -16,9 +16,10 @@ std::string plain(std::string_view feature) {
     if (c != '_' && c != '.' && c != '-') name += c;
   }
   static const std::map<std::string, std::string> kLinuxNames = {
-      {"sse3", "pni"},    {"bmi", "bmi1"},        {"lzcnt", "abm"},
-      {"sahf", "lahflm"}, {"rdrnd", "rdrand"},    {"prfchw", "3dnowprefetch"},
-      {"sha", "shani"},   {"pclmul", "pclmulqdq"}};
+      {"sse3", "pni"},    {"bmi", "bmi1"},         {"lzcnt", "abm"},
+      {"sahf", "lahflm"}, {"rdrnd", "rdrand"},     {"prfchw", "3dnowprefetch"},
+      {"sha", "shani"},   {"pclmul", "pclmulqdq"}, {"crc32", "sse42"},
+      {"64bit", "lm"},    {"x87", "fpu"}};
   const auto other = kLinuxNames.find(name);
   return other == kLinuxNames.end() ? name : other->second;
 }
@@ -33,26 +34,32 @@ std::set<std::string> features_of(std::string_view cpuinfo) {
   return features;
 }
 
-// The feature a word of the isa line asks for; empty if it asks for none.
-std::string_view feature_of(std::string_view word) {
+// The feature a word of the isa line asks for; empty if it asks for none. Clang writes +bmi and, of
+// what is absent, -mwaitx; g++ writes -mbmi and -mno-mwaitx.
+std::string_view feature_of(std::string_view word, bool clang) {
+  if (word == "-mshstk" || word == "+shstk") return {};  // no instruction that older machines lack
+  if (clang) return word.starts_with("+") ? word.substr(1) : std::string_view();
   if (word.starts_with("-mno-") || word.find('=') != std::string_view::npos) return {};
-  if (word == "-mshstk") return {};  // changes no instruction that older machines lack
-  if (word.starts_with("-m")) return word.substr(2);
-  return word.starts_with("+") ? word.substr(1) : std::string_view();
+  return word.starts_with("-m") ? word.substr(2) : std::string_view();
 }
 
 }  // namespace
 
 bool machine_runs(std::string_view identity, std::string_view cpuinfo) {
-  const std::size_t at = identity.find("isa: -m");
+  const std::size_t at = identity.find("isa: ");
   const std::set<std::string> have = features_of(cpuinfo);
   if (at == std::string_view::npos || have.empty()) return false;
-  std::istringstream words(std::string(identity.substr(at + 4, identity.find('\n', at) - at - 4)));
+  const std::string line(identity.substr(at + 4, identity.find('\n', at) - at - 4));
+  const bool clang = line.find(" +") != std::string::npos;
+  bool any = false;
+  std::istringstream words(line);
   for (std::string word; words >> word;) {
-    const std::string_view feature = feature_of(word);
-    if (!feature.empty() && !have.contains(plain(feature))) return false;
+    const std::string_view feature = feature_of(word, clang);
+    if (feature.empty()) continue;
+    if (!have.contains(plain(feature))) return false;
+    any = true;
   }
-  return true;
+  return any;
 }
 
 bool this_machine_runs(std::string_view identity) {

@@ -35,6 +35,7 @@ class JITSTEP_API Kernel {
   Kernel(std::shared_ptr<const Built> built, std::unique_ptr<Module> module);
   ~Kernel();
 
+  /// What it was built from and how; see Built.
   const std::string& name() const { return built_->name; }
   const std::string& key() const { return built_->key; }
   const Target& target() const { return built_->target; }

@@ -16,6 +16,7 @@ struct JITSTEP_API Shape {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;
 
+  /// The product of the sizes; 1 for a scalar.
   std::int64_t elements() const;
   bool operator==(const Shape&) const = default;
 };
@@ -35,6 +36,7 @@ struct Extent {
   std::int64_t entries = 1;
   std::int64_t members = 1;
 };
+/// The space whose entries run over the dimensions whose bit in `reduced` is not set.
 JITSTEP_API Extent extent(const Shape& shape, unsigned reduced);
 
 }  // namespace jitstep::jit

@@ -32,10 +32,13 @@ class JITSTEP_API Launches {
   virtual void mark() {}
 };
 
+/// One device, or what stands for one. Used by one thread at a time.
 class JITSTEP_API Machine {
  public:
   virtual ~Machine() = default;
+  /// What kernels for it are compiled for.
   virtual Target target() const = 0;
+  /// The loaded kernel of a unit text; see Engine::kernel.
   virtual std::shared_ptr<const Kernel> load(const std::string& unit_text,
                                              const std::string& name) = 0;
   /// `threads` of a block: Variant::threads.
@@ -61,6 +64,7 @@ using ParallelFor = std::function<void(
 /// calling thread.
 class JITSTEP_API CpuMachine : public Machine {
  public:
+  /// `parallel_for` may run the parts of a launch at the same time.
   explicit CpuMachine(class Engine& engine, ParallelFor parallel_for = {});
   Target target() const override { return Target::cpu(); }
   std::shared_ptr<const Kernel> load(const std::string& unit_text,

@@ -19,6 +19,7 @@ inline constexpr int kCommonHyper = 8;
 /// The dtypes of parameters and gradients.
 enum class Dtype { float64, float32, bfloat16, float16 };
 
+/// "float32" and so on.
 JITSTEP_API std::string to_string(Dtype dtype);
 /// The inverse; anything else is an Error.
 JITSTEP_API Dtype parse_dtype(std::string_view name);
@@ -28,6 +29,7 @@ JITSTEP_API int real_bytes(Dtype parameter);
 
 /// What one entry of a reduction or of memory covers; `axis` has a dimension.
 struct JITSTEP_API Domain {
+  /// The domains of contract.cuh.
   enum class Kind { all, tensor, first, rows, columns, matrices, axis };
 
   Kind kind = Kind::tensor;
@@ -51,6 +53,7 @@ struct JITSTEP_API Constraint {
   bool integer = false;
   bool power_of_two = false;
 
+  /// Whether a number is in the range; never if it is not finite.
   bool accepts(double x) const;
 };
 
@@ -59,6 +62,7 @@ JITSTEP_API std::string to_string(const Constraint& constraint);
 
 /// One option: a number (or several) that is an argument of kernels, or a flag, a constant in them.
 struct JITSTEP_API Option {
+  /// What values it takes; a nullable number may be left out, a list has one number per parameter.
   enum class Type { number, nullable, numbers, list, boolean, choice };
 
   std::string name;
@@ -72,6 +76,7 @@ struct JITSTEP_API Option {
   std::string note;                  // the rest of its notes, for people
   int line = 0;
 
+  /// Whether it is a constant in kernels, so that another value is another kernel.
   bool is_flag() const { return type == Type::boolean || type == Type::choice; }
   /// Doubles it takes among the hyperparameters; a list is per parameter and takes one, unused.
   int doubles() const { return is_flag() ? 0 : type == Type::numbers ? count : 1; }
@@ -107,7 +112,9 @@ struct JITSTEP_API Field {
 /// Size of a structure of these fields as C++ lays it out; `real` has the width of the arithmetic.
 JITSTEP_API int bytes_of(const std::vector<Field>& fields, Dtype parameter);
 
+/// A sum or maximum over the entries of a domain, and what becomes of it.
 struct JITSTEP_API Reduction {
+  /// How terms are combined.
   enum class Op { sum, max };
 
   std::string name;
@@ -148,11 +155,12 @@ struct JITSTEP_API RuleDefault {
 
 /// What one file declares. Immutable once read.
 struct JITSTEP_API Manifest {
+  /// The four kinds of files; `gradient` holds the options common to all rules.
   enum class Kind { rule, codec, weights, gradient };
 
   Kind kind = Kind::rule;
   std::string name;         // the namespace and the file's stem
-  std::string path;         // for messages and #include: "rules/adamw.cuh"
+  std::string path;         // for messages and for including it: "rules/adamw.cuh"
   std::string description;  // the leading comment
   std::string class_name;   // of the C++ class, may be empty
 

@@ -304,11 +304,13 @@ void Cursor::expect(std::string_view token) {
 
 std::string Cursor::identifier(const std::string& what) {
   skip_spaces();
-  std::size_t end = at_;
-  while (end < text_.size() && (is_letter(text_[end]) || (end > at_ && is_digit(text_[end]))))
+  const std::size_t begin = at_;
+  std::size_t end = begin;
+  while (end < text_.size() && (is_letter(text_[end]) || (end > begin && is_digit(text_[end]))))
     ++end;
-  if (end == at_) fail(what);
-  return std::string(text_.substr(std::exchange(at_, end), end - at_));
+  if (end == begin) fail(what);
+  at_ = end;
+  return std::string(text_.substr(begin, end - begin));
 }
 
 double Cursor::number() {

@@ -17,9 +17,11 @@ namespace jitstep::jit {
 /// name. Holds references to manifests, which must outlive it (those of a Catalog do).
 class JITSTEP_API OptionValues {
  public:
+  /// All at their defaults.
   OptionValues(const Manifest& rule, const Manifest& gradient);
   explicit OptionValues(const std::string& rule, const Catalog& catalog = default_catalog());
 
+  /// The rule these are options of.
   const Manifest& rule() const { return *rule_; }
 
   /// What can be set: the rule's numbers and flags in manifest order, then the common ones.
@@ -27,6 +29,7 @@ class JITSTEP_API OptionValues {
   /// How an option is declared. An unknown name is an Error that lists the known ones.
   const Option& declaration(std::string_view name) const;
 
+  /// The value, the default if it was never set. An unknown name is an Error.
   const Value& get(std::string_view name) const;
   /// Sets a value of the right type, else throws an Error. Ranges are checked by validate().
   void set(std::string_view name, Value value);

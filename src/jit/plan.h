@@ -40,6 +40,7 @@ struct JITSTEP_API PlannedMemory {
   Initial initial = {};
 };
 
+/// All of a completed spec, in the order of their numbers.
 JITSTEP_API std::vector<PlannedReduction> planned_reductions(
     const KernelSpec& spec, const Catalog& catalog = default_catalog());
 JITSTEP_API std::vector<PlannedMemory> planned_memory(const KernelSpec& spec,

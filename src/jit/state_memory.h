@@ -21,6 +21,7 @@ struct SlotBytes {
   std::int64_t codes = 0;
   std::int64_t meta = 0;
 };
+/// Of a slot in this codec; its options may be left to their defaults.
 JITSTEP_API SlotBytes slot_bytes(const CodecChoice& codec, Dtype parameter, std::int64_t elements,
                                  const Catalog& catalog = default_catalog());
 

@@ -27,6 +27,7 @@ class JITSTEP_API StepGroup {
   StepGroup(Machine& machine, const KernelSpec& spec, const Variant& variant,
             const std::vector<StepTensor>& tensors, const Catalog& catalog = default_catalog());
 
+  /// What it was made of; `size` counts tensors.
   const Kernel& kernel() const { return *kernel_; }
   const KernelSpec& spec() const { return spec_; }
   std::size_t size() const { return tables_.tensors.size(); }

@@ -14,9 +14,11 @@ namespace jitstep::jit {
 /// Null, a boolean, a number, a choice by name or several numbers (where NaN stands for null).
 class JITSTEP_API Value {
  public:
+  /// Several numbers, such as betas.
   using Numbers = std::vector<double>;
 
   Value() = default;
+  /// Of whatever is given; integers become doubles.
   Value(std::nullptr_t) {}
   Value(bool x) : held_(x) {}
   Value(int x) : held_(static_cast<double>(x)) {}
@@ -25,6 +27,7 @@ class JITSTEP_API Value {
   Value(std::string x) : held_(std::move(x)) {}
   Value(Numbers x) : held_(std::move(x)) {}
 
+  /// Which of the types it is.
   bool is_null() const { return std::holds_alternative<std::monostate>(held_); }
   bool is_bool() const { return std::holds_alternative<bool>(held_); }
   bool is_number() const { return std::holds_alternative<double>(held_); }

@@ -21,6 +21,7 @@ struct KernelStatistics {
   std::int64_t from_memory = 0;  // asked for again
   double compile_seconds = 0;
 };
+/// A snapshot; other threads may be compiling.
 JITSTEP_API KernelStatistics kernel_statistics();
 
 }  // namespace jitstep

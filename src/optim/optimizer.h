@@ -22,6 +22,7 @@ enum class Frozen;
 /// always before a parameter or its state changes. Wrong arguments are c10::Errors, as torch's.
 class JITSTEP_API Optimizer : public torch::optim::Optimizer {
  public:
+  /// As torch's optimizers call it.
   using ParamGroup = torch::optim::OptimizerParamGroup;
 
   /// Any rule by name, a user's own from load_rule included.
@@ -29,6 +30,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
             const GenericOptions& defaults = {});
   Optimizer(const std::string& rule, const std::vector<ParamGroup>& groups,
             const GenericOptions& defaults = {});
+  /// What was moved from can only be destroyed.
   Optimizer(Optimizer&&);
   ~Optimizer() override;
 

@@ -23,6 +23,7 @@ class ParamState;
 /// optimizer's defaults.
 class JITSTEP_API Options : public torch::optim::OptimizerOptions {
  public:
+  /// Options of a rule, nothing set.
   explicit Options(std::string rule) : rule_(std::move(rule)) {}
 
   /// The rule these are options of; empty for GenericOptions that no optimizer has taken yet.
@@ -36,6 +37,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   /// Sets a value of the right type and marks it as set.
   virtual void put(std::size_t option, const jit::Value& value) = 0;
 
+  /// The same by name.
   jit::Value get(const std::string& name) const { return get(place(name)); }
   void put(const std::string& name, const jit::Value& value);
   bool is_set(std::size_t option) const;
@@ -50,6 +52,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
 
   // ---- formats
 
+  /// How state and weights are kept; what is not set comes from elsewhere.
   const Formats& formats() const { return formats_; }
   /// Formats to be changed.
   Formats& edit_formats();
@@ -74,6 +77,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   friend bool operator==(const Options& a, const Options& b) { return a.equals(b); }
 
  protected:
+  /// Counts an option as set.
   void mark(std::size_t option) { set_ |= std::uint64_t{1} << option; }
   /// Equal for equal formats only; for snapshot().
   double formats_version() const { return static_cast<double>(formats_version_); }
@@ -93,6 +97,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
 template <class Derived>
 class FormatSetters : public Options {
  public:
+  /// As Options.
   using Options::Options;
 
   /// The codec of all slots: a name, or JSON such as {"codec": "int8", "block": 128}.
@@ -134,6 +139,7 @@ class FormatSetters : public Options {
 class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
  public:
   GenericOptions() : FormatSetters("") {}
+  /// With a learning rate, which nearly every rule has.
   explicit GenericOptions(double lr) : GenericOptions() { set("lr", lr); }
 
   /// Sets an option by name; name and type are checked when the optimizer is made.
@@ -150,6 +156,7 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
   const jit::NamedValues& given() const { return given_; }
 
   const std::vector<std::string>& names() const override { return names_; }
+  /// By name, as all options.
   using Options::get;
   using Options::put;
   jit::Value get(std::size_t option) const override;

@@ -19,8 +19,10 @@ namespace jitstep {
 /// when an optimizer takes it. Copies share their tensors, as torch's do.
 class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
  public:
+  /// Unbound state of a rule, no step taken.
   explicit ParamState(std::string rule) : rule_(std::move(rule)) {}
 
+  /// The rule it is state of.
   const std::string& rule() const { return rule_; }
 
   /// Steps this parameter has taken.
@@ -54,6 +56,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
 
   // ---- for the optimizer
 
+  /// Whether it belongs to a parameter, and what the kernels read and write.
   bool is_bound() const { return parameter_.defined(); }
   StateBuffers& buffers() { return buffers_; }
   const StateBuffers& buffers() const { return buffers_; }
@@ -69,14 +72,15 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   bool fits(const torch::Tensor& parameter) const;
 
  protected:
+  /// The same by the number of the slot.
   torch::Tensor slot_value(std::size_t slot) const;
   void set_slot_value(std::size_t slot, const torch::Tensor& values);
 
  private:
   struct Layout {
     std::vector<std::int64_t> sizes, strides;
-    torch::Dtype dtype = torch::kFloat32;
-    torch::Device device = torch::kCPU;
+    c10::ScalarType dtype = c10::ScalarType::Float;
+    c10::Device device = c10::kCPU;
   };
 
   std::size_t place(const std::string& slot) const;
@@ -87,7 +91,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
   void take_rest(StateBuffers& fresh, const torch::Tensor& parameter) const;
   torch::Tensor old_values(std::size_t slot, const StateBuffers& fresh,
-                           const torch::Device& device) const;
+                           const c10::Device& device) const;
   void write_formats(torch::serialize::OutputArchive& archive) const;
   void read_formats(torch::serialize::InputArchive& archive);
 

@@ -1,7 +1,7 @@
 // What the kernels keep for one parameter between steps, as torch tensors.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/optim/optimizer.h>  // has torch::Tensor, at a tenth of torch/torch.h
 
 #include <array>
 #include <cstdint>
@@ -16,6 +16,7 @@ namespace jitstep {
 /// The state of one parameter. A slot's codes lie in the parameter's storage order; a slot that is
 /// kept as wide as the arithmetic has the parameter's sizes and strides, the others are bytes.
 struct JITSTEP_API StateBuffers {
+  /// What is stored of one slot.
   struct Slot {
     torch::Tensor codes;  // undefined: the slot is left out
     torch::Tensor meta;   // undefined: the codec has none
@@ -31,6 +32,7 @@ struct JITSTEP_API StateBuffers {
   int id = 0;        // order of add_parameter; names the random bits
   int revision = 0;  // to be raised whenever spec or a tensor is replaced
 
+  /// Of everything but the numbers: codes, meta, memory and extra.
   std::int64_t bytes() const;
 };
 

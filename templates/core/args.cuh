@@ -4,6 +4,7 @@
 
 namespace jitstep {
 
+// Integers of the same width for every compiler.
 using int64 = long long;
 using uint64 = unsigned long long;
 using uint32 = unsigned int;
@@ -24,6 +25,7 @@ inline constexpr int kOverSpace = 9;
 inline constexpr int kSpaces = 11;
 inline constexpr int kAllSpace = kSpaces;
 
+// One dimension of a tensor, in logical order.
 struct Dim {
   int64 size;
   int64 stride;    // of the element number: storage order, compact
@@ -31,6 +33,7 @@ struct Dim {
   int64 g_stride;  // of the gradient's memory, in elements
 };
 
+// How many indices a walk has, and where its sums lie.
 struct Space {
   int64 entries;
   int64 members;        // indices of one entry
@@ -41,6 +44,7 @@ struct Space {
   int reserved;
 };
 
+// What is kept for one slot: its codes, and what its codec keeps for each block.
 struct SlotBuffers {
   void* codes;
   void* meta;
@@ -60,6 +64,7 @@ struct TensorRecord {
   Space spaces[kSpaces];
 };
 
+// Bits of StepRecord::layout.
 enum Layout : int {
   kDenseP = 1,   // element i of p lies at p + i
   kDenseG = 2,   // element i of g lies at g + i
@@ -97,6 +102,7 @@ struct AllRecord {
   int reserved;
 };
 
+// Where one reduction keeps its partial sums and its results.
 struct ReductionRecord {
   double* partials;      // [partial][term]
   void* coefficients;    // [entry]; domain `all`: [set]
@@ -104,6 +110,7 @@ struct ReductionRecord {
   double* work;          // domain `all` only: (ids rounded up to leaves + most partials) * terms
 };
 
+// The only parameter of every kernel of a step.
 struct Args {
   const TensorRecord* tensors;
   const StepRecord* steps;

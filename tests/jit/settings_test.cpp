@@ -97,6 +97,8 @@ TEST(Isa, CodeRunsWhereEveryFeatureIsNamed) {
   EXPECT_TRUE(
       machine_runs("gcc 12\nisa: -mbmi -mshstk -mtune=znver3 l2-cache-size=512\no", cpuinfo));
   EXPECT_FALSE(machine_runs("gcc 12\nisa: -msse3 -mavx512f\n", cpuinfo));
+  EXPECT_TRUE(machine_runs("clang 14\nisa: znver3 +sse2 +bmi -mwaitx -movdiri +shstk\n", cpuinfo));
+  EXPECT_FALSE(machine_runs("clang 14\nisa: znver3 +sse2 +avx512f\n", cpuinfo));
   EXPECT_FALSE(machine_runs("gcc 12\nisa: -msse3\n", "Features : asimd"));
   EXPECT_FALSE(machine_runs("gcc 12\nisa: armv8-a+crypto\n", cpuinfo)) << "in doubt, no";
 }

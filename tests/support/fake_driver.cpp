@@ -165,8 +165,8 @@ jit::CudaApi FakeDriver::api() {
   using F = FakeFunctions;
   jit::CudaApi api;
   api.cuInit = [](unsigned) { return driver->did("cuInit"); };
-  api.cuDriverGetVersion = [](int* version) {
-    *version = driver->version;
+  api.cuDriverGetVersion = [](int* answer) {
+    *answer = driver->version;
     return driver->did("cuDriverGetVersion");
   };
   // As the driver's: every code has a name that tells it from others, but for unheard-of ones.

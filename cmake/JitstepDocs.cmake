@@ -1,0 +1,31 @@
+# `docs`: the API reference of the public headers, if doxygen is installed.
+
+find_program(JITSTEP_DOXYGEN doxygen)
+find_program(JITSTEP_AWK awk)
+mark_as_advanced(JITSTEP_DOXYGEN JITSTEP_AWK)
+if(NOT JITSTEP_DOXYGEN OR NOT JITSTEP_AWK)
+  return()
+endif()
+
+set(JITSTEP_DOCS_DIR "${CMAKE_CURRENT_BINARY_DIR}/docs")
+file(MAKE_DIRECTORY "${JITSTEP_DOCS_DIR}")
+set(pages README.md templates/README.md src/jit/CACHE_FORMAT.md src/optim/STATE_FORMAT.md)
+list(TRANSFORM pages PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+set(input ${JITSTEP_PUBLIC_HEADERS} ${pages})
+list(TRANSFORM input REPLACE "(.+)" "\"\\1\"")
+list(JOIN input " " JITSTEP_DOCS_INPUT)
+configure_file(cmake/Doxyfile.in "${JITSTEP_DOCS_DIR}/Doxyfile" @ONLY)
+
+set(run_doxygen "${CMAKE_COMMAND}" "-DDOXYGEN=${JITSTEP_DOXYGEN}" "-DDIR=${JITSTEP_DOCS_DIR}"
+    -P "${CMAKE_CURRENT_SOURCE_DIR}/cmake/run_doxygen.cmake")
+add_custom_target(docs
+  COMMAND ${run_doxygen}
+  COMMENT "Writing the API reference to ${JITSTEP_DOCS_DIR}/html"
+  VERBATIM)
+if(TARGET jitstep)
+  add_dependencies(docs jitstep)  # which generates rules.h
+endif()
+if(JITSTEP_BUILD_TESTS)
+  add_test(NAME docs.document_everything_public COMMAND ${run_doxygen})
+  set_tests_properties(docs.document_everything_public PROPERTIES LABELS cpu)
+endif()

@@ -1,0 +1,49 @@
+// GCC and Clang make kernels that leave the same bits.
+#include <gtest/gtest.h>
+
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/machine.h"
+#include "jitstep/jit/process.h"
+#include "support/bit_cases.h"
+
+namespace jitstep::support {
+namespace {
+
+class Compilers : public testing::TestWithParam<BitCase> {};
+
+// The first of `names` that is installed; empty if none is.
+std::string installed(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (!jit::find_program(name, jit::Settings::from_environment().path).empty()) return name;
+  }
+  return "";
+}
+
+StepOutcome run_with(const std::string& compiler, const StepCase& c) {
+  jit::Settings settings = jit::Settings::from_environment();
+  settings.cxx = compiler;
+  jit::Engine engine(settings);
+  jit::CpuMachine cpu(engine);
+  return run_case(c, cpu, jit::default_variant(c.spec, cpu.target()));
+}
+
+TEST_P(Compilers, MakeKernelsOfTheSameBits) {
+  const std::string gcc = installed({"g++"}), clang = installed({"clang++", "clang++-14"});
+  if (gcc.empty() || clang.empty()) GTEST_SKIP() << "not both of g++ and clang++ here";
+  for (const StepCase& c : GetParam().make()) {
+    SCOPED_TRACE(to_string(kernel_of(c)));
+    EXPECT_EQ(differences(run_with(gcc, c), run_with(clang, c)), std::vector<std::string>());
+  }
+}
+
+// The combinations only: block sizes and layouts are for emulation, which compiles less.
+std::vector<BitCase> combinations() {
+  std::vector<BitCase> all = bit_cases();
+  std::erase_if(all, [](const BitCase& c) { return !c.name.starts_with("Combination"); });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Compilers, testing::ValuesIn(combinations()), kCaseName);
+
+}  // namespace
+}  // namespace jitstep::support

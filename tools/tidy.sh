@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# clang-tidy with the checks of .clang-tidy over all sources but the tests', with the commands and
+# the precompiled headers of the preset `clang`. Needs Debian's clang-14 and clang-tidy-14. Arguments
+# are regular expressions of files instead: `tools/tidy.sh src/jit/manifest`.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+"$root/tools/setup.sh"
+JITSTEP_PRESET=clang "$root/tools/build.sh" jitstep
+if [ $# -eq 0 ]; then set -- "^$root/(src|tools|examples|bench)/"; fi
+exec run-clang-tidy-14 -quiet -p "$root/build-clang" "$@"
