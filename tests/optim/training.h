@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "jitstep/jit/catalog.h"
 #include "jitstep/jit/scratch.h"
+#include "jitstep/jit/template_store.h"
 
 namespace jitstep::tests {
 
@@ -59,6 +61,12 @@ inline void expect_close(const Tensors& a, const Tensors& b, double rtol, double
 inline void expect_equal(const Tensors& a, const Tensors& b) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(torch::equal(a[i], b[i])) << i;
+}
+
+/// The rules or codecs that ship. The default catalog has what earlier tests have loaded, too.
+inline std::vector<std::string> shipped(jit::Manifest::Kind kind) {
+  jit::TemplateStore store;
+  return jit::Catalog(store).names(kind);
 }
 
 /// Runs `action`, expects a c10::Error and gives its first line.
