@@ -8,16 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "jitstep/jit/manifest_cursor.h"
+
 namespace jitstep::jit {
-
-/// A line of a file, for messages.
-struct Place {
-  std::string path;
-  int line = 0;
-
-  /// Throws an Error "path:line: what".
-  [[noreturn]] void fail(const std::string& what) const;
-};
 
 /// A declaration and the comment behind it, continued on following lines or not.
 struct SourceLine {
@@ -47,33 +40,5 @@ struct SourceLines {
 /// as far as they look like one. Throws an Error for a strict struct that is malformed.
 SourceLines cut_source(std::string_view content, const std::string& path,
                        const std::vector<std::string_view>& strict);
-
-std::string_view trimmed(std::string_view text);
-
-/// Reads the small pieces of a declaration from left to right. Any mismatch is an Error.
-class Cursor {
- public:
-  Cursor(std::string_view text, const Place& place) : text_(text), place_(place) {}
-
-  bool take(std::string_view token);
-  /// The same for a whole word.
-  bool take_word(std::string_view word);
-  void expect(std::string_view token);
-  /// An identifier; `what` says what for.
-  std::string identifier(const std::string& what);
-  double number();
-  int integer(int low, int high);
-  void expect_end();
-  bool at_end();
-  std::string_view rest();
-  [[noreturn]] void fail(const std::string& expected);
-
- private:
-  void skip_spaces();
-
-  std::string_view text_;
-  const Place& place_;
-  std::size_t at_ = 0;
-};
 
 }  // namespace jitstep::jit

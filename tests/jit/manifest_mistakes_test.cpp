@@ -250,7 +250,7 @@ TEST(ManifestMistakes, AreAllInTheTable) {
   for (const auto& mistake : mistakes()) provoked.push_back(problem(mistake.kind, mistake.content));
   int messages = 0;
   for (const char* file :
-       {"manifest_lines", "manifest_notes", "manifest_fields", "manifest_reader", "expression"}) {
+       {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields", "manifest_reader", "expression"}) {
     const std::string source = source_of(file);
     for (const std::string call : {"fail(", "identifier("}) {
       for (std::size_t at = 0; (at = source.find(call, at)) != source.npos; at += call.size()) {

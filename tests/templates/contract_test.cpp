@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <ostream>
+#include <tuple>
 
 #include "jit/fixtures.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/options.h"
-#include "jitstep/jit/process.h"
 #include "jitstep/jit/unit.h"
+#include "support/compilers.h"
 
 namespace jitstep::jit {
 namespace {
@@ -294,49 +295,58 @@ void build(const Case& made, const Target& target, const std::string& cxx) {
   engine.build(made_unit.text, made_unit.name, target);
 }
 
-// The host compilers that are installed: what a machine has beside its own is tried as well.
-std::string installed(std::initializer_list<const char*> names) {
-  const std::string path = Settings::from_environment().path;
-  for (const char* name : names)
-    if (!find_program(name, path).empty()) return name;
-  return "";
-}
-std::string gcc() { return installed({"g++-12", "g++"}); }
-std::string clang() { return installed({"clang++-14", "clang++"}); }
-
-class Contract : public ::testing::TestWithParam<Mistake> {
- protected:
-  void expect_refusal(const Target& target, const std::string& cxx = "") {
-    const Case wrong = case_of(GetParam());
-    ASSERT_FALSE(wrong.place.empty()) << "nothing has " << GetParam().right;
-    const std::string what = testing::error_of<CompileError>([&] { build(wrong, target, cxx); });
-    const std::string first = what.substr(0, what.find('\n'));
-    RecordProperty("first_line", first);
-    EXPECT_TRUE(first.starts_with(wrong.place)) << wrong.place << "\n" << what.substr(0, 4000);
-    for (const char* words : GetParam().words)
-      EXPECT_NE(first.find(words), std::string::npos) << words << "\n" << what.substr(0, 4000);
-    EXPECT_LE(first.size(), 240u);
-    EXPECT_NE(what.find("compiling odd"), std::string::npos) << "the log follows";
-  }
+struct Compiler {
+  std::string name;
+  Target target;
+  std::string cxx = {};
 };
 
-TEST_P(Contract, IsHeldByGcc) {
-  if (gcc().empty()) GTEST_SKIP() << "no g++";
-  expect_refusal(Target::cpu(), gcc());
+// NVRTC and the host compilers that are installed.
+std::vector<Compiler> compilers() {
+  std::vector<Compiler> all = {{"Nvrtc", Target::cuda(90)}};
+  if (!support::gcc().empty()) all.push_back({"Gcc", Target::cpu(), support::gcc()});
+  if (!support::clang().empty()) all.push_back({"Clang", Target::cpu(), support::clang()});
+  return all;
 }
-TEST_P(Contract, IsHeldByClang) {
-  if (clang().empty()) GTEST_SKIP() << "no clang++";
-  expect_refusal(Target::cpu(), clang());
-}
-TEST_P(Contract, IsHeldByNvrtc) { expect_refusal(Target::cuda(90)); }
 
-INSTANTIATE_TEST_SUITE_P(Mistakes, Contract, ::testing::ValuesIn(mistakes()),
-                         [](const auto& mistake) { return std::string(mistake.param.name); });
+using MistakeFor = std::tuple<Mistake, Compiler>;
+
+class Contract : public ::testing::TestWithParam<MistakeFor> {};
+
+TEST_P(Contract, IsHeld) {
+  const auto& [mistake, compiler] = GetParam();
+  const Case wrong = case_of(mistake);
+  ASSERT_FALSE(wrong.place.empty()) << "nothing has " << mistake.right;
+  std::string what;
+  try {
+    build(wrong, compiler.target, compiler.cxx);
+    FAIL() << "it was compiled";
+  } catch (const CompileError& error) {
+    what = error.what();
+  }
+  const std::string first = what.substr(0, what.find('\n'));
+  RecordProperty("first_line", first);
+  EXPECT_TRUE(first.starts_with(wrong.place)) << wrong.place << "\n" << what.substr(0, 4000);
+  for (const char* words : mistake.words)
+    EXPECT_NE(first.find(words), std::string::npos) << words << "\n" << what.substr(0, 4000);
+  EXPECT_LE(first.size(), 240u);
+  EXPECT_NE(what.find("compiling odd"), std::string::npos) << "the log follows";
+}
+
+std::string name_of(const ::testing::TestParamInfo<MistakeFor>& test) {
+  const auto& [mistake, compiler] = test.param;
+  return mistake.name + ("For" + compiler.name);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mistakes, Contract,
+                         ::testing::Combine(::testing::ValuesIn(mistakes()),
+                                            ::testing::ValuesIn(compilers())),
+                         name_of);
 
 TEST(ContractItself, IsKeptByTheTextsThatTheMistakesStartFrom) {
-  for (const Target& target : {Target::cpu(), Target::emulated(), Target::cuda(90)})
-    EXPECT_NO_THROW(build({}, target, ""));
-  for (const std::string& cxx : {gcc(), clang()}) EXPECT_NO_THROW(build({}, Target::cpu(), cxx));
+  EXPECT_NO_THROW(build({}, Target::emulated(), ""));
+  for (const Compiler& compiler : compilers())
+    EXPECT_NO_THROW(build({}, compiler.target, compiler.cxx)) << compiler.name;
 }
 
 }  // namespace

@@ -1,0 +1,22 @@
+// The host compilers that are installed.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include "jitstep/jit/process.h"
+#include "jitstep/jit/settings.h"
+
+namespace jitstep::support {
+
+/// The first of `names` that is found in PATH; empty if none is.
+inline std::string installed(std::initializer_list<const char*> names) {
+  const std::string path = jit::Settings::from_environment().path;
+  for (const char* name : names)
+    if (!jit::find_program(name, path).empty()) return name;
+  return "";
+}
+inline std::string gcc() { return installed({"g++-12", "g++"}); }
+inline std::string clang() { return installed({"clang++-14", "clang++"}); }
+
+}  // namespace jitstep::support
