@@ -104,7 +104,26 @@ void check_cluster(std::span<const Range> cluster) {
   }
 }
 
+const void* storage_of(const torch::Tensor& t) {
+  return t.unsafeGetTensorImpl()->unsafe_storage().data();
+}
+
 }  // namespace
+
+void ParameterMemory::add(const NamedParameter& parameter) {
+  if (has_memory(*parameter.tensor)) storages_[storage_of(*parameter.tensor)].push_back(parameter);
+}
+
+void ParameterMemory::check(const torch::Tensor& gradient, const NamedParameter& own) const {
+  if (!has_memory(gradient)) return;
+  const auto found = storages_.find(storage_of(gradient));
+  if (found == storages_.end()) return;
+  for (const NamedParameter& other : found->second)
+    TORCH_CHECK(other.tensor == own.tensor || !share_memory(*other.tensor, gradient),
+                "jitstep: the gradient of ", describe(*own.tensor, own.name),
+                " lies in the memory of ", describe(*other.tensor, other.name),
+                ", which is written while it is read; clone() it");
+}
 
 bool share_memory(const torch::Tensor& a, const torch::Tensor& b) {
   return share(range_of({&a, {}}), range_of({&b, {}}));

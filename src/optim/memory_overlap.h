@@ -3,6 +3,7 @@
 
 #include <torch/types.h>
 
+#include <unordered_map>
 #include <vector>
 
 #include "jitstep/checks.h"
@@ -28,6 +29,20 @@ inline bool has_memory(const torch::Tensor& t) {
 
 /// Whether an element of one lies where an element of the other does.
 bool share_memory(const torch::Tensor& a, const torch::Tensor& b);
+
+/// Where parameters lie, to find gradients that lie there as well: they would be read while another
+/// parameter's step writes them. Memory that two storages were made of is not recognised.
+class ParameterMemory {
+ public:
+  void clear() { storages_.clear(); }
+  void add(const NamedParameter& parameter);
+  /// A c10::Error if the gradient of `own` shares memory with another parameter. Costs a look-up
+  /// where no parameter lies in the gradient's storage.
+  void check(const torch::Tensor& gradient, const NamedParameter& own) const;
+
+ private:
+  std::unordered_map<const void*, std::vector<NamedParameter>> storages_;
+};
 
 /// False for tensors whose memory cannot meet; costs a few comparisons.
 inline bool may_share_memory(const torch::Tensor& a, const torch::Tensor& b) {

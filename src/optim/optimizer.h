@@ -39,7 +39,9 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   static std::unique_ptr<Optimizer> from_spec(std::vector<torch::Tensor> params,
                                               const std::string& json_text);
 
-  /// One step of every parameter that has a gradient; the closure's result, if there is one.
+  /// One step of every parameter that has a gradient; the closure's result, if there is one. If it
+  /// throws, parameters and state are what they were, unless a GPU failed in the midst of its
+  /// launches, of which some may have been done (a CudaError).
   torch::Tensor step(LossClosure closure = nullptr) override;
 
   /// As torch's; what the group's options do not set is taken from the defaults. Note: called
@@ -82,6 +84,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void register_members(std::size_t group);
   void collect();
   bool collect_group(std::size_t group);
+  void check_memory();
+  void check_new_gradients();
   void add_waiting(std::size_t group, std::size_t place);
   bool is_ready(Member& member, const torch::Tensor& p, int revision);
   void attend();

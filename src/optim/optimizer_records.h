@@ -7,6 +7,7 @@
 
 #include "jitstep/checks.h"
 #include "jitstep/group_record.h"
+#include "jitstep/memory_overlap.h"
 #include "jitstep/optimizer.h"
 #include "jitstep/stepper.h"
 
@@ -16,9 +17,10 @@ namespace jitstep {
 struct Optimizer::Member {
   void* key = nullptr;
   torch::optim::OptimizerParamState* held = nullptr;
-  ParamState* state = nullptr;   // the same, once it is known to be one
-  const void* memory = nullptr;  // where it lay when memory was last checked
-  int revision = -1;             // of the group when the state was bound
+  ParamState* state = nullptr;     // the same, once it is known to be one
+  const void* memory = nullptr;    // where it lay when memory was last checked
+  const void* gradient = nullptr;  // where its gradient lay then
+  int revision = -1;               // of the group when the state was bound
   int id = 0;
 };
 
@@ -43,6 +45,8 @@ struct Optimizer::Records {
   std::unordered_map<void*, int> ids;
   std::vector<StepParameter> work;
   std::vector<Waiting> waiting;
+  std::vector<ParameterName> new_gradients;  // of this step: those that lie elsewhere than before
+  ParameterMemory memory;
   Stepper stepper;
 
   void resize(std::size_t count) {

@@ -31,13 +31,35 @@ void Optimizer::collect() {
   if (!is_known()) adopt();
   records_->work.clear();
   records_->waiting.clear();
+  records_->new_gradients.clear();
   bool moved = false;
   for (std::size_t g = 0; g < records_->groups.size(); ++g) moved |= collect_group(g);
-  if (!moved) return;
+  if (moved) check_memory();
+  check_new_gradients();
+}
+
+// Looks anew at where parameters lie, and at every gradient.
+void Optimizer::check_memory() {
   check_distinct(nullptr);
+  records_->memory.clear();
+  records_->new_gradients.clear();
   for (std::size_t g = 0; g < records_->groups.size(); ++g)
-    for (std::size_t i = 0; i < records_->groups[g].members.size(); ++i)
-      records_->groups[g].members[i].memory = param_groups_[g].params()[i].const_data_ptr();
+    for (std::size_t i = 0; i < records_->groups[g].members.size(); ++i) {
+      const torch::Tensor& p = param_groups_[g].params()[i];
+      Member& member = records_->groups[g].members[i];
+      member.memory = p.const_data_ptr();
+      member.gradient = nullptr;
+      records_->memory.add({&p, {g, i}});
+      if (p.grad().defined()) records_->new_gradients.push_back({g, i});
+    }
+}
+
+void Optimizer::check_new_gradients() {
+  for (const ParameterName& name : records_->new_gradients) {
+    const torch::Tensor& p = param_groups_[name.group].params()[name.place];
+    records_->memory.check(p.grad(), {&p, name});
+    records_->groups[name.group].members[name.place].gradient = p.grad().const_data_ptr();
+  }
 }
 
 // Says whether a parameter lies elsewhere than when its group was last looked at.
@@ -55,6 +77,7 @@ bool Optimizer::collect_group(std::size_t g) {
     const bool ready =
         about(p, {g, i}, [&] { return is_ready(member, p, group.record.revision()); });
     moved = moved || !ready || member.memory != p.const_data_ptr();
+    if (member.gradient != grad.const_data_ptr()) records_->new_gradients.push_back({g, i});
     if (!ready) add_waiting(g, i);
     records_->work.push_back(
         {&p, &grad, member.state ? &member.state->buffers() : nullptr, static_cast<int>(g)});
@@ -73,12 +96,15 @@ bool Optimizer::is_ready(Member& member, const torch::Tensor& p, int revision) {
   const auto found = state_.find(member.key);
   auto* const held = found == state_.end() ? nullptr : found->second.get();
   const bool same = held == member.held;
-  if (!same) member.state = dynamic_cast<ParamState*>(held);
-  member.held = held;
-  TORCH_CHECK(
-      same || held == nullptr || (member.state != nullptr && member.state->rule() == rule()),
-      "the state of a parameter was replaced by another optimizer's; use the state class of ",
-      rule());
+  if (!same) {
+    auto* const state = dynamic_cast<ParamState*>(held);
+    TORCH_CHECK(
+        held == nullptr || (state != nullptr && state->rule() == rule()),
+        "the state of a parameter was replaced by another optimizer's; use the state class of ",
+        rule());
+    member.state = state;
+    member.held = held;
+  }
   if (held != nullptr) member.state->check_step();
   return same && held != nullptr && member.revision == revision && member.state->is_bound() &&
          member.state->fits(p);

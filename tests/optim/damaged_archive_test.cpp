@@ -45,6 +45,14 @@ InputArchive archive_of(const Optimizer& optimizer) {
   return reread(out);
 }
 
+void expect_same_state(Optimizer& a, Optimizer& b) {
+  const auto state = [](Optimizer& of, std::size_t i) -> ParamState& {
+    return static_cast<ParamState&>(*of.state().at(of.parameters()[i].unsafeGetTensorImpl()));
+  };
+  for (std::size_t i = 0; i < a.parameters().size(); ++i)
+    EXPECT_TRUE(state(a, i) == state(b, i)) << "parameter " << i;
+}
+
 std::vector<Damage> damages() {
   return {std::nullopt,
           c10::IValue(std::int64_t{-7}),
@@ -81,6 +89,7 @@ void survives_every_damage(const RuleOptions& options) {
         optimizer.load(pristine);  // harmless, such as a missing option: back to where it was
       } catch (const c10::Error&) {
         ++refused;
+        expect_same_state(optimizer, other);
       }
     }
   }

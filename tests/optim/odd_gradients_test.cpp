@@ -213,6 +213,22 @@ TEST(OddState, ValuesAtStepZeroAreRefusedRatherThanIgnored) {
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "step is -1");
 }
 
+TEST(OddState, AnotherOptimizersIsRefusedHoweverOftenOneTries) {
+  const auto p = leaf(torch::ones({5}));
+  AdamW optimizer({p});
+  const auto replaced_by = [&](std::unique_ptr<torch::optim::OptimizerParamState> state) {
+    optimizer.state()[p.unsafeGetTensorImpl()] = std::move(state);
+    p.mutable_grad() = torch::ones({5});
+    for (int attempt = 0; attempt < 2; ++attempt)
+      EXPECT_HAS(argument_error([&] { optimizer.step(); }), "replaced by another optimizer's");
+    EXPECT_TRUE(torch::equal(p, torch::ones({5})));
+  };
+  replaced_by(std::make_unique<AdamParamState>());
+  replaced_by(std::make_unique<torch::optim::AdamWParamState>());
+  optimizer.state().clear();
+  EXPECT_NO_THROW(optimizer.step());
+}
+
 TEST(OddState, AMissingSlotIsRefusedAsByTorch) {
   const auto p = leaf(torch::randn({5}));
   AdamW optimizer({p});

@@ -151,5 +151,37 @@ TEST(SharedMemory, AGradientAcrossTheParametersMemoryIsRefused) {
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "clone()");
 }
 
+TEST(SharedMemory, AGradientInAnotherParametersMemoryIsRefusedAndBothNamed) {
+  const auto flat = torch::randn({400});
+  const auto p = leaf(flat.slice(0, 0, 100)), q = leaf(flat.slice(0, 100, 200));
+  const auto before = flat.clone();
+  AdamW optimizer({p, q}, AdamWOptions(0.1));
+  // In the same buffer and beside both is well.
+  p.mutable_grad() = flat.slice(0, 200, 300);
+  q.mutable_grad() = flat.slice(0, 300, 400);
+  optimizer.step();
+  const auto stepped = flat.clone();
+  q.mutable_grad() = flat.slice(0, 0, 100);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const std::string message = argument_error([&] { optimizer.step(); });
+    EXPECT_HAS(message, "the gradient of parameter 1 of group 0");
+    EXPECT_HAS(message, "lies in the memory of parameter 0 of group 0");
+    EXPECT_TRUE(torch::equal(flat, stepped));
+  }
+  q.mutable_grad() = q.detach();  // its own memory is read before it is written
+  optimizer.step();
+  EXPECT_FALSE(torch::equal(flat.slice(0, 0, 200), before.slice(0, 0, 200)));
+}
+
+TEST(SharedMemory, AParameterThatMovesIntoAGradientsMemoryIsRefused) {
+  const auto p = leaf(torch::randn({100})), q = leaf(torch::randn({100}));
+  SGD optimizer({p, q}, 0.1);
+  set_gradients({p, q}, 1);
+  optimizer.step();
+  q.set_data(p.grad().detach());
+  for (int attempt = 0; attempt < 2; ++attempt)
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of parameter 1");
+}
+
 }  // namespace
 }  // namespace jitstep::tests
