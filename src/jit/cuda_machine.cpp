@@ -41,10 +41,12 @@ class CudaLaunches : public Launches {
   }
 
   bool follow() override {
+    if (!event_) event_ = place_.driver.create_event(place_.context);
     void* const now = place_.host.stream();
     const bool changed = now != stream_;
     if (changed) {
-      if (!marked_) mark();  // the step before has failed half way
+      // The step before, or its mark, has failed half way.
+      if (!marked_) place_.driver.record_event(place_.context, event_, stream_);
       place_.driver.wait_event(place_.context, now, event_);
       stream_ = now;
     }
@@ -54,10 +56,14 @@ class CudaLaunches : public Launches {
 
   // Note: recorded at once rather than when another stream wants to follow, as the program may have
   // destroyed this one by then.
+  // The kernels are launched: that this fails must not look as if the step had.
   void mark() override {
-    if (!event_) event_ = place_.driver.create_event(place_.context);
-    place_.driver.record_event(place_.context, event_, stream_);
-    marked_ = true;
+    try {
+      place_.driver.record_event(place_.context, event_, stream_);
+      marked_ = true;
+    } catch (const CudaError&) {
+      marked_ = false;
+    }
   }
 
  private:

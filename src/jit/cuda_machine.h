@@ -11,7 +11,8 @@ namespace jitstep::jit {
 class CudaHost {
  public:
   virtual ~CudaHost() = default;
-  /// The CUstream that this thread's work goes on now.
+  /// The CUstream that this thread's work goes on now. What has the same handle is taken for the
+  /// same stream: one made where another was destroyed must wait for that one's work.
   virtual void* stream() = 0;
   /// Memory of the device, aligned to 256 bytes. Others may get it as soon as the pointer is gone and
   /// the work is done that was on the then current stream until then.

@@ -95,6 +95,31 @@ TEST_F(CudaStreams, AStreamMayBeDestroyedAfterItsStep) {
   EXPECT_EQ(fake.runs[1].t, 2);
 }
 
+// Kernels have been launched by then: such a step must not be taken for one that was not done.
+TEST_F(CudaStreams, AMarkThatFailsIsNoFailedStepAndIsMadeUpFor) {
+  const auto of = group(spec("adamw"));
+  step(*of, 1);
+  fake.fail("cuEventRecord", 2, 0, 1);
+  EXPECT_NO_THROW(step(*of, 2));
+  const int side = fake.new_stream();
+  hosts[0]->current = side;
+  step(*of, 3);
+  fake.drain({side, 0});
+  ASSERT_EQ(fake.runs.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_FALSE(fake.runs[i].garbage);
+    EXPECT_EQ(fake.runs[i].t, static_cast<long long>(i) + 1);
+  }
+}
+
+TEST_F(CudaStreams, WhatIsNeededForTheMarkIsThereBeforeTheFirstLaunch) {
+  const auto of = group(spec("adamw"));
+  fake.fail("cuEventCreate", 2, 0, 1);
+  EXPECT_THROW(step(*of, 1), CudaError);
+  EXPECT_TRUE(fake.calls_of("cuLaunchKernel").empty());
+  EXPECT_NO_THROW(step(*of, 1));
+}
+
 TEST_F(CudaStreams, AStepThatFailedHalfWayIsFollowedToo) {
   const auto of = group(spec("lamb", true));
   step(*of, 1);
