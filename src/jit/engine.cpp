@@ -194,6 +194,7 @@ Engine::State::KernelPointer Engine::State::load(const Flat& flat, const std::st
   const Key key{flat.digest, target, compiler_for(target).identity(target)};
   disk.discard(key);
   auto fresh = compile(flat, name, key);
+  built.replace(key.digest(), fresh);
   return std::make_shared<Kernel>(fresh, load_module(*fresh, device));
 }
 
@@ -212,8 +213,9 @@ std::shared_ptr<const Kernel> Engine::kernel(const std::string& unit_text, const
   auto kernel = state_->kernels.get(
       id,
       [&] {
-        auto built = state_->build(*flat, name, target, found);
-        if (found) state_->count([](Statistics& s) { ++s.from_memory; });
+        bool was_built = false;
+        auto built = state_->build(*flat, name, target, was_built);
+        if (was_built) state_->count([](Statistics& s) { ++s.from_memory; });
         return state_->load(*flat, name, std::move(built), device);
       },
       found);

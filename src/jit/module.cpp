@@ -72,17 +72,45 @@ class CudaModule : public Module {
   void* module_;
 };
 
+// Why an image was not loaded, in one place or in several.
+struct Failure {
+  std::string what;
+  bool of_image = false;  // else of the machine: no memory, no room, files that may not be executed
+
+  void add(const Failure& other) {
+    what += (what.empty() ? "" : "; ") + other.what;
+    of_image = of_image || other.of_image;
+  }
+
+  [[noreturn]] void fail(const std::string& name) const {
+    const std::string message = text("loading the binary of ", name, " failed: ", what);
+    if (of_image) throw ImageError(message);
+    throw Error(text(message,
+                     "; free memory and open files, or set TMPDIR to a folder with room, "
+                     "from which code may be loaded"));
+  }
+};
+
+// The system's words where it could not read or map the file at all.
+Failure loader_failure() {
+  const std::string words = dlerror();
+  for (const char* machine : {"cannot open shared object", "failed to map segment",
+                              "Cannot allocate memory", "cannot allocate"})
+    if (words.find(machine) != words.npos) return {words, false};
+  return {words, true};
+}
+
 std::unique_ptr<Module> load_from_memory(std::span<const std::byte> image, const std::string& name,
-                                         std::string& failure) {
+                                         Failure& failure) {
   FileHandle file = memory_file("jitstep", image, true);
   if (!file) {
-    failure = text("memfd_create: ", std::strerror(errno));
+    failure.add({text("memfd_create: ", std::strerror(errno))});
     return nullptr;
   }
   const std::string path = text("/proc/self/fd/", file.get());
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
-    failure = dlerror();
+    failure.add(loader_failure());
     return nullptr;
   }
   return std::make_unique<HostModule>(handle, name, std::move(file), path);
@@ -90,20 +118,33 @@ std::unique_ptr<Module> load_from_memory(std::span<const std::byte> image, const
 
 // The folder's random name is what keeps two objects apart; the file may go once it is mapped.
 std::unique_ptr<Module> load_from_folder(std::span<const std::byte> image, const std::string& name,
-                                         const std::string& parent, std::string& failure) {
+                                         const std::string& parent, Failure& failure) {
   const PrivateFolder folder({parent});
   const std::string path = folder.path() + "/kernel.so";
   const FileHandle file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRWXU));
   if (!file || !write_all(file.get(), image)) {
-    failure = text(path, ": ", std::strerror(errno));
+    failure.add({text(path, ": ", std::strerror(errno))});
     return nullptr;
   }
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
-    failure = dlerror();
+    failure.add(loader_failure());
     return nullptr;
   }
   return std::make_unique<HostModule>(handle, name, FileHandle(), path);
+}
+
+std::unique_ptr<Module> load_from_folders(std::span<const std::byte> image, const std::string& name,
+                                          const std::vector<std::string>& scratch,
+                                          Failure& failure) {
+  for (const std::string& parent : scratch) {
+    try {
+      if (auto module = load_from_folder(image, name, parent, failure)) return module;
+    } catch (const Error& error) {
+      failure.add({error.what()});
+    }
+  }
+  return nullptr;
 }
 
 // The driver's codes for an image it cannot use: INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX,
@@ -122,29 +163,18 @@ CudaEntry Module::cuda_entry(const std::string& name) const {
 
 std::unique_ptr<Module> load_host_module(std::span<const std::byte> image, const std::string& name,
                                          const std::vector<std::string>& scratch) {
-  std::string failure;
+  Failure failure;
   if (auto module = load_from_memory(image, name, failure)) return module;
-  try {
-    return load_host_module_from_folder(image, name, scratch);
-  } catch (const ImageError& error) {
-    throw ImageError(text(error.what(), "; ", failure));
-  }
+  if (auto module = load_from_folders(image, name, scratch, failure)) return module;
+  failure.fail(name);
 }
 
 std::unique_ptr<Module> load_host_module_from_folder(std::span<const std::byte> image,
                                                      const std::string& name,
                                                      const std::vector<std::string>& scratch) {
-  std::string failures;
-  for (const std::string& parent : scratch) {
-    std::string failure;
-    try {
-      if (auto module = load_from_folder(image, name, parent, failure)) return module;
-    } catch (const Error& error) {
-      failure = error.what();
-    }
-    failures += (failures.empty() ? "" : "; ") + failure;
-  }
-  throw ImageError(text("loading the binary of ", name, " failed: ", failures));
+  Failure failure;
+  if (auto module = load_from_folders(image, name, scratch, failure)) return module;
+  failure.fail(name);
 }
 
 std::unique_ptr<Module> load_cuda_module(std::span<const std::byte> image, const std::string& name,

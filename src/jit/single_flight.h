@@ -40,6 +40,14 @@ class SingleFlight {
     return future.get();
   }
 
+  /// Puts another value in the place of one that turned out not to do.
+  void replace(const std::string& key, Pointer value) {
+    std::promise<Pointer> promise;
+    promise.set_value(std::move(value));
+    std::lock_guard lock(mutex_);
+    slots_[key] = {promise.get_future().share(), getpid()};
+  }
+
  private:
   struct Slot {
     std::shared_future<Pointer> future;

@@ -1,5 +1,6 @@
 #include "jitstep/jit/engine.h"
 
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -11,11 +12,15 @@
 #include "jitstep/jit/disk_cache.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/host_compiler.h"
+#include "jitstep/jit/module.h"
+#include "support/child.h"
 
 namespace jitstep::jit {
 namespace {
 
 using namespace testing;
+using jitstep::testing::fail_system_calls;
+using jitstep::testing::in_child;
 
 // Counts and slows down the real compiler.
 class SlowCompiler : public HostCompiler {
@@ -188,7 +193,41 @@ TEST(Engine, AWholeEntryThatDoesNotLoadIsCompiledAnew) {
   EXPECT_EQ(add_to(*kernel, 1), 2);
   EXPECT_EQ(engine.statistics().from_disk, 1u);
   EXPECT_EQ(engine.statistics().compiled, 1u);
+  EXPECT_FALSE(engine.build(adding_unit("1"), "unit", Target::cpu())->from_cache);
   EXPECT_TRUE(Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu())->from_cache());
+}
+
+TEST(Engine, AKernelThatTheMachineHasNoRoomToLoadStaysInTheCache) {
+  TemporaryFolder folder;
+  const Settings settings = settings_with_cache(folder.path());
+  Engine(settings).build(adding_unit("1"), "unit", Target::cpu());
+  EXPECT_EQ(in_child([&]() -> std::string {
+              Engine engine(settings);
+              engine.build(adding_unit("1"), "unit", Target::cpu());
+              if (!fail_system_calls({SYS_memfd_create, SYS_mkdir, SYS_mkdirat}, EMFILE)) return "";
+              try {
+                engine.kernel(adding_unit("1"), "unit", Target::cpu());
+                return "it was loaded";
+              } catch (const ImageError& error) {
+                return std::string("the image was blamed: ") + error.what();
+              } catch (const Error& error) {
+                const std::string what = error.what();
+                return what.find("open files") == what.npos ? what : "";
+              }
+            }),
+            "");
+  EXPECT_EQ(DiskCache(settings).list(true).size(), 1u);
+  EXPECT_TRUE(Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu())->from_cache());
+}
+
+TEST(Engine, WhatIsAskedForAgainIsCountedOnce) {
+  TemporaryFolder folder;
+  Engine engine(settings_with_cache(folder.path()));
+  engine.build(adding_unit("1"), "unit", Target::cpu());
+  engine.kernel(adding_unit("1"), "unit", Target::cpu());
+  EXPECT_EQ(engine.statistics().from_memory, 1u);
+  engine.kernel(adding_unit("1"), "unit", Target::cpu());
+  EXPECT_EQ(engine.statistics().from_memory, 2u);
 }
 
 TEST(Engine, AnUnwritableCacheFolderIsOneWarningAndTheKernelRuns) {
