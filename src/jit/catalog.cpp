@@ -92,15 +92,12 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
   // Read once under its own path, so that errors name the user's file.
   Manifest manifest = read_manifest(content, path, kind);
   manifest.path = path_of(kind, manifest.name);
-  std::lock_guard lock(load_mutex_);
-  const auto present = store_.find(manifest.path);
-  if (present && *present != content) {
+  if (store_.find_or_add(manifest.path, content) != content) {
     throw Error(text("cannot load the ", names_of(kind).one, " ", path, ": there is another ",
                      names_of(kind).one, " \"", manifest.name,
                      "\" already; rename the file and its ",
                      "namespace, or start a new process if this is a newer version of it"));
   }
-  if (!present) store_.add(manifest.path, content);
   return remember(std::move(manifest));
 }
 

@@ -48,7 +48,6 @@ class JITSTEP_API Catalog {
   const Manifest& remember(Manifest manifest) const;
 
   TemplateStore& store_;
-  std::mutex load_mutex_;  // one load at a time
   mutable ForkSafeMutex mutex_;
   mutable std::map<std::string, std::unique_ptr<const Manifest>> manifests_;
 };

@@ -37,6 +37,12 @@ void sync_folder(const std::string& path) {
   if (folder) ::fsync(folder.get());
 }
 
+// Without the slash or dot at its end that would have the system follow a link.
+std::string without_end(std::string path) {
+  while (path.size() > 1 && (path.ends_with("/") || path.ends_with("/."))) path.pop_back();
+  return path;
+}
+
 }  // namespace
 
 std::optional<std::string> make_folder(const std::string& path) {
@@ -54,7 +60,7 @@ std::optional<std::string> make_folder(const std::string& path) {
 
 std::optional<std::string> folder_problem(const std::string& path, Trust trust) {
   struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return reason("use the folder", path);
+  if (::lstat(without_end(path).c_str(), &status) != 0) return reason("use the folder", path);
   // Who made a link may turn it elsewhere. The user's own, such as to a larger disk, are fine.
   if (S_ISLNK(status.st_mode) && !trusted_owner(status, Trust::own_or_root)) {
     return text(path, " is a link that belongs to another user");

@@ -55,6 +55,14 @@ std::optional<std::string> TemplateStore::find(const std::string& name) const {
   return embedded_ ? find_embedded(name) : std::nullopt;
 }
 
+std::string TemplateStore::find_or_add(const std::string& name, const std::string& content) {
+  if (auto present = find(name)) return *present;
+  std::lock_guard lock(mutex_);
+  const auto [place, added] = added_.try_emplace(name, content);
+  if (added) ++version_;
+  return place->second;
+}
+
 std::string TemplateStore::origin(const std::string& name) const {
   {
     std::lock_guard lock(mutex_);

@@ -23,6 +23,9 @@ class JITSTEP_API TemplateStore {
   /// Adds or replaces a text of the top layer.
   void add(const std::string& name, std::string content);
 
+  /// The text of that name, which is added to the top layer if no layer has it.
+  std::string find_or_add(const std::string& name, const std::string& content);
+
   /// The text, or nothing if no layer has the name. Throws Error for a file of the folder that
   /// belongs to another user or that others may write to: it is code.
   std::optional<std::string> find(const std::string& name) const;
@@ -33,7 +36,7 @@ class JITSTEP_API TemplateStore {
   /// The sorted names below a folder, such as list("rules/"), of all layers together.
   std::vector<std::string> list(std::string_view folder) const;
 
-  /// Grows with every add(): what was derived from the texts may be out of date.
+  /// Grows with everything added: what was derived from the texts may be out of date.
   std::uint64_t version() const;
 
  private:

@@ -131,5 +131,29 @@ TEST(Forked, ChildrenCompileWhileOtherThreadsOfTheParentDo) {
   EXPECT_EQ(good, kChildren);
 }
 
+TEST(Forked, ChildrenLoadRulesWhileTheParentDoes) {
+  TemporaryFolder folder;
+  TemplateStore store;
+  Catalog catalog(store);
+  const std::string text = *store.find("rules/sgd.cuh");
+  const auto load = [&](const std::string& name) {
+    std::string own = text;
+    own.replace(own.find("rules::sgd"), 10, "rules::" + name);
+    const std::string path = folder / (name + ".cuh");
+    write_file(path, own);
+    return catalog.load_rule(path).name == name;
+  };
+  std::atomic<bool> done = false;
+  std::thread busy([&] {
+    for (int i = 0; !done; ++i) load(jit::text("parents", i));
+  });
+  int good = 0;
+  for (int child = 0; child < 20; ++child)
+    good += child_says([&] { return load(jit::text("childs", child)); });
+  done = true;
+  busy.join();
+  EXPECT_EQ(good, 20);
+}
+
 }  // namespace
 }  // namespace jitstep::jit

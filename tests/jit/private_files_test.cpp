@@ -71,7 +71,8 @@ TEST(PrivateFiles, ALinkToAFolderIsJudgedByWhoMadeItAndByItsTarget) {
   EXPECT_NE(problem(folder / "loop"), "");
   if (::geteuid() != 0) return;  // giving files away takes root
   ASSERT_EQ(::lchown((folder / "link").c_str(), 12345, 12345), 0);
-  EXPECT_TRUE(says(problem(folder / "link"), "a link that belongs to another user"));
+  for (const char* link : {"link", "link/", "link/.", "link//./"})
+    EXPECT_TRUE(says(problem(folder / link), "a link that belongs to another user")) << link;
   EXPECT_TRUE(says(problem(folder / "link", Trust::own_or_root), "another user"));
 }
 
