@@ -18,6 +18,7 @@ third_party=()
 if [ -n "${JITSTEP_THIRD_PARTY_DIR:-}" ]; then
   third_party=("-DJITSTEP_THIRD_PARTY_DIR=$JITSTEP_THIRD_PARTY_DIR")
 fi
+mkdir -p "$root/.deps"
 if ! cmake -S "$root" --preset "$preset" "${third_party[@]}" >"$root/.deps/configure.log" 2>&1; then
   cat "$root/.deps/configure.log" >&2
   exit 1

@@ -50,7 +50,12 @@ gpu_name() {
 
 stem="gpu_$(gpu_name)_$(date +%F)"
 summary="$out/$stem.txt"
-if [ -n "$dry_run" ]; then out=$logs summary="$logs/dry_run.txt" && : >"$summary"; fi
+# What measures nothing leaves nothing among the results.
+if [ -n "$dry_run" ]; then
+  out=$logs summary="$logs/dry_run.txt" && : >"$summary"
+elif [ "${parts[*]}" = headers ]; then
+  out=$logs summary="$logs/headers.txt" && : >"$summary"
+fi
 say() { printf '%s\n' "$*" | tee -a "$summary"; }
 
 # Runs a command with a time limit and its output in a log; says how it went and how long it took.
@@ -107,7 +112,8 @@ part_headers() {
   mkdir -p "$third_party" || return 1
   local from
   for from in /usr/include/nlohmann /usr/include/CLI /usr/include/openssl /usr/src/googletest; do
-    if [ -e "$from" ]; then cp -rLT "$from" "$third_party/${from##*/}"; else cannot headers "no $from"; fi
+    if [ ! -e "$from" ]; then cannot headers "no $from"; continue; fi
+    cp -rLT "$from" "$third_party/${from##*/}" || cannot headers "$from cannot be copied"
   done
   cp -rL /usr/include/*-linux-gnu/openssl "$third_party/" 2>/dev/null
   cp -L /usr/lib/*-linux-gnu/libcrypto.so.3 "$third_party/" 2>/dev/null
@@ -194,7 +200,8 @@ if [ -n "$dry_run" ]; then
 else
   for part in "${parts[@]}"; do
     say "$part"
-    "part_$part"
+    failed_before=$failures
+    "part_$part" || [ $failures -gt $failed_before ] || cannot "$part" "see above"
   done
 fi
 if [ $failures -eq 0 ]; then say "all passed"; else say "$failures failed"; fi

@@ -200,9 +200,15 @@ void add_cache_command(CLI::App& app, int& status) {
 
   CLI::App* const trim_command = cache->add_subcommand(
       "trim", "Deletes the entries unused for longest if all together are larger than a limit");
+  const CLI::Validator not_negative(
+      [](const std::string& size) {
+        return size.starts_with("-") ? "a size is not negative" : std::string();
+      },
+      "");
   const auto bytes = std::make_shared<std::uint64_t>(Settings().cache_bytes);
   trim_command->add_option("--to", *bytes, "The limit, such as 200MB (1 KB is 1024 bytes)")
       ->transform(CLI::AsSizeValue(false))
+      ->transform(not_negative)  // first: sizes are unsigned
       ->capture_default_str();
   trim_command->callback([bytes, &status] { status = trim(*bytes); });
   cache->add_subcommand("clear", "Deletes all entries but those of the read-only layer")
