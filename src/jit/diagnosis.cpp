@@ -17,9 +17,10 @@ constexpr std::size_t kLongest = 240;
 // What the contract says to a compiler's words; the first that fits. Types are those of
 // schedules/contract_check.cuh.
 struct Hint {
-  View sign, words;
+  View sign, words, folder = {};  // of the files it is for; else for all
 };
 constexpr View kWritten = "a rule's `moments` sets each slot's `next`, its `apply` e.p";
+constexpr View kReturned = "a codec's functions return what they make and write nothing";
 constexpr View kAlone = "`e` is one element, without neighbours";
 constexpr std::array kHints = {
     Hint{"LaterResult",
@@ -27,9 +28,12 @@ constexpr std::array kHints = {
     Hint{"OldSlot", "`next` is set by `moments`, which waits for a reduction marked so"},
     Hint{"operator&", kAlone},
     Hint{"operator '&'", kAlone},
-    Hint{"read-only", kWritten},
-    Hint{"modifiable lvalue", kWritten},
-    Hint{"const-qualified", kWritten},
+    Hint{"read-only", kWritten, "rules/"},
+    Hint{"modifiable lvalue", kWritten, "rules/"},
+    Hint{"const-qualified", kWritten, "rules/"},
+    Hint{"read-only", kReturned, "codecs/"},
+    Hint{"modifiable lvalue", kReturned, "codecs/"},
+    Hint{"const-qualified", kReturned, "codecs/"},
     Hint{"ContextView", "`c` holds what `prepare` returns and the results of reductions"},
     Hint{"ElementView", "`e` holds p, g and the slots"},
     Hint{"deleted", "its bits differ between targets; core/port.cuh has what may be used"},
@@ -58,13 +62,13 @@ bool is_extension(const std::string& file) {
 }
 
 // Where the codec begins that the words name, else the rule.
-std::optional<Place> declaration(const Files& files, View words) {
-  std::optional<Place> found;
+std::optional<SourcePlace> declaration(const Files& files, View words) {
+  std::optional<SourcePlace> found;
   for (const auto& [file, lines] : files) {
     const bool named = is_extension(file) && has(words, file);
     if (!named && !file.starts_with("rules/")) continue;
     for (const auto& [number, line] : lines)
-      if (has(line, "struct Rule") || has(line, "struct Codec")) found = Place{file, number};
+      if (has(line, "struct Rule") || has(line, "struct Codec")) found = SourcePlace{file, number};
     if (named) break;
   }
   return found;
@@ -80,14 +84,14 @@ View asserted(View what) {
 
 // The error's own place if a rule, codec or weight format has it, else the first such place that the log
 // mentions: what called what. What is missing is missing from the whole.
-std::optional<Place> place_of(const Files& files, View error, View words, View log) {
-  const std::vector<Place> own = places_of(files, error), all = places_of(files, log);
+std::optional<SourcePlace> place_of(const Files& files, View error, View words, View log) {
+  const std::vector<SourcePlace> own = places_of(files, error), all = places_of(files, log);
   if (!own.empty() && is_extension(own[0].file)) return own[0];
   if (const auto begin = declaration(files, words); begin && !words.empty()) return begin;
   const auto user = std::find_if(all.begin(), all.end(),
-                                 [](const Place& place) { return is_extension(place.file); });
+                                 [](const SourcePlace& place) { return is_extension(place.file); });
   if (user != all.end()) return *user;
-  return own.empty() ? std::optional<Place>() : own[0];
+  return own.empty() ? std::optional<SourcePlace>() : own[0];
 }
 
 // Long template arguments say nothing to who wrote a rule.
@@ -116,10 +120,10 @@ std::string without_values(View what) {
   return text(what.substr(0, open), what.substr(close + 1));
 }
 
-std::string in_words(View what, View line) {
+std::string in_words(View what, View file, View line) {
   const std::string out = without_arguments(without_values(what));
   for (const Hint& hint : kHints)
-    if (has(what, hint.sign)) return text(out, ": ", hint.words);
+    if (has(what, hint.sign) && file.starts_with(hint.folder)) return text(out, ": ", hint.words);
   const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
   return text(out, " in `", line.substr(begin), "`");
 }
@@ -133,8 +137,9 @@ std::string diagnosis(View flat, View log) {
   Files files = files_of(flat);
   const auto place = place_of(files, error, words, log);
   if (!place) return {};
-  const std::string said =
-      words.empty() ? in_words(what, files[place->file][place->line]) : std::string(words);
+  const std::string said = words.empty()
+                               ? in_words(what, place->file, files[place->file][place->line])
+                               : std::string(words);
   std::string out = text(place->file, ":", place->line, ": ", said);
   if (out.size() > kLongest) out = out.substr(0, kLongest - 3) + "...";
   return out;

@@ -154,12 +154,12 @@ Files files_of(std::string_view flat) {
   return files;
 }
 
-std::vector<Place> places_of(const Files& files, std::string_view log) {
-  std::vector<Place> places;
+std::vector<SourcePlace> places_of(const Files& files, std::string_view log) {
+  std::vector<SourcePlace> places;
   while (!log.empty()) {
     const std::string_view line = next_line(log);
     for (const auto& [file, lines] : files) {
-      const Place place{file, mentioned(file, line)};
+      const SourcePlace place{file, mentioned(file, line)};
       if (place.line > 0 && std::find(places.begin(), places.end(), place) == places.end())
         places.push_back(place);
     }
@@ -193,7 +193,7 @@ std::string numbered_sources(std::string_view flat, std::string_view log) {
   const Files files = files_of(flat);
   std::set<std::string> shown;
   std::string out;
-  for (const Place& place : places_of(files, log)) {
+  for (const SourcePlace& place : places_of(files, log)) {
     if (!shown.insert(place.file).second) continue;
     out += text("---- ", place.file, "\n");
     for (const auto& [number, line] : files.at(place.file)) out += numbered_line(number, line);
@@ -204,10 +204,10 @@ std::string numbered_sources(std::string_view flat, std::string_view log) {
 std::string excerpt(std::string_view flat, std::string_view log) {
   constexpr int kPlaces = 4, kAround = 3;
   const Files files = files_of(flat);
-  std::vector<Place> places = places_of(files, log);
+  std::vector<SourcePlace> places = places_of(files, log);
   places.resize(std::min<std::size_t>(places.size(), kPlaces));
   std::string out;
-  for (const Place& place : places) {
+  for (const SourcePlace& place : places) {
     const auto& lines = files.at(place.file);
     out += text("---- ", place.file, "\n");
     auto line = lines.lower_bound(place.line - kAround);

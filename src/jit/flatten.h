@@ -23,15 +23,15 @@ using Files = std::map<std::string, std::map<int, std::string>>;
 Files files_of(std::string_view flat);
 
 /// A line of a file.
-struct Place {
+struct SourcePlace {
   std::string file;
   int line = 0;
-  auto operator<=>(const Place&) const = default;
+  auto operator<=>(const SourcePlace&) const = default;
 };
 
 /// The places in these files that a compiler log names, in the order of first mention. Only names of
 /// files count, so no grammar of log lines is needed.
-std::vector<Place> places_of(const Files& files, std::string_view log);
+std::vector<SourcePlace> places_of(const Files& files, std::string_view log);
 
 /// The sorted names of the unit and the templates that a flattened text holds.
 std::vector<std::string> file_names(std::string_view flat);

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -72,20 +74,23 @@ std::string free_space(const std::string& folder) {
   return failure ? "an unknown number of bytes" : text(space.available >> 10, " KiB");
 }
 
+bool says_what_the_machine_lacks(const std::string& line) {
+  static constexpr std::array kPhrases = {
+      "No space left on device",  "Disk quota exceeded",    "Read-only file system",
+      "File size limit exceeded", "File too large",         "Input/output error",
+      "Cannot allocate memory",   "out of memory",          "virtual memory exhausted",
+      "Too many open files",      "terminated with signal", "Killed signal terminated program"};
+  return std::any_of(kPhrases.begin(), kPhrases.end(),
+                     [&](const char* phrase) { return line.find(phrase) != line.npos; });
+}
+
 // What the machine lacks, if that is why a compiler gave up: the line of its output that says so. A
 // line about a place in the text, or of the text itself, is the text's own fault, whatever it says.
 std::string environment_failure(const std::string& source, const std::string& output) {
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
-    for (const char* phrase :
-         {"No space left on device", "Disk quota exceeded", "Read-only file system",
-          "File size limit exceeded", "File too large", "Input/output error",
-          "Cannot allocate memory", "out of memory", "virtual memory exhausted",
-          "Too many open files", "terminated with signal", "Killed signal terminated program"}) {
-      const bool of_the_text =
-          source.find(line) != std::string::npos || !excerpt(source, line).empty();
-      if (line.find(phrase) != std::string::npos && !of_the_text) return line;
-    }
+    if (!says_what_the_machine_lacks(line)) continue;
+    if (source.find(line) == source.npos && excerpt(source, line).empty()) return line;
   }
   return {};
 }

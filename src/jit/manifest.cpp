@@ -214,8 +214,6 @@ const Option* Manifest::find(std::string_view option) const {
   return number != nullptr ? number : find_named(flags, option);
 }
 
-const Slot* Manifest::find_slot(std::string_view slot) const { return find_named(slots, slot); }
-
 std::vector<std::string> Manifest::option_names() const {
   std::vector<std::string> names;
   for (const auto* options : {&hyper, &flags}) {

@@ -195,7 +195,6 @@ struct JITSTEP_API Manifest {
 
   /// An option by name, lifted ones included, or null.
   const Option* find(std::string_view name) const;
-  const Slot* find_slot(std::string_view name) const;
   /// The names of what users may set: numbers, then flags.
   std::vector<std::string> option_names() const;
   /// Doubles of all numbers together.

@@ -93,6 +93,9 @@ class Cutter {
     at_ = end + 1;
     ++place_.line;
     here_ = pieces_of(line);
+    if (const auto name = foreign_name(here_.code); !name.empty())
+      place_.fail(text("`", name, "` is a compiler's own, whose bits differ between targets; ",
+                       "core/port.cuh has what may be used"));
     return true;
   }
 

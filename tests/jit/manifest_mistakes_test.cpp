@@ -53,6 +53,12 @@ const std::vector<Mistake>& mistakes() {
        "expected `for: float32, ...` in the leading comment: the dtypes it is for"},
       {Kind::rule, 2, RULE "# include <cmath>\n",
        "a template includes nothing from outside; take `# include <cmath>` out: core/port.cuh has"},
+      {Kind::rule, 2, RULE "real f(real x) { return __expf(x); }\n",
+       "`__expf` is a compiler's own, whose bits differ between targets; core/port.cuh has"},
+      {Kind::rule, 3, RULE "struct Rule {\nreal f(real x) { return x < 0 ? x : ::expf(x); }\n",
+       "`::expf` is a compiler's own"},
+      {Kind::codec, 2, CODEC "static real f(real x) { return __builtin_expf(x); }\n",
+       "`__builtin_expf` is a compiler's own"},
       // ---- structures
       {Kind::rule, 2, RULE "struct Hyper\n{\n};\n", "expected `struct Hyper {`"},
       {Kind::rule, 2, RULE "struct Hyper { double a = 1;\n};\n", "alone or closed by `};`"},
@@ -249,8 +255,8 @@ TEST(ManifestMistakes, AreAllInTheTable) {
   std::vector<std::string> provoked = long_conditions();
   for (const auto& mistake : mistakes()) provoked.push_back(problem(mistake.kind, mistake.content));
   int messages = 0;
-  for (const char* file :
-       {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields", "manifest_reader", "expression"}) {
+  for (const char* file : {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields",
+                           "manifest_reader", "expression"}) {
     const std::string source = source_of(file);
     for (const std::string call : {"fail(", "identifier("}) {
       for (std::size_t at = 0; (at = source.find(call, at)) != source.npos; at += call.size()) {

@@ -236,7 +236,7 @@ const std::vector<Mistake>& mistakes() {
       {"WritesTheMetaThatIsRead",
        "{ return meta.scale * static_cast<float>(code); }",
        "{ meta.scale = 1; return 1; }",
-       {"its `apply` e.p"}},
+       {"a codec's functions return what they make"}},
       {"HasNoDecode", "real decode(", "real decoded(", {"decode"}, kCodecBegins},
       {"HasNoEncode", "Code encode(", "Code encoded(", {"encode"}, kCodecBegins},
       {"HasNoMeasure", "Meta measure(", "Meta measured(", {"measure"}, kCodecBegins},
@@ -300,6 +300,8 @@ struct Compiler {
   Target target;
   std::string cxx = {};
 };
+
+void PrintTo(const Compiler& compiler, std::ostream* out) { *out << compiler.name; }
 
 // NVRTC and the host compilers that are installed.
 std::vector<Compiler> compilers() {
