@@ -1,9 +1,9 @@
 // Whether tensors share memory. Views that lie side by side or interleave in one buffer do not.
 #pragma once
 
+#include <c10/util/flat_hash_map.h>
 #include <torch/types.h>
 
-#include <unordered_map>
 #include <vector>
 
 #include "jitstep/checks.h"
@@ -41,7 +41,7 @@ class ParameterMemory {
   void check(const torch::Tensor& gradient, const NamedParameter& own) const;
 
  private:
-  std::unordered_map<const void*, std::vector<NamedParameter>> storages_;
+  ska::flat_hash_map<const void*, std::vector<NamedParameter>> storages_;
 };
 
 /// False for tensors whose memory cannot meet; costs a few comparisons.

@@ -230,6 +230,26 @@ TEST(CudaDevices, EachParameterIsSteppedWhereItIs) {
   expect_same_bits(spread, on_cpu);
 }
 
+TEST(CudaDevices, AModelMovedToAnotherDeviceTakesItsStateAlong) {
+  for (const char* codec : {"fp32", "int8"}) {
+    Tensors moved = make_parameters(torch::kFloat32, {{70000}, {300, 7}}), stays = clones(moved);
+    const auto options = AdamWOptions(0.01).state(codec);
+    AdamW one(moved, options), other(stays, options);
+    train_same(other, stays, 1, 6);
+    int done = 0;
+    for (const torch::Device device :
+         {torch::Device(torch::kCPU), kGpu, torch::Device(torch::kCPU)}) {
+      for (auto& p : moved) {
+        p.mutable_grad() = torch::Tensor();
+        p.set_data(p.detach().to(device));
+      }
+      train_same(one, moved, done + 1, done + 2);
+      done += 2;
+    }
+    expect_same_bits(moved, stays);
+  }
+}
+
 TEST(CudaFork, AChildGetsAnErrorAndTheParentGoesOn) {
   Twins twins;
   train_same(twins.one, twins.a, 1, 1);
