@@ -37,7 +37,7 @@ struct Engine::State {
     Sources sources;
   };
 
-  State(Settings s, Backends b)
+  State(Settings s, const Backends& b)
       : settings(std::move(s)), templates(settings.templates), disk(settings), driver(b.driver) {
     host = b.host ? b.host : std::make_shared<HostCompiler>(settings);
     own_nvrtc = std::make_shared<NvrtcCompiler>(settings);
@@ -53,7 +53,8 @@ struct Engine::State {
   BuiltPointer make(const Flat& flat, const std::string& name, const Key& key);
   BuiltPointer make_without_compiler(const std::string& name, const Key& key);
   BuiltPointer compile(const Flat& flat, const std::string& name, const Key& key);
-  KernelPointer load(const Flat& flat, const std::string& name, BuiltPointer built, int device);
+  KernelPointer load(const Flat& flat, const std::string& name, const BuiltPointer& from,
+                     int device);
   std::unique_ptr<Module> load_module(const Built& from, int device);
 
   // Counts under the lock; the statistics are read by other threads.
@@ -184,7 +185,7 @@ std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device
 
 // A file from the cache that is whole but does not load is damage of another sort: compile anew.
 Engine::State::KernelPointer Engine::State::load(const Flat& flat, const std::string& name,
-                                                 BuiltPointer from, int device) {
+                                                 const BuiltPointer& from, int device) {
   try {
     return std::make_shared<Kernel>(from, load_module(*from, device));
   } catch (const ImageError&) {
@@ -216,7 +217,7 @@ std::shared_ptr<const Kernel> Engine::kernel(const std::string& unit_text, const
         bool was_built = false;
         auto built = state_->build(*flat, name, target, was_built);
         if (was_built) state_->count([](Statistics& s) { ++s.from_memory; });
-        return state_->load(*flat, name, std::move(built), device);
+        return state_->load(*flat, name, built, device);
       },
       found);
   if (found) state_->count([](Statistics& s) { ++s.from_memory; });

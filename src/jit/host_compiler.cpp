@@ -95,22 +95,22 @@ std::string environment_failure(const std::string& source, const std::string& ou
   return {};
 }
 
-[[noreturn]] void refuse(const std::string& text_, const std::string& name, const Target& target,
+[[noreturn]] void refuse(const std::string& source, const std::string& name, const Target& target,
                          const Finished& run, const std::string& folder) {
   if (run.status > 128 && run.status - 128 < NSIG) {
     throw Error(text("the host compiler was killed by signal ", run.status - 128, " (",
                      strsignal(run.status - 128), ") while compiling ", name,
                      "; the machine may be out of memory\n", run.output));
   }
-  if (const std::string line = environment_failure(text_, run.output); !line.empty()) {
+  if (const std::string line = environment_failure(source, run.output); !line.empty()) {
     throw Error(text("the host compiler could not do its work for ", name, ": ", line,
                      "\nIt worked in ", folder, ", where ", free_space(folder),
                      " are free; make room there or set TMPDIR to a folder on another disk"));
   }
-  const std::string first = diagnosis(text_, run.output);
+  const std::string first = diagnosis(source, run.output);
   throw CompileError(text(first, first.empty() ? "" : "\n", "compiling ", name, " for ",
-                          to_string(target), " failed:\n", run.output, excerpt(text_, run.output)),
-                     run.output, numbered_sources(text_, run.output));
+                          to_string(target), " failed:\n", run.output, excerpt(source, run.output)),
+                     run.output, numbered_sources(source, run.output));
 }
 
 std::vector<std::byte> read_image(const std::string& path) {

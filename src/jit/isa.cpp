@@ -15,13 +15,13 @@ std::string plain(std::string_view feature) {
   for (char c : feature) {
     if (c != '_' && c != '.' && c != '-') name += c;
   }
-  static const std::map<std::string, std::string> kLinuxNames = {
+  static const std::map<std::string, std::string> linux_names = {
       {"sse3", "pni"},    {"bmi", "bmi1"},         {"lzcnt", "abm"},
       {"sahf", "lahflm"}, {"rdrnd", "rdrand"},     {"prfchw", "3dnowprefetch"},
       {"sha", "shani"},   {"pclmul", "pclmulqdq"}, {"crc32", "sse42"},
       {"64bit", "lm"},    {"x87", "fpu"}};
-  const auto other = kLinuxNames.find(name);
-  return other == kLinuxNames.end() ? name : other->second;
+  const auto other = linux_names.find(name);
+  return other == linux_names.end() ? name : other->second;
 }
 
 std::set<std::string> features_of(std::string_view cpuinfo) {

@@ -132,9 +132,9 @@ unsigned Domain::reduced(int dims) const {
 }
 
 std::string to_string(const Domain& domain) {
-  constexpr std::array names = {"all", "tensor", "first", "rows", "columns", "matrices"};
+  constexpr std::array kNames = {"all", "tensor", "first", "rows", "columns", "matrices"};
   if (domain.kind == Domain::Kind::axis) return text("axis<", domain.axis, ">");
-  return names[static_cast<std::size_t>(domain.kind)];
+  return kNames[static_cast<std::size_t>(domain.kind)];
 }
 
 bool Constraint::accepts(double x) const {
