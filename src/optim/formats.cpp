@@ -83,7 +83,7 @@ jit::KernelSpec kernel_spec(const jit::OptionValues& values, const Formats& form
     jit::CodecChoice codec = chosen(slot, formats, rule_default);
     const bool small = parameter.elements < least;
     if (small && jit::default_catalog().codec(codec.name).block_scaled()) codec = {"fp32"};
-    spec.slots.push_back(codec);
+    spec.slots.emplace_back(codec);
   }
   spec = jit::complete(spec);
   check_wide(spec);
