@@ -47,6 +47,7 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Opti
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults)
     : Optimizer(groups, std::move(defaults), Frozen::warn) {}
 
+// NOLINTNEXTLINE(performance-noexcept-move-constructor): that of torch's class may throw.
 Optimizer::Optimizer(Optimizer&&) = default;
 Optimizer::~Optimizer() = default;
 
