@@ -141,6 +141,7 @@ double Options::get_lr() const { return get("lr").number(); }
 
 void Options::set_lr(double lr) { put(place("lr"), lr); }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): a value is small, and the interface is set.
 GenericOptions& GenericOptions::set(const std::string& name, jit::Value value) {
   given_[name] = value;
   if (!rule().empty()) Options::put(name, value);
