@@ -111,17 +111,18 @@ const void* storage_of(const torch::Tensor& t) {
 }  // namespace
 
 void ParameterMemory::add(const NamedParameter& parameter) {
-  if (has_memory(*parameter.tensor)) storages_[storage_of(*parameter.tensor)].push_back(parameter);
+  if (has_memory(*parameter.tensor))
+    storages_[storage_of(*parameter.tensor)].push_back({*parameter.tensor, parameter.name});
 }
 
 void ParameterMemory::check(const torch::Tensor& gradient, const NamedParameter& own) const {
   if (!has_memory(gradient)) return;
   const auto found = storages_.find(storage_of(gradient));
   if (found == storages_.end()) return;
-  for (const NamedParameter& other : found->second)
-    TORCH_CHECK(other.tensor == own.tensor || !share_memory(*other.tensor, gradient),
+  for (const Held& other : found->second)
+    TORCH_CHECK(other.tensor.is_same(*own.tensor) || !share_memory(other.tensor, gradient),
                 "jitstep: the gradient of ", describe(*own.tensor, own.name),
-                " lies in the memory of ", describe(*other.tensor, other.name),
+                " lies in the memory of ", describe(other.tensor, other.name),
                 ", which is written while it is read; clone() it");
 }
 

@@ -34,6 +34,7 @@ bool share_memory(const torch::Tensor& a, const torch::Tensor& b);
 /// parameter's step writes them. Memory that two storages were made of is not recognised.
 class ParameterMemory {
  public:
+  bool empty() const { return storages_.empty(); }
   void clear() { storages_.clear(); }
   void add(const NamedParameter& parameter);
   /// A c10::Error if the gradient of `own` shares memory with another parameter. Costs a look-up
@@ -41,7 +42,12 @@ class ParameterMemory {
   void check(const torch::Tensor& gradient, const NamedParameter& own) const;
 
  private:
-  ska::flat_hash_map<const void*, std::vector<NamedParameter>> storages_;
+  // A handle of its own: the optimizer's may move in memory when parameters are added.
+  struct Held {
+    torch::Tensor tensor;
+    ParameterName name;
+  };
+  ska::flat_hash_map<const void*, std::vector<Held>> storages_;
 };
 
 /// False for tensors whose memory cannot meet; costs a few comparisons.

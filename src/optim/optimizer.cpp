@@ -182,6 +182,7 @@ void Optimizer::adopt() {
 }
 
 void Optimizer::register_members(std::size_t g) {
+  records_->memory.clear();
   records_->groups[g].members.clear();
   for (const auto& p : param_groups_[g].params()) {
     const int id = records_->id_of(key_of(p));

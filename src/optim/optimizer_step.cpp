@@ -32,7 +32,7 @@ void Optimizer::collect() {
   records_->work.clear();
   records_->waiting.clear();
   records_->new_gradients.clear();
-  bool moved = false;
+  bool moved = records_->memory.empty();
   for (std::size_t g = 0; g < records_->groups.size(); ++g) moved |= collect_group(g);
   if (moved) check_memory();
   check_new_gradients();

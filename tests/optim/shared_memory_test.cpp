@@ -173,6 +173,21 @@ TEST(SharedMemory, AGradientInAnotherParametersMemoryIsRefusedAndBothNamed) {
   EXPECT_FALSE(torch::equal(flat.slice(0, 0, 200), before.slice(0, 0, 200)));
 }
 
+TEST(SharedMemory, GradientsAreCheckedOnceParametersWereAdded) {
+  const auto flat = torch::randn({300});
+  const auto p = leaf(flat.slice(0, 0, 100)), q = leaf(flat.slice(0, 100, 200));
+  AdamW optimizer({p, q}, AdamWOptions(0.1));
+  set_gradients({p, q}, 1);
+  optimizer.step();
+  // Without gradients, so that nothing else has the memory looked at again.
+  optimizer.add_parameters({leaf(torch::zeros({3})), leaf(flat.slice(0, 200, 300))});
+  optimizer.add_param_group(OptimizerParamGroup({leaf(torch::zeros({4}))}));
+  p.mutable_grad() = flat.slice(0, 200, 300);
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of parameter 3");
+  p.mutable_grad() = flat.slice(0, 100, 200);
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of parameter 1");
+}
+
 TEST(SharedMemory, AParameterThatMovesIntoAGradientsMemoryIsRefused) {
   const auto p = leaf(torch::randn({100})), q = leaf(torch::randn({100}));
   SGD optimizer({p, q}, 0.1);
