@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "jitstep/jit/engine.h"
-#include "jitstep/jit/options.h"
+#include "jitstep/jit/option_values.h"
 #include "jitstep/jit/unit.h"
 
 namespace jitstep::bench {

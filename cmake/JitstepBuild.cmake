@@ -18,32 +18,9 @@ endif()
 
 find_package(Threads REQUIRED)
 
-# Public headers are included as <jitstep/...> in the build tree too: `include/` holds generated
-# headers and a link to src/jit, `forward/` a link to src/optim.
-set(JITSTEP_INCLUDE_DIR "${CMAKE_CURRENT_BINARY_DIR}/include")
-set(JITSTEP_FORWARD_DIR "${CMAKE_CURRENT_BINARY_DIR}/forward")
-
-function(jitstep_forward_headers)
-  file(MAKE_DIRECTORY "${JITSTEP_INCLUDE_DIR}/jitstep" "${JITSTEP_FORWARD_DIR}")
-  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/src/jit" "${JITSTEP_INCLUDE_DIR}/jitstep/jit" SYMBOLIC)
-  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/templates/core/args.cuh"
-       "${JITSTEP_INCLUDE_DIR}/jitstep/args.h" SYMBOLIC)
-  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/src/optim" "${JITSTEP_FORWARD_DIR}/jitstep" SYMBOLIC)
-endfunction()
-
-# Sets `result` to the public headers of a folder: those that mark something JITSTEP_API.
-function(jitstep_find_public_headers folder result)
-  file(GLOB headers CONFIGURE_DEPENDS "${folder}/*.h")
-  set(public "")
-  foreach(header IN LISTS headers)
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
-    file(STRINGS "${header}" marks REGEX "JITSTEP_API")
-    if(marks)
-      list(APPEND public "${header}")
-    endif()
-  endforeach()
-  set(${result} ${public} PARENT_SCOPE)
-endfunction()
+# Public headers lie in include/; only rules.h is generated, into the folder of this name in the build
+# folder. Our own sources include what is private as "jit/cache/disk_cache.h", from src/.
+set(JITSTEP_GENERATED_DIR "${CMAKE_CURRENT_BINARY_DIR}/include")
 
 # A rebuild of one file must take seconds. GCC's precompiled headers and ccache only go together
 # with this sloppiness and -fpch-preprocess; Clang needs the time stamp kept out of the header.
@@ -87,8 +64,8 @@ endfunction()
 function(_jitstep_use target public private)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
-    $<BUILD_INTERFACE:${JITSTEP_INCLUDE_DIR}>
-    $<BUILD_INTERFACE:${JITSTEP_FORWARD_DIR}>
+    $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+    $<BUILD_INTERFACE:${JITSTEP_GENERATED_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC ${public} PRIVATE ${private})
 endfunction()
@@ -106,6 +83,7 @@ function(jitstep_library target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT_NAME;NEEDS;RUN_PATH" "SOURCES;PUBLIC;PRIVATE")
   add_library(${target}_objects OBJECT ${arg_SOURCES})
   jitstep_compile(${target}_objects)
+  target_include_directories(${target}_objects PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
   _jitstep_use(${target}_objects "${arg_NEEDS};${arg_PUBLIC}" "${arg_PRIVATE}")
 
   add_library(${target} $<TARGET_OBJECTS:${target}_objects>)
@@ -143,6 +121,7 @@ function(jitstep_program target)
     target_precompile_headers(${target} REUSE_FROM jitstep_objects)
   endif()
   if(arg_INTERNALS)
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
     string(APPEND library "_internals")
   endif()
   target_link_libraries(${target} PRIVATE ${library} ${arg_LIBRARIES})

@@ -4,9 +4,8 @@ include(CMakePackageConfigHelpers)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/jitstep")
 
-install(FILES ${JITSTEP_JIT_HEADERS} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep/jit")
-install(FILES "${JITSTEP_INCLUDE_DIR}/jitstep/version.h"
-        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
+install(DIRECTORY include/jitstep/jit DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
+install(FILES include/jitstep/version.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
 install(FILES templates/core/args.cuh DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep" RENAME args.h)
 install(DIRECTORY templates DESTINATION "${CMAKE_INSTALL_DATADIR}/jitstep")
 install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
@@ -14,8 +13,9 @@ install(TARGETS jitstep_jit EXPORT jitstepJitTargets)
 install(EXPORT jitstepJitTargets NAMESPACE jitstep:: DESTINATION "${config_dir}")
 
 if(JITSTEP_BUILD_TORCH)
-  install(FILES ${JITSTEP_OPTIM_HEADERS} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
-  install(FILES "${JITSTEP_INCLUDE_DIR}/jitstep/rules.h"
+  install(DIRECTORY include/jitstep DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+          PATTERN args.h EXCLUDE PATTERN jit EXCLUDE)
+  install(FILES "${JITSTEP_GENERATED_DIR}/jitstep/rules.h"
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
   install(TARGETS jitstep EXPORT jitstepTargets)
   install(EXPORT jitstepTargets NAMESPACE jitstep:: DESTINATION "${config_dir}")

@@ -27,10 +27,10 @@ endfunction()
 # Sets `result` to the generated optimizer classes (jitstep/rules.h and its source). They are copied
 # only when they changed: a new library does not recompile everything that includes the header.
 function(jitstep_generate_classes result)
-  jitstep_program(jitstep_generate_classes SOURCES tools/generate_classes.cpp
+  jitstep_program(jitstep_generate_classes INTERNALS SOURCES tools/generate_classes.cpp
                   LIBRARIES nlohmann_json::nlohmann_json)
   set(fresh "${CMAKE_CURRENT_BINARY_DIR}/generated")
-  set(header "${JITSTEP_INCLUDE_DIR}/jitstep/rules.h")
+  set(header "${JITSTEP_GENERATED_DIR}/jitstep/rules.h")
   set(source "${CMAKE_CURRENT_BINARY_DIR}/rules.cpp")
   set(stamp "${fresh}/stamp")
   add_custom_command(
@@ -41,7 +41,7 @@ function(jitstep_generate_classes result)
     COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${fresh}/jitstep/rules.h" "${header}"
     COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${fresh}/jitstep/rules.cpp" "${source}"
     COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"
-    DEPENDS jitstep_generate_classes jitstep_jit ${JITSTEP_TEMPLATE_FILES}
+    DEPENDS jitstep_generate_classes ${JITSTEP_TEMPLATE_FILES}
     COMMENT "Generating the optimizer classes"
     VERBATIM)
   set_source_files_properties("${stamp}" PROPERTIES HEADER_FILE_ONLY ON)

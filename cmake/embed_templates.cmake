@@ -38,7 +38,7 @@ foreach(name IN LISTS names)
 endforeach()
 
 file(WRITE "${OUTPUT}" "// Generated from templates/ at build time.
-#include <jitstep/jit/embedded_templates.h>
+#include \"jit/source/embedded_templates.h\"
 
 #include <deque>
 #include <string>

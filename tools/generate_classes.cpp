@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "jit/base/text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/options.h"
-#include "jitstep/jit/text.h"
+#include "jitstep/jit/option_values.h"
 
 namespace {
 

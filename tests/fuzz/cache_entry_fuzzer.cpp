@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "jitstep/jit/cache_entry.h"
+#include "jit/cache/cache_entry.h"
 
 using namespace jitstep::jit;
 

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "jitstep/jit/diagnosis.h"
+#include "jit/compiler/diagnosis.h"
+#include "jit/source/flatten.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/flatten.h"
 
 using namespace jitstep::jit;
 

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "jit/manifest/manifest_reader.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/manifest_reader.h"
 
 using jitstep::jit::Manifest;
 

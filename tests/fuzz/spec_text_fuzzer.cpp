@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "jitstep/formats.h"
+#include "jitstep/jit/formats.h"
 #include "jitstep/options.h"
-#include "jitstep/spec_text.h"
+#include "optim/options/spec_text.h"
 
 namespace {
 

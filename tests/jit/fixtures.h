@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "jit/base/scratch.h"
+#include "jit/base/text.h"
+#include "jit/compiler/nvrtc_library.h"
 #include "jitstep/jit/compiler.h"
 #include "jitstep/jit/engine.h"
-#include "jitstep/jit/nvrtc_library.h"
-#include "jitstep/jit/scratch.h"
 #include "jitstep/jit/settings.h"
-#include "jitstep/jit/text.h"
 
 namespace jitstep::jit::testing {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "jit/base/scratch.h"
 #include "jitstep/jit/catalog.h"
-#include "jitstep/jit/scratch.h"
 #include "jitstep/jit/template_store.h"
 
 namespace jitstep::tests {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "jitstep/jit/options.h"
+#include "jitstep/jit/option_values.h"
 #include "support/bits.h"
 
 namespace jitstep::support {

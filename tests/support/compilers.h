@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "jitstep/jit/process.h"
+#include "jit/base/process.h"
 #include "jitstep/jit/settings.h"
 
 namespace jitstep::support {

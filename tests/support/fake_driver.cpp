@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "jitstep/jit/text.h"
+#include "jit/base/text.h"
 
 namespace jitstep::support {
 

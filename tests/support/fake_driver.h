@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "jit/engine/cuda_driver.h"
+#include "jit/step/cuda_machine.h"
 #include "jitstep/args.h"
 #include "jitstep/jit/compiler.h"
-#include "jitstep/jit/cuda_driver.h"
-#include "jitstep/jit/cuda_machine.h"
 
 namespace jitstep::support {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "jit/base/text.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/text.h"
 
 namespace jitstep::support {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "jit/engine/cuda_driver.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/machine.h"
 #include "support/step_case.h"

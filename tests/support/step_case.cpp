@@ -5,9 +5,9 @@
 #include <cstring>
 #include <random>
 
+#include "jit/base/text.h"
 #include "jitstep/jit/state_memory.h"
 #include "jitstep/jit/step_group.h"
-#include "jitstep/jit/text.h"
 
 namespace jitstep::support {
 namespace {

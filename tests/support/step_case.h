@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "jitstep/jit/machine.h"
-#include "jitstep/jit/options.h"
+#include "jitstep/jit/option_values.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/spec.h"
 #include "jitstep/jit/unit.h"

@@ -9,7 +9,7 @@
 #include "jit/fixtures.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/options.h"
+#include "jitstep/jit/option_values.h"
 #include "jitstep/jit/unit.h"
 #include "support/compilers.h"
 

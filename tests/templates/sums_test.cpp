@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "jit/base/text.h"
 #include "jitstep/jit/step_group.h"
-#include "jitstep/jit/text.h"
 #include "support/bits.h"
 #include "support/emulated_machine.h"
 

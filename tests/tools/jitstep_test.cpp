@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "jit/cache_fixtures.h"
-#include "jitstep/jit/process.h"
+#include "jit/base/process.h"
+#include "jit/cache/cache_fixtures.h"
 
 namespace jitstep::jit {
 namespace {

@@ -1,11 +1,11 @@
 // jitstep cache: what is in the cache folders, whether it is whole, why it would not be used, and
 // how to make room.
-#include <jitstep/jit/disk_cache.h>
+#include <jit/base/text.h>
+#include <jit/cache/disk_cache.h>
+#include <jit/cache/explain.h>
+#include <jit/compiler/host_compiler.h>
+#include <jit/compiler/nvrtc_compiler.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/explain.h>
-#include <jitstep/jit/host_compiler.h>
-#include <jitstep/jit/nvrtc_compiler.h>
-#include <jitstep/jit/text.h>
 
 #include <algorithm>
 #include <ctime>

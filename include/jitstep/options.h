@@ -1,0 +1,183 @@
+// The options of an optimizer: a rule's own, those common to all rules, and the formats. The typed
+// classes of the shipped rules are generated into rules.h from the rules' manifests.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jitstep/jit/export.h"
+#include "jitstep/jit/formats.h"
+#include "jitstep/jit/option_values.h"
+
+namespace jitstep {
+
+class ParamState;
+
+/// Base of all options. Each option has a place in names(); one counts as set if its setter was
+/// called or its value is not the default. What a parameter group does not set, it takes from the
+/// optimizer's defaults.
+class JITSTEP_API Options : public torch::optim::OptimizerOptions {
+ public:
+  /// Options of a rule, nothing set.
+  explicit Options(std::string rule) : rule_(std::move(rule)) {}
+
+  /// The rule these are options of; empty for GenericOptions that no optimizer has taken yet.
+  const std::string& rule() const { return rule_; }
+
+  // ---- options by place and by name; an unknown name is a c10::Error that lists the known ones
+
+  /// The rule's options in manifest order, then the common ones.
+  virtual const std::vector<std::string>& names() const = 0;
+  virtual jit::Value get(std::size_t option) const = 0;
+  /// Sets a value of the right type and marks it as set.
+  virtual void put(std::size_t option, const jit::Value& value) = 0;
+
+  /// The same by name.
+  jit::Value get(const std::string& name) const { return get(place(name)); }
+  void put(const std::string& name, const jit::Value& value);
+  bool is_set(std::size_t option) const;
+  bool is_set(const std::string& name) const { return is_set(place(name)); }
+
+  /// All values in the words of src/jit, not validated.
+  jit::OptionValues values() const;
+  void assign(const jit::OptionValues& values);
+
+  /// Takes over what is not set here, formats included.
+  void inherit(const Options& defaults);
+
+  // ---- formats
+
+  /// How state and weights are kept; what is not set comes from elsewhere.
+  const Formats& formats() const { return formats_; }
+  /// Formats to be changed.
+  Formats& edit_formats();
+  std::uint64_t seed() const { return formats_.seed.value_or(0); }
+
+  // ---- for the optimizer
+
+  /// Everything as numbers, for a cheap comparison in every step: equal numbers, equal options.
+  virtual void snapshot(std::vector<double>& numbers) const = 0;
+  /// New, empty state of the class that belongs to these options.
+  virtual std::unique_ptr<ParamState> make_state() const = 0;
+
+  // ---- torch's
+
+  std::unique_ptr<torch::optim::OptimizerOptions> clone() const override = 0;
+  void serialize(torch::serialize::InputArchive& archive) override;
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+  double get_lr() const override;
+  void set_lr(double lr) override;
+
+  /// Same rule, values and formats.
+  friend bool operator==(const Options& a, const Options& b) { return a.equals(b); }
+
+ protected:
+  /// Counts an option as set.
+  void mark(std::size_t option) { set_ |= std::uint64_t{1} << option; }
+  /// Equal for equal formats only; for snapshot().
+  double formats_version() const { return static_cast<double>(formats_version_); }
+  void rename(std::string rule) { rule_ = std::move(rule); }
+
+ private:
+  std::size_t place(const std::string& name) const;
+  bool equals(const Options& other) const;
+
+  std::string rule_;
+  Formats formats_;
+  std::uint64_t formats_version_ = 0;
+  std::uint64_t set_ = 0;
+};
+
+/// Adds the chainable setters of the formats; Derived is the options' own class.
+template <class Derived>
+class FormatSetters : public Options {
+ public:
+  /// As Options.
+  using Options::Options;
+
+  /// The codec of all slots: a name, or JSON such as {"codec": "int8", "block": 128}.
+  Derived& state(const std::string& codec) {
+    edit_formats().state = parse_codec(codec);
+    return self();
+  }
+  /// The codec of one slot, by its name ("v") or torch's ("exp_avg_sq").
+  Derived& state(const std::string& slot, const std::string& codec) {
+    edit_formats().slots[slot] = parse_codec(codec);
+    return self();
+  }
+  /// How the parameters are kept: "native", "stochastic", ...
+  Derived& weights(const std::string& format) {
+    edit_formats().weights = format;
+    return self();
+  }
+  /// Seed of all random bits.
+  Derived& seed(std::uint64_t seed) {
+    edit_formats().seed = seed;
+    return self();
+  }
+  /// Parameters with fewer elements keep fp32 state where a block-scaled codec was chosen.
+  Derived& min_quantized_size(std::int64_t elements) {
+    edit_formats().min_quantized_size = elements;
+    return self();
+  }
+  using Options::seed;
+
+  std::unique_ptr<torch::optim::OptimizerOptions> clone() const override {
+    return std::make_unique<Derived>(static_cast<const Derived&>(*this));
+  }
+
+ private:
+  Derived& self() { return static_cast<Derived&>(*this); }
+};
+
+/// Options of any rule by name, a user's own included.
+class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
+ public:
+  GenericOptions() : FormatSetters("") {}
+  /// With a learning rate, which nearly every rule has.
+  explicit GenericOptions(double lr) : GenericOptions() { set("lr", lr); }
+
+  /// Sets an option by name; name and type are checked when the optimizer is made.
+  GenericOptions& set(const std::string& name, jit::Value value);
+  GenericOptions& maximize(bool on) { return set("maximize", on); }
+  GenericOptions& max_grad_norm(double norm) { return set("max_grad_norm", norm); }
+  GenericOptions& grad_scale(double scale) { return set("grad_scale", scale); }
+  GenericOptions& centralization(double share) { return set("centralization", share); }
+
+  /// Names the rule and checks everything set so far against it: a jit::Error for an unknown name
+  /// or a wrong type. Once only.
+  void bind(const std::string& rule);
+  /// What was set, by name.
+  const jit::NamedValues& given() const { return given_; }
+
+  const std::vector<std::string>& names() const override { return names_; }
+  /// By name, as all options.
+  using Options::get;
+  using Options::put;
+  jit::Value get(std::size_t option) const override;
+  void put(std::size_t option, const jit::Value& value) override;
+  void snapshot(std::vector<double>& numbers) const override;
+  std::unique_ptr<ParamState> make_state() const override;
+
+ private:
+  jit::NamedValues given_;
+  std::vector<std::string> names_;
+  std::vector<jit::Value> values_;
+};
+
+/// Options of a rule with everything unset: of the generated class for a shipped rule, else
+/// generic. A jit::Error lists the rules if there is no such one.
+std::unique_ptr<Options> make_options(const std::string& rule);
+
+/// make_options with what `given` says: a jit::Error for what the rule does not have.
+std::unique_ptr<Options> make_options(const std::string& rule, const GenericOptions& given);
+
+/// The generated options class of a shipped rule, or null. Defined in the generated rules.cpp.
+std::unique_ptr<Options> make_shipped_options(const std::string& rule);
+
+}  // namespace jitstep

@@ -1,0 +1,70 @@
+#include "jit/base/file_io.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+namespace jitstep::jit {
+namespace {
+
+#ifndef MFD_EXEC
+constexpr unsigned kMemoryFileExec = 0x10;  // Linux 6.3; older headers do not name it
+#else
+constexpr unsigned kMemoryFileExec = MFD_EXEC;
+#endif
+
+// Kernels before 6.3 refuse the flag, and need none.
+int open_memory_file(const char* label, bool executable) {
+  const int fd = memfd_create(label, MFD_CLOEXEC | (executable ? kMemoryFileExec : 0));
+  return fd < 0 && executable && errno == EINVAL ? memfd_create(label, MFD_CLOEXEC) : fd;
+}
+
+// Writing past the limit on file sizes would end the process by SIGXFSZ.
+bool within_file_limit(std::size_t size) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || size <= limit.rlim_cur;
+}
+
+}  // namespace
+
+bool write_all(int fd, std::span<const std::byte> bytes) {
+  if (!within_file_limit(bytes.size())) {
+    errno = EFBIG;
+    return false;
+  }
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(fd, bytes.data(), bytes.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+  }
+  return true;
+}
+
+std::optional<std::vector<std::byte>> read_all(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return {};
+  std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
+  std::size_t at = 0;
+  while (at < bytes.size()) {
+    const ssize_t got = ::pread(fd, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return {};
+    if (got == 0) break;  // it shrank meanwhile: what is there counts
+    at += static_cast<std::size_t>(got);
+  }
+  bytes.resize(at);
+  return bytes;
+}
+
+FileHandle memory_file(const char* label, std::span<const std::byte> content, bool executable) {
+  FileHandle file(open_memory_file(label, executable));
+  if (!file || !write_all(file.get(), content) || ::lseek(file.get(), 0, SEEK_SET) != 0)
+    return FileHandle();
+  return file;
+}
+
+}  // namespace jitstep::jit

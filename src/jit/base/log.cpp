@@ -1,0 +1,50 @@
+#include "jitstep/jit/log.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "jit/base/fork_guard.h"
+
+namespace jitstep::jit {
+namespace {
+
+ForkSafeMutex& handler_mutex() {
+  static ForkSafeMutex& mutex = *new ForkSafeMutex;
+  return mutex;
+}
+
+WarningHandler& handler() {
+  static WarningHandler& current = *new WarningHandler;
+  return current;
+}
+
+void to_stderr(const char* prefix, const std::string& message) {
+  std::fprintf(stderr, "%s%s\n", prefix, message.c_str());
+}
+
+}  // namespace
+
+WarningHandler set_warning_handler(WarningHandler replacement) {
+  std::lock_guard lock(handler_mutex());
+  return std::exchange(handler(), std::move(replacement));
+}
+
+void warn(LogLevel level, const std::string& message) {
+  if (level == LogLevel::off) return;
+  WarningHandler current;
+  {
+    std::lock_guard lock(handler_mutex());
+    current = handler();
+  }
+  if (current) {
+    current(message);
+  } else {
+    to_stderr("jitstep: warning: ", message);
+  }
+}
+
+void note(LogLevel level, LogLevel wanted, const std::string& message) {
+  if (level >= wanted) to_stderr("jitstep: ", message);
+}
+
+}  // namespace jitstep::jit

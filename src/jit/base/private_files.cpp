@@ -1,0 +1,125 @@
+#include "jit/base/private_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "jit/base/file_io.h"
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool trusted_owner(const struct stat& status, Trust trust) {
+  return status.st_uid == ::geteuid() || (trust == Trust::own_or_root && status.st_uid == 0);
+}
+
+bool writable_by_others(const struct stat& status) {
+  return (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
+std::string reason(const char* doing, const std::string& path) {
+  return text("cannot ", doing, " ", path, ": ", std::strerror(errno));
+}
+
+// Some file systems cannot sync, and say so; that is no failure.
+bool sync(int fd) { return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP; }
+
+void sync_folder(const std::string& path) {
+  const FileHandle folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) ::fsync(folder.get());
+}
+
+// Without the slash or dot at its end that would have the system follow a link.
+std::string without_end(std::string path) {
+  while (path.size() > 1 && (path.ends_with("/") || path.ends_with("/."))) path.pop_back();
+  return path;
+}
+
+}  // namespace
+
+std::optional<std::string> make_folder(const std::string& path) {
+  std::error_code failure;
+  const fs::path folder = fs::absolute(path, failure).lexically_normal();
+  fs::path made;
+  for (const fs::path& part : folder) {
+    made /= part;
+    if (fs::is_directory(made, failure)) continue;
+    if (::mkdir(made.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+      return reason("make the folder", path);
+  }
+  return {};
+}
+
+std::optional<std::string> folder_problem(const std::string& path, Trust trust) {
+  struct stat status {};
+  if (::lstat(without_end(path).c_str(), &status) != 0) return reason("use the folder", path);
+  // Who made a link may turn it elsewhere. The user's own, such as to a larger disk, are fine.
+  if (S_ISLNK(status.st_mode) && !trusted_owner(status, Trust::own_or_root)) {
+    return text(path, " is a link that belongs to another user");
+  }
+  if (::stat(path.c_str(), &status) != 0) return reason("use the folder", path);
+  if (!S_ISDIR(status.st_mode)) return text(path, " is not a folder");
+  if (!trusted_owner(status, trust)) return text(path, " belongs to another user");
+  if (writable_by_others(status)) {
+    return text(path, " may be written to by other users; take that away with chmod go-w");
+  }
+  return {};
+}
+
+std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
+                                                   std::uint64_t limit) {
+  // Non-blocking, should somebody have put a pipe there.
+  const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  if (!trusted_owner(status, trust) || writable_by_others(status)) return {};
+  if (static_cast<std::uint64_t>(status.st_size) > limit) return {};
+  return read_all(file.get());
+}
+
+std::string read_code_file(const std::string& path) {
+  const auto fail = [&](const std::string& why) {
+    return Error(text("cannot load ", path, ": ", why));
+  };
+  // Non-blocking as above. Links are followed: the user named the file.
+  const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0) throw fail(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) throw fail("it is not a regular file");
+  if (!trusted_owner(status, Trust::own_or_root)) {
+    throw fail("it is code and belongs to another user; copy it");
+  }
+  if (writable_by_others(status)) {
+    throw fail("it is code and may be written to by other users; take that away with chmod go-w");
+  }
+  const auto bytes = read_all(file.get());
+  if (!bytes) throw fail(std::strerror(errno));
+  return text_of(*bytes);
+}
+
+std::optional<std::string> write_atomically(const std::string& path,
+                                            std::span<const std::byte> bytes) {
+  const fs::path target = path;
+  std::string aside = (target.parent_path() / ("." + target.stem().string())).string();
+  aside += ".XXXXXX.tmp";
+  const FileHandle file(::mkostemps(aside.data(), 4, O_CLOEXEC));
+  if (!file) return reason("write into", target.parent_path().string());
+  if (write_all(file.get(), bytes) && sync(file.get()) &&
+      ::rename(aside.c_str(), path.c_str()) == 0) {
+    sync_folder(target.parent_path().string());
+    return {};
+  }
+  const std::string failure = reason("write", path);
+  ::unlink(aside.c_str());
+  return failure;
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,171 @@
+#include "jit/cache/cache_entry.h"
+
+#include <cstdint>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "jit/base/digest.h"
+#include "jit/base/file_io.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+using nlohmann::json;
+using Bytes = std::span<const std::byte>;
+
+constexpr char kMagic[8] = {'J', 'S', 'T', 'E', 'P', 'K', 'R', 'N'};
+constexpr std::size_t kDigestSize = 32;
+
+void put(std::vector<std::byte>& out, Bytes bytes) {
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+template <class Int>
+void put_int(std::vector<std::byte>& out, Int value) {
+  for (std::size_t i = 0; i < sizeof(Int); ++i) out.push_back(std::byte(value >> (8 * i) & 0xff));
+}
+
+// Takes bytes off the front; `good` turns false, for good, when there are too few.
+struct Reader {
+  Bytes rest;
+  bool good = true;
+
+  Bytes take(std::uint64_t count) {
+    if (!good || count > rest.size()) {
+      good = false;
+      return {};
+    }
+    const Bytes front = rest.first(static_cast<std::size_t>(count));
+    rest = rest.subspan(front.size());
+    return front;
+  }
+
+  template <class Int>
+  Int take_int() {
+    Int value = 0;
+    std::size_t shift = 0;
+    for (std::byte byte : take(sizeof(Int))) {
+      value |= static_cast<Int>(static_cast<Int>(byte) << shift);
+      shift += 8;
+    }
+    return value;
+  }
+};
+
+struct Parts {
+  Bytes header;
+  Bytes payload;
+  Bytes checksum;
+};
+
+std::optional<std::uint32_t> take_schema(Reader& reader) {
+  const Bytes magic = reader.take(sizeof kMagic);
+  const auto schema = reader.take_int<std::uint32_t>();
+  if (!reader.good || std::memcmp(magic.data(), kMagic, sizeof kMagic) != 0) return {};
+  return schema;
+}
+
+std::optional<Parts> split(Bytes bytes) {
+  Reader reader{bytes};
+  if (take_schema(reader) != std::uint32_t{kCacheSchema}) return {};
+  Parts parts;
+  parts.header = reader.take(reader.take_int<std::uint64_t>());
+  parts.payload = reader.take(reader.take_int<std::uint64_t>());
+  parts.checksum = reader.take(kDigestSize);
+  if (!reader.good || !reader.rest.empty() || parts.payload.empty()) return {};
+  return parts;
+}
+
+bool checksum_holds(Bytes bytes, const Parts& parts) {
+  const Digest expected = sha256(bytes.first(bytes.size() - kDigestSize));
+  return std::memcmp(parts.checksum.data(), expected.data(), kDigestSize) == 0;
+}
+
+json to_json(const Resources& r) {
+  return {{"entry", r.entry},
+          {"registers", r.registers},
+          {"spill_store_bytes", r.spill_store_bytes},
+          {"spill_load_bytes", r.spill_load_bytes},
+          {"stack_bytes", r.stack_bytes},
+          {"shared_bytes", r.shared_bytes}};
+}
+
+Resources resources_of(const json& j) {
+  return {
+      j.at("entry"),       j.at("registers"),   j.at("spill_store_bytes"), j.at("spill_load_bytes"),
+      j.at("stack_bytes"), j.at("shared_bytes")};
+}
+
+CacheEntry entry_of(const json& header, Bytes payload) {
+  CacheEntry entry;
+  entry.name = header.at("name");
+  entry.compile_ms = header.at("compile_ms");
+  entry.binary.log = header.at("log");
+  entry.sources = header.at("sources");
+  for (const json& one : header.at("resources")) {
+    entry.binary.resources.push_back(resources_of(one));
+  }
+  entry.binary.image.assign(payload.begin(), payload.end());
+  return entry;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_entry(const Key& key, const CacheEntry& entry) {
+  json header = {{"key", json::parse(key.canonical())},
+                 {"name", entry.name},
+                 {"compile_ms", entry.compile_ms},
+                 {"log", entry.binary.log},
+                 {"sources", entry.sources},
+                 {"resources", json::array()}};
+  for (const Resources& one : entry.binary.resources) header["resources"].push_back(to_json(one));
+  const std::string head = header.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::vector<std::byte> out;
+  put(out, std::as_bytes(std::span(kMagic)));
+  put_int<std::uint32_t>(out, kCacheSchema);
+  put_int<std::uint64_t>(out, head.size());
+  put(out, bytes_of(head));
+  put_int<std::uint64_t>(out, entry.binary.image.size());
+  put(out, entry.binary.image);
+  const Digest checksum = sha256(out);
+  put(out, checksum);
+  return out;
+}
+
+std::optional<CacheEntry> decode_entry(Bytes bytes, const Key& key) {
+  const auto parts = split(bytes);
+  if (!parts || !checksum_holds(bytes, *parts)) return {};
+  try {
+    const json header = json::parse(text_of(parts->header));
+    if (header.at("key") != json::parse(key.canonical())) return {};
+    return entry_of(header, parts->payload);
+  } catch (const json::exception&) {
+    return {};
+  }
+}
+
+std::optional<EntryHeader> header_of(Bytes bytes) {
+  const auto parts = split(bytes);
+  if (!parts) return {};
+  try {
+    const json header = json::parse(text_of(parts->header));
+    const json& key = header.at("key");
+    const std::string target = key.at("target");
+    return EntryHeader{{key.at("text"), parse_target(target), key.at("compiler")},
+                       header.at("name"),
+                       header.at("compile_ms"),
+                       header.at("sources")};
+  } catch (const json::exception&) {
+    return {};
+  } catch (const Error&) {  // a target nobody knows
+    return {};
+  }
+}
+
+std::optional<std::uint32_t> schema_of(Bytes bytes) {
+  Reader reader{bytes};
+  return take_schema(reader);
+}
+
+}  // namespace jitstep::jit

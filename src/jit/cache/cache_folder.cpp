@@ -1,0 +1,120 @@
+#include "jit/cache/cache_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "jit/base/text.h"
+
+namespace jitstep::jit {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::system_clock;
+
+constexpr std::string_view kSuffix = ".jsk";
+constexpr std::string_view kAsideSuffix = ".tmp";
+constexpr std::size_t kDigits = 64;
+constexpr std::chrono::hours kLeftOverAfter{1};
+// Machines that share a folder may differ by so much; a stamp further ahead is a clock's mistake.
+constexpr std::chrono::hours kClockSkew{24};
+
+bool is_digest(std::string_view name) {
+  return name.size() == kDigits &&
+         name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+bool is_entry_name(std::string_view name) {
+  return name.ends_with(kSuffix) && is_digest(name.substr(0, name.size() - kSuffix.size()));
+}
+
+// ".<digest>.XXXXXX.tmp", as write_atomically names it.
+bool is_aside_name(std::string_view name) {
+  return name.size() == 1 + kDigits + 7 + kAsideSuffix.size() && name.starts_with('.') &&
+         is_digest(name.substr(1, kDigits)) && name.ends_with(kAsideSuffix);
+}
+
+Clock::time_point time_of(const timespec& time) {
+  const auto since = std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  return Clock::time_point(std::chrono::duration_cast<Clock::duration>(since));
+}
+
+// The file itself, not what a link points to. Another process may have deleted it just now.
+std::optional<EntryFile> regular_file(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  return EntryFile{path, static_cast<std::uint64_t>(status.st_size), time_of(status.st_mtim)};
+}
+
+template <class Wanted>
+std::vector<EntryFile> files_in(const std::string& folder, const Wanted& wanted) {
+  std::vector<EntryFile> files;
+  std::error_code failure;
+  fs::directory_iterator entry(folder, failure);
+  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    if (!wanted(entry->path().filename().string())) continue;
+    if (auto file = regular_file(entry->path().string())) files.push_back(std::move(*file));
+  }
+  std::sort(files.begin(), files.end(), [](auto& a, auto& b) { return a.path < b.path; });
+  return files;
+}
+
+// Stamps from the future say nothing: such files count as unused for longest, else they would
+// stay for ever once a wrong clock has been put right.
+bool less_used(const EntryFile& a, const EntryFile& b, Clock::time_point now) {
+  const auto age_mark = [&](const EntryFile& file) {
+    return file.used > now + kClockSkew ? Clock::time_point::min() : file.used;
+  };
+  return age_mark(a) < age_mark(b);
+}
+
+// Not what another process has read or written since the files were listed.
+bool remove_unchanged(const EntryFile& file) {
+  const auto now = regular_file(file.path);
+  return !now || (now->used == file.used && ::unlink(file.path.c_str()) == 0);
+}
+
+}  // namespace
+
+std::string entry_path(const std::string& folder, const Key& key) {
+  return text(folder, "/", key.digest(), kSuffix);
+}
+
+std::vector<EntryFile> entry_files(const std::string& folder) {
+  return files_in(folder, is_entry_name);
+}
+
+void stamp(const std::string& path) {
+  const timespec now[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
+  ::utimensat(AT_FDCWD, path.c_str(), now, AT_SYMLINK_NOFOLLOW);
+}
+
+void sweep_left_overs(const std::string& folder) {
+  const auto now = Clock::now();
+  for (const EntryFile& file : files_in(folder, is_aside_name)) {
+    const bool fresh = file.used > now - kLeftOverAfter && file.used < now + kClockSkew;
+    if (!fresh) ::unlink(file.path.c_str());
+  }
+}
+
+void evict(const std::string& folder, std::uint64_t limit, const std::string& keep) {
+  std::vector<EntryFile> files = entry_files(folder);
+  std::uint64_t total = 0;
+  for (const EntryFile& file : files) total += file.bytes;
+  if (total <= limit) return;
+  const auto now = Clock::now();
+  std::stable_sort(files.begin(), files.end(),
+                   [&](auto& a, auto& b) { return less_used(a, b, now); });
+  const std::uint64_t goal = limit / 10 * 9;
+  for (const EntryFile& file : files) {
+    if (total <= goal) break;
+    if (file.path != keep && remove_unchanged(file)) total -= file.bytes;
+  }
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,201 @@
+#include "jit/cache/disk_cache.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "jit/base/private_files.h"
+#include "jit/base/text.h"
+#include "jit/cache/explain.h"
+
+namespace jitstep::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A relative folder is the one of the moment: a program may change its own later.
+void fix_in_place(std::string& folder) {
+  std::error_code failure;
+  const fs::path absolute = fs::absolute(folder, failure);
+  if (!folder.empty() && !failure) folder = absolute.string();
+}
+
+// Why a file of the right kind and owner is no entry.
+std::string problem_of(std::span<const std::byte> bytes) {
+  const auto schema = schema_of(bytes);
+  const bool other = schema && *schema != std::uint32_t{kCacheSchema};
+  return other ? text("schema ", *schema, "; this version reads ", kCacheSchema) : "damaged";
+}
+
+}  // namespace
+
+DiskCache::DiskCache(Settings settings) : settings_(std::move(settings)) {
+  fix_in_place(settings_.cache_dir);
+  fix_in_place(settings_.cache_readonly);
+}
+
+std::optional<CacheEntry> DiskCache::find(const Key& key) {
+  open_folders();
+  if (auto entry = read(Layer::own, key)) return entry;
+  return read(Layer::readonly, key);
+}
+
+std::optional<CacheEntry> DiskCache::find_of_any_compiler(const Key& key, const Accepts& accepts) {
+  open_folders();
+  if (auto entry = scan(Layer::own, key, accepts)) return entry;
+  return scan(Layer::readonly, key, accepts);
+}
+
+void DiskCache::publish(const Key& key, const CacheEntry& entry) {
+  open_folders();
+  if (!usable(Layer::own)) return;
+  const std::string file = entry_path(folder(Layer::own), key);
+  const auto bytes = encode_entry(key, entry);
+  if (bytes.size() > std::min(settings_.cache_bytes, kLargestEntry)) {
+    note(settings_.log, LogLevel::info,
+         text(entry.name, " is too large for the kernel cache: ", bytes.size(), " bytes"));
+    return;
+  }
+  const auto failure = write(file, bytes);
+  if (!failure) return trim(settings_.cache_bytes, file);
+  bool first = false;
+  {
+    std::lock_guard lock(mutex_);
+    first = !std::exchange(warned_publish_, true);
+  }
+  if (first) warn(settings_.log, text(*failure, "; new kernels are kept in memory only"));
+}
+
+// Somebody may have removed the whole folder since it was opened.
+std::optional<std::string> DiskCache::write(const std::string& file,
+                                            std::span<const std::byte> bytes) const {
+  const auto failure = write_atomically(file, bytes);
+  std::error_code gone;
+  if (!failure || fs::exists(folder(Layer::own), gone)) return failure;
+  if (auto problem = make_folder(folder(Layer::own))) return problem;
+  if (auto problem = folder_problem(folder(Layer::own), Trust::own)) return problem;
+  return write_atomically(file, bytes);
+}
+
+void DiskCache::discard(const Key& key) {
+  open_folders();
+  std::error_code ignored;
+  if (usable(Layer::own)) fs::remove(entry_path(folder(Layer::own), key), ignored);
+}
+
+void DiskCache::trim(std::uint64_t bytes, const std::string& keep) {
+  open_folders();
+  if (!usable(Layer::own)) return;
+  sweep_left_overs(folder(Layer::own));
+  evict(folder(Layer::own), bytes, keep);
+}
+
+std::vector<ListedEntry> DiskCache::list(bool check) {
+  open_folders();
+  std::vector<ListedEntry> all;
+  for (const Layer layer : {Layer::own, Layer::readonly}) {
+    if (!usable(layer)) continue;
+    for (const EntryFile& file : entry_files(folder(layer))) {
+      all.push_back(listed(layer, file, check));
+    }
+  }
+  return all;
+}
+
+std::string DiskCache::explain(const EntryHeader& wanted) {
+  std::vector<EntryHeader> headers;
+  for (ListedEntry& entry : list(false)) {
+    if (entry.header) headers.push_back(std::move(*entry.header));
+  }
+  return explain_miss(wanted, headers);
+}
+
+// Note: the warnings are given after the lock, as the handler is a user's.
+void DiskCache::open_folders() {
+  std::vector<std::string> warnings;
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(opened_, true)) return;
+    std::optional<std::string> problem =
+        "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME name no folder";
+    if (!settings_.cache_dir.empty()) {
+      problem = make_folder(settings_.cache_dir);
+      if (!problem) problem = folder_problem(settings_.cache_dir, Trust::own);
+    }
+    own_usable_ = !problem;
+    if (problem) {
+      warnings.push_back(
+          text("no kernel cache on disk: ", *problem,
+               "; kernels are kept in memory only. JITSTEP_CACHE_DIR names another"));
+    }
+    if (!settings_.cache_readonly.empty()) {
+      problem = folder_problem(settings_.cache_readonly, Trust::own_or_root);
+      readonly_usable_ = !problem;
+      if (problem) warnings.push_back(text("JITSTEP_CACHE_READONLY is not used: ", *problem));
+    }
+  }
+  for (const std::string& warning : warnings) warn(settings_.log, warning);
+}
+
+bool DiskCache::usable(Layer layer) const {
+  return layer == Layer::own ? own_usable_ : readonly_usable_;
+}
+
+const std::string& DiskCache::folder(Layer layer) const {
+  return layer == Layer::own ? settings_.cache_dir : settings_.cache_readonly;
+}
+
+std::optional<std::vector<std::byte>> DiskCache::content(Layer layer,
+                                                         const std::string& file) const {
+  const Trust trust = layer == Layer::own ? Trust::own : Trust::own_or_root;
+  return read_trusted(file, trust, kLargestEntry);
+}
+
+std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
+  if (!usable(layer)) return {};
+  const bool own = layer == Layer::own;
+  const std::string file = entry_path(folder(layer), key);
+  const auto bytes = content(layer, file);
+  if (!bytes) return {};
+  auto entry = decode_entry(*bytes, key);
+  if (entry && own) stamp(file);
+  if (!entry) {
+    note(settings_.log, LogLevel::info, text("damaged cache file ", file, " is compiled anew"));
+    std::error_code ignored;
+    if (own) fs::remove(file, ignored);
+  }
+  return entry;
+}
+
+// The files come in the order of their names: the same choice each time.
+std::optional<CacheEntry> DiskCache::scan(Layer layer, const Key& key,
+                                          const Accepts& accepts) const {
+  if (!usable(layer)) return {};
+  for (const EntryFile& file : entry_files(folder(layer))) {
+    const auto bytes = content(layer, file.path);
+    const auto header = bytes ? header_of(*bytes) : std::nullopt;
+    if (!header || header->key.text_digest != key.text_digest) continue;
+    if (header->key.target != key.target || !accepts(header->key.compiler)) continue;
+    auto entry = decode_entry(*bytes, header->key);
+    if (entry && layer == Layer::own) stamp(file.path);
+    if (entry) return entry;
+  }
+  return {};
+}
+
+ListedEntry DiskCache::listed(Layer layer, const EntryFile& file, bool check) const {
+  ListedEntry entry{file, layer == Layer::readonly};
+  const auto bytes = content(layer, file.path);
+  if (!bytes) {
+    entry.problem = "not readable, of another user, or writable by others";
+    return entry;
+  }
+  entry.header = header_of(*bytes);
+  const bool named = entry.header && entry_path(folder(layer), entry.header->key) == file.path;
+  if (!named || (check && !decode_entry(*bytes, entry.header->key))) {
+    entry.problem = named || !entry.header ? problem_of(*bytes) : "under the name of another entry";
+  }
+  return entry;
+}
+
+}  // namespace jitstep::jit

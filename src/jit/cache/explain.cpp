@@ -1,0 +1,158 @@
+#include "jit/cache/explain.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+#include "jit/base/digest.h"
+#include "jit/base/text.h"
+#include "jit/source/flatten.h"
+
+namespace jitstep::jit {
+namespace {
+
+using Phrases = std::vector<std::string>;
+
+std::string joined(const Phrases& phrases, const char* between) {
+  std::string line;
+  for (const std::string& phrase : phrases) line += (line.empty() ? "" : between) + phrase;
+  return line;
+}
+
+// The part of a compiler's identity under a label, or what stands under none: its version.
+struct IdentityParts {
+  std::string version, isa, options;
+};
+
+IdentityParts parts_of(const std::string& identity) {
+  IdentityParts parts;
+  std::istringstream lines(identity);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("isa:")) {
+      parts.isa = line.substr(4);
+    } else if (line.starts_with("options:")) {
+      parts.options = line.substr(8);
+    } else if (!line.empty()) {
+      parts.version += (parts.version.empty() ? "" : ", ") + line;
+    }
+  }
+  return parts;
+}
+
+// The words of `all` that are not in `others`, a few of them.
+std::string words_beyond(const std::string& all, const std::string& others) {
+  constexpr std::size_t kShown = 8;
+  std::istringstream all_words(all), other_words(others);
+  std::set<std::string> known;
+  for (std::string word; other_words >> word;) known.insert(word);
+  Phrases shown;
+  for (std::string word; all_words >> word;) {
+    if (!known.contains(word)) shown.push_back(word);
+  }
+  const bool more = shown.size() > kShown;
+  shown.resize(std::min(shown.size(), kShown));
+  return joined(shown, " ") + (more ? " ..." : "");
+}
+
+void compare_words(const char* what, const std::string& had, const std::string& now, Phrases& out) {
+  if (had == now) return;
+  const std::string only_had = words_beyond(had, now), only_now = words_beyond(now, had);
+  std::string phrase = text("its ", what, " are others:");
+  if (!only_had.empty()) phrase += " with " + only_had;
+  if (!only_now.empty()) phrase += text(only_had.empty() ? "" : ",", " without ", only_now);
+  if (only_had.empty() && only_now.empty()) phrase += " the same in another order";
+  out.push_back(phrase);
+}
+
+void compare_compilers(const std::string& had, const std::string& now, Phrases& out) {
+  if (had == now) return;
+  const IdentityParts before = parts_of(had), after = parts_of(now);
+  if (before.version != after.version) {
+    out.push_back(text("its compiler is ", before.version, ", not ", after.version));
+  }
+  compare_words("ISA flags", before.isa, after.isa, out);
+  compare_words("compiler options", before.options, after.options, out);
+}
+
+std::string called(const std::string& source) {
+  return source == kUnitSource ? "the unit's own text" : source;
+}
+
+void compare_sources(const Sources& had, const Sources& now, Phrases& out) {
+  for (const auto& [name, digest] : now) {
+    const auto before = had.find(name);
+    if (before == had.end()) {
+      out.push_back(called(name) + " is new");
+    } else if (before->second != digest) {
+      out.push_back(called(name) + " has changed");
+    }
+  }
+  for (const auto& [name, digest] : had) {
+    if (!now.contains(name)) out.push_back(called(name) + " has gone");
+  }
+}
+
+std::string short_digest(const Key& key) { return key.digest().substr(0, 12); }
+
+}  // namespace
+
+Sources sources_of(const std::string& unit_text, const std::string& unit_name,
+                   const std::string& flat, const TemplateStore& store) {
+  Sources sources = {{kUnitSource, sha256_hex(unit_text)}};
+  for (const std::string& file : file_names(flat)) {
+    const auto content = store.find(file);
+    if (file != unit_name && content) sources[file] = sha256_hex(*content);
+  }
+  return sources;
+}
+
+std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader& wanted) {
+  Phrases out;
+  if (entry.key == wanted.key) return out;
+  if (entry.key.target != wanted.key.target) {
+    out.push_back(
+        text("it is for ", to_string(entry.key.target), ", not ", to_string(wanted.key.target)));
+  }
+  compare_compilers(entry.key.compiler, wanted.key.compiler, out);
+  if (entry.key.text_digest != wanted.key.text_digest) {
+    const std::size_t before = out.size();
+    compare_sources(entry.sources, wanted.sources, out);
+    if (out.size() == before) out.push_back("its text differs in the name or the order of files");
+  }
+  return out;
+}
+
+std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeader>& entries) {
+  const EntryHeader* nearest = nullptr;
+  Phrases least;
+  std::size_t namesakes = 0;
+  for (const EntryHeader& entry : entries) {
+    if (entry.name != wanted.name || entry.key.target.kind != wanted.key.target.kind) continue;
+    ++namesakes;
+    Phrases phrases = differences(entry, wanted);
+    if (nearest && phrases.size() >= least.size()) continue;
+    nearest = &entry;
+    least = std::move(phrases);
+  }
+  if (!nearest) {
+    return text("none of the ", entries.size(), " entries is of this name and kind of target");
+  }
+  return text("the nearest of ", namesakes, " of this name, ", short_digest(nearest->key), ", is ",
+              least.empty() ? "the same" : "another: " + joined(least, "; "));
+}
+
+EntryHeader renewed(const EntryHeader& entry, const TemplateStore& store,
+                    const std::string& compiler) {
+  EntryHeader now = entry;
+  now.key.compiler = compiler;
+  for (const auto& [name, digest] : entry.sources) {
+    if (name == kUnitSource) continue;
+    now.sources.erase(name);
+    if (const auto content = store.find(name)) now.sources[name] = sha256_hex(*content);
+  }
+  if (now.sources != entry.sources) now.key.text_digest.clear();
+  return now;
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,20 @@
+#include "jit/cache/key.h"
+
+#include <nlohmann/json.hpp>
+
+#include "jit/base/digest.h"
+
+namespace jitstep::jit {
+
+std::string Key::canonical() const {
+  const nlohmann::json fields = {{"schema", kCacheSchema},
+                                 {"text", text_digest},
+                                 {"target", to_string(target)},
+                                 {"compiler", compiler}};
+  // A compiler's report may hold bytes that are no UTF-8.
+  return fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string Key::digest() const { return sha256_hex(canonical()); }
+
+}  // namespace jitstep::jit

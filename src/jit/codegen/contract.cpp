@@ -1,0 +1,99 @@
+#include "jit/codegen/contract.h"
+
+#include <algorithm>
+
+#include "jit/base/text.h"
+
+namespace jitstep::jit {
+namespace {
+
+std::string assertion(const std::string& asked, const std::string& who, const std::string& needed) {
+  return text("static_assert(", asked, ", \"", who, " needs '", needed, "'\");\n");
+}
+
+// Every slot, of any type.
+std::string slots_view(const Manifest& rule) {
+  std::string fields;
+  for (const Slot& slot : rule.slots) fields += text("  T ", slot.name, ";\n");
+  return text("template <class T>\nstruct UnitSlots {\n", fields, "};\n");
+}
+
+// Every result, as a function that is called in pass P may read it.
+std::string results_view(const Manifest& rule, const std::vector<int>& passes) {
+  std::string fields;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    const Reduction& reduction = rule.reductions[i];
+    fields += text("  typename jitstep::ResultIf<", namespace_of(rule), reduction.coefficients,
+                   ", jitstep::may_read(P, ", passes[i], ", ", reduction.moments ? "true" : "false",
+                   ")>::type ", reduction.name, ";\n");
+  }
+  return text("template <int P>\nstruct UnitResults {\n", fields, "};\n");
+}
+
+// The rule's two functions for a reduction.
+std::string reduction_asserts(const Manifest& rule, std::size_t i) {
+  const Reduction& reduction = rule.reductions[i];
+  const std::string who = text("the reduction '", reduction.name, "'"),
+                    name = text("Of<", reduction.coefficients, ">"),
+                    sums = text("Totals<", reduction.terms, ">");
+  const std::string from =
+      reduction.over ? rule.reductions[static_cast<std::size_t>(*reduction.over)].coefficients
+                     : "auto";
+  return assertion(text("UnitCheck::has_terms<", i, ">()"), who,
+                   text("static Reals<", reduction.terms, "> terms(", name, ", const ", from,
+                        "& e, const auto& c)")) +
+         assertion(text("UnitCheck::has_finish<", i, ">()"), who,
+                   text("static ", reduction.coefficients, " finish(", name, ", const ", sums,
+                        "& sums, int64 count, const auto& c)"));
+}
+
+std::string rule_text(const Manifest& rule, const std::vector<PlannedReduction>& reductions) {
+  std::vector<int> passes;  // of the rule's own reductions; -1: left out
+  int known = 0;            // the first pass that knows the new slots
+  for (const PlannedReduction& planned : reductions) {
+    if (planned.part > 1) continue;
+    if (planned.part == 1) passes.push_back(planned.pass);
+    if (planned.part == 0 || rule.reductions[passes.size() - 1].moments)
+      known = std::max(known, planned.pass + 1);
+  }
+  std::string asserts, taken;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    if (passes[i] < 0) continue;
+    asserts += reduction_asserts(rule, i);
+    taken += text(taken.empty() ? "" : ", ", i);
+  }
+  return text(slots_view(rule), results_view(rule, passes),
+              "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ", known,
+              ">;\n", asserts, "static_assert(UnitCheck::read_bodies<", taken, ">());\n");
+}
+
+std::string codec_asserts(const Manifest& codec, std::size_t slot) {
+  const std::string part = text("<UnitSpec::Codec<", slot, ">>"),
+                    who = text("codecs/", codec.name, ".cuh"),
+                    memory = codec.has_memory ? ", const Memory& m" : "";
+  return assertion("jitstep::HasMeasure" + part, who,
+                   "int keys, static uint32 key(real x, int which), static Meta measure(const "
+                   "uint32 (&key)[keys])") +
+         assertion("jitstep::HasDecode" + part, who,
+                   text("static real decode(Code code, const Meta& meta", memory, ")")) +
+         assertion(
+             "jitstep::HasEncode" + part, who,
+             text("static Code encode(real x, const Meta& meta, uint32 random_bits", memory, ")"));
+}
+
+}  // namespace
+
+std::string namespace_of(const Manifest& manifest) {
+  const bool rule = manifest.kind == Manifest::Kind::rule;
+  if (manifest.kind == Manifest::Kind::gradient) return "jitstep::gradient::";
+  return text("jitstep::", rule ? "rules::" : "codecs::", manifest.name, "::");
+}
+
+std::string contract_text(const KernelSpec& spec, const Catalog& catalog) {
+  std::string out;
+  for (std::size_t i = 0; i < spec.slots.size(); ++i)
+    if (spec.slots[i]) out += codec_asserts(catalog.codec(spec.slots[i]->name), i);
+  return out + rule_text(catalog.rule(spec.rule), planned_reductions(spec, catalog));
+}
+
+}  // namespace jitstep::jit

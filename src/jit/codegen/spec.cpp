@@ -1,0 +1,148 @@
+#include "jitstep/jit/spec.h"
+
+#include <algorithm>
+
+#include "jit/base/text.h"
+#include "jitstep/args.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
+
+namespace jitstep::jit {
+namespace {
+
+template <class Named>
+std::string listed(const std::vector<Named>& all) {
+  std::string out;
+  for (const Named& one : all) out += (out.empty() ? "" : ", ") + one.name;
+  return out.empty() ? "none" : out;
+}
+
+// `values` with what `given` says over it, checked against the declarations.
+NamedValues override(NamedValues values, const NamedValues& given, const Manifest& manifest,
+                     const std::string& what) {
+  for (const auto& [name, value] : given) {
+    const auto declared =
+        std::find_if(manifest.flags.begin(), manifest.flags.end(),
+                     [&wanted = name](const Option& option) { return option.name == wanted; });
+    if (declared == manifest.flags.end()) {
+      throw Error(text(manifest.name, " has no ", what, " \"", name, "\"; it has ",
+                       listed(manifest.flags)));
+    }
+    auto problem = declared->type_problem(value);
+    if (problem)
+      problem = name + " " + *problem;
+    else
+      problem = declared->range_problem(value);
+    if (problem) throw Error(manifest.name + ": " + *problem);
+    values[name] = value;
+  }
+  return values;
+}
+
+void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catalog) {
+  if (spec.slots.size() != rule.slots.size()) {
+    throw Error(text(rule.name, " has ", rule.slots.size(), " slots (", listed(rule.slots),
+                     "); the spec lists ", spec.slots.size()));
+  }
+  for (std::size_t i = 0; i < rule.slots.size(); ++i) {
+    const Slot& slot = rule.slots[i];
+    auto& choice = spec.slots[i];
+    if (!is_stored(slot, spec.flags))
+      choice.reset();
+    else if (choice)
+      choice = complete(*choice, catalog);
+    else
+      throw Error(text(rule.name, ": the slot ", slot.name, " has no codec"));
+  }
+}
+
+void check_weights(const KernelSpec& spec, const Manifest& weights) {
+  const auto& dtypes = weights.dtypes;
+  if (std::find(dtypes.begin(), dtypes.end(), spec.parameter) != dtypes.end()) return;
+  std::string known;
+  for (const Dtype dtype : dtypes) known += (known.empty() ? "" : ", ") + to_string(dtype);
+  throw Error(text("the weight format \"", weights.name, "\" is for ", known, " parameters, not ",
+                   to_string(spec.parameter)));
+}
+
+void check_limits(const KernelSpec& spec, const Catalog& catalog) {
+  std::size_t reductions = 0, memory = 0;
+  const auto add = [&](const Manifest& part) {
+    reductions += part.reductions.size();
+    memory += part.memory.size();
+  };
+  add(catalog.gradient());
+  add(catalog.rule(spec.rule));
+  for (const auto& choice : spec.slots) {
+    if (choice) add(catalog.codec(choice->name));
+  }
+  const auto check = [&](std::size_t count, int most, const char* what) {
+    if (count <= static_cast<std::size_t>(most)) return;
+    throw Error(text(spec.rule, " with these codecs takes ", count, " ", what, "; ", most,
+                     " are the most. Keep some slots in another codec"));
+  };
+  check(reductions, kMaxReductions, "reductions");
+  check(memory, kMaxMemory, "fields of memory");
+}
+
+}  // namespace
+
+std::string to_string(const CodecChoice& choice) {
+  const std::string options = to_string(choice.options);
+  return options.empty() ? choice.name : choice.name + "(" + options + ")";
+}
+
+CodecChoice complete(const CodecChoice& choice, const Catalog& catalog) {
+  const Manifest& codec = catalog.codec(choice.name);
+  NamedValues defaults;
+  for (const Option& option : codec.flags) defaults[option.name] = option.initial;
+  return {choice.name, override(std::move(defaults), choice.options, codec, "option")};
+}
+
+int block_of(const CodecChoice& choice, const Catalog& catalog) {
+  const CodecChoice whole = complete(choice, catalog);
+  const auto found = whole.options.find("block");
+  return found == whole.options.end() ? 1 : static_cast<int>(found->second.number());
+}
+
+KernelSpec kernel_spec(const OptionValues& options, const CodecChoice& state,
+                       const Catalog& catalog) {
+  options.validate();
+  KernelSpec spec{.rule = options.rule().name};
+  spec.flags = options.flags();
+  spec.gradient_flags = options.gradient_flags();
+  spec.slots.assign(options.rule().slots.size(), state);
+  return complete(spec, catalog);
+}
+
+std::string to_string(const KernelSpec& spec) {
+  std::string out = spec.rule + "(" + to_string(spec.flags) + ")";
+  if (!spec.gradient_flags.empty()) out += " gradient(" + to_string(spec.gradient_flags) + ")";
+  out += " state[";
+  for (const auto& choice : spec.slots) {
+    if (&choice != &spec.slots[0]) out += ", ";
+    out += choice ? to_string(*choice) : "-";
+  }
+  out += "] " + spec.weights + " " + to_string(spec.parameter);
+  out += " gradients " + to_string(spec.gradient);
+  return spec.strided ? out + " strided" : out;
+}
+
+bool is_stored(const Slot& slot, const NamedValues& flags) {
+  return !slot.condition || slot.condition->holds(flags);
+}
+
+KernelSpec complete(const KernelSpec& spec, const Catalog& catalog) {
+  const Manifest& rule = catalog.rule(spec.rule);
+  const OptionValues defaults(rule, catalog.gradient());
+  KernelSpec whole = spec;
+  whole.flags = override(defaults.flags(), spec.flags, rule, "flag");
+  whole.gradient_flags =
+      override(defaults.gradient_flags(), spec.gradient_flags, catalog.gradient(), "flag");
+  complete_slots(whole, rule, catalog);
+  check_weights(whole, catalog.weights(spec.weights));
+  check_limits(whole, catalog);
+  return whole;
+}
+
+}  // namespace jitstep::jit

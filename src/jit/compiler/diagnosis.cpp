@@ -1,0 +1,148 @@
+#include "jit/compiler/diagnosis.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "jit/base/text.h"
+#include "jit/source/flatten.h"
+
+namespace jitstep::jit {
+namespace {
+
+using View = std::string_view;
+
+constexpr std::size_t kLongest = 240;
+
+// What the contract says to a compiler's words; the first that fits. Types are those of
+// schedules/contract_check.cuh.
+struct Hint {
+  View sign, words, folder = {};  // of the files it is for; else for all
+};
+constexpr View kWritten = "a rule's `moments` sets each slot's `next`, its `apply` e.p";
+constexpr View kReturned = "a codec's functions return what they make and write nothing";
+constexpr View kAlone = "`e` is one element, without neighbours";
+constexpr std::array kHints = {
+    Hint{"LaterResult",
+         "this reduction is finished later: order them with `after:`, or mark it `moments`"},
+    Hint{"OldSlot", "`next` is set by `moments`, which waits for a reduction marked so"},
+    Hint{"operator&", kAlone},
+    Hint{"operator '&'", kAlone},
+    Hint{"read-only", kWritten, "rules/"},
+    Hint{"modifiable lvalue", kWritten, "rules/"},
+    Hint{"const-qualified", kWritten, "rules/"},
+    Hint{"read-only", kReturned, "codecs/"},
+    Hint{"modifiable lvalue", kReturned, "codecs/"},
+    Hint{"const-qualified", kReturned, "codecs/"},
+    Hint{"ContextView", "`c` holds what `prepare` returns and the results of reductions"},
+    Hint{"ElementView", "`e` holds p, g and the slots"},
+    Hint{"deleted", "its bits differ between targets; core/port.cuh has what may be used"},
+};
+
+bool has(View text, View part) { return text.find(part) != text.npos; }
+
+// `FILE:12:5: error: what` (g++, clang), `FILE(12): error: what` or `FILE(12): error #20-D: what`.
+std::optional<std::size_t> error_in(View line) {
+  const std::size_t at = std::min(line.find("error: "), line.find("error #"));
+  if (at == line.npos) return {};
+  return line.find(": ", at) + 2;
+}
+
+View first_error(View log) {
+  while (!log.empty()) {
+    const View line = log.substr(0, log.find('\n'));
+    if (error_in(line)) return line;
+    log.remove_prefix(std::min(line.size() + 1, log.size()));
+  }
+  return {};
+}
+
+bool is_extension(const std::string& file) {
+  return file.starts_with("rules/") || file.starts_with("codecs/") || file.starts_with("weights/");
+}
+
+// Where the codec begins that the words name, else the rule.
+std::optional<SourcePlace> declaration(const Files& files, View words) {
+  std::optional<SourcePlace> found;
+  for (const auto& [file, lines] : files) {
+    const bool named = is_extension(file) && has(words, file);
+    if (!named && !file.starts_with("rules/")) continue;
+    for (const auto& [number, line] : lines)
+      if (has(line, "struct Rule") || has(line, "struct Codec")) found = SourcePlace{file, number};
+    if (named) break;
+  }
+  return found;
+}
+
+// The text of a failed assertion: bare (g++) or in quotes (clang, NVRTC). Empty for other errors.
+View asserted(View what) {
+  if (!has(what, "static assertion failed") && !has(what, "static_assert failed")) return {};
+  const std::size_t open = what.find('"');
+  if (open == what.npos) return what.substr(std::min(what.find(": ") + 2, what.size()));
+  return what.substr(open + 1, what.rfind('"') - open - 1);
+}
+
+// The error's own place if a rule, codec or weight format has it, else the first such place that the log
+// mentions: what called what. What is missing is missing from the whole.
+std::optional<SourcePlace> place_of(const Files& files, View error, View words, View log) {
+  const std::vector<SourcePlace> own = places_of(files, error), all = places_of(files, log);
+  if (!own.empty() && is_extension(own[0].file)) return own[0];
+  if (const auto begin = declaration(files, words); begin && !words.empty()) return begin;
+  const auto user = std::find_if(all.begin(), all.end(),
+                                 [](const SourcePlace& place) { return is_extension(place.file); });
+  if (user != all.end()) return *user;
+  return own.empty() ? std::optional<SourcePlace>() : own[0];
+}
+
+// Long template arguments say nothing to who wrote a rule.
+std::string without_arguments(View what) {
+  constexpr std::size_t kShort = 24;
+  std::string out;
+  while (!what.empty()) {
+    const std::size_t open = what.find('<');
+    out += what.substr(0, open);
+    if (open == what.npos) break;
+    std::size_t end = open, depth = 0;
+    do {
+      if (what[end] == '<') ++depth;
+      if (what[end] == '>') --depth;
+    } while (++end < what.size() && depth > 0);
+    out += end - open > kShort && depth == 0 ? "<...>" : what.substr(open, end - open);
+    what.remove_prefix(end);
+  }
+  return out;
+}
+
+// Without "[with Arguments = ...]", which g++ and NVRTC put behind a function's name.
+std::string without_values(View what) {
+  const std::size_t open = what.find(" [with "), close = what.rfind(']');
+  if (open == what.npos || close == what.npos || close < open) return std::string(what);
+  return text(what.substr(0, open), what.substr(close + 1));
+}
+
+std::string in_words(View what, View file, View line) {
+  const std::string out = without_arguments(without_values(what));
+  for (const Hint& hint : kHints)
+    if (has(what, hint.sign) && file.starts_with(hint.folder)) return text(out, ": ", hint.words);
+  const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
+  return text(out, " in `", line.substr(begin), "`");
+}
+
+}  // namespace
+
+std::string diagnosis(View flat, View log) {
+  const View error = first_error(log);
+  if (error.empty()) return {};
+  const View what = error.substr(*error_in(error)), words = asserted(what);
+  Files files = files_of(flat);
+  const auto place = place_of(files, error, words, log);
+  if (!place) return {};
+  const std::string said = words.empty()
+                               ? in_words(what, place->file, files[place->file][place->line])
+                               : std::string(words);
+  std::string out = text(place->file, ":", place->line, ": ", said);
+  if (out.size() > kLongest) out = out.substr(0, kLongest - 3) + "...";
+  return out;
+}
+
+}  // namespace jitstep::jit

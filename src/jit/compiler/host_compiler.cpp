@@ -1,0 +1,203 @@
+#include "jit/compiler/host_compiler.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "jit/base/file_io.h"
+#include "jit/base/process.h"
+#include "jit/base/scratch.h"
+#include "jit/base/text.h"
+#include "jit/compiler/diagnosis.h"
+#include "jit/compiler/isa.h"
+#include "jit/source/flatten.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// What decides the bits. Never -ffast-math: an object linked with it changes the rounding mode of
+// the whole process when it is loaded.
+Words code_flags(const Target& target) {
+  Words flags = {"-std=c++20",         "-fPIC",
+                 "-ffp-contract=off",  "-fno-math-errno",
+                 "-fno-trapping-math", "-fvisibility=hidden"};
+  if (target.kind == Target::Kind::cpu) {
+    flags.insert(flags.end(), {"-O3", "-march=native"});
+  } else {
+    flags.insert(flags.end(), {"-O1", "-DJITSTEP_EMULATION"});
+  }
+  return flags;
+}
+
+// An emulated kernel calls back into the process that loads it, so only cpu must be complete.
+Words link_flags(const Target& target) {
+  Words flags = {"-shared", "-Wl,--as-needed"};
+  if (target.kind == Target::Kind::cpu) flags.push_back("-Wl,--no-undefined");
+  return flags;
+}
+
+std::string joined(const Words& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
+// The last line of an identity.
+std::string options_line(const Target& target) {
+  return text("options: ", joined(code_flags(target)), " ", joined(link_flags(target)));
+}
+
+// English messages, its own place for temporary files, assembler and linker from where the compiler
+// was looked up, and no headers or side effects from outside.
+std::vector<std::pair<std::string, std::string>> environment(const Settings& settings,
+                                                             const std::string& folder) {
+  return {{"LC_ALL", "C"},
+          {"PATH", settings.path},
+          {"TMPDIR", folder},
+          {"CPATH", ""},
+          {"CPLUS_INCLUDE_PATH", ""},
+          {"DEPENDENCIES_OUTPUT", ""},
+          {"SUNPRO_DEPENDENCIES", ""}};
+}
+
+std::string free_space(const std::string& folder) {
+  std::error_code failure;
+  const auto space = std::filesystem::space(folder, failure);
+  return failure ? "an unknown number of bytes" : text(space.available >> 10, " KiB");
+}
+
+bool says_what_the_machine_lacks(const std::string& line) {
+  static constexpr std::array kPhrases = {
+      "No space left on device",  "Disk quota exceeded",    "Read-only file system",
+      "File size limit exceeded", "File too large",         "Input/output error",
+      "Cannot allocate memory",   "out of memory",          "virtual memory exhausted",
+      "Too many open files",      "terminated with signal", "Killed signal terminated program"};
+  return std::any_of(kPhrases.begin(), kPhrases.end(),
+                     [&](const char* phrase) { return line.find(phrase) != line.npos; });
+}
+
+// What the machine lacks, if that is why a compiler gave up: the line of its output that says so. A
+// line about a place in the text, or of the text itself, is the text's own fault, whatever it says.
+std::string environment_failure(const std::string& source, const std::string& output) {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (!says_what_the_machine_lacks(line)) continue;
+    if (source.find(line) == source.npos && excerpt(source, line).empty()) return line;
+  }
+  return {};
+}
+
+[[noreturn]] void refuse(const std::string& source, const std::string& name, const Target& target,
+                         const Finished& run, const std::string& folder) {
+  if (run.status > 128 && run.status - 128 < NSIG) {
+    throw Error(text("the host compiler was killed by signal ", run.status - 128, " (",
+                     strsignal(run.status - 128), ") while compiling ", name,
+                     "; the machine may be out of memory\n", run.output));
+  }
+  if (const std::string line = environment_failure(source, run.output); !line.empty()) {
+    throw Error(text("the host compiler could not do its work for ", name, ": ", line,
+                     "\nIt worked in ", folder, ", where ", free_space(folder),
+                     " are free; make room there or set TMPDIR to a folder on another disk"));
+  }
+  const std::string first = diagnosis(source, run.output);
+  throw CompileError(text(first, first.empty() ? "" : "\n", "compiling ", name, " for ",
+                          to_string(target), " failed:\n", run.output, excerpt(source, run.output)),
+                     run.output, numbered_sources(source, run.output));
+}
+
+std::vector<std::byte> read_image(const std::string& path) {
+  const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return {};
+  return read_all(file.get()).value_or(std::vector<std::byte>());
+}
+
+}  // namespace
+
+Binary HostCompiler::compile(const std::string& source, const std::string& name,
+                             const Target& target) {
+  const PrivateFolder folder(scratch_folders(settings_));
+  const std::string out = folder.path() + "/kernel.so";
+  Words words = {program(), "-x", "c++", "-pipe", "-fdiagnostics-color=never"};
+  for (const Words& more : {code_flags(target), link_flags(target), Words{"-o", out, "-"}}) {
+    words.insert(words.end(), more.begin(), more.end());
+  }
+  const Finished run = run_program(words, source, environment(settings_, folder.path()));
+  Binary binary{read_image(out), run.output, {}};
+  const bool failed = run.status > 0 || (run.status < 0 && binary.image.empty());
+  if (failed) refuse(source, name, target, run, folder.path());
+  if (binary.image.empty()) {
+    throw Error(text(words[0], " gave no binary for ", name, "; its output: ", run.output));
+  }
+  return binary;
+}
+
+const std::string& HostCompiler::identity(const Target& target) {
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto known = identities_.find(target); known != identities_.end()) {
+      return known->second;
+    }
+  }
+  std::string found = read_identity(target);  // slow, so without the lock; twice does no harm
+  std::lock_guard lock(mutex_);
+  return identities_.emplace(target, std::move(found)).first->second;
+}
+
+std::string HostCompiler::program() const {
+  const Words names = settings_.cxx.empty() ? Words{"c++", "g++", "clang++"} : Words{settings_.cxx};
+  for (const std::string& name : names) {
+    if (std::string found = find_program(name, settings_.path); !found.empty()) return found;
+  }
+  const char* what = settings_.cxx.empty() ? "" : " (JITSTEP_CXX)";
+  throw Error(text("no host C++ compiler: looked for ", joined(names), what, " in PATH ",
+                   settings_.path,
+                   "; install one (apt install g++) or set JITSTEP_CXX to its path"));
+}
+
+std::string HostCompiler::read_identity(const Target& target) const {
+  Words words = {program(), "-x", "c++", "-E", "-v", "-"};
+  if (target.kind == Target::Kind::cpu) words.insert(words.begin() + 1, "-march=native");
+  const Finished run = run_program(words, "", {{"LC_ALL", "C"}});
+  const std::string resolved = resolved_identity(run.output);
+  if (run.status > 0 || resolved.empty()) {
+    throw Error(text(words[0], " is no g++ or clang++ that can be used (", joined(words),
+                     "); set JITSTEP_CXX to one. Its output: ", run.output));
+  }
+  return resolved + options_line(target);
+}
+
+bool HostCompiler::accepts(const std::string& identity, const Target& target) const {
+  return identity.ends_with("\n" + options_line(target)) && this_machine_runs(identity);
+}
+
+std::string resolved_identity(const std::string& report) {
+  std::istringstream lines(report);
+  std::string line, version, isa;
+  while (std::getline(lines, line)) {
+    if (line.starts_with("gcc version") || line.find("clang version") != std::string::npos ||
+        line.starts_with("Target:")) {
+      version += line + "\n";
+    }
+    const bool gcc = line.find("/cc1plus") != std::string::npos;
+    if ((!gcc && line.find(" -cc1 ") == std::string::npos) || !isa.empty()) continue;
+    std::istringstream words(line);
+    for (std::string word, before; words >> word; before = word) {
+      const bool value = before == "--param" || before == "-target-cpu" ||
+                         before == "-target-feature" || before == "-tune-cpu";
+      if (value || (gcc && (word.starts_with("-m") || word.starts_with("--param=")))) {
+        isa += " " + word;
+      }
+    }
+  }
+  return version.empty() ? "" : text(version, "isa:", isa, "\n");
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,36 @@
+// The machine's C++ compiler as a Compiler: targets cpu and emulated.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "jit/base/fork_guard.h"
+#include "jitstep/jit/compiler.h"
+#include "jitstep/jit/settings.h"
+
+namespace jitstep::jit {
+
+/// Runs g++ or clang++ as a program; safe in a forked child.
+class HostCompiler : public Compiler {
+ public:
+  explicit HostCompiler(Settings settings) : settings_(std::move(settings)) {}
+
+  Binary compile(const std::string& text, const std::string& name, const Target& target) override;
+  const std::string& identity(const Target& target) override;
+  bool accepts(const std::string& identity, const Target& target) const override;
+
+ private:
+  std::string program() const;
+  std::string read_identity(const Target& target) const;
+
+  Settings settings_;
+  ForkSafeMutex mutex_;
+  std::map<Target, std::string> identities_;
+};
+
+/// The code-deciding words of a compiler's `-E -v` report: version, machine, and the ISA flags that
+/// -march=native stands for. No paths.
+std::string resolved_identity(const std::string& report);
+
+}  // namespace jitstep::jit

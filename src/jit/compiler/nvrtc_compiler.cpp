@@ -1,0 +1,186 @@
+#include "jit/compiler/nvrtc_compiler.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "jit/base/text.h"
+#include "jit/compiler/diagnosis.h"
+#include "jit/compiler/resource_report.h"
+#include "jit/source/flatten.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+constexpr int kBuiltinFailure = 7;  // NVRTC_ERROR_BUILTIN_OPERATION_FAILURE
+constexpr int kCompilationError = 6;
+
+// What decides the bits, beside the architecture. Nothing here may have side effects.
+const std::vector<std::string>& code_options() {
+  static const std::vector<std::string> options = {
+      "--std=c++20",       "--device-as-default-execution-space",
+      "--fmad=false",      "--ftz=false",
+      "--prec-div=true",   "--prec-sqrt=true",
+      "--ptxas-options=-v"};
+  return options;
+}
+
+std::string code_options_text() {
+  std::string line;
+  for (const std::string& option : code_options()) line += " " + option;
+  return line;
+}
+
+// One nvrtcProgram.
+class Program {
+ public:
+  Program(const NvrtcApi& api, const std::string& source, const std::string& name) : api_(api) {
+    const int code =
+        api_.nvrtcCreateProgram(&program_, source.c_str(), name.c_str(), 0, nullptr, nullptr);
+    if (code) throw Error(text("nvrtcCreateProgram: ", api_.nvrtcGetErrorString(code)));
+  }
+  ~Program() { api_.nvrtcDestroyProgram(&program_); }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  int compile(const std::string& architecture) {
+    const std::string option = "--gpu-architecture=" + architecture;
+    std::vector<const char*> options = {option.c_str()};
+    for (const std::string& more : code_options()) options.push_back(more.c_str());
+    return api_.nvrtcCompileProgram(program_, static_cast<int>(options.size()), options.data());
+  }
+
+  // The log and PTX come with an ending zero, which a text does not need.
+  std::string log() {
+    std::string log = fetch<std::string>(api_.nvrtcGetProgramLogSize, api_.nvrtcGetProgramLog);
+    while (!log.empty() && log.back() == '\0') log.pop_back();
+    return log;
+  }
+
+  std::vector<std::byte> image(bool ptx) {
+    return ptx ? fetch<std::vector<std::byte>>(api_.nvrtcGetPTXSize, api_.nvrtcGetPTX)
+               : fetch<std::vector<std::byte>>(api_.nvrtcGetCUBINSize, api_.nvrtcGetCUBIN);
+  }
+
+ private:
+  template <class Bytes>
+  Bytes fetch(int (*size_of)(void*, std::size_t*), int (*read)(void*, char*)) {
+    std::size_t size = 0;
+    if (size_of(program_, &size) != 0 || size == 0) return {};
+    Bytes bytes(size, typename Bytes::value_type{});
+    if (read(program_, reinterpret_cast<char*>(bytes.data())) != 0) return {};
+    return bytes;
+  }
+
+  const NvrtcApi& api_;
+  void* program_ = nullptr;
+};
+
+std::string list_of(const std::vector<int>& archs) {
+  std::string list;
+  for (int arch : archs) list += text(list.empty() ? "" : ", ", "sm_", arch);
+  return list;
+}
+
+// The version call gives no build number; the head of any PTX text does.
+std::string build_of(const NvrtcLibrary& library) {
+  Program program(library.api, "", "build");
+  program.compile(text("compute_", library.archs.back()));
+  const std::vector<std::byte> ptx = program.image(true);
+  std::istringstream lines(std::string(reinterpret_cast<const char*>(ptx.data()), ptx.size()));
+  std::string build;
+  for (std::string line; std::getline(lines, line) && line.starts_with("//");) {
+    if (line.size() > 3) build += line.substr(3) + "\n";
+  }
+  return build;
+}
+
+[[noreturn]] void refuse(const NvrtcLibrary& library, int code, const std::string& source,
+                         const std::string& name, const Target& target, const std::string& log) {
+  const std::string what = library.api.nvrtcGetErrorString(code);
+  if (code == kBuiltinFailure) {
+    throw Error(text("NVRTC ", library.version(), " cannot open libnvrtc-builtins.so.",
+                     library.version(), ": it must lie beside ",
+                     library.path.empty() ? "libnvrtc.so" : library.path, "\n", log));
+  }
+  const std::string first = diagnosis(source, log);
+  const std::string message = text(first, first.empty() ? "" : "\n", "compiling ", name, " for ",
+                                   to_string(target), " with NVRTC ", library.version(),
+                                   " failed (", what, "):\n", log, "\n", excerpt(source, log));
+  if (code != kCompilationError && log.find("error") == std::string::npos) throw Error(message);
+  throw CompileError(message, log, numbered_sources(source, log));
+}
+
+void refuse_in_child() {
+  if (!forked_after(ForkSensitive::nvrtc)) return;
+  throw Error(
+      "this process was forked from one that had used NVRTC, which may hang here: compile GPU "
+      "kernels before fork(), or start the process anew (spawn)");
+}
+
+}  // namespace
+
+std::string architecture_option(const NvrtcLibrary& library, const Target& target) {
+  const auto newer = std::upper_bound(library.archs.begin(), library.archs.end(), target.sm);
+  if (newer == library.archs.begin()) {
+    throw Error(text("NVRTC ", library.version(), " cannot compile for ", to_string(target),
+                     "; it knows ", list_of(library.archs),
+                     ". Install an older NVRTC for this GPU"));
+  }
+  const int best = *(newer - 1);
+  return text(best == target.sm ? "sm_" : "compute_", best);
+}
+
+Binary NvrtcCompiler::compile(const std::string& source, const std::string& name,
+                              const Target& target) {
+  refuse_in_child();
+  const NvrtcLibrary& library = opened().library;
+  const std::string architecture = architecture_option(library, target);
+  Program program(library.api, source, name);
+  const int code = program.compile(architecture);
+  Binary binary;
+  binary.log = program.log();
+  if (code != 0) refuse(library, code, source, name, target, binary.log);
+  binary.image = program.image(architecture.starts_with("compute_"));
+  binary.resources = parse_resources(binary.log);
+  // Note: after a failure NVRTC reports success and size 0 here.
+  if (binary.image.empty()) throw Error(text("NVRTC gave an empty binary for ", name));
+  return binary;
+}
+
+const std::string& NvrtcCompiler::identity(const Target& target) {
+  const Opened& nvrtc = opened();
+  const std::string options = architecture_option(nvrtc.library, target) + code_options_text();
+  std::lock_guard lock(mutex_);
+  const auto [known, added] = identities_.try_emplace(target);
+  if (added) {
+    known->second =
+        text("NVRTC ", nvrtc.library.version(), "\n", nvrtc.build, "options: ", options);
+  }
+  return known->second;
+}
+
+bool NvrtcCompiler::accepts(const std::string& identity, const Target&) const {
+  return identity.starts_with("NVRTC ") && identity.ends_with(code_options_text());
+}
+
+void NvrtcCompiler::add_folder(const std::string& folder) {
+  std::lock_guard lock(mutex_);
+  settings_.nvrtc_search.push_back(folder);
+}
+
+// Held while opening: the other threads need the library as well.
+const NvrtcCompiler::Opened& NvrtcCompiler::opened() {
+  std::lock_guard lock(mutex_);
+  if (!opened_) {
+    refuse_in_child();
+    auto nvrtc = std::make_unique<Opened>();
+    nvrtc->library = open_nvrtc(settings_);
+    note_used(ForkSensitive::nvrtc);
+    nvrtc->build = build_of(nvrtc->library);
+    opened_ = std::move(nvrtc);
+  }
+  return *opened_;
+}
+
+}  // namespace jitstep::jit

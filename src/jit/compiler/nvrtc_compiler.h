@@ -1,0 +1,47 @@
+// NVRTC as a Compiler: targets sm_XX. Needs no GPU.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jit/base/fork_guard.h"
+#include "jit/compiler/nvrtc_library.h"
+#include "jitstep/jit/compiler.h"
+#include "jitstep/jit/settings.h"
+
+namespace jitstep::jit {
+
+/// Opens NVRTC at the first call. In a child of a process that has used NVRTC compiling is an
+/// Error, as NVRTC may hang there.
+class NvrtcCompiler : public Compiler {
+ public:
+  explicit NvrtcCompiler(Settings settings) : settings_(std::move(settings)) {}
+
+  Binary compile(const std::string& text, const std::string& name, const Target& target) override;
+  const std::string& identity(const Target& target) override;
+  bool accepts(const std::string& identity, const Target& target) const override;
+
+  /// Adds a folder to look through; no effect once NVRTC is open.
+  void add_folder(const std::string& folder);
+
+ private:
+  struct Opened {
+    NvrtcLibrary library;
+    std::string build;  // the lines of a PTX text that name the compiler's build
+  };
+
+  const Opened& opened();
+
+  Settings settings_;
+  ForkSafeMutex mutex_;
+  std::unique_ptr<const Opened> opened_;
+  std::map<Target, std::string> identities_;
+};
+
+/// What NVRTC generates for a GPU: "sm_90" if it knows it, else the newest older "compute_XX" as
+/// PTX for the driver to finish. An Error if the GPU is older than all it knows.
+std::string architecture_option(const NvrtcLibrary& library, const Target& target);
+
+}  // namespace jitstep::jit

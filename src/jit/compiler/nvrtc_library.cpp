@@ -1,0 +1,137 @@
+#include "jit/compiler/nvrtc_library.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kInstall[] =
+    "install it with `pip install nvidia-cuda-nvrtc` (CUDA 13) or nvidia-cuda-nvrtc-cu12, or from "
+    "a CUDA toolkit, and set JITSTEP_NVRTC to libnvrtc.so or its folder";
+
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code failure;
+  fs::directory_iterator entry(folder, failure);
+  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    found.push_back(entry->path());
+  }
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
+// Note: pip's NVRTC has no run path, so it would not find its other half: every compile would fail
+// with NVRTC_ERROR_BUILTIN_OPERATION_FAILURE. Once opened by its full path, it is found by name.
+void open_builtins(const fs::path& folder) {
+  for (const fs::path& file : entries_of(folder)) {
+    const std::string name = file.filename().string();
+    if (!name.starts_with("libnvrtc-builtins.so")) continue;
+    if (dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return;
+  }
+}
+
+template <class Function>
+bool load(void* handle, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(dlsym(handle, name));
+  return function != nullptr;
+}
+
+bool load_all(void* handle, NvrtcApi& api) {
+  return load(handle, "nvrtcVersion", api.nvrtcVersion) &&
+         load(handle, "nvrtcGetErrorString", api.nvrtcGetErrorString) &&
+         load(handle, "nvrtcGetNumSupportedArchs", api.nvrtcGetNumSupportedArchs) &&
+         load(handle, "nvrtcGetSupportedArchs", api.nvrtcGetSupportedArchs) &&
+         load(handle, "nvrtcCreateProgram", api.nvrtcCreateProgram) &&
+         load(handle, "nvrtcDestroyProgram", api.nvrtcDestroyProgram) &&
+         load(handle, "nvrtcCompileProgram", api.nvrtcCompileProgram) &&
+         load(handle, "nvrtcGetProgramLogSize", api.nvrtcGetProgramLogSize) &&
+         load(handle, "nvrtcGetProgramLog", api.nvrtcGetProgramLog) &&
+         load(handle, "nvrtcGetCUBINSize", api.nvrtcGetCUBINSize) &&
+         load(handle, "nvrtcGetCUBIN", api.nvrtcGetCUBIN) &&
+         load(handle, "nvrtcGetPTXSize", api.nvrtcGetPTXSize) &&
+         load(handle, "nvrtcGetPTX", api.nvrtcGetPTX);
+}
+
+// The reason if the file is no NVRTC that will do.
+std::string try_open(const std::string& file, NvrtcLibrary& library) {
+  const bool has_path = file.find('/') != std::string::npos;
+  if (has_path) open_builtins(fs::path(file).parent_path());
+  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) return dlerror();
+  if (!load_all(handle, library.api)) return file + " lacks functions of NVRTC 12";
+  if (library.api.nvrtcVersion(&library.major, &library.minor) != 0 || library.major < 12) {
+    return text(file, " is NVRTC ", library.version(), "; 12 is the oldest that will do");
+  }
+  int count = 0;
+  library.api.nvrtcGetNumSupportedArchs(&count);
+  library.archs.resize(static_cast<std::size_t>(count));
+  library.api.nvrtcGetSupportedArchs(library.archs.data());
+  std::sort(library.archs.begin(), library.archs.end());
+  library.path = has_path ? file : "";
+  return {};
+}
+
+std::vector<std::string> candidates(const Settings& settings) {
+  std::vector<std::string> files;
+  const auto add = [&](const std::string& place) {
+    std::error_code failure;
+    if (fs::is_directory(place, failure)) {
+      for (const std::string& file : nvrtc_files(place)) files.push_back(file);
+    } else if (!place.empty()) {
+      files.push_back(place);
+    }
+  };
+  add(settings.nvrtc);
+  if (!settings.nvrtc.empty()) return files;
+  for (const std::string& folder : settings.nvrtc_search) add(folder);
+#ifdef JITSTEP_NVRTC_HINT
+  add(JITSTEP_NVRTC_HINT);
+#endif
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) add(name);
+  for (const std::string& file : nvrtc_files("/usr/local/cuda")) files.push_back(file);
+  return files;
+}
+
+}  // namespace
+
+std::vector<std::string> nvrtc_files(const std::string& folder) {
+  const fs::path root = folder;
+  std::vector<fs::path> places = {root, root / "lib", root / "lib64"};
+  for (const fs::path& parent : {root, root / "nvidia"}) {
+    for (const fs::path& entry : entries_of(parent)) places.push_back(entry / "lib");
+  }
+  std::vector<std::string> files;
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
+    for (const fs::path& place : places) {
+      std::error_code failure;
+      if (fs::exists(place / name, failure)) files.push_back((place / name).string());
+    }
+  }
+  return files;
+}
+
+NvrtcLibrary open_nvrtc(const Settings& settings) {
+  NvrtcLibrary library;
+  std::string tried;
+  for (const std::string& file : candidates(settings)) {
+    const std::string failure = try_open(file, library);
+    if (failure.empty()) return library;
+    tried += "\n  " + failure;
+  }
+  if (!settings.nvrtc.empty()) {
+    throw Error(text("JITSTEP_NVRTC is set to ", settings.nvrtc, ", which gives no NVRTC; ",
+                     kInstall, tried));
+  }
+  throw Error(text("NVRTC, the compiler for NVIDIA GPUs, was not found; ", kInstall,
+                   ". Looked for:", tried));
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,256 @@
+#include "jitstep/jit/engine.h"
+
+#include <chrono>
+#include <mutex>
+#include <unordered_map>
+
+#include "jit/base/digest.h"
+#include "jit/base/fork_guard.h"
+#include "jit/base/scratch.h"
+#include "jit/base/single_flight.h"
+#include "jit/base/text.h"
+#include "jit/cache/disk_cache.h"
+#include "jit/cache/explain.h"
+#include "jit/compiler/host_compiler.h"
+#include "jit/compiler/nvrtc_compiler.h"
+#include "jit/engine/module.h"
+#include "jit/source/flatten.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+struct Engine::State {
+  using BuiltPointer = std::shared_ptr<const Built>;
+  using KernelPointer = std::shared_ptr<const Kernel>;
+
+  // A unit's flattened text and its digest, kept while the templates stay as they are.
+  struct Flat {
+    std::string text;
+    std::string digest;
+    Sources sources;
+  };
+
+  State(Settings s, const Backends& b)
+      : settings(std::move(s)), templates(settings.templates), disk(settings), driver(b.driver) {
+    host = b.host ? b.host : std::make_shared<HostCompiler>(settings);
+    own_nvrtc = std::make_shared<NvrtcCompiler>(settings);
+    nvrtc = b.nvrtc ? b.nvrtc : own_nvrtc;
+  }
+
+  Compiler& compiler_for(const Target& target) { return target.is_cuda() ? *nvrtc : *host; }
+
+  CudaDriver& cuda() { return driver ? *driver : cuda_driver(); }
+
+  std::shared_ptr<const Flat> flat(const std::string& unit_text, const std::string& name);
+  BuiltPointer build(const Flat& flat, const std::string& name, const Target& target, bool& found);
+  BuiltPointer make(const Flat& flat, const std::string& name, const Key& key);
+  BuiltPointer make_without_compiler(const std::string& name, const Key& key);
+  BuiltPointer compile(const Flat& flat, const std::string& name, const Key& key);
+  KernelPointer load(const Flat& flat, const std::string& name, const BuiltPointer& from,
+                     int device);
+  std::unique_ptr<Module> load_module(const Built& from, int device);
+
+  // Counts under the lock; the statistics are read by other threads.
+  template <class Change>
+  void count(const Change& change) {
+    std::lock_guard lock(mutex);
+    change(statistics);
+  }
+
+  Settings settings;
+  TemplateStore templates;
+  DiskCache disk;
+  std::shared_ptr<Compiler> host, nvrtc;
+  std::shared_ptr<NvrtcCompiler> own_nvrtc;
+  std::shared_ptr<CudaDriver> driver;
+  SingleFlight<Built> built;
+  SingleFlight<Kernel> kernels;
+
+  ForkSafeMutex mutex;  // of what follows
+  Statistics statistics;
+  std::uint64_t flats_version = 0;
+  std::unordered_map<std::string, std::shared_ptr<const Flat>> flats;
+};
+
+std::shared_ptr<const Engine::State::Flat> Engine::State::flat(const std::string& unit_text,
+                                                               const std::string& name) {
+  const std::uint64_t version = templates.version();
+  const std::string id = name + '\0' + unit_text;
+  {
+    std::lock_guard lock(mutex);
+    if (version != flats_version) flats.clear();
+    flats_version = version;
+    if (const auto known = flats.find(id); known != flats.end()) return known->second;
+  }
+  auto made = std::make_shared<Flat>();
+  made->text = flatten(unit_text, name, templates);
+  made->digest = sha256_hex(made->text);
+  made->sources = sources_of(unit_text, name, made->text, templates);
+  std::lock_guard lock(mutex);
+  if (version == flats_version) flats[id] = made;
+  return made;
+}
+
+Engine::State::BuiltPointer Engine::State::build(const Flat& flat, const std::string& name,
+                                                 const Target& target, bool& found) {
+  Key key{flat.digest, target, ""};
+  bool has_compiler = true;
+  try {
+    key.compiler = compiler_for(target).identity(target);
+  } catch (const Error&) {
+    has_compiler = false;
+  }
+  const auto make_it = [&] {
+    return has_compiler ? make(flat, name, key) : make_without_compiler(name, key);
+  };
+  return built.get(key.digest(), make_it, found);
+}
+
+Engine::State::BuiltPointer Engine::State::make(const Flat& flat, const std::string& name,
+                                                const Key& key) {
+  if (auto entry = disk.find(key)) {
+    count([](Statistics& s) { ++s.from_disk; });
+    note(settings.log, LogLevel::info,
+         text(name, " for ", to_string(key.target), " from the cache"));
+    return std::make_shared<Built>(
+        Built{name, key.digest(), key.target, std::move(entry->binary), true, entry->compile_ms});
+  }
+  if (settings.log >= LogLevel::info) {
+    note(settings.log, LogLevel::info,
+         text(name, " for ", to_string(key.target),
+              " is not in the cache: ", disk.explain({key, name, 0, flat.sources})));
+  }
+  return compile(flat, name, key);
+}
+
+// A filled cache serves machines without a compiler; if it does not, the compiler's own error says
+// what is missing.
+Engine::State::BuiltPointer Engine::State::make_without_compiler(const std::string& name,
+                                                                 const Key& key) {
+  const auto accepts = [&](const std::string& compiler) {
+    return compiler_for(key.target).accepts(compiler, key.target);
+  };
+  auto entry = disk.find_of_any_compiler(key, accepts);
+  if (!entry) {
+    compiler_for(key.target).identity(key.target);
+    throw Error(text("no compiler for ", name));
+  }
+  count([](Statistics& s) { ++s.from_disk; });
+  return std::make_shared<Built>(
+      Built{name, key.digest(), key.target, std::move(entry->binary), true, entry->compile_ms});
+}
+
+Engine::State::BuiltPointer Engine::State::compile(const Flat& flat, const std::string& name,
+                                                   const Key& key) {
+  const auto start = std::chrono::steady_clock::now();
+  Binary binary;
+  try {
+    binary = compiler_for(key.target).compile(flat.text, name, key.target);
+  } catch (...) {
+    count([](Statistics& s) { ++s.failed; });
+    throw;
+  }
+  const double seconds = seconds_since(start);
+  count([&](Statistics& s) {
+    ++s.compiled;
+    s.compile_seconds += seconds;
+  });
+  note(settings.log, LogLevel::info,
+       text("compiled ", name, " for ", to_string(key.target), " in ", seconds * 1e3, " ms"));
+  CacheEntry entry{name, std::move(binary), seconds * 1e3, flat.sources};
+  disk.publish(key, entry);
+  return std::make_shared<Built>(
+      Built{name, key.digest(), key.target, std::move(entry.binary), false, entry.compile_ms});
+}
+
+std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device) {
+  check_image(from.binary.image, from.target);
+  if (!from.target.is_cuda()) {
+    return load_host_module(from.binary.image, from.name, scratch_folders(settings));
+  }
+  const Target there = Target::cuda(cuda().device(device).sm);
+  if (there != from.target) {
+    throw Error(text(from.name, " is for ", to_string(from.target), ", but GPU ", device, " is ",
+                     to_string(there), "; ask for that target"));
+  }
+  return load_cuda_module(from.binary.image, from.name, cuda(), device);
+}
+
+// A file from the cache that is whole but does not load is damage of another sort: compile anew.
+Engine::State::KernelPointer Engine::State::load(const Flat& flat, const std::string& name,
+                                                 const BuiltPointer& from, int device) {
+  try {
+    return std::make_shared<Kernel>(from, load_module(*from, device));
+  } catch (const ImageError&) {
+    if (!from->from_cache) throw;
+  }
+  const Target target = from->target;
+  const Key key{flat.digest, target, compiler_for(target).identity(target)};
+  disk.discard(key);
+  auto fresh = compile(flat, name, key);
+  built.replace(key.digest(), fresh);
+  return std::make_shared<Kernel>(fresh, load_module(*fresh, device));
+}
+
+Engine::Engine(Settings settings, Backends backends)
+    : state_(std::make_unique<State>(std::move(settings), std::move(backends))) {}
+Engine::~Engine() = default;
+
+TemplateStore& Engine::templates() { return state_->templates; }
+
+std::shared_ptr<const Kernel> Engine::kernel(const std::string& unit_text, const std::string& name,
+                                             const Target& target, int device) {
+  const auto flat = state_->flat(unit_text, name);
+  const std::string id =
+      text(flat->digest, " ", to_string(target), " ", target.is_cuda() ? device : 0);
+  bool found = false;
+  auto kernel = state_->kernels.get(
+      id,
+      [&] {
+        bool was_built = false;
+        auto built = state_->build(*flat, name, target, was_built);
+        if (was_built) state_->count([](Statistics& s) { ++s.from_memory; });
+        return state_->load(*flat, name, built, device);
+      },
+      found);
+  if (found) state_->count([](Statistics& s) { ++s.from_memory; });
+  return kernel;
+}
+
+std::shared_ptr<const Built> Engine::build(const std::string& unit_text, const std::string& name,
+                                           const Target& target) {
+  const auto flat = state_->flat(unit_text, name);
+  bool found = false;
+  auto built = state_->build(*flat, name, target, found);
+  if (found) state_->count([](Statistics& s) { ++s.from_memory; });
+  return built;
+}
+
+std::string Engine::flat_text(const std::string& unit_text, const std::string& name) const {
+  return flatten(unit_text, name, state_->templates);
+}
+
+void Engine::add_nvrtc_folder(const std::string& folder) { state_->own_nvrtc->add_folder(folder); }
+
+Target Engine::cuda_target(int device) { return Target::cuda(driver().device(device).sm); }
+
+CudaDriver& Engine::driver() { return state_->cuda(); }
+
+Statistics Engine::statistics() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->statistics;
+}
+
+Engine& default_engine() {
+  static Engine& engine = *new Engine(Settings::from_environment());
+  return engine;
+}
+
+}  // namespace jitstep::jit

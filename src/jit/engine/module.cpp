@@ -1,0 +1,213 @@
+#include "jit/engine/module.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+
+#include <cstring>
+
+#include "jit/base/file_io.h"
+#include "jit/base/scratch.h"
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+constexpr int kCudaMachine = 190;  // EM_CUDA
+#if defined(__x86_64__)
+constexpr int kHostMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr int kHostMachine = EM_AARCH64;
+#else
+#error "jitstep knows x86-64 and aarch64"
+#endif
+
+// Note: glibc matches loaded objects by name. The file in memory stays open as long as its object
+// is loaded, so that "/proc/self/fd/N" never names another one.
+class HostModule : public Module {
+ public:
+  HostModule(void* handle, std::string name, FileHandle file, std::string path)
+      : handle_(handle), name_(std::move(name)), file_(std::move(file)), path_(std::move(path)) {}
+
+  ~HostModule() override {
+    dlclose(handle_);
+    if (!file_) return;
+    // An object with unique symbols is never unloaded: then its file must stay open as well.
+    if (void* still = dlopen(path_.c_str(), RTLD_NOLOAD | RTLD_LAZY)) {
+      dlclose(still);
+      file_.release();
+    }
+  }
+
+  void* symbol(const std::string& entry) const override {
+    if (void* found = dlsym(handle_, entry.c_str())) return found;
+    throw Error(text("the binary of ", name_, " has no entry ", entry,
+                     "; it must be extern \"C\" with default visibility"));
+  }
+
+ private:
+  void* handle_;
+  std::string name_;
+  FileHandle file_;
+  std::string path_;
+};
+
+class CudaModule : public Module {
+ public:
+  CudaModule(const CudaDriver& driver, void* context, void* module)
+      : driver_(driver), context_(context), module_(module) {}
+  ~CudaModule() override { driver_.unload_module(context_, module_); }
+
+  void* symbol(const std::string& name) const override {
+    return driver_.function(context_, module_, name);
+  }
+  CudaEntry cuda_entry(const std::string& name) const override {
+    return {&driver_, context_, symbol(name)};
+  }
+
+ private:
+  const CudaDriver& driver_;
+  void* context_;
+  void* module_;
+};
+
+// Why an image was not loaded, in one place or in several.
+struct Failure {
+  std::string what;
+  bool of_image = false;  // else of the machine: no memory, no room, files that may not be executed
+
+  void add(const Failure& other) {
+    what += (what.empty() ? "" : "; ") + other.what;
+    of_image = of_image || other.of_image;
+  }
+
+  [[noreturn]] void fail(const std::string& name) const {
+    const std::string message = text("loading the binary of ", name, " failed: ", what);
+    if (of_image) throw ImageError(message);
+    throw Error(text(message,
+                     "; free memory and open files, or set TMPDIR to a folder with room, "
+                     "from which code may be loaded"));
+  }
+};
+
+// The system's words where it could not read or map the file at all.
+Failure loader_failure() {
+  const std::string words = dlerror();
+  for (const char* machine : {"cannot open shared object", "failed to map segment",
+                              "Cannot allocate memory", "cannot allocate"})
+    if (words.find(machine) != words.npos) return {words, false};
+  return {words, true};
+}
+
+std::unique_ptr<Module> load_from_memory(std::span<const std::byte> image, const std::string& name,
+                                         Failure& failure) {
+  FileHandle file = memory_file("jitstep", image, true);
+  if (!file) {
+    failure.add({text("memfd_create: ", std::strerror(errno))});
+    return nullptr;
+  }
+  const std::string path = text("/proc/self/fd/", file.get());
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    failure.add(loader_failure());
+    return nullptr;
+  }
+  return std::make_unique<HostModule>(handle, name, std::move(file), path);
+}
+
+// The folder's random name is what keeps two objects apart; the file may go once it is mapped.
+std::unique_ptr<Module> load_from_folder(std::span<const std::byte> image, const std::string& name,
+                                         const std::string& parent, Failure& failure) {
+  const PrivateFolder folder({parent});
+  const std::string path = folder.path() + "/kernel.so";
+  const FileHandle file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRWXU));
+  if (!file || !write_all(file.get(), image)) {
+    failure.add({text(path, ": ", std::strerror(errno))});
+    return nullptr;
+  }
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    failure.add(loader_failure());
+    return nullptr;
+  }
+  return std::make_unique<HostModule>(handle, name, FileHandle(), path);
+}
+
+std::unique_ptr<Module> load_from_folders(std::span<const std::byte> image, const std::string& name,
+                                          const std::vector<std::string>& scratch,
+                                          Failure& failure) {
+  for (const std::string& parent : scratch) {
+    try {
+      if (auto module = load_from_folder(image, name, parent, failure)) return module;
+    } catch (const Error& error) {
+      failure.add({error.what()});
+    }
+  }
+  return nullptr;
+}
+
+// The driver's codes for an image it cannot use: INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX,
+// UNSUPPORTED_PTX_VERSION, INVALID_SOURCE. Others, such as no memory, say nothing about the image.
+bool is_image_failure(const CudaError& error) {
+  const int code = error.code();
+  if (error.call() != "cuModuleLoadData") return false;
+  return code == 200 || code == 209 || code == 218 || code == 222 || code == 300;
+}
+
+}  // namespace
+
+CudaEntry Module::cuda_entry(const std::string& name) const {
+  throw Error(text(name, " is in a host binary, which cannot be launched on a GPU"));
+}
+
+std::unique_ptr<Module> load_host_module(std::span<const std::byte> image, const std::string& name,
+                                         const std::vector<std::string>& scratch) {
+  Failure failure;
+  if (auto module = load_from_memory(image, name, failure)) return module;
+  if (auto module = load_from_folders(image, name, scratch, failure)) return module;
+  failure.fail(name);
+}
+
+std::unique_ptr<Module> load_host_module_from_folder(std::span<const std::byte> image,
+                                                     const std::string& name,
+                                                     const std::vector<std::string>& scratch) {
+  Failure failure;
+  if (auto module = load_from_folders(image, name, scratch, failure)) return module;
+  failure.fail(name);
+}
+
+std::unique_ptr<Module> load_cuda_module(std::span<const std::byte> image, const std::string& name,
+                                         CudaDriver& driver, int device) {
+  void* context = driver.primary_context(device);
+  try {
+    void* module = driver.load_module(context, image.data(), name);
+    return std::make_unique<CudaModule>(driver, context, module);
+  } catch (const CudaError& error) {
+    if (!is_image_failure(error)) throw;
+    const int version = driver.version();
+    throw ImageError(text(error.what(), " (the driver is for CUDA ", version / 1000, ".",
+                          version % 1000 / 10, ")"));
+  }
+}
+
+void check_image(std::span<const std::byte> image, const Target& target) {
+  Elf64_Ehdr head{};
+  const bool elf = image.size() > sizeof head && std::memcmp(image.data(), ELFMAG, SELFMAG) == 0;
+  if (elf) std::memcpy(&head, image.data(), sizeof head);
+  if (!target.is_cuda()) {
+    if (elf && head.e_machine == kHostMachine) return;
+    throw ImageError("the binary is no shared object of this machine");
+  }
+  // PTX is text and must end with a zero, as the driver looks for one.
+  if (!elf && !image.empty() && image.back() == std::byte{0}) return;
+  // The architecture's place in the flags depends on the ELF version: either byte may hold it.
+  const auto sm = static_cast<unsigned>(target.sm);
+  if (elf && head.e_machine == kCudaMachine &&
+      ((head.e_flags & 0xff) == sm || (head.e_flags >> 8 & 0xff) == sm)) {
+    return;
+  }
+  throw ImageError("the binary is none for " + to_string(target));
+}
+
+}  // namespace jitstep::jit

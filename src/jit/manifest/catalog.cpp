@@ -1,0 +1,127 @@
+#include "jitstep/jit/catalog.h"
+
+#include <filesystem>
+
+#include "jit/base/fork_guard.h"
+#include "jit/base/private_files.h"
+#include "jit/base/text.h"
+#include "jit/manifest/manifest_reader.h"
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+using Kind = Manifest::Kind;
+
+struct KindNames {
+  std::string folder;  // "rules/"
+  std::string one;     // "rule"
+  std::string hint;
+};
+
+const KindNames& names_of(Kind kind) {
+  static const KindNames rule = {"rules/", "rule", "; load_rule adds a file of your own"};
+  static const KindNames codec = {"codecs/", "codec", "; load_codec adds a file of your own"};
+  static const KindNames weights = {"weights/", "weight format", ""};
+  static const KindNames core = {"core/", "gradient", ""};
+  switch (kind) {
+    case Kind::rule:
+      return rule;
+    case Kind::codec:
+      return codec;
+    case Kind::weights:
+      return weights;
+    case Kind::gradient:
+      break;
+  }
+  return core;
+}
+
+std::string path_of(Kind kind, const std::string& name) {
+  return names_of(kind).folder + name + ".cuh";
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (const auto& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out.empty() ? "none" : out;
+}
+
+}  // namespace
+
+Catalog::Catalog(TemplateStore& store) : store_(store), mutex_(std::make_unique<ForkSafeMutex>()) {}
+Catalog::~Catalog() = default;
+
+const Manifest& Catalog::rule(const std::string& name) const { return find(Kind::rule, name); }
+const Manifest& Catalog::codec(const std::string& name) const { return find(Kind::codec, name); }
+const Manifest& Catalog::weights(const std::string& name) const {
+  return find(Kind::weights, name);
+}
+const Manifest& Catalog::gradient() const { return find(Kind::gradient, "gradient"); }
+
+bool Catalog::has(Kind kind, const std::string& name) const {
+  return store_.find(path_of(kind, name)).has_value();
+}
+
+std::vector<std::string> Catalog::names(Kind kind) const {
+  if (kind == Kind::gradient) return {"gradient"};
+  const std::string& folder = names_of(kind).folder;
+  std::vector<std::string> names;
+  for (const std::string& path : store_.list(folder)) {
+    const std::string file = path.substr(folder.size());
+    if (file.ends_with(".cuh") && file.find('/') == file.npos)
+      names.push_back(file.substr(0, file.size() - 4));
+  }
+  return names;
+}
+
+const Manifest& Catalog::load_rule(const std::string& path) { return load(Kind::rule, path); }
+const Manifest& Catalog::load_codec(const std::string& path) { return load(Kind::codec, path); }
+
+const Manifest& Catalog::find(Kind kind, const std::string& name) const {
+  const std::string path = path_of(kind, name);
+  if (const Manifest* manifest = known(path)) return *manifest;
+  const bool plain = name.find_first_of("/\\.") == name.npos && !name.empty();
+  const auto content = plain ? store_.find(path) : std::nullopt;
+  if (!content) {
+    throw Error(text("there is no ", names_of(kind).one, " \"", name, "\"; there are ",
+                     listed(names(kind)), names_of(kind).hint));
+  }
+  return remember(read_manifest(*content, path, kind));
+}
+
+const Manifest& Catalog::load(Kind kind, const std::string& path) {
+  const std::string content = read_code_file(path);
+  // Read once under its own path, so that errors name the user's file.
+  Manifest manifest = read_manifest(content, path, kind);
+  manifest.path = path_of(kind, manifest.name);
+  if (store_.find_or_add(manifest.path, content) != content) {
+    throw Error(text("cannot load the ", names_of(kind).one, " ", path, ": there is another ",
+                     names_of(kind).one, " \"", manifest.name,
+                     "\" already; rename the file and its ",
+                     "namespace, or start a new process if this is a newer version of it"));
+  }
+  return remember(std::move(manifest));
+}
+
+const Manifest* Catalog::known(const std::string& path) const {
+  std::lock_guard lock(*mutex_);
+  const auto found = manifests_.find(path);
+  return found == manifests_.end() ? nullptr : found->second.get();
+}
+
+// The first one read stays: references to it are out.
+const Manifest& Catalog::remember(Manifest manifest) const {
+  const std::string path = manifest.path;
+  auto made = std::make_unique<const Manifest>(std::move(manifest));
+  std::lock_guard lock(*mutex_);
+  return *manifests_.try_emplace(path, std::move(made)).first->second;
+}
+
+Catalog& default_catalog() {
+  static Catalog& catalog = *new Catalog(default_engine().templates());
+  return catalog;
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,276 @@
+#include "jitstep/jit/expression.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+constexpr int kMaxDepth = 32;  // of parentheses and negations
+constexpr std::size_t kMaxNodes = 256;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
+}  // namespace
+
+/// Recursive descent: either > both > operation > operand.
+class ExpressionParser {
+ public:
+  ExpressionParser(std::string_view text, const Expression::Scope& scope)
+      : text_(text), scope_(scope) {
+    result_.text_ = text;
+  }
+
+  Expression run() {
+    const Term term = either();
+    skip_spaces();
+    if (at_ < text_.size()) fail("expected the end or an operator");
+    if (term.type != Type::boolean) fail("expected a condition, such as `x != 0`");
+    return std::move(result_);
+  }
+
+ private:
+  using Op = Expression::Op;
+  enum class Type { number, boolean, choice, null };
+  struct Term {
+    int node = -1;
+    Type type = Type::boolean;
+    bool nullable = false;
+    const Symbol* symbol = nullptr;
+  };
+
+  [[noreturn]] void fail(const std::string& what) const {
+    const std::string_view rest = text_.substr(std::min(at_, text_.size()));
+    throw Error(text("in the condition \"", shortened(text_), "\": ", what, ", found ",
+                     rest.empty() ? "its end" : text("\"", shortened(rest), "\"")));
+  }
+
+  static std::string shortened(std::string_view quoted) {
+    constexpr std::size_t kMost = 80;
+    return quoted.size() <= kMost ? std::string(quoted) : text(quoted.substr(0, kMost), "...");
+  }
+
+  void skip_spaces() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
+  }
+  bool take(std::string_view token) {
+    skip_spaces();
+    if (!text_.substr(at_).starts_with(token)) return false;
+    at_ += token.size();
+    return true;
+  }
+  std::string word() {
+    skip_spaces();
+    const std::size_t start = at_;
+    while (at_ < text_.size() &&
+           (is_word_start(text_[at_]) || (at_ > start && is_digit(text_[at_]))))
+      ++at_;
+    return std::string(text_.substr(start, at_ - start));
+  }
+
+  int add(Expression::Node node) {
+    if (result_.nodes_.size() >= kMaxNodes) fail("expected a shorter condition");
+    result_.nodes_.push_back(std::move(node));
+    return static_cast<int>(result_.nodes_.size()) - 1;
+  }
+  Term operation(Op op, int left, int right = -1) {
+    return {add({op, left, right}), Type::boolean};
+  }
+  void need_boolean(const Term& term) const {
+    if (term.type != Type::boolean) fail("expected a condition beside &&, || or !");
+  }
+
+  Term either() {
+    return chain(Op::either, "||", [this] { return both(); });
+  }
+  Term both() {
+    return chain(Op::both, "&&", [this] { return comparison(); });
+  }
+
+  template <class Next>
+  Term chain(Op op, std::string_view token, const Next& next) {
+    Term left = next();
+    while (take(token)) {
+      need_boolean(left);
+      const Term right = next();
+      need_boolean(right);
+      left = operation(op, left.node, right.node);
+    }
+    return left;
+  }
+
+  Term comparison() {
+    const Term left = operand();
+    if (take("==")) return equality(Op::same, left);
+    if (take("!=")) return equality(Op::differ, left);
+    if (take("<=")) return order(Op::at_most, left, false);
+    if (take(">=")) return order(Op::at_most, left, true);
+    if (take("<")) return order(Op::less, left, false);
+    if (take(">")) return order(Op::less, left, true);
+    return left;
+  }
+
+  Term order(Op op, const Term& left, bool swapped) {
+    const Term right = operand();
+    if (left.type != Type::number || right.type != Type::number)
+      fail("expected numbers on both sides of <, <=, > or >=");
+    return swapped ? operation(op, right.node, left.node) : operation(op, left.node, right.node);
+  }
+
+  Term equality(Op op, const Term& left) {
+    const Term right = left.type == Type::choice ? label(*left.symbol) : operand();
+    if (left.type == Type::null || right.type == Type::null)
+      return null_test(op, left.type == Type::null ? right : left);
+    if (left.type != right.type) fail("expected two values of the same type");
+    return operation(op, left.node, right.node);
+  }
+
+  Term label(const Symbol& symbol) {
+    const std::string name = word();
+    if (std::find(symbol.choices.begin(), symbol.choices.end(), name) == symbol.choices.end())
+      fail(text("expected one of the choices, ", joined(symbol.choices)));
+    return {add({Op::constant, -1, -1, 0, name}), Type::choice};
+  }
+
+  Term null_test(Op op, const Term& term) {
+    if (!term.nullable) fail("expected an option that may be null beside null");
+    const Term test = operation(Op::is_null, term.node);
+    return op == Op::same ? test : operation(Op::negate, test.node);
+  }
+
+  Term operand() {
+    if (++depth_ > kMaxDepth) fail("expected fewer nested parentheses");
+    const Term term = unnested_operand();
+    --depth_;
+    return term;
+  }
+
+  Term unnested_operand() {
+    skip_spaces();
+    const char c = at_ < text_.size() ? text_[at_] : '\0';
+    if (take("(")) {
+      const Term inside = either();
+      if (!take(")")) fail("expected )");
+      return inside;
+    }
+    if (c == '!' && !text_.substr(at_).starts_with("!=")) {
+      ++at_;
+      const Term inside = operand();
+      need_boolean(inside);
+      return operation(Op::negate, inside.node);
+    }
+    if (is_digit(c) || c == '-' || c == '.') return number();
+    if (is_word_start(c)) return named();
+    fail("expected an option, a number, ! or (");
+  }
+
+  Term number() {
+    double x = 0;
+    const char* const start = text_.data() + at_;
+    const auto [end, problem] = std::from_chars(start, text_.data() + text_.size(), x);
+    if (problem != std::errc() || !std::isfinite(x)) fail("expected a number");
+    at_ += static_cast<std::size_t>(end - start);
+    return {add({Op::constant, -1, -1, 0, x}), Type::number};
+  }
+
+  Term named() {
+    const std::size_t start = at_;
+    const std::string name = word();
+    if (name == "null") return {-1, Type::null};
+    if (name == "true" || name == "false")
+      return {add({Op::constant, -1, -1, 0, name == "true"}), Type::boolean};
+    const Symbol* const symbol = scope_(name);
+    if (symbol == nullptr) {
+      at_ = start;
+      fail("expected an option of this file that is known here");
+    }
+    if (symbol->type == Symbol::Type::numbers) return element(name, *symbol);
+    const bool nullable = symbol->type == Symbol::Type::nullable;
+    const Type type = symbol->type == Symbol::Type::boolean  ? Type::boolean
+                      : symbol->type == Symbol::Type::choice ? Type::choice
+                                                             : Type::number;
+    return {add({Op::name, -1, -1, 0, name}), type, nullable, symbol};
+  }
+
+  Term element(const std::string& name, const Symbol& symbol) {
+    int index = -1;
+    if (take("[")) {
+      const char* const start = text_.data() + at_;
+      const auto [end, problem] = std::from_chars(start, text_.data() + text_.size(), index);
+      if (problem == std::errc()) at_ += static_cast<std::size_t>(end - start);
+    }
+    if (index < 0 || index >= symbol.count || !take("]"))
+      fail(text("expected an element, ", name, "[0] to ", name, "[", symbol.count - 1, "]"));
+    return {add({Op::element, -1, -1, index, name}), Type::number, true};
+  }
+
+  static std::string joined(const std::vector<std::string>& words) {
+    std::string out;
+    for (const auto& word : words) out += (out.empty() ? "" : ", ") + word;
+    return out;
+  }
+
+  std::string_view text_;
+  const Expression::Scope& scope_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+  Expression result_;
+};
+
+Expression Expression::parse(std::string_view text, const Scope& scope) {
+  return ExpressionParser(text, scope).run();
+}
+
+bool Expression::holds(const Values& values) const {
+  return evaluate(static_cast<int>(nodes_.size()) - 1, values).boolean();
+}
+
+bool Expression::holds(const NamedValues& values) const {
+  return holds([&](std::string_view name) {
+    const auto found = values.find(name);
+    if (found == values.end())
+      throw Error(text("the condition \"", text_, "\" asks for ", name, ", which has no value"));
+    return found->second;
+  });
+}
+
+Value Expression::evaluate(int index, const Values& values) const {
+  const Node& node = nodes_[static_cast<std::size_t>(index)];
+  const auto left = [&] { return evaluate(node.left, values); };
+  const auto right = [&] { return evaluate(node.right, values); };
+  switch (node.op) {
+    case Op::constant:
+      return node.value;
+    case Op::name: {
+      const Value value = values(node.value.choice());
+      return value.is_null() ? Value(std::numeric_limits<double>::quiet_NaN()) : value;
+    }
+    case Op::element:
+      return values(node.value.choice()).numbers().at(static_cast<std::size_t>(node.index));
+    case Op::is_null:
+      return std::isnan(left().number());
+    case Op::negate:
+      return !left().boolean();
+    case Op::both:
+      return left().boolean() && right().boolean();
+    case Op::either:
+      return left().boolean() || right().boolean();
+    case Op::same:
+      return left() == right();
+    case Op::differ:
+      return !(left() == right());
+    case Op::less:
+      return left().number() < right().number();
+    case Op::at_most:
+      return left().number() <= right().number();
+  }
+  return false;
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,264 @@
+#include "jitstep/jit/manifest.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+constexpr std::array<std::string_view, 4> kDtypes = {"float64", "float32", "bfloat16", "float16"};
+
+int bytes_of_type(const std::string& type, Dtype parameter) {
+  if (type == "real") return real_bytes(parameter);
+  if (type == "double") return 8;
+  if (type == "float" || type == "uint32" || type == "int") return 4;
+  return type == "uint16" ? 2 : 1;
+}
+
+// "expects a number", after the option's name.
+std::string expectation(const Option& option) {
+  switch (option.type) {
+    case Option::Type::number:
+      return "expects a number";
+    case Option::Type::nullable:
+      return "expects a number or null";
+    case Option::Type::numbers:
+      return text("expects ", option.count, " numbers");
+    case Option::Type::list:
+      return "expects a list of numbers, one for each parameter";
+    case Option::Type::boolean:
+      return "expects true or false";
+    case Option::Type::choice:
+      break;
+  }
+  std::string out = "expects one of ";
+  for (const auto& choice : option.choices)
+    out += (&choice == &option.choices[0] ? "" : ", ") + choice;
+  return out;
+}
+
+bool has_type(const Option& option, const Value& value) {
+  switch (option.type) {
+    case Option::Type::number:
+      return value.is_number();
+    case Option::Type::nullable:
+      return value.is_number() || value.is_null();
+    case Option::Type::numbers:
+      return value.is_numbers() && value.numbers().size() == static_cast<std::size_t>(option.count);
+    case Option::Type::list:
+      return value.is_numbers();
+    case Option::Type::boolean:
+      return value.is_bool();
+    case Option::Type::choice:
+      break;
+  }
+  return value.is_choice() && std::find(option.choices.begin(), option.choices.end(),
+                                        value.choice()) != option.choices.end();
+}
+
+const RuleDefault* chosen(const std::vector<RuleDefault>& defaults, const NamedValues& flags) {
+  for (const RuleDefault& one : defaults) {
+    if (!one.condition || one.condition->holds(flags)) return &one;
+  }
+  return nullptr;
+}
+
+template <class Named>
+const Named* find_named(const std::vector<Named>& all, std::string_view name) {
+  for (const Named& one : all) {
+    if (one.name == name) return &one;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string to_string(Dtype dtype) { return std::string(kDtypes[static_cast<std::size_t>(dtype)]); }
+
+Dtype parse_dtype(std::string_view name) {
+  const auto found = std::find(kDtypes.begin(), kDtypes.end(), name);
+  if (found == kDtypes.end())
+    throw Error(text("no dtype \"", name, "\"; there are float64, float32, bfloat16, float16"));
+  return static_cast<Dtype>(found - kDtypes.begin());
+}
+
+int bytes_of(Dtype dtype) { return dtype == Dtype::float64 ? 8 : dtype == Dtype::float32 ? 4 : 2; }
+
+int real_bytes(Dtype parameter) { return parameter == Dtype::float64 ? 8 : 4; }
+
+int Domain::space() const {
+  switch (kind) {
+    case Kind::all:
+    case Kind::tensor:
+      return 0;
+    case Kind::first:
+      return 1;
+    case Kind::rows:
+      return 2;
+    case Kind::columns:
+      return 3;
+    case Kind::matrices:
+      return 4;
+    case Kind::axis:
+      break;
+  }
+  return 5 + axis;
+}
+
+unsigned Domain::reduced(int dims) const {
+  const unsigned every = (1u << dims) - 1u;
+  const bool vector = dims < 2;
+  switch (kind) {
+    case Kind::all:
+    case Kind::tensor:
+      return every;
+    case Kind::first:
+      return vector ? every : every & ~1u;
+    case Kind::rows:
+      return dims < 1 ? 0u : 1u << (dims - 1);
+    case Kind::columns:
+      return vector ? 0u : 1u << (dims - 2);
+    case Kind::matrices:
+      return vector ? every : 3u << (dims - 2);
+    case Kind::axis:
+      break;
+  }
+  return axis < dims ? every & ~(1u << axis) : every;
+}
+
+std::string to_string(const Domain& domain) {
+  constexpr std::array kNames = {"all", "tensor", "first", "rows", "columns", "matrices"};
+  if (domain.kind == Domain::Kind::axis) return text("axis<", domain.axis, ">");
+  return kNames[static_cast<std::size_t>(domain.kind)];
+}
+
+bool Constraint::accepts(double x) const {
+  if (!std::isfinite(x)) return false;
+  if (low && (above ? x <= *low : x < *low)) return false;
+  if (high && (below ? x >= *high : x > *high)) return false;
+  if ((integer || power_of_two) && x != std::floor(x)) return false;
+  int exponent = 0;
+  return !power_of_two || (x >= 1 && std::frexp(x, &exponent) == 0.5);
+}
+
+std::string to_string(const Constraint& constraint) {
+  std::string out;
+  const auto& [low, high, above, below, integer, power_of_two] = constraint;
+  if (low && high)
+    out =
+        text("in ", above ? "(" : "[", to_string(*low), ", ", to_string(*high), below ? ")" : "]");
+  else if (low)
+    out = text(above ? "> " : ">= ", to_string(*low));
+  else if (high)
+    out = text(below ? "< " : "<= ", to_string(*high));
+  const std::string kind = power_of_two ? "a power of two" : integer ? "an integer" : "";
+  if (out.empty()) return kind.empty() ? "finite" : kind;
+  return kind.empty() ? out : kind + " " + out;
+}
+
+Symbol Option::symbol() const {
+  switch (type) {
+    case Type::nullable:
+      return {Symbol::Type::nullable, 1, {}};
+    case Type::numbers:
+      return {Symbol::Type::numbers, count, {}};
+    case Type::boolean:
+      return {Symbol::Type::boolean, 1, {}};
+    case Type::choice:
+      return {Symbol::Type::choice, 1, choices};
+    default:
+      return {Symbol::Type::number, 1, {}};
+  }
+}
+
+std::optional<std::string> Option::type_problem(const Value& value) const {
+  if (has_type(*this, value)) return {};
+  return expectation(*this) + ", not " + to_string(value);
+}
+
+std::optional<std::string> Option::range_problem(const Value& value) const {
+  const auto problem = [&](const std::string& what, double x) {
+    return text(what, " is ", to_string(x), " and must be ", to_string(constraint));
+  };
+  if (value.is_number() && !constraint.accepts(value.number()))
+    return problem(name, value.number());
+  if (!value.is_numbers()) return {};
+  const auto& numbers = value.numbers();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    // An element may be null where the default is.
+    const bool null = type == Type::numbers && std::isnan(numbers[i]) && initial.is_numbers() &&
+                      i < initial.numbers().size() && std::isnan(initial.numbers()[i]);
+    if (!null && !constraint.accepts(numbers[i]))
+      return problem(text(name, "[", i, "]"), numbers[i]);
+  }
+  return {};
+}
+
+int bytes_of(const std::vector<Field>& fields, Dtype parameter) {
+  int end = 0, alignment = 1;
+  for (const Field& field : fields) {
+    const int bytes = bytes_of_type(field.type, parameter);
+    end = (end + bytes - 1) / bytes * bytes + bytes;
+    alignment = std::max(alignment, bytes);
+  }
+  return std::max(1, (end + alignment - 1) / alignment * alignment);
+}
+
+const Option* Manifest::find(std::string_view option) const {
+  const Option* const number = find_named(hyper, option);
+  return number != nullptr ? number : find_named(flags, option);
+}
+
+std::vector<std::string> Manifest::option_names() const {
+  std::vector<std::string> names;
+  for (const auto* options : {&hyper, &flags}) {
+    for (const Option& option : *options) {
+      if (!option.lifted) names.push_back(option.name);
+    }
+  }
+  return names;
+}
+
+int Manifest::doubles() const {
+  int sum = 0;
+  for (const Option& option : hyper) sum += option.doubles();
+  return sum;
+}
+
+bool Manifest::block_scaled() const {
+  const auto fine = [](const auto& x) {
+    return x.domain.kind != Domain::Kind::tensor && x.domain.kind != Domain::Kind::all;
+  };
+  return find("block") != nullptr || std::any_of(reductions.begin(), reductions.end(), fine) ||
+         std::any_of(memory.begin(), memory.end(), fine);
+}
+
+int Manifest::code_bits(Dtype parameter) const {
+  return code == "Nibble" ? 4 : 8 * bytes_of_type(code, parameter);
+}
+
+int Manifest::meta_bytes() const { return has_meta ? bytes_of(meta, Dtype::float32) : 0; }
+
+int Manifest::extra_bytes() const {
+  return extra.empty() ? 0 : bytes_of_type(extra, Dtype::float32);
+}
+
+std::string Manifest::default_state(const NamedValues& values) const {
+  const RuleDefault* const found = chosen(default_states, values);
+  return found == nullptr ? "" : found->value;
+}
+
+std::optional<long long> Manifest::min_quantized_size(const NamedValues& values) const {
+  const RuleDefault* const found = chosen(min_quantized_sizes, values);
+  if (found == nullptr) return {};
+  double size = 0;
+  std::from_chars(found->value.data(), found->value.data() + found->value.size(), size);
+  return static_cast<long long>(size);
+}
+
+}  // namespace jitstep::jit

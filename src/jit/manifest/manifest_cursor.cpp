@@ -1,0 +1,136 @@
+#include "jit/manifest/manifest_cursor.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+}  // namespace
+
+// What is quoted from a file may be a line without end, or no text at all. What is left out is from
+// the middle: what to write instead comes last.
+void Place::fail(const std::string& what) const {
+  constexpr std::size_t kFirst = 240, kLast = 150;
+  std::string shown = what.size() > kFirst + kLast
+                          ? what.substr(0, kFirst) + "..." + what.substr(what.size() - kLast)
+                          : what;
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return c >= 0 && c < ' '; }, '?');
+  throw Error(text(path, ":", line, ": ", shown));
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r");
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+bool is_word(std::string_view text) {
+  return !text.empty() && !is_digit(text[0]) &&
+         std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c); });
+}
+
+std::string_view foreign_name(std::string_view code) {
+  const auto in_word = [&](std::size_t at) {
+    return at < code.size() && (is_letter(code[at]) || is_digit(code[at]));
+  };
+  for (std::size_t at = 0; at < code.size(); ++at) {
+    if (at > 0 && (in_word(at - 1) || code[at - 1] == '>')) continue;
+    const std::string_view left = code.substr(at);
+    const bool global = left.starts_with("::") && !left.starts_with("::jitstep");
+    if (!global && !left.starts_with("__")) continue;
+    std::size_t end = at + 2;
+    while (in_word(end)) ++end;
+    if (end > at + 2) return code.substr(at, end - at);
+  }
+  return {};
+}
+
+void Cursor::skip_spaces() {
+  while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
+}
+
+bool Cursor::take(std::string_view token) {
+  skip_spaces();
+  if (!text_.substr(at_).starts_with(token)) return false;
+  at_ += token.size();
+  return true;
+}
+
+bool Cursor::take_word(std::string_view word) {
+  skip_spaces();
+  const std::string_view left = text_.substr(at_);
+  if (!left.starts_with(word)) return false;
+  if (left.size() > word.size() && (is_letter(left[word.size()]) || is_digit(left[word.size()])))
+    return false;
+  at_ += word.size();
+  return true;
+}
+
+void Cursor::expect(std::string_view token) {
+  if (!take(token)) fail(text("`", token, "`"));
+}
+
+std::string Cursor::identifier(const std::string& what) {
+  skip_spaces();
+  const std::size_t begin = at_;
+  std::size_t end = begin;
+  while (end < text_.size() && (is_letter(text_[end]) || (end > begin && is_digit(text_[end]))))
+    ++end;
+  if (end == begin) fail(what);
+  at_ = end;
+  return std::string(text_.substr(begin, end - begin));
+}
+
+double Cursor::number() {
+  skip_spaces();
+  const std::string_view left = text_.substr(at_);
+  const std::string_view digits = left.starts_with("-") ? left.substr(1) : left;
+  const bool octal = digits.size() > 1 && digits[0] == '0' && is_digit(digits[1]);
+  const bool starts = !digits.empty() && (is_digit(digits[0]) || digits[0] == '.');
+  double x = 0;
+  const auto [end, problem] = std::from_chars(left.data(), left.data() + left.size(), x);
+  if (octal || !starts || problem != std::errc() || !std::isfinite(x))
+    fail("a finite decimal number");
+  at_ += static_cast<std::size_t>(end - left.data());
+  if (at_ < text_.size() && (is_letter(text_[at_]) || text_[at_] == '\''))
+    fail("a decimal number without a suffix");
+  return x;
+}
+
+int Cursor::integer(int low, int high) {
+  const double x = number();
+  if (x < low || x > high || x != std::floor(x)) fail(text("an integer from ", low, " to ", high));
+  return static_cast<int>(x);
+}
+
+bool Cursor::at_end() {
+  skip_spaces();
+  return at_ >= text_.size();
+}
+
+void Cursor::expect_end() {
+  if (!at_end()) fail("nothing more");
+}
+
+std::string_view Cursor::rest() {
+  skip_spaces();
+  return text_.substr(at_);
+}
+
+void Cursor::fail(const std::string& expected) {
+  const std::string_view left = rest();
+  place_.fail(text("expected ", expected, ", found ",
+                   left.empty() ? std::string("the end") : text("`", left, "`"), " in `", text_,
+                   "`"));
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,318 @@
+#include "jit/manifest/manifest_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "jit/base/text.h"
+#include "jit/manifest/manifest_notes.h"
+#include "jitstep/args.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+constexpr int kMaxTerms = 16;
+
+// ---- types
+// ------------------------------------------------------------------------------------------
+
+Domain read_domain(Cursor& cursor) {
+  constexpr std::array<std::string_view, 6> kNames = {"all",  "tensor",  "first",
+                                                      "rows", "columns", "matrices"};
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (cursor.take_word(kNames[i])) return {static_cast<Domain::Kind>(i), 0};
+  }
+  if (!cursor.take_word("axis"))
+    cursor.fail("a domain: all, tensor, first, rows, columns, matrices or axis<0> to axis<3>");
+  cursor.expect("<");
+  const Domain domain{Domain::Kind::axis, cursor.integer(0, 3)};
+  cursor.expect(">");
+  return domain;
+}
+
+Value read_braced(Cursor& cursor, int count) {
+  Value::Numbers numbers;
+  cursor.expect("{");
+  for (int i = 0; i < count; ++i) {
+    if (i > 0) cursor.expect(",");
+    const bool null = cursor.take_word("null");
+    numbers.push_back(null ? std::numeric_limits<double>::quiet_NaN() : cursor.number());
+  }
+  cursor.expect("}");
+  return numbers;
+}
+
+void read_number_type(Cursor& cursor, Option& option) {
+  if (cursor.take_word("double")) return;
+  if (cursor.take_word("Nullable")) {
+    option.type = Option::Type::nullable;
+  } else if (cursor.take_word("List")) {
+    option.type = Option::Type::list;
+  } else if (cursor.take_word("Numbers")) {
+    option.type = Option::Type::numbers;
+    cursor.expect("<");
+    option.count = cursor.integer(1, kMaxHyper);
+    cursor.expect(">");
+  } else {
+    cursor.fail("double, Numbers<N>, Nullable or List");
+  }
+}
+
+Value read_default(Cursor& cursor, const Option& option) {
+  if (option.type == Option::Type::numbers) return read_braced(cursor, option.count);
+  if (option.type == Option::Type::list) return read_braced(cursor, 0);
+  if (option.type == Option::Type::nullable && cursor.take_word("null")) return nullptr;
+  return cursor.number();
+}
+
+void end_declaration(Cursor& cursor) {
+  cursor.expect(";");
+  cursor.expect_end();
+}
+
+void check_default(const Option& option, const Place& place) {
+  if (const auto problem = option.range_problem(option.initial))
+    place.fail(text("the default is outside its own range: ", *problem));
+}
+
+Value read_flag_default(Cursor& cursor, const Option& option) {
+  if (option.type == Option::Type::number) return cursor.integer(-(1 << 30), 1 << 30);
+  if (option.type == Option::Type::boolean) {
+    if (cursor.take_word("true")) return true;
+    if (cursor.take_word("false")) return false;
+    cursor.fail("true or false");
+  }
+  cursor.expect(option.enumeration);
+  cursor.expect("::");
+  const std::string label = cursor.identifier("a choice");
+  if (option.type_problem(label)) cursor.fail(text("a choice of ", option.enumeration));
+  return label;
+}
+
+void read_flag_type(Cursor& cursor, const Enumerations& enums, bool integers, Option& option) {
+  const std::string type = cursor.identifier("a type");
+  option.type = Option::Type::boolean;
+  if (type == "bool") return;
+  if (integers && type == "int") {
+    option.type = Option::Type::number;
+    option.constraint.integer = true;
+    return;
+  }
+  const auto found = enums.find(type);
+  if (found == enums.end())
+    cursor.fail(text("bool", integers ? ", int" : "", " or a choice declared as `enum class ", type,
+                     " { a, b };` on one line"));
+  option.type = Option::Type::choice;
+  option.enumeration = type;
+  option.choices = found->second;
+}
+
+Initial read_initial(std::string_view value, const Place& place) {
+  Cursor cursor(value, place);
+  const bool named = !value.empty() && value.find_first_of("0123456789.-") != 0;
+  Initial initial;
+  if (named)
+    initial.option = cursor.identifier("an option");
+  else
+    initial.number = cursor.number();
+  cursor.expect_end();
+  return initial;
+}
+
+std::string read_torch_name(std::string_view value, const Place& place) {
+  Cursor cursor(value, place);
+  std::string name = cursor.identifier("torch's name");
+  cursor.expect_end();
+  return name;
+}
+
+// `Entries<rows, Rows>`: the earlier reduction it means.
+int read_entries(Cursor& cursor, const Domain& domain, const std::vector<Reduction>& earlier) {
+  cursor.expect("Entries");
+  cursor.expect("<");
+  const Domain over = read_domain(cursor);
+  cursor.expect(",");
+  const std::string coefficients = cursor.identifier("the coefficients of an earlier reduction");
+  const auto found = std::find_if(earlier.begin(), earlier.end(), [&](const Reduction& r) {
+    return r.coefficients == coefficients && r.domain == over;
+  });
+  if (found == earlier.end())
+    cursor.fail("a reduction declared before, by domain and coefficients");
+  if (over.kind == Domain::Kind::all) cursor.fail("a domain finer than `all`");
+  for (int dims = 1; dims <= kMaxDims; ++dims) {
+    if (over.reduced(dims) & ~domain.reduced(dims))
+      cursor.fail(text("a domain whose entries lie inside those of ", to_string(domain)));
+  }
+  cursor.expect(">");
+  return static_cast<int>(found - earlier.begin());
+}
+
+void read_after(std::string_view list, const Place& place, const std::vector<Reduction>& earlier,
+                std::vector<int>& after) {
+  Cursor cursor(list, place);
+  do {
+    const std::string name = cursor.identifier("the name of an earlier reduction");
+    const auto found = std::find_if(earlier.begin(), earlier.end(),
+                                    [&](const Reduction& r) { return r.name == name; });
+    if (found == earlier.end())
+      place.fail(text("no reduction `", name, "` is declared before; move it up or name another"));
+    after.push_back(static_cast<int>(found - earlier.begin()));
+  } while (cursor.take(","));
+  cursor.expect_end();
+}
+
+}  // namespace
+
+Expression read_condition(std::string_view condition, const Symbols& symbols, const Place& place) {
+  try {
+    return Expression::parse(condition, [&](std::string_view name) -> const Symbol* {
+      const auto found = symbols.find(name);
+      return found == symbols.end() ? nullptr : &found->second;
+    });
+  } catch (const Error& error) {
+    place.fail(error.what());
+  }
+}
+
+Option read_number(const SourceLine& line) {
+  Cursor cursor(line.code, line.place);
+  Option option;
+  option.line = line.place.line;
+  read_number_type(cursor, option);
+  option.name = cursor.identifier("the option's name");
+  cursor.expect("=");
+  option.initial = read_default(cursor, option);
+  end_declaration(cursor);
+  for (const auto segment : segments_of(line.notes)) {
+    if (!read_constraint(segment, line.place, option.constraint))
+      keep_prose(segment, line.place, &option.note);
+  }
+  check_default(option, line.place);
+  return option;
+}
+
+Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbols& symbols,
+                 bool integers) {
+  Cursor cursor(line.code, line.place);
+  Option option;
+  option.line = line.place.line;
+  read_flag_type(cursor, enums, integers, option);
+  option.name = cursor.identifier("the flag's name");
+  cursor.expect("=");
+  option.initial = read_flag_default(cursor, option);
+  end_declaration(cursor);
+  for (const auto segment : segments_of(line.notes)) {
+    if (option.type == Option::Type::boolean && !integers && key_of(segment) == "lifted")
+      option.lifted = read_condition(value_of(segment), symbols, line.place);
+    else if (option.type != Option::Type::number ||
+             !read_constraint(segment, line.place, option.constraint))
+      keep_prose(segment, line.place, &option.note);
+  }
+  check_default(option, line.place);
+  return option;
+}
+
+Slot read_slot(const SourceLine& line, const Symbols& flags) {
+  Cursor cursor(line.code, line.place);
+  Slot slot;
+  slot.line = line.place.line;
+  slot.is_signed = cursor.take_word("Signed");
+  if (!slot.is_signed && !cursor.take_word("NonNegative")) cursor.fail("Signed or NonNegative");
+  slot.name = slot.torch_name = cursor.identifier("the slot's name");
+  end_declaration(cursor);
+  for (const auto segment : segments_of(line.notes)) {
+    if (key_of(segment) == "torch")
+      slot.torch_name = read_torch_name(value_of(segment), line.place);
+    else if (key_of(segment) == "initial")
+      slot.initial = read_initial(value_of(segment), line.place);
+    else if (segment.starts_with("if "))
+      slot.condition = read_condition(segment.substr(3), flags, line.place);
+    else
+      keep_prose(segment, line.place, nullptr);
+  }
+  if (!slot.is_signed && slot.initial.number < 0)
+    line.place.fail(
+        "a non-negative slot begins with a negative number; make it Signed or begin at 0");
+  return slot;
+}
+
+Reduction read_reduction(const SourceLine& line, const Symbols& flags,
+                         const std::vector<Reduction>& earlier) {
+  Cursor cursor(line.code, line.place);
+  Reduction reduction;
+  reduction.line = line.place.line;
+  if (cursor.take_word("Max"))
+    reduction.op = Reduction::Op::max;
+  else if (!cursor.take_word("Sum"))
+    cursor.fail("Sum<...> or Max<...>");
+  cursor.expect("<");
+  reduction.domain = read_domain(cursor);
+  cursor.expect(",");
+  reduction.terms = cursor.integer(1, kMaxTerms);
+  cursor.expect(",");
+  reduction.coefficients = cursor.identifier("the name of its coefficients");
+  if (cursor.take(",")) reduction.over = read_entries(cursor, reduction.domain, earlier);
+  cursor.expect(">");
+  reduction.name = cursor.identifier("the reduction's name");
+  end_declaration(cursor);
+  for (const auto segment : segments_of(line.notes)) {
+    if (key_of(segment) == "after")
+      read_after(value_of(segment), line.place, earlier, reduction.after);
+    else if (segment == "moments")
+      reduction.moments = true;
+    else if (segment.starts_with("if "))
+      reduction.condition = read_condition(segment.substr(3), flags, line.place);
+    else
+      keep_prose(segment, line.place, nullptr);
+  }
+  if (reduction.over) reduction.after.push_back(*reduction.over);
+  return reduction;
+}
+
+MemoryField read_memory(const SourceLine& line) {
+  Cursor cursor(line.code, line.place);
+  MemoryField field;
+  field.line = line.place.line;
+  if (!cursor.take_word("Entry")) cursor.fail("Entry<domain> or Entry<domain, double>");
+  cursor.expect("<");
+  field.domain = read_domain(cursor);
+  if (field.domain.kind == Domain::Kind::all)
+    line.place.fail("memory belongs to a tensor; write another domain than `all`");
+  if (cursor.take(",")) {
+    field.is_double = cursor.take_word("double");
+    if (!field.is_double && !cursor.take_word("real")) cursor.fail("real or double");
+  }
+  cursor.expect(">");
+  field.name = field.torch_name = cursor.identifier("the field's name");
+  end_declaration(cursor);
+  for (const auto segment : segments_of(line.notes)) {
+    if (key_of(segment) == "torch")
+      field.torch_name = read_torch_name(value_of(segment), line.place);
+    else if (key_of(segment) == "initial")
+      field.initial = read_initial(value_of(segment), line.place);
+    else
+      keep_prose(segment, line.place, nullptr);
+  }
+  return field;
+}
+
+std::vector<Field> read_fields(const SourceLine& line, const std::vector<std::string_view>& types) {
+  Cursor cursor(line.code, line.place);
+  std::vector<Field> fields;
+  while (!cursor.at_end()) {
+    const auto type = std::find_if(types.begin(), types.end(),
+                                   [&](std::string_view word) { return cursor.take_word(word); });
+    if (type == types.end()) {
+      std::string known;
+      for (const auto one : types) known += (known.empty() ? "" : ", ") + std::string(one);
+      cursor.fail("a field of type " + known);
+    }
+    do fields.push_back({std::string(*type), cursor.identifier("a field's name")});
+    while (cursor.take(","));
+    cursor.expect(";");
+  }
+  return fields;
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,255 @@
+#include "jit/manifest/manifest_lines.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "jit/base/text.h"
+
+namespace jitstep::jit {
+namespace {
+
+// Where a quoted literal that begins at `at` ends; it never spans lines.
+std::size_t after_literal(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  for (++at; at < text.size() && text[at] != '\n'; ++at) {
+    if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] != '\n')
+      ++at;
+    else if (text[at] == quote)
+      return at + 1;
+  }
+  return at;
+}
+
+// The text with /* */ comments turned into spaces; line ends stay.
+std::string without_block_comments(std::string_view text) {
+  std::string out(text);
+  std::size_t at = 0;
+  while (at < text.size()) {
+    if (text[at] == '"' || text[at] == '\'') {
+      at = after_literal(text, at);
+    } else if (text.substr(at).starts_with("//")) {
+      at = std::min(text.find('\n', at), text.size());
+    } else if (text.substr(at).starts_with("/*")) {
+      const std::size_t close = text.find("*/", at + 2);
+      const std::size_t end = close == std::string_view::npos ? text.size() : close + 2;
+      for (; at < end; ++at) {
+        if (out[at] != '\n') out[at] = ' ';
+      }
+    } else {
+      ++at;
+    }
+  }
+  return out;
+}
+
+// One line as its code and its comment; `column` is where the comment's slashes are.
+struct Pieces {
+  std::string_view code, comment;
+  bool has_comment = false;
+  std::size_t indent = 0, column = 0;
+};
+
+Pieces pieces_of(std::string_view line) {
+  Pieces pieces;
+  std::size_t at = 0;
+  while (at < line.size() && !line.substr(at).starts_with("//"))
+    at = line[at] == '"' || line[at] == '\'' ? after_literal(line, at) : at + 1;
+  at = std::min(at, line.size());
+  pieces.column = at;
+  pieces.has_comment = at < line.size();
+  pieces.code = trimmed(line.substr(0, at));
+  if (pieces.has_comment) pieces.comment = trimmed(line.substr(at + 2));
+  pieces.indent = static_cast<std::size_t>(
+      std::find_if(line.begin(), line.end(), [](char c) { return c != ' ' && c != '\t'; }) -
+      line.begin());
+  return pieces;
+}
+
+class Cutter {
+ public:
+  Cutter(std::string_view content, const std::string& path,
+         const std::vector<std::string_view>& strict)
+      : text_(without_block_comments(content)), strict_(strict), place_{path, 0} {}
+
+  SourceLines run() {
+    bool leading = true;
+    while (next()) {
+      leading = leading && here_.has_comment && here_.code.empty();
+      if (leading)
+        result_.header.push_back({place_, "", std::string(here_.comment)});
+      else
+        outside();
+    }
+    return std::move(result_);
+  }
+
+ private:
+  bool next() {
+    if (at_ >= text_.size()) return false;
+    const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+    std::string_view line = std::string_view(text_).substr(at_, end - at_);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    at_ = end + 1;
+    ++place_.line;
+    here_ = pieces_of(line);
+    if (const auto name = foreign_name(here_.code); !name.empty())
+      place_.fail(text("`", name, "` is a compiler's own, whose bits differ between targets; ",
+                       "core/port.cuh has what may be used"));
+    return true;
+  }
+
+  void outside() {
+    if (here_.comment.starts_with("refuse:")) {
+      refusal();
+      return;
+    }
+    Cursor cursor(here_.code, place_);
+    if (here_.code.starts_with("#"))
+      directive();
+    else if (cursor.take_word("namespace"))
+      enclosing(cursor);
+    else if (cursor.take_word("struct"))
+      structure(cursor);
+    else if (here_.code.starts_with("enum class "))
+      enumeration();
+    else if (here_.code.starts_with("using "))
+      assignment("using ", result_.aliases);
+    else if (here_.code.starts_with("static constexpr bool "))
+      assignment("static constexpr bool ", result_.constants);
+  }
+
+  void refusal() {
+    if (!here_.code.empty()) place_.fail("`// refuse:` stands on a line of its own");
+    result_.refusals.push_back({place_, "", std::string(trimmed(here_.comment.substr(7)))});
+  }
+
+  void directive() {
+    Cursor cursor(here_.code.substr(1), place_);
+    if (cursor.take_word("include") && cursor.take("<"))
+      place_.fail(text("a template includes nothing from outside; take `", here_.code,
+                       "` out: core/port.cuh has what may be used"));
+    if (here_.code.starts_with("#if")) ++conditions_;
+    if (here_.code.starts_with("#endif")) --conditions_;
+  }
+
+  void enclosing(Cursor& cursor) {
+    std::string name(trimmed(cursor.rest()));
+    if (!name.ends_with("{") || !name.starts_with("jitstep::")) return;
+    name.pop_back();
+    if (result_.enclosing) place_.fail("a file declares one namespace of jitstep; keep one");
+    result_.enclosing = {place_, std::string(trimmed(name)), ""};
+  }
+
+  void enumeration() {
+    const std::string_view code = here_.code;
+    const std::size_t open = code.find('{'), close = code.find('}');
+    if (open == code.npos || close == code.npos || close < open) return;
+    std::vector<std::string> labels;
+    std::string_view list = code.substr(open + 1, close - open - 1);
+    while (!list.empty()) {
+      const std::size_t comma = std::min(list.find(','), list.size());
+      const std::string_view label = trimmed(list.substr(0, comma));
+      list.remove_prefix(std::min(comma + 1, list.size()));
+      if (!is_word(label)) return;
+      labels.emplace_back(label);
+    }
+    const std::string name(trimmed(code.substr(11, open - 11)));
+    if (!is_word(name) || labels.empty()) return;
+    if (!result_.enums.try_emplace(name, std::move(labels)).second)
+      place_.fail(text("`", name, "` is declared twice; rename one"));
+  }
+
+  template <class Map>
+  void assignment(std::string_view before, Map& into) {
+    const std::string_view code = here_.code.substr(before.size());
+    const std::size_t equals = code.find('=');
+    if (equals == code.npos || !code.ends_with(";")) return;
+    const std::string_view value = code.substr(equals + 1, code.size() - equals - 2);
+    into[std::string(trimmed(code.substr(0, equals)))].push_back(
+        {place_, std::string(trimmed(value)), ""});
+  }
+
+  // `struct NAME {`, with the fields on the following lines, or all on this one.
+  void structure(Cursor& cursor) {
+    const std::string_view after = trimmed(cursor.rest());
+    const std::size_t end = std::min(after.find_first_of(" {:;<"), after.size());
+    const std::string name(after.substr(0, end));
+    const std::string_view body = trimmed(after.substr(end));
+    const bool strict = std::find(strict_.begin(), strict_.end(), name) != strict_.end();
+    if (!is_word(name) || (!strict && !body.starts_with("{"))) return;
+    if (!body.starts_with("{")) place_.fail(text("expected `struct ", name, " {`"));
+    if (strict && conditions_ != 0)
+      place_.fail(
+          text("`struct ", name, "` stands inside #if, which is not evaluated; take it out"));
+    SourceStruct made{place_, {}};
+    if (body.size() > 1)
+      one_line(name, body, strict, made);
+    else if (strict)
+      many_lines(name, made);
+    else
+      loose_lines(made);
+    if (result_.structs.contains(name)) {
+      if (strict) made.place.fail(text("`struct ", name, "` is declared twice; keep one"));
+      return;
+    }
+    result_.structs.emplace(name, std::move(made));
+  }
+
+  void one_line(const std::string& name, std::string_view body, bool strict, SourceStruct& made) {
+    std::string_view inside = body.substr(1);
+    if (!inside.ends_with("};")) {
+      if (strict) place_.fail(text("expected `struct ", name, " {` alone or closed by `};`"));
+      return;
+    }
+    inside = trimmed(inside.substr(0, inside.size() - 2));
+    if (!inside.empty())
+      made.fields.push_back({place_, std::string(inside), std::string(here_.comment)});
+  }
+
+  void many_lines(const std::string& name, SourceStruct& made) {
+    std::size_t indent = 0;
+    while (next()) {
+      if (here_.comment.ends_with("\\") || here_.code.ends_with("\\"))
+        place_.fail("a line of a manifest does not end in a backslash");
+      if (here_.comment.starts_with("refuse:")) {
+        refusal();
+      } else if (here_.code == "};") {
+        return;
+      } else if (!here_.code.empty()) {
+        made.fields.push_back({place_, std::string(here_.code), std::string(here_.comment)});
+        indent = here_.indent;
+      } else if (!made.fields.empty() && here_.has_comment && here_.column > indent) {
+        made.fields.back().notes += " " + std::string(here_.comment);  // the notes go on
+      }
+    }
+    made.place.fail(text("`struct ", name, "` is not closed by `};` on a line of its own"));
+  }
+
+  // Looks ahead only: what is in a struct of the code may matter too.
+  void loose_lines(SourceStruct& made) {
+    const auto saved = std::pair(at_, place_);
+    while (next() && here_.code != "};") {
+      if (!here_.code.empty()) made.fields.push_back({place_, std::string(here_.code), ""});
+      if (made.fields.size() > 16) break;
+    }
+    std::tie(at_, place_) = saved;
+  }
+
+  std::string text_;
+  const std::vector<std::string_view>& strict_;
+  Place place_;
+  std::size_t at_ = 0;
+  int conditions_ = 0;  // #if that are open
+  Pieces here_;
+  SourceLines result_;
+};
+
+}  // namespace
+
+SourceLines cut_source(std::string_view content, const std::string& path,
+                       const std::vector<std::string_view>& strict) {
+  return Cutter(content, path, strict).run();
+}
+
+}  // namespace jitstep::jit

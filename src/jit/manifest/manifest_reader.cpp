@@ -1,0 +1,339 @@
+#include "jit/manifest/manifest_reader.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "jit/base/text.h"
+#include "jit/manifest/manifest_fields.h"
+#include "jit/manifest/manifest_lines.h"
+#include "jitstep/args.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+using Kind = Manifest::Kind;
+
+struct Grammar {
+  std::string_view space;                 // the enclosing namespace, or its parent
+  std::vector<std::string_view> structs;  // that belong to the manifest
+};
+
+const Grammar& grammar_of(Kind kind) {
+  static const Grammar rule = {"jitstep::rules",
+                               {"Hyper", "Flags", "Slots", "Reductions", "Memory"}};
+  static const Grammar codec = {"jitstep::codecs", {"Options", "Meta", "Reductions", "Memory"}};
+  static const Grammar weights = {"jitstep::weights", {}};
+  static const Grammar gradient = {"jitstep", {"Hyper", "Flags", "Reductions"}};
+  switch (kind) {
+    case Kind::rule:
+      return rule;
+    case Kind::codec:
+      return codec;
+    case Kind::weights:
+      return weights;
+    case Kind::gradient:
+      break;
+  }
+  return gradient;
+}
+
+// What to call for a file of the other kind that can be loaded.
+std::string_view advice(std::string_view space, Kind kind) {
+  if (kind == Kind::codec && space.starts_with("jitstep::rules::"))
+    return "; it is a rule: use load_rule";
+  if (kind == Kind::rule && space.starts_with("jitstep::codecs::"))
+    return "; it is a codec: use load_codec";
+  return "";
+}
+
+class Reader {
+ public:
+  Reader(std::string_view content, const std::string& path, Kind kind)
+      : top_{path, 1}, lines_(cut_source(content, path, grammar_of(kind).structs)) {
+    made_.kind = kind;
+    made_.path = path;
+  }
+
+  Manifest run() {
+    read_name();
+    read_options();
+    if (made_.kind == Kind::weights) read_weights();
+    if (made_.kind == Kind::codec) read_codec();
+    each("Slots", made_.has_slots, [&](const SourceLine& line) {
+      add(made_.slots, read_slot(line, flags_), line.place, kMaxSlots, "slots");
+      check_slot(made_.slots.back(), line.place);
+    });
+    each("Reductions", made_.has_reductions, [&](const SourceLine& line) {
+      add(made_.reductions, read_reduction(line, flags_, made_.reductions), line.place,
+          kMaxReductions, "reductions");
+      finish_reduction(line.place);
+    });
+    each("Memory", made_.has_memory, [&](const SourceLine& line) {
+      add(made_.memory, read_memory(line), line.place, kMaxMemory, "fields of memory");
+      check_memory(made_.memory.back(), line.place);
+    });
+    read_refusals();
+    read_header();
+    return std::move(made_);
+  }
+
+ private:
+  template <class Each>
+  void each(std::string_view name, bool& declared, const Each& read) {
+    const auto found = lines_.structs.find(name);
+    if (found == lines_.structs.end()) return;
+    declared = true;
+    for (const SourceLine& line : found->second.fields) read(line);
+  }
+
+  template <class T>
+  void add(std::vector<T>& all, T one, const Place& place, int most, std::string_view what) {
+    for (const T& other : all) {
+      if (other.name == one.name)
+        place.fail(text("`", one.name, "` is declared twice; rename one"));
+    }
+    if (static_cast<int>(all.size()) >= most)
+      place.fail(text("a file declares at most ", most, " ", what));
+    all.push_back(std::move(one));
+  }
+
+  void read_name() {
+    const std::string space(grammar_of(made_.kind).space);
+    const std::string stem = std::filesystem::path(made_.path).stem().string();
+    if (!lines_.enclosing) top_.fail(text("expected `namespace ", space, "::", stem, " {`"));
+    if (lines_.enclosing->code != space + "::" + stem)
+      lines_.enclosing->place.fail(text("expected `namespace ", space, "::", stem,
+                                        " {`, as the file's name says",
+                                        advice(lines_.enclosing->code, made_.kind)));
+    made_.name = stem;
+  }
+
+  // ---- options
+  // --------------------------------------------------------------------------------------
+
+  void read_options() {
+    each("Hyper", made_.has_hyper, [&](const SourceLine& line) {
+      add(made_.hyper, read_number(line), line.place, kMaxHyper, "numbers");
+      name_option(made_.hyper.back(), line.place);
+    });
+    const int most = made_.kind == Kind::gradient ? kCommonHyper : kMaxHyper - kCommonHyper;
+    if (made_.doubles() > most)
+      lines_.structs.find("Hyper")->second.place.fail(
+          text("Hyper holds ", made_.doubles(), " numbers; ", most, " are the most"));
+    if (made_.kind == Kind::rule) symbols_["dims"] = {};
+    const bool codec = made_.kind == Kind::codec;
+    each(codec ? "Options" : "Flags", made_.has_flags, [&](const SourceLine& line) {
+      add(made_.flags, read_flag(line, lines_.enums, symbols_, codec), line.place, 64, "flags");
+      name_option(made_.flags.back(), line.place);
+      flags_[made_.flags.back().name] = made_.flags.back().symbol();
+    });
+    symbols_.erase("dims");
+  }
+
+  void name_option(const Option& option, const Place& place) {
+    if (option.name == "null" || option.name == "dims" || option.name == "true" ||
+        option.name == "false")
+      place.fail(text("`", option.name, "` is a word of conditions, not a name for an option"));
+    if (!names_.insert(option.name).second)
+      place.fail(text("`", option.name, "` is declared twice; rename one"));
+    if (option.type != Option::Type::list) symbols_[option.name] = option.symbol();
+  }
+
+  void read_refusals() {
+    for (const SourceLine& line : lines_.refusals) {
+      if (made_.kind != Kind::rule)
+        line.place.fail("only a rule refuses options; take this line out");
+      const std::size_t comma = line.notes.find(',');
+      if (comma == line.notes.npos || trimmed(line.notes.substr(comma + 1)).empty())
+        line.place.fail("expected `// refuse: condition, sentence`");
+      made_.refusals.push_back(
+          {read_condition(trimmed(std::string_view(line.notes).substr(0, comma)), symbols_,
+                          line.place),
+           std::string(trimmed(std::string_view(line.notes).substr(comma + 1))), line.place.line});
+    }
+  }
+
+  // ---- slots, reductions, memory
+  // ----------------------------------------------------------------------
+
+  void check_slot(const Slot& slot, const Place& place) {
+    if (slot.name == "p" || slot.name == "g")
+      place.fail(text("`", slot.name, "` is the parameter or the gradient, not a slot"));
+    check_initial(slot.initial, false, place);
+  }
+
+  // What is kept is written by a reduction of the same domain or, for a rule's tensors, by
+  // `prepare`.
+  void check_memory(const MemoryField& field, const Place& place) {
+    check_initial(field.initial, true, place);
+    const bool prepared = made_.kind == Kind::rule && field.domain.kind == Domain::Kind::tensor;
+    const bool finished =
+        std::any_of(made_.reductions.begin(), made_.reductions.end(),
+                    [&](const Reduction& reduction) { return reduction.domain == field.domain; });
+    if (!prepared && !finished)
+      place.fail(text("no reduction over `", to_string(field.domain),
+                      "` writes this memory; declare one, or keep it for each `tensor` of a rule"));
+  }
+
+  void check_initial(const Initial& initial, bool list, const Place& place) {
+    if (initial.option.empty()) return;
+    const Option* const option = made_.find(initial.option);
+    const bool right = option != nullptr && (option->type == Option::Type::number ||
+                                             (list && option->type == Option::Type::list));
+    if (!right)
+      place.fail(
+          text("no number `", initial.option,
+               "` is declared among the options; `initial:` takes a number or the name of one"));
+  }
+
+  void finish_reduction(const Place& place) {
+    Reduction& reduction = made_.reductions.back();
+    if (made_.kind != Kind::rule && (!reduction.after.empty() || reduction.moments))
+      place.fail(
+          "only a rule's reductions depend on each other or feed `moments`; leave these notes out");
+    for (const Reduction& other : made_.reductions) {
+      if (&other != &reduction && other.coefficients == reduction.coefficients)
+        place.fail(
+            text("`", reduction.coefficients,
+                 "` names the coefficients of two reductions; give each a structure of its own"));
+    }
+    const auto found = lines_.structs.find(reduction.coefficients);
+    if (found == lines_.structs.end())
+      place.fail(text("expected `struct ", reduction.coefficients,
+                      " { real x; };` with the coefficients, in this file"));
+    for (const SourceLine& line : found->second.fields) {
+      for (Field& field : read_fields(line, {"real", "double", "float", "int", "uint32"}))
+        reduction.fields.push_back(std::move(field));
+    }
+  }
+
+  // ---- formats
+  // ------------------------------------------------------------------------------------------
+
+  // The first alias that names a type itself, not one of this file's.
+  const SourceLine* alias(std::string_view name) const {
+    const auto found = lines_.aliases.find(name);
+    if (found == lines_.aliases.end()) return nullptr;
+    for (const SourceLine& line : found->second) {
+      if (line.code.find("::") == line.code.npos) return &line;
+    }
+    return nullptr;
+  }
+
+  std::string alias_among(std::string_view name, const std::vector<std::string_view>& types) const {
+    const SourceLine* const line = alias(name);
+    std::string known;
+    for (const auto type : types) known += (known.empty() ? "" : ", ") + std::string(type);
+    if (line == nullptr) top_.fail(text("expected `using ", name, " = ...;`, one of ", known));
+    if (std::find(types.begin(), types.end(), line->code) == types.end())
+      line->place.fail(text("expected one of ", known, ", found `", line->code, "`"));
+    return line->code;
+  }
+
+  void read_random() {
+    const auto found = lines_.constants.find("random");
+    made_.random = found != lines_.constants.end() && found->second[0].code != "false";
+  }
+
+  void read_codec() {
+    made_.code = alias_among("Code", {"uint8", "uint16", "real", "Nibble"});
+    each("Meta", made_.has_meta, [&](const SourceLine& line) {
+      for (Field& field : read_fields(line, {"float", "double", "uint8", "uint16", "uint32"}))
+        made_.meta.push_back(std::move(field));
+    });
+    const Option* const block = made_.find("block");
+    if (made_.has_meta && block == nullptr)
+      lines_.structs.find("Meta")->second.place.fail(
+          "a codec with Meta has the option `int block`");
+    if (block != nullptr &&
+        (block->type != Option::Type::number || !block->constraint.power_of_two ||
+         !block->constraint.low || !block->constraint.high))
+      Place{made_.path, block->line}.fail("expected `int block = N;  // power of two in [a, b]`");
+    read_random();
+  }
+
+  void read_weights() {
+    const std::string extra =
+        alias_among("Extra", {"NoExtra", "float", "uint8", "uint16", "uint32"});
+    if (extra != "NoExtra") made_.extra = extra;
+    read_random();
+  }
+
+  // ---- the leading comment
+  // --------------------------------------------------------------------------------
+
+  void read_header() {
+    for (const SourceLine& line : lines_.header) {
+      std::string_view left = line.notes;
+      while (!left.empty()) {  // two spaces or more set a key apart
+        const std::size_t gap = std::min(left.find("  "), left.size());
+        const std::string_view piece = trimmed(left.substr(0, gap));
+        left = trimmed(left.substr(gap));
+        if (!read_key(piece, line.place))
+          made_.description += (made_.description.empty() ? "" : " ") + std::string(piece);
+      }
+    }
+    if (made_.kind == Kind::weights && made_.dtypes.empty())
+      top_.fail("expected `for: float32, ...` in the leading comment: the dtypes it is for");
+  }
+
+  bool read_key(std::string_view piece, const Place& place) {
+    const auto starts = [&](std::string_view key) { return piece.starts_with(key); };
+    const std::string_view value =
+        trimmed(piece.substr(std::min(piece.find(':') + 1, piece.size())));
+    if (made_.kind == Kind::rule && starts("class: ")) {
+      if (!made_.class_name.empty()) place.fail("a rule has one `class:`; keep one");
+      Cursor cursor(value, place);
+      made_.class_name = cursor.identifier("the name of a C++ class");
+      cursor.expect_end();
+    } else if (made_.kind == Kind::rule && starts("default state: ")) {
+      made_.default_states.push_back(rule_default(value, place));
+    } else if (made_.kind == Kind::rule && starts("min_quantized_size: ")) {
+      made_.min_quantized_sizes.push_back(rule_default(value, place));
+      Cursor(made_.min_quantized_sizes.back().value, place).integer(0, 1 << 30);
+    } else if (made_.kind == Kind::weights && starts("for: ")) {
+      read_dtypes(value, place);
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  // "CODEC" or "CODEC if CONDITION".
+  RuleDefault rule_default(std::string_view value, const Place& place) {
+    const std::size_t end = std::min(value.find(" if "), value.size());
+    RuleDefault made{std::string(trimmed(value.substr(0, end))), {}};
+    if (end < value.size()) made.condition = read_condition(value.substr(end + 4), flags_, place);
+    return made;
+  }
+
+  void read_dtypes(std::string_view value, const Place& place) {
+    Cursor cursor(value, place);
+    do {
+      const std::string name = cursor.identifier("a dtype");
+      try {
+        made_.dtypes.push_back(parse_dtype(name));
+      } catch (const Error& error) {
+        place.fail(error.what());
+      }
+    } while (cursor.take(","));
+    cursor.expect_end();
+  }
+
+  Place top_;
+  SourceLines lines_;
+  std::set<std::string> names_;
+  Symbols symbols_;  // numbers and flags
+  Symbols flags_;
+  Manifest made_;
+};
+
+}  // namespace
+
+Manifest read_manifest(std::string_view content, const std::string& path, Manifest::Kind kind) {
+  return Reader(content, path, kind).run();
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,115 @@
+#include "jit/step/cuda_machine.h"
+
+#include <algorithm>
+
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+// Enough blocks to fill the GPU several times over; each takes its share of the items.
+constexpr int kBlocksPerMultiprocessor = 32;
+
+// What the launches of one machine have in common.
+struct Place {
+  const CudaDriver& driver;
+  void* context;
+  CudaHost& host;
+  std::int64_t blocks;
+};
+
+class CudaLaunches : public Launches {
+ public:
+  CudaLaunches(const Place& place, std::shared_ptr<const Kernel> kernel,
+               const std::vector<std::string>& entries, int threads)
+      : place_(place),
+        kernel_(std::move(kernel)),
+        threads_(static_cast<unsigned>(threads)),
+        stream_(place.host.stream()) {
+    for (const auto& entry : entries) entries_.push_back(kernel_->cuda(entry));
+  }
+  ~CudaLaunches() override {
+    if (event_) place_.driver.destroy_event(place_.context, event_);
+  }
+  CudaLaunches(const CudaLaunches&) = delete;
+  CudaLaunches& operator=(const CudaLaunches&) = delete;
+
+  void launch(int entry, const Args& args) override {
+    if (args.item_count == 0) return;
+    const auto grid = static_cast<unsigned>(std::min<std::int64_t>(args.item_count, place_.blocks));
+    entries_[entry].launch(stream_, grid, threads_, &args);
+  }
+
+  bool follow() override {
+    if (!event_) event_ = place_.driver.create_event(place_.context);
+    void* const now = place_.host.stream();
+    const bool changed = now != stream_;
+    if (changed) {
+      // The step before, or its mark, has failed half way.
+      if (!marked_) place_.driver.record_event(place_.context, event_, stream_);
+      place_.driver.wait_event(place_.context, now, event_);
+      stream_ = now;
+    }
+    marked_ = false;
+    return changed;
+  }
+
+  // Note: recorded at once rather than when another stream wants to follow, as the program may have
+  // destroyed this one by then.
+  // The kernels are launched: that this fails must not look as if the step had.
+  void mark() override {
+    try {
+      place_.driver.record_event(place_.context, event_, stream_);
+      marked_ = true;
+    } catch (const CudaError&) {
+      marked_ = false;
+    }
+  }
+
+ private:
+  Place place_;
+  std::shared_ptr<const Kernel> kernel_;
+  std::vector<CudaEntry> entries_;
+  unsigned threads_;
+  void* stream_;
+  void* event_ = nullptr;
+  bool marked_ = false;  // nothing has been done since the mark
+};
+
+}  // namespace
+
+CudaMachine::CudaMachine(Engine& engine, int device, std::unique_ptr<CudaHost> host)
+    : engine_(engine),
+      driver_(engine.driver()),
+      device_(device),
+      target_(engine.cuda_target(device)),
+      blocks_(driver_.device(device).multiprocessors * kBlocksPerMultiprocessor),
+      context_(engine.driver().primary_context(device)),
+      host_(std::move(host)) {}
+
+std::shared_ptr<const Kernel> CudaMachine::load(const std::string& unit_text,
+                                                const std::string& name) {
+  refuse_capture();
+  return engine_.kernel(unit_text, name, target_, device_);
+}
+
+std::unique_ptr<Launches> CudaMachine::launches(std::shared_ptr<const Kernel> kernel,
+                                                const std::vector<std::string>& entries,
+                                                int threads) {
+  return std::make_unique<CudaLaunches>(Place{driver_, context_, *host_, blocks_},
+                                        std::move(kernel), entries, threads);
+}
+
+void CudaMachine::upload(void* to, const void* from, std::size_t bytes) {
+  driver_.upload(context_, host_->stream(), to, from, bytes);
+}
+
+void CudaMachine::refuse_capture() {
+  if (!driver_.is_capturing(context_, host_->stream())) return;
+  throw Error(
+      "jitstep: step() inside a CUDA graph capture: the step number, the hyperparameters and new "
+      "kernels are sent from the host, which a graph would not repeat; call step() outside the "
+      "capture");
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,51 @@
+// A GPU as the machine that steps run on: launches, tables and the order of streams, through the
+// driver alone. What belongs to the program around it comes through a CudaHost.
+#pragma once
+
+#include "jit/engine/cuda_driver.h"
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/machine.h"
+
+namespace jitstep::jit {
+
+/// The current stream and the memory of one device, as the program manages them.
+class CudaHost {
+ public:
+  virtual ~CudaHost() = default;
+  /// The CUstream that this thread's work goes on now. What has the same handle is taken for the
+  /// same stream: one made where another was destroyed must wait for that one's work.
+  virtual void* stream() = 0;
+  /// Memory of the device, aligned to 256 bytes. Others may get it as soon as the pointer is gone and
+  /// the work is done that was on the then current stream until then.
+  virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
+  /// From now on, memory of `allocate` is used on the current stream too.
+  virtual void share(const std::shared_ptr<void>& memory) = 0;
+};
+
+/// One GPU. Thread safe if its host is; the engine must outlive it.
+class CudaMachine : public Machine {
+ public:
+  /// An Error says what is missing: driver, GPU.
+  CudaMachine(Engine& engine, int device, std::unique_ptr<CudaHost> host);
+
+  Target target() const override { return target_; }
+  std::shared_ptr<const Kernel> load(const std::string& unit_text,
+                                     const std::string& name) override;
+  std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
+                                     const std::vector<std::string>& entries, int threads) override;
+  std::shared_ptr<void> allocate(std::size_t bytes) override { return host_->allocate(bytes); }
+  void upload(void* to, const void* from, std::size_t bytes) override;
+  void refuse_capture() override;
+  void share(const std::shared_ptr<void>& memory) override { host_->share(memory); }
+
+ private:
+  Engine& engine_;
+  const CudaDriver& driver_;
+  int device_;
+  Target target_;
+  std::int64_t blocks_;  // of a launch, at most
+  void* context_;
+  std::unique_ptr<CudaHost> host_;
+};
+
+}  // namespace jitstep::jit

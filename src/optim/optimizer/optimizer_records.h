@@ -1,0 +1,60 @@
+// What an optimizer derives from its groups and parameters, kept from step to step.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "jitstep/optimizer.h"
+#include "optim/optimizer/stepper.h"
+#include "optim/options/group_record.h"
+#include "optim/tensor/checks.h"
+#include "optim/tensor/memory_overlap.h"
+
+namespace jitstep {
+
+// A parameter as it was when last looked at.
+struct Optimizer::Member {
+  void* key = nullptr;
+  torch::optim::OptimizerParamState* held = nullptr;
+  ParamState* state = nullptr;     // the same, once it is known to be one
+  const void* memory = nullptr;    // where it lay when memory was last checked
+  const void* gradient = nullptr;  // where its gradient lay then
+  int revision = -1;               // of the group when the state was bound
+  int id = 0;
+};
+
+struct Optimizer::Records {
+  struct Group {
+    GroupRecord record;
+    std::vector<Member> members;
+  };
+  // A parameter of this step whose state must be made or bound again first.
+  struct Waiting {
+    std::size_t work, group, place;
+    jit::KernelSpec spec;
+    bool made;                         // in this step: there was no state before
+    std::optional<ParamState> before;  // what there was, once it may have changed
+  };
+
+  explicit Records(Frozen what) : frozen(what) {}
+
+  Frozen frozen;
+  std::vector<Group> groups;
+  std::vector<GroupNumbers> numbers;  // of the groups
+  std::unordered_map<void*, int> ids;
+  std::vector<StepParameter> work;
+  std::vector<Waiting> waiting;
+  std::vector<ParameterName> new_gradients;  // of this step: those that lie elsewhere than before
+  ParameterMemory memory;
+  Stepper stepper;
+
+  void resize(std::size_t count) {
+    groups.resize(count);
+    numbers.resize(count);
+  }
+  // Numbers in the order of first appearance.
+  int id_of(void* key) { return ids.emplace(key, static_cast<int>(ids.size())).first->second; }
+};
+
+}  // namespace jitstep

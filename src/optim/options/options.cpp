@@ -1,0 +1,213 @@
+#include "jitstep/options.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "jitstep/jit/catalog.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/param_state.h"
+#include "optim/options/option_fields.h"
+#include "optim/tensor/checks.h"
+
+namespace jitstep {
+namespace {
+
+constexpr const char* kFormatsKey = "jitstep_formats";
+
+c10::IValue tuple_of(const jit::Value::Numbers& numbers) {
+  std::vector<c10::IValue> parts(numbers.begin(), numbers.end());
+  return c10::ivalue::Tuple::create(std::move(parts));
+}
+
+// Torch's own types: double, tuple of doubles, bool; a choice is a string, a list a list.
+c10::IValue to_ivalue(const jit::Option& option, const jit::Value& value) {
+  switch (option.type) {
+    case jit::Option::Type::number:
+      return value.number();
+    case jit::Option::Type::nullable:  // null is NaN: an archive holds no empty value
+      return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.number();
+    case jit::Option::Type::numbers:
+      return tuple_of(value.numbers());
+    case jit::Option::Type::list:
+      return value.numbers();
+    case jit::Option::Type::boolean:
+      return value.boolean();
+    case jit::Option::Type::choice:
+      return value.choice();
+  }
+  return {};
+}
+
+jit::Value from_ivalue(const jit::Option& option, const c10::IValue& value) {
+  switch (option.type) {
+    case jit::Option::Type::number:
+      return value.toDouble();
+    case jit::Option::Type::nullable:
+      return std::isnan(value.toDouble()) ? jit::Value() : jit::Value(value.toDouble());
+    case jit::Option::Type::numbers: {
+      jit::Value::Numbers numbers;
+      for (const auto& part : value.toTupleRef().elements()) numbers.push_back(part.toDouble());
+      return numbers;
+    }
+    case jit::Option::Type::list:
+      return value.toDoubleVector();
+    case jit::Option::Type::boolean:
+      return value.toBool();
+    case jit::Option::Type::choice:
+      return value.toStringRef();
+  }
+  return {};
+}
+
+std::uint64_t next_version() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
+std::size_t Options::place(const std::string& name) const {
+  const auto& all = names();
+  const auto found = std::find(all.begin(), all.end(), name);
+  if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
+  as_argument_error([&] { jit::OptionValues(rule_).declaration(name); });
+  TORCH_CHECK(false, "the options of ", rule_, " have no \"", name, "\"");
+}
+
+void Options::put(const std::string& name, const jit::Value& value) {
+  const std::size_t option = place(name);
+  as_argument_error([&] { jit::OptionValues(rule_).set(name, value); });
+  put(option, value);
+}
+
+bool Options::is_set(std::size_t option) const {
+  if ((set_ >> option & 1) != 0) return true;
+  return !(get(option) == jit::OptionValues(rule_).get(names().at(option)));
+}
+
+jit::OptionValues Options::values() const {
+  jit::OptionValues values(rule_);
+  for (std::size_t i = 0; i < names().size(); ++i) values.set(names()[i], get(i));
+  return values;
+}
+
+void Options::assign(const jit::OptionValues& values) {
+  for (std::size_t i = 0; i < names().size(); ++i) put(i, values.get(names()[i]));
+}
+
+void Options::inherit(const Options& defaults) {
+  for (std::size_t i = 0; i < names().size(); ++i) {
+    if (is_set(i)) continue;
+    const std::uint64_t set = set_;
+    put(i, defaults.get(i));
+    set_ = set;
+  }
+  edit_formats().inherit(defaults.formats());
+}
+
+Formats& Options::edit_formats() {
+  formats_version_ = next_version();
+  return formats_;
+}
+
+bool Options::equals(const Options& other) const {
+  if (rule_ != other.rule_ || !(formats_ == other.formats_)) return false;
+  for (std::size_t i = 0; i < names().size(); ++i)
+    if (!(get(i) == other.get(i))) return false;
+  return true;
+}
+
+void Options::serialize(torch::serialize::OutputArchive& archive) const {
+  const jit::OptionValues declared(rule_);
+  for (std::size_t i = 0; i < names().size(); ++i)
+    archive.write(names()[i], to_ivalue(declared.declaration(names()[i]), get(i)));
+  archive.write(kFormatsKey, c10::IValue(to_json(formats_)));
+}
+
+// What the archive does not have, such as our own options in one of torch's, stays as it is.
+void Options::serialize(torch::serialize::InputArchive& archive) {
+  const jit::OptionValues declared(rule_);
+  c10::IValue value;
+  for (std::size_t i = 0; i < names().size(); ++i) {
+    if (archive.try_read(names()[i], value))
+      put(names()[i], from_ivalue(declared.declaration(names()[i]), value));
+  }
+  if (archive.try_read(kFormatsKey, value)) edit_formats() = formats_from_json(value.toStringRef());
+}
+
+double Options::get_lr() const { return get("lr").number(); }
+
+void Options::set_lr(double lr) { put(place("lr"), lr); }
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): a value is small, and the interface is set.
+GenericOptions& GenericOptions::set(const std::string& name, jit::Value value) {
+  given_[name] = value;
+  if (!rule().empty()) Options::put(name, value);
+  return *this;
+}
+
+void GenericOptions::bind(const std::string& rule) {
+  jit::OptionValues values(rule);
+  for (const auto& [name, value] : given_) values.set(name, value);
+  names_ = values.names();
+  rename(rule);
+  values_.clear();
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    values_.push_back(values.get(names_[i]));
+    if (given_.count(names_[i]) != 0) mark(i);
+  }
+}
+
+jit::Value GenericOptions::get(std::size_t option) const { return values_.at(option); }
+
+void GenericOptions::put(std::size_t option, const jit::Value& value) {
+  values_.at(option) = value;
+  mark(option);
+}
+
+void GenericOptions::snapshot(std::vector<double>& numbers) const {
+  numbers.clear();
+  numbers.push_back(formats_version());
+  const jit::Manifest& manifest = jit::default_catalog().rule(rule());
+  const jit::Manifest& gradient = jit::default_catalog().gradient();
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    const jit::Value& value = values_[i];
+    if (value.is_bool()) fields::append(numbers, value.boolean());
+    if (value.is_number()) fields::append(numbers, value.number());
+    if (value.is_null()) fields::append(numbers, std::numeric_limits<double>::quiet_NaN());
+    if (value.is_numbers()) fields::append(numbers, value.numbers());
+    if (!value.is_choice()) continue;
+    const jit::Option* const own = manifest.find(names_[i]);
+    const auto& choices = (own != nullptr ? own : gradient.find(names_[i]))->choices;
+    const auto found = std::find(choices.begin(), choices.end(), value.choice());
+    numbers.push_back(static_cast<double>(found - choices.begin()));
+  }
+}
+
+std::unique_ptr<ParamState> GenericOptions::make_state() const {
+  return std::make_unique<ParamState>(rule());
+}
+
+std::unique_ptr<Options> make_options(const std::string& rule) {
+  auto shipped = make_shipped_options(rule);
+  // A rule of the same name may hide the shipped one (JITSTEP_TEMPLATES).
+  if (shipped && shipped->names() == jit::OptionValues(rule).names()) return shipped;
+  auto generic = std::make_unique<GenericOptions>();
+  generic->bind(rule);
+  return generic;
+}
+
+std::unique_ptr<Options> make_options(const std::string& rule, const GenericOptions& given) {
+  auto options = make_options(rule);
+  jit::OptionValues values(rule);
+  for (const auto& [name, value] : given.given()) {
+    values.set(name, value);
+    options->put(name, value);
+  }
+  options->edit_formats() = given.formats();
+  return options;
+}
+
+}  // namespace jitstep

@@ -1,0 +1,181 @@
+#include "optim/options/spec_text.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/catalog.h"
+#include "jitstep/jit/error.h"
+#include "optim/tensor/checks.h"
+
+namespace jitstep {
+namespace {
+
+using nlohmann::json;
+using Kind = jit::Manifest::Kind;
+
+// Deeper than anything that is understood; what is shown of a text in a message is shown by recursion.
+constexpr int kMaxDepth = 16;
+
+json parse(const std::string& text, const char* what) {
+  const auto is_flat = [&](int depth, json::parse_event_t, const json&) {
+    if (depth > kMaxDepth) throw jit::Error(jit::text(what, " is nested too deeply"));
+    return true;
+  };
+  try {
+    return json::parse(text, is_flat);
+  } catch (const json::exception& error) {  // a number may be out of range
+    throw jit::Error(jit::text(what, " is not valid JSON: ", error.what()));
+  }
+}
+
+// A codec's name is any text until it is looked up.
+std::string written(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+[[noreturn]] void wrong_type(const std::string& what, const char* expected, const json& found) {
+  throw jit::Error(jit::text(what, " must be ", expected, ", not ", written(found)));
+}
+
+void check_keys(const json& object, const char* what, std::initializer_list<const char*> known) {
+  for (const auto& [key, value] : object.items()) {
+    std::string list;
+    bool found = false;
+    for (const char* one : known) {
+      found = found || key == one;
+      list += (list.empty() ? "" : ", ") + std::string(one);
+    }
+    if (!found) throw jit::Error(jit::text(what, " has no \"", key, "\"; it may have ", list));
+  }
+}
+
+std::string read_string(const json& value, const std::string& what) {
+  if (!value.is_string()) wrong_type(what, "a string", value);
+  return value.get<std::string>();
+}
+
+jit::Value to_value(const json& value, const std::string& what) {
+  if (value.is_null()) return {};
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number()) return value.get<double>();
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) wrong_type(what, "null, a boolean, a number, a string or numbers", value);
+  jit::Value::Numbers numbers;
+  for (const json& one : value) {
+    if (!one.is_number() && !one.is_null()) wrong_type(what, "a list of numbers", value);
+    numbers.push_back(one.is_null() ? std::numeric_limits<double>::quiet_NaN() : one.get<double>());
+  }
+  return numbers;
+}
+
+jit::CodecChoice to_codec(const json& value) {
+  if (value.is_string()) return {value.get<std::string>()};
+  if (!value.is_object() || !value.contains("codec"))
+    wrong_type("a codec", R"(a name or an object such as {"codec": "int8", "block": 128})", value);
+  jit::CodecChoice choice{read_string(value["codec"], "\"codec\"")};
+  for (const auto& [name, option] : value.items())
+    if (name != "codec") choice.options[name] = to_value(option, "\"" + name + "\" of a codec");
+  return choice;
+}
+
+json from_codec(const jit::CodecChoice& choice) {
+  json object = {{"codec", choice.name}};
+  for (const auto& [name, value] : choice.options) {
+    if (value.is_bool()) object[name] = value.boolean();
+    if (value.is_number()) object[name] = value.number();
+    if (value.is_choice()) object[name] = value.choice();
+  }
+  return object;
+}
+
+std::int64_t read_integer(const json& value, const std::string& what) {
+  constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > kLargest;
+  if (!value.is_number_integer() || too_large) wrong_type(what, "an integer below 2^63", value);
+  return value.get<std::int64_t>();
+}
+
+std::uint64_t read_seed(const json& value) {
+  if (!value.is_number_unsigned()) wrong_type("\"seed\"", "an integer >= 0", value);
+  return value.get<std::uint64_t>();
+}
+
+void read_state(const json& state, Formats& formats) {
+  if (!state.is_object() || state.contains("codec")) {
+    formats.state = to_codec(state);
+    return;
+  }
+  for (const auto& [slot, codec] : state.items()) formats.slots[slot] = to_codec(codec);
+}
+
+void read_formats(const json& spec, Formats& formats) {
+  if (spec.contains("state")) read_state(spec["state"], formats);
+  if (spec.contains("weights")) formats.weights = read_string(spec["weights"], "\"weights\"");
+  if (spec.contains("seed")) formats.seed = read_seed(spec["seed"]);
+  if (spec.contains("min_quantized_size"))
+    formats.min_quantized_size = read_integer(spec["min_quantized_size"], "\"min_quantized_size\"");
+}
+
+std::string names_of_rules() {
+  std::string list;
+  for (const auto& name : jit::default_catalog().names(Kind::rule))
+    list += (list.empty() ? "" : ", ") + name;
+  return list;
+}
+
+SpecText read_spec(const std::string& text) {
+  const json spec = parse(text, "the optimizer's spec");
+  if (!spec.is_object())
+    wrong_type("the optimizer's spec", R"(an object such as {"rule": "adamw"})", spec);
+  check_keys(spec, "the optimizer's spec",
+             {"rule", "options", "state", "weights", "seed", "min_quantized_size"});
+  if (!spec.contains("rule"))
+    throw jit::Error("the optimizer's spec names no \"rule\"; there are " + names_of_rules());
+  SpecText out{read_string(spec["rule"], "\"rule\""), {}};
+  const jit::Manifest& rule = jit::default_catalog().rule(out.rule);
+  if (spec.contains("options")) {
+    if (!spec["options"].is_object()) wrong_type("\"options\"", "an object", spec["options"]);
+    for (const auto& [name, value] : spec["options"].items())
+      out.options.set(name, to_value(value, rule.name + ": the option \"" + name + "\""));
+  }
+  read_formats(spec, out.options.edit_formats());
+  return out;
+}
+
+}  // namespace
+
+SpecText parse_spec(const std::string& json_text) {
+  return as_argument_error([&] { return read_spec(json_text); });
+}
+
+jit::CodecChoice parse_codec(const std::string& text) {
+  if (text.find('{') == text.npos) return {text};
+  return as_argument_error([&] { return to_codec(parse(text, "the codec")); });
+}
+
+std::string to_json(const jit::CodecChoice& codec) { return written(from_codec(codec)); }
+
+std::string to_json(const Formats& formats) {
+  json out = json::object();
+  if (formats.state) out["state"] = from_codec(*formats.state);
+  for (const auto& [slot, codec] : formats.slots) out["slots"][slot] = from_codec(codec);
+  if (formats.weights) out["weights"] = *formats.weights;
+  if (formats.seed) out["seed"] = *formats.seed;
+  if (formats.min_quantized_size) out["min_quantized_size"] = *formats.min_quantized_size;
+  return written(out);
+}
+
+Formats formats_from_json(const std::string& text) {
+  return as_argument_error([&] {
+    const json in = parse(text, "the formats in the archive");
+    Formats formats;
+    read_formats(in, formats);
+    if (in.contains("slots")) read_state(in["slots"], formats);
+    return formats;
+  });
+}
+
+}  // namespace jitstep

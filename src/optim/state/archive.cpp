@@ -1,0 +1,179 @@
+#include "optim/state/archive.h"
+
+#include <utility>
+
+#include "jitstep/jit/catalog.h"
+#include "optim/state/archive_fields.h"
+
+namespace jitstep {
+namespace {
+
+using torch::optim::OptimizerParamGroup;
+using torch::serialize::InputArchive;
+using torch::serialize::OutputArchive;
+
+constexpr std::int64_t kSchema = 1;
+
+std::int64_t read_size(InputArchive& archive, const std::string& key) {
+  torch::Tensor size;
+  archive.read(key, size);
+  return size.item<std::int64_t>();
+}
+
+std::unique_ptr<ParamState> new_state(const OptimizerParamGroup& group) {
+  return static_cast<const Options&>(group.options()).make_state();
+}
+
+// Torch's archives say no rule; ours do.
+void check_origin(InputArchive& archive, const std::string& rule) {
+  InputArchive ours;
+  if (!archive.try_read("jitstep", ours)) return;
+  const std::int64_t schema = read_integer(ours, "schema");
+  TORCH_CHECK(schema <= kSchema, "the archive is of schema ", schema,
+              " and this version of jitstep reads up to ", kSchema, "; update jitstep to load it");
+  const std::string written = read_string(ours, "rule");
+  TORCH_CHECK(written == rule, "the archive holds the state of the rule ", written,
+              " and cannot be loaded into an optimizer of the rule ", rule,
+              "; load it into one of its own rule");
+}
+
+std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerParamGroup& group) {
+  auto copy = group.options().clone();
+  std::unique_ptr<Options> options(static_cast<Options*>(copy.release()));
+  const Formats formats = options->formats();
+  options->serialize(archive);
+  // Numbers are the archive's, formats the optimizer's; the seed belongs to the run.
+  const auto seed = options->formats().seed;
+  options->edit_formats() = formats;
+  options->edit_formats().seed = seed;
+  return options;
+}
+
+// The states of a group: the archive names its parameters in the order of the group's.
+std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group_archive,
+                                                     InputArchive& states,
+                                                     const OptimizerParamGroup& group) {
+  const std::int64_t size = read_size(group_archive, "params/size");
+  TORCH_CHECK(size == static_cast<std::int64_t>(group.params().size()),
+              "loaded state dict contains a parameter group that has a different size than the "
+              "optimizer's parameter group");
+  std::vector<std::unique_ptr<ParamState>> out(group.params().size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::string key = read_string(group_archive, "params/" + std::to_string(i));
+    InputArchive archive;
+    if (!states.try_read(key, archive)) continue;
+    out[i] = new_state(group);
+    out[i]->serialize(archive);
+  }
+  return out;
+}
+
+// ---- torch's archives from before version 1.5 -------------------------------------------------
+
+const char* old_name(const std::string& name) {
+  static const std::map<std::string, const char*> names = {
+      {"exp_avg", "exp_average_buffers"},
+      {"exp_avg_sq", "exp_average_sq_buffers"},
+      {"max_exp_avg_sq", "max_exp_average_sq_buffers"},
+      {"momentum_buffer", "momentum_buffers"},
+      {"square_avg", "square_average_buffers"},
+      {"grad_avg", "grad_average_buffers"},
+      {"sum", "sum_buffers"}};
+  const auto found = names.find(name);
+  return found == names.end() ? nullptr : found->second;
+}
+
+bool has(InputArchive& archive, const std::string& key) {
+  torch::Tensor size;
+  return archive.try_read(key + "/size", size);
+}
+
+// SGD counted the steps of the whole optimizer.
+std::int64_t old_steps(InputArchive& archive) {
+  c10::IValue iteration;
+  return archive.try_read("iteration_", iteration) ? iteration.toInt() : 0;
+}
+
+std::vector<ArchivedGroup> read_old(InputArchive& archive, const std::string& rule,
+                                    const std::vector<OptimizerParamGroup>& groups) {
+  TORCH_WARN("Your serialized ", rule, " optimizer is still using the old serialization format. ",
+             "You should re-save it to use the new serialization format.");
+  std::vector<ArchivedGroup> out(groups.size());
+  for (std::size_t g = 0; g < groups.size(); ++g) out[g].states.resize(groups[g].params().size());
+  if (groups.empty()) return out;
+  auto& states = out[0].states;  // there were no groups
+  const auto state = [&](std::size_t i) -> ParamState& {
+    TORCH_CHECK(i < states.size(),
+                "the archive holds state for more parameters than the optimizer");
+    if (!states[i]) states[i] = new_state(groups[0]);
+    return *states[i];
+  };
+  for (const auto& slot : jit::default_catalog().rule(rule).slots) {
+    const char* const key = old_name(slot.torch_name);
+    if (key == nullptr || !has(archive, key)) continue;
+    std::vector<torch::Tensor> buffers;
+    torch::optim::serialize(archive, key, buffers);
+    for (std::size_t i = 0; i < buffers.size(); ++i) state(i).set_value(slot.name, buffers[i]);
+  }
+  std::vector<torch::Tensor> steps;
+  if (has(archive, "step_buffers")) torch::optim::serialize(archive, "step_buffers", steps);
+  for (std::size_t i = 0; i < steps.size(); ++i) state(i).step() = steps[i].item<std::int64_t>();
+  const std::int64_t common = std::max<std::int64_t>(1, old_steps(archive));
+  for (auto& one : states)
+    if (one && one->step() == 0) one->step() = common;
+  return out;
+}
+
+}  // namespace
+
+void write_archive(OutputArchive& archive, const std::string& rule, const StateMap& states,
+                   const std::vector<OptimizerParamGroup>& groups) {
+  archive.write("pytorch_version", c10::IValue("1.5.0"));
+  OutputArchive ours(archive.compilation_unit());
+  ours.write("schema", c10::IValue(kSchema));
+  ours.write("rule", c10::IValue(rule));
+  archive.write("jitstep", ours);
+  OutputArchive state_archive(archive.compilation_unit());
+  torch::optim::detail::serialize<ParamState>(state_archive, states);
+  archive.write("state", state_archive);
+  OutputArchive group_archive(archive.compilation_unit());
+  torch::optim::detail::serialize<Options>(group_archive, groups);
+  archive.write("param_groups", group_archive);
+}
+
+std::vector<ArchivedGroup> read_archive(InputArchive& archive, const std::string& rule,
+                                        const std::vector<OptimizerParamGroup>& groups) {
+  c10::IValue version;
+  if (!archive.try_read("pytorch_version", version)) return read_old(archive, rule, groups);
+  check_origin(archive, rule);
+  InputArchive states, all_groups;
+  archive.read("state", states);
+  archive.read("param_groups", all_groups);
+  TORCH_CHECK(
+      read_size(all_groups, "param_groups/size") == static_cast<std::int64_t>(groups.size()),
+      "loaded state dict has a different number of parameter groups");
+  std::vector<ArchivedGroup> out(groups.size());
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    InputArchive group, options;
+    all_groups.read("param_groups/" + std::to_string(g), group);
+    group.read("options", options);
+    out[g].options = read_options(options, groups[g]);
+    out[g].states = read_states(group, states, groups[g]);
+  }
+  return out;
+}
+
+std::set<int> distinct_ids(const std::vector<ArchivedGroup>& groups) {
+  constexpr int kMost = 1 << 24;
+  std::set<int> ids;
+  for (const auto& group : groups)
+    for (const auto& state : group.states)
+      TORCH_CHECK(
+          !state || (state->id() >= 0 && state->id() < kMost && ids.insert(state->id()).second),
+          "the archive gives two parameters the same tensor id, or one that is none; it is "
+          "damaged: "
+          "save the optimizer again");
+  return ids;
+}
+
+}  // namespace jitstep

@@ -1,0 +1,38 @@
+#include "optim/state/archive_fields.h"
+
+namespace jitstep {
+namespace {
+
+using torch::serialize::InputArchive;
+
+c10::IValue read(InputArchive& archive, const std::string& key,
+                 bool (c10::IValue::*is_type)() const, const char* type) {
+  c10::IValue value;
+  TORCH_CHECK(archive.try_read(key, value), "the archive has no \"", key,
+              "\"; it is damaged: save the optimizer again");
+  TORCH_CHECK((value.*is_type)(), "\"", key, "\" of the archive is ", value.tagKind(),
+              " instead of ", type, "; it is damaged: save the optimizer again");
+  return value;
+}
+
+}  // namespace
+
+std::int64_t read_integer(InputArchive& archive, const std::string& key) {
+  return read(archive, key, &c10::IValue::isInt, "an integer").toInt();
+}
+
+std::vector<std::int64_t> read_integers(InputArchive& archive, const std::string& key) {
+  return read(archive, key, &c10::IValue::isIntList, "a list of integers").toIntVector();
+}
+
+std::string read_string(InputArchive& archive, const std::string& key) {
+  return read(archive, key, &c10::IValue::isString, "a string").toStringRef();
+}
+
+torch::Tensor read_tensor(InputArchive& archive, const std::string& key) {
+  c10::IValue value;
+  if (!archive.try_read(key, value)) return {};
+  return read(archive, key, &c10::IValue::isTensor, "a tensor").toTensor();
+}
+
+}  // namespace jitstep

@@ -1,0 +1,124 @@
+// Reading and writing the state of one parameter: STATE_FORMAT.md.
+#include "jitstep/jit/catalog.h"
+#include "jitstep/jit/formats.h"
+#include "jitstep/param_state.h"
+#include "optim/state/archive_fields.h"
+#include "optim/tensor/checks.h"
+
+namespace jitstep {
+namespace {
+
+torch::Dtype torch_dtype(jit::Dtype dtype) {
+  switch (dtype) {
+    case jit::Dtype::float64:
+      return torch::kFloat64;
+    case jit::Dtype::float32:
+      return torch::kFloat32;
+    case jit::Dtype::bfloat16:
+      return torch::kBFloat16;
+    case jit::Dtype::float16:
+      return torch::kFloat16;
+  }
+  return torch::kFloat32;
+}
+
+constexpr std::int64_t kSchema = 1;
+
+void write_tensor(torch::serialize::OutputArchive& archive, const std::string& key,
+                  const torch::Tensor& tensor) {
+  if (tensor.defined()) archive.write(key, c10::IValue(tensor));
+}
+
+// What kernels will read as bytes.
+torch::Tensor read_bytes(torch::serialize::InputArchive& archive, const std::string& key) {
+  const torch::Tensor bytes = read_tensor(archive, key);
+  TORCH_CHECK(!bytes.defined() || (bytes.scalar_type() == torch::kUInt8 && bytes.is_contiguous()),
+              "\"", key, "\" of a parameter's state is not bytes; the archive is damaged");
+  return bytes;
+}
+
+std::string memory_key(std::size_t i, int half) {
+  return "memory_" + std::to_string(i) + "_" + std::to_string(half);
+}
+
+}  // namespace
+
+void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
+  archive.write("schema", c10::IValue(kSchema));
+  archive.write("id", c10::IValue(std::int64_t{buffers_.id}));
+  archive.write("dtype", c10::IValue(jit::to_string(buffers_.spec.parameter)));
+  archive.write("weights", c10::IValue(buffers_.spec.weights));
+  archive.write("sizes", c10::IValue(layout_.sizes));
+  archive.write("strides", c10::IValue(layout_.strides));
+  const auto& slots = jit::default_catalog().rule(rule_).slots;
+  for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
+    if (!buffers_.slots[i].codes.defined() || holds_values(i)) continue;
+    archive.write("codec_" + slots[i].name, c10::IValue(to_json(*buffers_.spec.slots[i])));
+    write_tensor(archive, "codes_" + slots[i].name, buffers_.slots[i].codes);
+    write_tensor(archive, "meta_" + slots[i].name, buffers_.slots[i].meta);
+  }
+  for (std::size_t i = 0; i < buffers_.memory.size(); ++i)
+    for (int half = 0; half < 2; ++half)
+      write_tensor(archive, memory_key(i, half), buffers_.memory[i][half]);
+  write_tensor(archive, "extra", buffers_.extra);
+}
+
+void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
+  archive.write("step", c10::IValue(buffers_.t));
+  const auto& slots = jit::default_catalog().rule(rule_).slots;
+  for (std::size_t i = 0; i < buffers_.slots.size(); ++i)
+    if (buffers_.slots[i].codes.defined() && holds_values(i))
+      write_tensor(archive, slots[i].torch_name, buffers_.slots[i].codes);
+  if (!is_bound()) return;
+  torch::serialize::OutputArchive formats(archive.compilation_unit());
+  write_formats(formats);
+  archive.write("jitstep", formats);
+}
+
+void ParamState::read_formats(torch::serialize::InputArchive& archive) {
+  const std::int64_t schema = read_integer(archive, "schema");
+  TORCH_CHECK(schema <= kSchema, "the archive holds jitstep state of schema ", schema,
+              " and this version reads up to ", kSchema, "; update jitstep to load it");
+  buffers_.id = c10::checked_convert<int>(read_integer(archive, "id"), "a tensor id");
+  buffers_.spec.parameter =
+      as_argument_error([&] { return jit::parse_dtype(read_string(archive, "dtype")); });
+  buffers_.spec.weights = read_string(archive, "weights");
+  layout_ = {read_integers(archive, "sizes"), read_integers(archive, "strides"),
+             torch_dtype(buffers_.spec.parameter), torch::kCPU};
+  const auto& slots = jit::default_catalog().rule(rule_).slots;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const std::string key = "codec_" + slots[i].name;
+    if (c10::IValue codec; !archive.try_read(key, codec)) continue;
+    buffers_.spec.slots[i] =
+        as_argument_error([&] { return jit::complete(parse_codec(read_string(archive, key))); });
+    buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
+                         read_bytes(archive, "meta_" + slots[i].name)};
+  }
+  for (std::size_t i = 0;; ++i) {
+    const auto half = read_tensor(archive, memory_key(i, 0));
+    if (!half.defined()) break;
+    buffers_.memory.push_back({half, read_tensor(archive, memory_key(i, 1))});
+  }
+  buffers_.extra = read_bytes(archive, "extra");
+  from_archive_ = true;
+}
+
+void ParamState::serialize(torch::serialize::InputArchive& archive) {
+  buffers_ = {};
+  parameter_ = torch::Tensor();
+  const auto& slots = jit::default_catalog().rule(rule_).slots;
+  buffers_.slots.resize(slots.size());
+  buffers_.spec.slots.resize(slots.size());
+  bool any = false;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const auto values = read_tensor(archive, slots[i].torch_name);
+    if (values.defined()) set_slot_value(i, values), any = true;
+  }
+  // torch's SGD keeps no step number: with a momentum buffer, at least one step was taken.
+  c10::IValue step;
+  buffers_.t = archive.try_read("step", step) ? read_integer(archive, "step") : any ? 1 : 0;
+  torch::serialize::InputArchive formats;
+  if (archive.try_read("jitstep", formats)) read_formats(formats);
+}
+
+}  // namespace jitstep

@@ -1,0 +1,115 @@
+#include "optim/tensor/checks.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "jitstep/args.h"
+#include "jitstep/jit/layout.h"
+#include "optim/tensor/kernel_tensors.h"
+#include "optim/tensor/memory_overlap.h"
+
+namespace jitstep {
+namespace {
+
+void check_kind(const torch::Tensor& p, const ParameterName& name) {
+  TORCH_CHECK(p.layout() == torch::kStrided, "jitstep: ", describe(p, name), " has the layout ",
+              p.layout(), "; only dense parameters can be trained: call to_dense()");
+  TORCH_CHECK(!p.is_complex(), "jitstep: ", describe(p, name),
+              " is complex; train the real tensor torch::view_as_real gives");
+  TORCH_CHECK(p.is_floating_point(), "jitstep: ", describe(p, name),
+              " is not floating point; make it float64, float32, bfloat16 or float16");
+  about(p, name, [&] { dtype_of(p); });
+  TORCH_CHECK(p.has_storage(), "jitstep: ", describe(p, name),
+              " has no memory of its own; give the optimizer the tensor that it wraps");
+  TORCH_CHECK(p.is_cpu() || p.is_cuda(), "jitstep: ", describe(p, name), " is on ", p.device(),
+              "; only CPU and CUDA devices have kernels: move it to one of them first");
+  TORCH_CHECK(!p.is_neg(), "jitstep: ", describe(p, name),
+              " is a negated view of other memory; give the optimizer its resolve_neg()");
+}
+
+void check_layout(const torch::Tensor& p, const ParameterName& name) {
+  TORCH_CHECK(jit::is_non_overlapping(shape_of(p)), "jitstep: ", describe(p, name),
+              " has elements that share memory, as expand() makes them; give the optimizer a ",
+              "contiguous() copy");
+}
+
+constexpr const char* kFrozenAdvice =
+    " does not require a gradient and would never be trained; call requires_grad_() or leave it "
+    "out";
+
+bool is_frozen(const torch::Tensor& p) { return !p.requires_grad() && !p.grad().defined(); }
+
+// What a gradient must be to be read at all.
+void refuse_kind(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
+  TORCH_CHECK(g.layout() == torch::kStrided, "jitstep: the gradient of ", describe(p, name),
+              " is sparse, of the layout ", g.layout(), ", which is not supported; make it dense ",
+              "with to_dense(), or build the layer with sparse(false)");
+  TORCH_CHECK(g.device() == p.device(), "jitstep: the gradient of ", describe(p, name), " is on ",
+              g.device(), " and the parameter on ", p.device(), "; move one of them");
+  TORCH_CHECK(g.sizes() == p.sizes(), "jitstep: the gradient of ", describe(p, name),
+              " has the shape ", g.sizes(), "; compute it anew for this parameter");
+  TORCH_CHECK(g.is_floating_point(), "jitstep: the gradient of ", describe(p, name), " is ",
+              g.dtype(), "; make it float64, float32, bfloat16 or float16");
+  about(p, name, [&] { dtype_of(g); });
+  TORCH_CHECK(!g.is_neg(), "jitstep: the gradient of ", describe(p, name),
+              " is a negated view of other memory; replace it by its resolve_neg()");
+}
+
+void refuse_memory(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
+  TORCH_CHECK(has_memory(p), "jitstep: the memory of ", describe(p, name),
+              " was freed (its storage has no bytes); give it back its values before step()");
+  TORCH_CHECK(has_memory(g), "jitstep: the gradient of ", describe(p, name),
+              " has no memory (its storage has no bytes); compute it anew");
+  const bool same = p.const_data_ptr() == g.const_data_ptr() && p.strides() == g.strides() &&
+                    p.scalar_type() == g.scalar_type();
+  TORCH_CHECK(same || !share_memory(p, g), "jitstep: the gradient of ", describe(p, name),
+              " shares memory with the parameter, but not element by element; clone() it");
+}
+
+bool is_supported(torch::ScalarType type) {
+  return type == torch::kFloat32 || type == torch::kBFloat16 || type == torch::kFloat16 ||
+         type == torch::kFloat64;
+}
+
+}  // namespace
+
+std::string describe(const torch::Tensor& parameter, const ParameterName& name) {
+  return c10::str("parameter ", name.place, " of group ", name.group, " (", parameter.dtype(), " ",
+                  parameter.sizes(), ")");
+}
+
+void check_parameter(const torch::Tensor& p, const ParameterName& name) {
+  TORCH_CHECK(p.defined(), "jitstep: parameter ", name.place, " of group ", name.group,
+              " is an undefined tensor; leave it out");
+  TORCH_CHECK(p.is_leaf(), "can't optimize a non-leaf Tensor: ", describe(p, name),
+              " is the result of an operation; give the optimizer the tensor it was made from, or ",
+              "detach() it");
+  check_tensor(p, name);
+}
+
+void check_tensor(const torch::Tensor& p, const ParameterName& name) {
+  check_kind(p, name);
+  check_layout(p, name);
+}
+
+void check_frozen(const std::vector<torch::Tensor>& parameters, std::size_t group, Frozen frozen) {
+  const auto first = std::find_if(parameters.begin(), parameters.end(), is_frozen);
+  if (first == parameters.end()) return;
+  const std::string name =
+      describe(*first, {group, static_cast<std::size_t>(first - parameters.begin())});
+  TORCH_CHECK(frozen == Frozen::warn, "jitstep: ", name, kFrozenAdvice);
+  const auto more = std::count_if(first + 1, parameters.end(), is_frozen);
+  const std::string others = more == 0 ? "" : c10::str(" (", more, " more like it)");
+  TORCH_WARN("jitstep: ", name, kFrozenAdvice, others);
+}
+
+void check_gradient(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
+  const bool kind = g.layout() == torch::kStrided && g.device() == p.device() &&
+                    g.sizes() == p.sizes() && is_supported(g.scalar_type()) && !g.is_neg();
+  if (!kind) refuse_kind(p, g, name);
+  if (p.numel() == 0) return;
+  if (!has_memory(p) || !has_memory(g) || may_share_memory(p, g)) refuse_memory(p, g, name);
+}
+
+}  // namespace jitstep

@@ -1,0 +1,96 @@
+#include "optim/tensor/machines.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+
+#include "jit/base/fork_guard.h"
+#include "jit/base/text.h"
+#include "jit/step/cuda_machine.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep {
+namespace {
+
+// A chunk is 4096 elements; torch gives a thread 32768 and more.
+constexpr std::int64_t kGrain = 8;
+
+void torch_parallel_for(std::int64_t count,
+                        const std::function<void(std::int64_t, std::int64_t)>& body) {
+  at::parallel_for(0, count, kGrain, body);
+}
+
+// NVRTC from PyPI lies in site-packages/nvidia, beside site-packages/torch/lib/libc10.so.
+void add_nvrtc_beside_torch(jit::Engine& engine) {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&c10::GetAllocator), &info) == 0) return;
+  const auto torch_lib = std::filesystem::path(info.dli_fname).parent_path();
+  engine.add_nvrtc_folder((torch_lib / "../..").lexically_normal().string());
+}
+
+c10::Stream current_stream(const torch::Device& device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+// Torch's current stream and its caching allocator.
+class TorchCudaHost : public jit::CudaHost {
+ public:
+  explicit TorchCudaHost(torch::Device device) : device_(device) {}
+
+  void* stream() override { return current_stream(device_).native_handle(); }
+
+  std::shared_ptr<void> allocate(std::size_t bytes) override {
+    const auto options = torch::dtype(torch::kUInt8).device(device_);
+    torch::Tensor tensor = torch::empty({static_cast<std::int64_t>(bytes)}, options);
+    void* const data = tensor.data_ptr();
+    return {data, Keeper{std::move(tensor)}};
+  }
+
+  void share(const std::shared_ptr<void>& memory) override {
+    if (auto* const keeper = std::get_deleter<Keeper>(memory))
+      keeper->tensor.record_stream(current_stream(device_));
+  }
+
+ private:
+  // A deleter that keeps the tensor whose memory it is.
+  struct Keeper {
+    torch::Tensor tensor;
+    void operator()(void*) { tensor.reset(); }
+  };
+
+  torch::Device device_;
+};
+
+std::unique_ptr<jit::Machine> make_machine(const torch::Device& device) {
+  jit::Engine& engine = jit::default_engine();
+  if (device.is_cpu()) return std::make_unique<jit::CpuMachine>(engine, torch_parallel_for);
+  if (!device.is_cuda())
+    throw jit::Error(jit::text("jitstep: a parameter on ", device.str(),
+                               ": only CPU and CUDA devices have kernels; move it to one of them"));
+  add_nvrtc_beside_torch(engine);
+  return std::make_unique<jit::CudaMachine>(engine, device.index(),
+                                            std::make_unique<TorchCudaHost>(device));
+}
+
+}  // namespace
+
+// Made without the lock, so that a child of fork() never finds it held while a GPU is opened; of two
+// threads that make the same one, the first wins.
+jit::Machine& machine_of(const torch::Device& device) {
+  static auto& mutex = *new jit::ForkSafeMutex;
+  static auto& machines = *new std::map<std::string, std::unique_ptr<jit::Machine>>;
+  const std::string name = device.str();
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto known = machines.find(name); known != machines.end()) return *known->second;
+  }
+  auto made = make_machine(device);
+  const std::lock_guard lock(mutex);
+  return *machines.try_emplace(name, std::move(made)).first->second;
+}
+
+}  // namespace jitstep

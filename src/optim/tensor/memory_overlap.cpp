@@ -1,0 +1,156 @@
+#include "optim/tensor/memory_overlap.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <tuple>
+
+namespace jitstep {
+namespace {
+
+using Address = std::uintptr_t;
+
+// A parameter and the addresses from its first element to behind its last.
+struct Range {
+  NamedParameter parameter;
+  Address begin, end;
+
+  const torch::Tensor& tensor() const { return *parameter.tensor; }
+};
+
+// Memory that is about to be written: copy-on-write tensors become separate here.
+Range range_of(const NamedParameter& parameter) {
+  const torch::Tensor& t = *parameter.tensor;
+  std::int64_t last = 0;
+  for (std::int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d);
+  const auto begin = reinterpret_cast<Address>(t.data_ptr());
+  return {parameter, begin, begin + static_cast<Address>(last + 1) * t.itemsize()};
+}
+
+// visit(address) for every element, until one visit says true.
+template <class Visit>
+bool any_element(const torch::Tensor& t, std::int64_t dim, Address at, const Visit& visit) {
+  if (dim == t.dim()) return visit(at);
+  const auto step = static_cast<Address>(t.stride(dim)) * t.itemsize();
+  for (std::int64_t i = 0; i < t.size(dim); ++i, at += step)
+    if (any_element(t, dim + 1, at, visit)) return true;
+  return false;
+}
+
+// The memory of several ranges in units that no element is split by.
+class Marks {
+ public:
+  explicit Marks(std::span<const Range> ranges) : base_(ranges.front().begin) {
+    Address end = 0;
+    for (const Range& r : ranges) {
+      unit_ = std::gcd(unit_, std::gcd(r.begin - base_, Address{r.tensor().itemsize()}));
+      end = std::max(end, r.end);
+    }
+    taken_.resize((end - base_) / unit_);
+  }
+
+  /// Whether an element lies on a marked one; marks them all if not.
+  bool meets(const Range& r) {
+    const Address units = r.tensor().itemsize() / unit_;
+    const auto first = [&](Address at) { return (at - base_) / unit_; };
+    if (any_element(r.tensor(), 0, r.begin, [&](Address at) {
+          for (Address u = first(at); u < first(at) + units; ++u)
+            if (taken_[u]) return true;
+          return false;
+        }))
+      return true;
+    any_element(r.tensor(), 0, r.begin, [&](Address at) {
+      for (Address u = first(at); u < first(at) + units; ++u) taken_[u] = true;
+      return false;
+    });
+    return false;
+  }
+
+ private:
+  Address base_, unit_ = 0;
+  std::vector<bool> taken_;
+};
+
+bool share(const Range& a, const Range& b) {
+  if (a.end <= b.begin || b.end <= a.begin) return false;
+  const bool in_order = a.begin <= b.begin;
+  const Range both[] = {in_order ? a : b, in_order ? b : a};
+  Marks marks(both);
+  marks.meets(both[0]);
+  return marks.meets(both[1]);
+}
+
+[[noreturn]] void refuse(const Range& a, const Range& b) {
+  const bool in_order = std::tie(a.parameter.name.group, a.parameter.name.place) <
+                        std::tie(b.parameter.name.group, b.parameter.name.place);
+  const Range &first = in_order ? a : b, &second = in_order ? b : a;
+  TORCH_CHECK(false, "jitstep: ", describe(first.tensor(), first.parameter.name), " and ",
+              describe(second.tensor(), second.parameter.name),
+              " share memory, which both would write at once; give the optimizer the tensor that "
+              "both are views of, or clone() one of them");
+}
+
+// Ranges of addresses that meet, though their elements may not, in the order of addresses.
+void check_cluster(std::span<const Range> cluster) {
+  if (cluster.size() < 2) return;
+  Marks marks(cluster);
+  for (const Range& r : cluster) {
+    if (!marks.meets(r)) continue;
+    for (const Range& other : cluster)
+      if (other.parameter.tensor != r.parameter.tensor && share(other, r)) refuse(other, r);
+  }
+}
+
+const void* storage_of(const torch::Tensor& t) {
+  return t.unsafeGetTensorImpl()->unsafe_storage().data();
+}
+
+}  // namespace
+
+void ParameterMemory::add(const NamedParameter& parameter) {
+  if (has_memory(*parameter.tensor))
+    storages_[storage_of(*parameter.tensor)].push_back({*parameter.tensor, parameter.name});
+}
+
+void ParameterMemory::check(const torch::Tensor& gradient, const NamedParameter& own) const {
+  if (!has_memory(gradient)) return;
+  const auto found = storages_.find(storage_of(gradient));
+  if (found == storages_.end()) return;
+  for (const Held& other : found->second)
+    TORCH_CHECK(other.tensor.is_same(*own.tensor) || !share_memory(other.tensor, gradient),
+                "jitstep: the gradient of ", describe(*own.tensor, own.name),
+                " lies in the memory of ", describe(other.tensor, other.name),
+                ", which is written while it is read; clone() it");
+}
+
+bool share_memory(const torch::Tensor& a, const torch::Tensor& b) {
+  return share(range_of({&a, {}}), range_of({&b, {}}));
+}
+
+void check_disjoint(const std::vector<NamedParameter>& parameters) {
+  std::vector<Range> ranges;
+  for (const auto& parameter : parameters)
+    if (has_memory(*parameter.tensor)) ranges.push_back(range_of(parameter));
+  const auto key = [](const Range& r) {
+    const torch::Device device = r.tensor().device();
+    return std::tuple(device.type(), device.index(), r.begin);
+  };
+  std::sort(ranges.begin(), ranges.end(), [&](auto& a, auto& b) { return key(a) < key(b); });
+  for (std::size_t first = 0; first < ranges.size();) {
+    Address end = ranges[first].end;
+    std::size_t next = first + 1;
+    for (; next < ranges.size(); ++next) {
+      const bool meets = ranges[next].tensor().device() == ranges[first].tensor().device() &&
+                         ranges[next].begin < end;
+      if (!meets) break;
+      end = std::max(end, ranges[next].end);
+    }
+    check_cluster(std::span(ranges).subspan(first, next - first));
+    first = next;
+  }
+}
+
+}  // namespace jitstep

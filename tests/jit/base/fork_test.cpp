@@ -1,0 +1,159 @@
+// Children of a process that has used the library, by fork().
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "jit/engine/module.h"
+#include "jit/step/cuda_steps.h"
+
+namespace jitstep::jit {
+namespace {
+
+using namespace testing;
+
+// Runs `work` in a forked child; true if it returned true in time.
+template <class Work>
+bool child_says(const Work& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(120);  // a hung child must not hang the test
+    bool good = false;
+    try {
+      good = work();
+    } catch (...) {
+    }
+    _exit(good ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status == 0;
+}
+
+template <class Call>
+bool is_refused(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::string(error.what()).find("contexts do not survive fork()") != std::string::npos;
+  }
+  return false;
+}
+
+class ForkedSteps : public CudaSteps {
+ protected:
+  // A step of AdamW on the host, with one parameter of three elements that is 1 and has gradient 1.
+  static float stepped_on_host(Engine& of) {
+    CpuMachine cpu(of, [](std::int64_t count, const auto& body) { body(0, count); });
+    const KernelSpec adamw = spec("adamw");
+    float p[3] = {1, 1, 1}, g[3] = {1, 1, 1}, slots[2][3] = {};
+    auto tensor = tensors(1, 3);
+    tensor[0].p = p;
+    for (int i : {0, 1}) tensor[0].slots[i].codes = slots[i];
+    StepGroup group(cpu, adamw, default_variant(adamw, cpu.target()), tensor);
+    HyperSet set{};
+    const OptionValues values("adamw");
+    const std::vector<double> hyper = values.hyper();
+    std::copy(hyper.begin(), hyper.end(), set.hyper);
+    set.t = 1;
+    run_step({&group}, {{StepInput{g, 0, false}}}, {set});
+    return p[2];
+  }
+};
+
+TEST_F(ForkedSteps, EveryUseOfCudaIsRefusedAfterTheParentsWithoutACallOfTheDriver) {
+  auto of = group(spec("adamw"));
+  step(*of, 1);
+  CudaDriver& driver = engine.driver();
+  void* const context = driver.primary_context(0);
+  auto module = load_cuda_module(support::fake_cubin(90), "unit", driver, 0);
+  const CudaEntry entry = module->cuda_entry("step");
+  void* const event = driver.create_event(context);
+  EXPECT_TRUE(child_says([&] {
+    fake.clear();
+    const Args args{};
+    const bool refused = is_refused([&] { step(*of, 2); }) &&                         //
+                         is_refused([&] { group(spec("lamb")); }) &&                  //
+                         is_refused([&] { driver.device_count(); }) &&                //
+                         is_refused([&] { driver.device(0); }) &&                     //
+                         is_refused([&] { driver.primary_context(1); }) &&            //
+                         is_refused([&] { entry.launch(nullptr, 1, 32, &args); }) &&  //
+                         is_refused([&] { driver.wait_event(context, nullptr, event); }) &&
+                         is_refused([&] { CudaDriver another(FakeDriver::api()); });
+    of.reset();
+    module.reset();
+    driver.destroy_event(context, event);
+    return refused && fake.calls.empty();
+  }));
+  EXPECT_NO_THROW(step(*of, 2)) << "the parent goes on";
+  driver.destroy_event(context, event);
+}
+
+TEST_F(ForkedSteps, TheHostStillStepsAndCompilesInSuchAChild) {
+  step(*group(spec("adamw")), 1);
+  const float expected = stepped_on_host(engine);
+  EXPECT_LT(expected, 1);
+  EXPECT_TRUE(child_says([&] {
+    testing::TemporaryFolder empty;
+    Engine fresh(testing::settings_with_cache(empty.path()));
+    return stepped_on_host(engine) == expected && stepped_on_host(fresh) == expected &&
+           fresh.statistics().compiled == 1;
+  }));
+}
+
+TEST(Forked, ChildrenCompileWhileOtherThreadsOfTheParentDo) {
+  testing::TemporaryFolder folder;
+  Engine engine(testing::settings_with_cache(folder.path()));
+  std::atomic<bool> done{false};
+  std::atomic<int> compiled{0};
+  std::vector<std::thread> busy;
+  for (int thread = 0; thread < 3; ++thread)
+    busy.emplace_back([&, thread] {
+      for (int i = 0; !done; ++i) {
+        engine.kernel(adding_unit(text(thread, " + ", i)), "unit", Target::cpu());
+        ++compiled;
+      }
+    });
+  while (compiled < 1) std::this_thread::yield();
+  int good = 0;
+  constexpr int kChildren = 8;
+  for (int child = 0; child < kChildren; ++child)
+    good += child_says([&] {
+      // One that may be under way in a thread that does not exist here, and one of its own.
+      const auto shared = adding_unit(text("0 + ", compiled / 3));
+      engine.kernel(shared, "unit", Target::cpu());
+      const auto own = engine.kernel(adding_unit(text(1000 + child)), "unit", Target::cpu());
+      return add_to(*own, 1) == static_cast<float>(1001 + child);
+    });
+  done = true;
+  for (auto& thread : busy) thread.join();
+  EXPECT_EQ(good, kChildren);
+}
+
+TEST(Forked, ChildrenLoadRulesWhileTheParentDoes) {
+  TemporaryFolder folder;
+  TemplateStore store;
+  Catalog catalog(store);
+  const std::string text = *store.find("rules/sgd.cuh");
+  const auto load = [&](const std::string& name) {
+    std::string own = text;
+    own.replace(own.find("rules::sgd"), 10, "rules::" + name);
+    const std::string path = folder / (name + ".cuh");
+    write_file(path, own);
+    return catalog.load_rule(path).name == name;
+  };
+  std::atomic<bool> done = false;
+  std::thread busy([&] {
+    for (int i = 0; !done; ++i) load(jit::text("parents", i));
+  });
+  int good = 0;
+  for (int child = 0; child < 20; ++child)
+    good += child_says([&] { return load(jit::text("childs", child)); });
+  done = true;
+  busy.join();
+  EXPECT_EQ(good, 20);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

@@ -1,0 +1,222 @@
+#include "jit/base/private_files.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "jit/cache/cache_fixtures.h"
+#include "support/child.h"
+
+namespace jitstep::jit {
+namespace {
+
+using namespace testing;
+
+constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
+
+std::string problem(const std::string& folder, Trust trust = Trust::own) {
+  return folder_problem(folder, trust).value_or("");
+}
+
+bool says(const std::string& message, const std::string& part) {
+  return message.find(part) != std::string::npos;
+}
+
+TEST(PrivateFiles, AFolderIsMadeWithMode0700WhateverTheUmask) {
+  TemporaryFolder folder;
+  for (const mode_t mask : {0u, 022u, 077u}) {
+    const std::string made = folder / text("made ", mask, "/by/us");
+    const mode_t before = ::umask(mask);
+    EXPECT_EQ(make_folder(made), std::nullopt);
+    ::umask(before);
+    for (fs::path part = made; part != fs::path(folder.path()); part = part.parent_path()) {
+      struct stat status {};
+      ASSERT_EQ(::stat(part.c_str(), &status), 0);
+      EXPECT_EQ(status.st_mode & 07777, 0700u) << part;
+    }
+    EXPECT_EQ(problem(made), "");
+  }
+}
+
+TEST(PrivateFiles, AFolderThatOthersMayWriteToIsRefused) {
+  TemporaryFolder folder;
+  for (const mode_t mode : {0720u, 0702u, 0770u, 0777u, 01777u}) {
+    ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
+    EXPECT_TRUE(says(problem(folder.path()), "written to by other users")) << std::oct << mode;
+    EXPECT_TRUE(says(problem(folder.path()), "chmod go-w"));
+  }
+  for (const mode_t mode : {0700u, 0755u, 0500u}) {
+    ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
+    EXPECT_EQ(problem(folder.path()), "") << std::oct << mode;
+  }
+}
+
+TEST(PrivateFiles, ALinkToAFolderIsJudgedByWhoMadeItAndByItsTarget) {
+  TemporaryFolder folder;
+  fs::create_directory(folder / "target");
+  fs::create_symlink(folder / "target", folder / "link");
+  fs::permissions(folder / "target", fs::perms::owner_all);
+  EXPECT_EQ(problem(folder / "link"), "") << "a cache may be moved to a larger disk";
+  fs::permissions(folder / "target", fs::perms::all);
+  EXPECT_TRUE(says(problem(folder / "link"), "written to by other users"));
+  fs::permissions(folder / "target", fs::perms::owner_all);
+  fs::create_symlink(folder / "nowhere", folder / "dangling");
+  EXPECT_NE(problem(folder / "dangling"), "");
+  fs::create_symlink("loop", folder / "loop");
+  EXPECT_NE(problem(folder / "loop"), "");
+  if (::geteuid() != 0) return;  // giving files away takes root
+  ASSERT_EQ(::lchown((folder / "link").c_str(), 12345, 12345), 0);
+  for (const char* link : {"link", "link/", "link/.", "link//./"})
+    EXPECT_TRUE(says(problem(folder / link), "a link that belongs to another user")) << link;
+  EXPECT_TRUE(says(problem(folder / "link", Trust::own_or_root), "another user"));
+}
+
+TEST(PrivateFiles, WhatIsNoFolderIsRefused) {
+  TemporaryFolder folder;
+  testing::write_file(folder / "file", "");
+  EXPECT_TRUE(says(problem(folder / "file"), "is not a folder"));
+  EXPECT_NE(problem(folder / "none"), "");
+  EXPECT_NE(problem("/dev/null"), "");
+  EXPECT_NE(make_folder(folder / "file/below"), std::nullopt);
+}
+
+TEST(PrivateFiles, AFolderOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) {
+    EXPECT_TRUE(says(problem("/usr"), "another user"));
+    EXPECT_EQ(problem("/usr", Trust::own_or_root), "");
+    return;
+  }
+  TemporaryFolder folder;
+  ASSERT_EQ(::chown(folder.path().c_str(), 12345, 12345), 0);
+  EXPECT_TRUE(says(problem(folder.path()), "another user"));
+  EXPECT_TRUE(says(problem(folder.path(), Trust::own_or_root), "another user"));
+}
+
+// What else may lie where an entry is looked for. Nothing may hang, crash or be served.
+class InPlaceOfAnEntry : public ::testing::Test {
+ protected:
+  // A miss, and the next publish puts an entry there.
+  void expect_miss_and_healing() {
+    WarningCollector warnings;
+    DiskCache cache(in(folder.path()));
+    EXPECT_FALSE(cache.find(key_of("a")));
+    cache.find_of_any_compiler(key_of("a"), [](auto&) { return true; });
+    cache.list(true);
+    cache.publish(key_of("a"), entry_of("healed"));
+    EXPECT_EQ(payload_of(cache.find(key_of("a"))), "healed");
+    EXPECT_TRUE(warnings.messages().empty());
+  }
+
+  TemporaryFolder folder;
+  std::string file = entry_path(folder.path(), key_of("a"));
+};
+
+TEST_F(InPlaceOfAnEntry, APipe) {
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  expect_miss_and_healing();
+}
+
+TEST_F(InPlaceOfAnEntry, ASocket) {
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const FileHandle here(::open(folder.path().c_str(), O_PATH | O_CLOEXEC));
+  const std::string name =  // names of sockets are short
+      text("/proc/self/fd/", here.get(), "/", fs::path(file).filename().string());
+  ASSERT_LT(name.size(), sizeof address.sun_path);
+  std::strcpy(address.sun_path, name.c_str());
+  ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  expect_miss_and_healing();
+  ::close(socket);
+}
+
+TEST_F(InPlaceOfAnEntry, ADevice) {
+  if (::geteuid() != 0 || ::mknod(file.c_str(), S_IFCHR | 0600, makedev(1, 5)) != 0) {
+    fs::create_symlink("/dev/zero", file);  // as near as a user comes
+  }
+  expect_miss_and_healing();
+}
+
+TEST_F(InPlaceOfAnEntry, ALinkEvenToAWholeEntry) {
+  TemporaryFolder other;
+  DiskCache(in(other.path())).publish(key_of("a"), entry_of("elsewhere"));
+  const std::string target = entry_path(other.path(), key_of("a"));
+  fs::create_symlink(target, file);
+  expect_miss_and_healing();
+  EXPECT_FALSE(fs::is_symlink(file));
+  EXPECT_EQ(payload_of(DiskCache(in(other.path())).find(key_of("a"))), "elsewhere")
+      << "what the link pointed to is not written to";
+}
+
+TEST_F(InPlaceOfAnEntry, ADanglingLink) {
+  fs::create_symlink("/nowhere/at/all", file);
+  expect_miss_and_healing();
+}
+
+TEST_F(InPlaceOfAnEntry, AFolderIsAMissAndOneWarningWhenItsPlaceIsWanted) {
+  fs::create_directory(file);
+  testing::write_file(file + "/mine", "kept");
+  WarningCollector warnings;
+  DiskCache cache(in(folder.path()));
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_FALSE(cache.find(key_of("a")));
+    cache.publish(key_of("a"), entry_of("payload"));
+  }
+  EXPECT_EQ(warnings.messages().size(), 1u);
+  EXPECT_TRUE(fs::exists(file + "/mine"));
+  EXPECT_EQ(testing::files_below(folder.path()).size(), 1u) << "nothing is left aside";
+}
+
+TEST_F(InPlaceOfAnEntry, AFileThatOthersMayWriteTo) {
+  for (const mode_t mode : {0620u, 0602u, 0666u}) {
+    DiskCache(in(folder.path())).publish(key_of("a"), entry_of("payload"));
+    ASSERT_EQ(::chmod(file.c_str(), mode), 0);
+    expect_miss_and_healing();
+  }
+}
+
+TEST_F(InPlaceOfAnEntry, AFileOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "giving files away takes root";
+  DiskCache(in(folder.path())).publish(key_of("a"), entry_of("payload"));
+  ASSERT_EQ(::chown(file.c_str(), 12345, 12345), 0);
+  expect_miss_and_healing();
+}
+
+TEST_F(InPlaceOfAnEntry, AFileThatMayNotBeRead) {
+  DiskCache(in(folder.path())).publish(key_of("a"), entry_of("payload"));
+  ASSERT_EQ(::chmod(file.c_str(), 0), 0);
+  if (::geteuid() != 0) expect_miss_and_healing();  // root reads it all the same
+}
+
+TEST_F(InPlaceOfAnEntry, AnEmptyFile) {
+  testing::write_file(file, "");
+  expect_miss_and_healing();
+}
+
+TEST_F(InPlaceOfAnEntry, AnEntryWithASecondNameIsServedAndNeverWrittenThrough) {
+  DiskCache cache(in(folder.path()));
+  cache.publish(key_of("a"), entry_of("first"));
+  TemporaryFolder backup;
+  fs::create_hard_link(file, backup / "copy");
+  EXPECT_EQ(payload_of(cache.find(key_of("a"))), "first") << "as cp -l and backups make them";
+  const std::string before = testing::content_of(backup / "copy");
+  cache.publish(key_of("a"), entry_of("second"));
+  EXPECT_EQ(payload_of(cache.find(key_of("a"))), "second");
+  EXPECT_EQ(testing::content_of(backup / "copy"), before);
+}
+
+TEST(PrivateFiles, AFileLargerThanTheLimitIsNotRead) {
+  TemporaryFolder folder;
+  testing::write_file(folder / "file", "12345");
+  EXPECT_TRUE(read_trusted(folder / "file", Trust::own, 5));
+  EXPECT_FALSE(read_trusted(folder / "file", Trust::own, 4));
+  EXPECT_TRUE(read_trusted(folder / "file", Trust::own, kNoLimit));
+}
+
+}  // namespace
+}  // namespace jitstep::jit

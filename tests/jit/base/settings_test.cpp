@@ -1,0 +1,107 @@
+#include "jitstep/jit/settings.h"
+
+#include <map>
+#include <optional>
+
+#include "jit/compiler/isa.h"
+#include "jit/fixtures.h"
+#include "jitstep/jit/target.h"
+
+namespace jitstep::jit {
+namespace {
+
+// Sets variables for one test and puts the old values back.
+class Environment {
+ public:
+  void set(const std::string& name, const char* value) {
+    if (const char* old = std::getenv(name.c_str())) {
+      before_.emplace(name, old);
+    } else {
+      before_.emplace(name, std::nullopt);
+    }
+    value ? setenv(name.c_str(), value, 1) : unsetenv(name.c_str());
+  }
+  ~Environment() {
+    for (const auto& [name, value] : before_) {
+      value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
+    }
+  }
+
+ private:
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+TEST(Settings, TheCacheFolderIsTheFirstOfThreeVariables) {
+  Environment environment;
+  environment.set("JITSTEP_CACHE_DIR", "/own");
+  environment.set("XDG_CACHE_HOME", "/xdg");
+  environment.set("HOME", "/home/u");
+  EXPECT_EQ(Settings::from_environment().cache_dir, "/own");
+  environment.set("JITSTEP_CACHE_DIR", "");
+  EXPECT_EQ(Settings::from_environment().cache_dir, "/xdg/jitstep");
+  environment.set("XDG_CACHE_HOME", "relative");
+  EXPECT_EQ(Settings::from_environment().cache_dir, "/home/u/.cache/jitstep");
+  environment.set("HOME", nullptr);
+  EXPECT_EQ(Settings::from_environment().cache_dir, "");
+}
+
+TEST(Settings, EveryVariableIsRead) {
+  Environment environment;
+  environment.set("JITSTEP_CACHE_READONLY", "/shared");
+  environment.set("JITSTEP_TEMPLATES", "/templates");
+  environment.set("JITSTEP_CXX", "/opt/my compiler/g++");
+  environment.set("JITSTEP_NVRTC", "/opt/nvrtc");
+  environment.set("JITSTEP_LOG", "debug");
+  environment.set("TMPDIR", "/scratch");
+  const Settings settings = Settings::from_environment();
+  EXPECT_EQ(settings.cache_readonly, "/shared");
+  EXPECT_EQ(settings.templates, "/templates");
+  EXPECT_EQ(settings.cxx, "/opt/my compiler/g++");
+  EXPECT_EQ(settings.nvrtc, "/opt/nvrtc");
+  EXPECT_EQ(settings.log, LogLevel::debug);
+  EXPECT_EQ(settings.tmpdir, "/scratch");
+}
+
+TEST(Settings, AnUnknownLogLevelIsAWarning) {
+  Environment environment;
+  testing::WarningCollector warnings;
+  environment.set("JITSTEP_LOG", "loud");
+  EXPECT_EQ(Settings::from_environment().log, LogLevel::warn);
+  ASSERT_EQ(warnings.messages().size(), 1u);
+  EXPECT_NE(warnings.messages()[0].find("'loud'"), std::string::npos);
+}
+
+TEST(Log, OffSilencesWarnings) {
+  testing::WarningCollector warnings;
+  warn(LogLevel::off, "not heard");
+  warn(LogLevel::warn, "heard");
+  EXPECT_EQ(warnings.messages(), std::vector<std::string>{"heard"});
+}
+
+TEST(Target, IsPrintedAndParsedBothWays) {
+  for (const Target& target :
+       {Target::cpu(), Target::emulated(), Target::cuda(80), Target::cuda(120)}) {
+    EXPECT_EQ(parse_target(to_string(target)), target);
+  }
+  EXPECT_EQ(to_string(Target::cuda(90)), "sm_90");
+  for (const char* bad : {"", "sm_", "sm_x", "sm_90a", "sm_5", "gpu", "CPU"}) {
+    EXPECT_THROW(parse_target(bad), Error) << bad;
+  }
+}
+
+TEST(Isa, CodeRunsWhereEveryFeatureIsNamed) {
+  const std::string cpuinfo =
+      "processor\t: 0\nflags\t\t: fpu sse2 pni sse4_1 avx2 bmi1 abm\nx: y\n";
+  EXPECT_TRUE(machine_runs(
+      "gcc 12\nisa: -march=znver3 -msse3 -msse4.1 -mavx2 -mno-avx512f -mlzcnt\n", cpuinfo));
+  EXPECT_TRUE(
+      machine_runs("gcc 12\nisa: -mbmi -mshstk -mtune=znver3 l2-cache-size=512\no", cpuinfo));
+  EXPECT_FALSE(machine_runs("gcc 12\nisa: -msse3 -mavx512f\n", cpuinfo));
+  EXPECT_TRUE(machine_runs("clang 14\nisa: znver3 +sse2 +bmi -mwaitx -movdiri +shstk\n", cpuinfo));
+  EXPECT_FALSE(machine_runs("clang 14\nisa: znver3 +sse2 +avx512f\n", cpuinfo));
+  EXPECT_FALSE(machine_runs("gcc 12\nisa: -msse3\n", "Features : asimd"));
+  EXPECT_FALSE(machine_runs("gcc 12\nisa: armv8-a+crypto\n", cpuinfo)) << "in doubt, no";
+}
+
+}  // namespace
+}  // namespace jitstep::jit

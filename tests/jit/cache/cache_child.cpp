@@ -1,0 +1,53 @@
+// A process of its own for the tests of the cache: makes kernels or tells keys, as its environment
+// says, and prints a line of each.
+#include <iostream>
+
+#include "jit/cache/cache_fixtures.h"
+#include "jit/compiler/host_compiler.h"
+#include "jit/compiler/nvrtc_compiler.h"
+#include "jitstep/jit/unit.h"
+
+namespace jitstep::jit {
+namespace {
+
+// Three kernels, so that several entries are raced for. The sums show that each is the right one.
+void print_kernels() {
+  Engine engine(Settings::from_environment());
+  for (const char* term : {"1", "2", "3"}) {
+    const auto kernel = engine.kernel(testing::adding_unit(term), "unit", Target::cpu());
+    std::cout << testing::add_to(*kernel, 10) << " " << kernel->key() << "\n";
+  }
+}
+
+// As an engine that makes them would, without the time to compile them.
+void print_keys(bool with_gpu) {
+  Settings settings = Settings::from_environment();
+  settings.cache_bytes = 0;
+  Engine engine(settings,
+                {.host = std::make_shared<testing::IdentityOnly<HostCompiler>>(settings),
+                 .nvrtc = std::make_shared<testing::IdentityOnly<NvrtcCompiler>>(settings)});
+  for (const char* rule : {"sgd", "adam", "adamw", "lamb"}) {
+    KernelSpec spec{.rule = rule};
+    spec.slots.resize(default_catalog().rule(rule).slots.size(), CodecChoice{"int8"});
+    for (const Target& target : {Target::cpu(), Target::emulated(), Target::cuda(90)}) {
+      if (target.is_cuda() && !with_gpu) continue;
+      const Unit made = unit(spec, default_variant(spec, target), target);
+      std::cout << made.name << " " << engine.build(made.text, made.name, target)->key << "\n";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace jitstep::jit
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "kernels") {
+    jitstep::jit::print_kernels();
+  } else if (what == "keys" || what == "keys_with_gpu") {
+    jitstep::jit::print_keys(what == "keys_with_gpu");
+  } else {
+    return 2;
+  }
+  return 0;
+}

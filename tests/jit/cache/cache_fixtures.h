@@ -1,0 +1,69 @@
+// What the tests of the cache share: keys, entries and their files.
+#pragma once
+
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+
+#include "jit/base/digest.h"
+#include "jit/base/file_io.h"
+#include "jit/cache/cache_folder.h"
+#include "jit/cache/disk_cache.h"
+#include "jit/fixtures.h"
+
+namespace jitstep::jit::testing {
+
+inline Settings in(const std::string& folder) {
+  Settings settings;
+  settings.cache_dir = folder;
+  return settings;
+}
+
+/// `below` is the read-only layer.
+inline Settings in(const std::string& folder, const std::string& below) {
+  Settings settings = in(folder);
+  settings.cache_readonly = below;
+  return settings;
+}
+
+inline Key key_of(const std::string& content) {
+  return {sha256_hex(content), Target::cuda(90), "a compiler, version 1"};
+}
+
+inline CacheEntry entry_of(const std::string& payload) {
+  const auto bytes = bytes_of(payload);
+  return {"unit",
+          {{bytes.begin(), bytes.end()}, "the log", {{"step", 40, 1, 2, 3, 4}}},
+          12.5,
+          {{kUnitSource, "1"}, {"rules/lion.cuh", "2"}}};
+}
+
+inline std::string payload_of(const std::optional<CacheEntry>& entry) {
+  return entry ? text_of(entry->binary.image) : "(a miss)";
+}
+
+inline std::string content_of(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+inline std::string bytes_text(const std::vector<std::byte>& bytes) { return text_of(bytes); }
+
+/// A compiler's identity without its work: an engine that has it tells keys at once. What it makes
+/// is no kernel, so nothing of it may reach a cache: `cache_bytes` is to be 0.
+template <class Base>
+class IdentityOnly : public Base {
+ public:
+  using Base::Base;
+  Binary compile(const std::string&, const std::string&, const Target&) override {
+    return {{std::byte{1}}, "", {}};
+  }
+};
+
+/// Sets a file's stamp to some hours ago; negative hours are ahead.
+inline void age(const std::string& file, int hours) {
+  fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::hours(hours));
+}
+
+}  // namespace jitstep::jit::testing

@@ -1,0 +1,243 @@
+// What decides a key and what must not: one knob at a time, and in two processes.
+#include <sys/personality.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <functional>
+#include <locale>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "jit/base/process.h"
+#include "jit/cache/cache_fixtures.h"
+#include "jit/compiler/host_compiler.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/unit.h"
+#include "support/child.h"
+
+namespace jitstep::jit {
+namespace {
+
+using jitstep::testing::in_child;
+using testing::key_of;
+using testing::settings_with_cache;
+using testing::TemporaryFolder;
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+KernelSpec adamw_int8() {
+  return {.rule = "adamw", .slots = {CodecChoice{"int8"}, CodecChoice{"int8"}, {}}};
+}
+
+// ---- one knob at a time ------------------------------------------------------------------------
+
+// The machine's compiler under another identity.
+class RenamedCompiler : public testing::IdentityOnly<HostCompiler> {
+ public:
+  RenamedCompiler(const Settings& settings, std::function<void(std::string&)> change)
+      : IdentityOnly(settings), change_(std::move(change)) {}
+  const std::string& identity(const Target& target) override {
+    identity_ = HostCompiler::identity(target);
+    change_(identity_);
+    return identity_;
+  }
+
+ private:
+  std::function<void(std::string&)> change_;
+  std::string identity_;
+};
+
+// All that an engine is told about a kernel. The emulated target takes every variant of a GPU.
+struct Asked {
+  KernelSpec spec = adamw_int8();
+  Variant variant = default_variant(adamw_int8(), Target::emulated());
+  Target target = Target::emulated();
+  std::string unit_name = "unit", more_text, emptied_template;
+  std::function<void(std::string&)> rename = [](std::string&) {};
+  Settings settings = settings_with_cache("");  // what IdentityOnly makes is not to be kept
+
+  std::string key() const {
+    Engine engine(settings, {.host = std::make_shared<RenamedCompiler>(settings, rename)});
+    if (!emptied_template.empty()) engine.templates().add(emptied_template, "");
+    const Unit made = unit(spec, variant, Target::emulated());
+    return engine.build(made.text + more_text, unit_name, target)->key;
+  }
+};
+
+struct Knob {
+  const char* name;
+  std::function<void(Asked&)> turn;
+};
+
+// The compilers' identities are lines: version, machine, ISA, options.
+std::function<void(std::string&)> with(const std::string& before, const std::string& more) {
+  return [=](std::string& identity) {
+    const std::size_t at = identity.find(before);
+    if (at == std::string::npos) throw Error(text("no ", before, " in ", identity));
+    identity.insert(at + before.size(), more);
+  };
+}
+
+const std::vector<Knob> kKnobs = {
+    {"rule", [](Asked& a) { a.spec.rule = "adam"; }},
+    {"flag of the rule",
+     [](Asked& a) { a.spec.flags["amsgrad"] = true, a.spec.slots[2] = CodecChoice{"int8"}; }},
+    {"flag common to all", [](Asked& a) { a.spec.gradient_flags["maximize"] = true; }},
+    {"codec of m", [](Asked& a) { a.spec.slots[0] = CodecChoice{"fp32"}; }},
+    {"codec of v", [](Asked& a) { a.spec.slots[1] = CodecChoice{"fp32"}; }},
+    {"option of m's codec", [](Asked& a) { a.spec.slots[0]->options["block"] = 128; }},
+    {"option of v's codec", [](Asked& a) { a.spec.slots[1]->options["block"] = 128; }},
+    {"weights",
+     [](Asked& a) { a.spec.weights = "stochastic", a.spec.parameter = Dtype::bfloat16; }},
+    {"parameter", [](Asked& a) { a.spec.parameter = Dtype::bfloat16; }},
+    {"gradient", [](Asked& a) { a.spec.gradient = Dtype::bfloat16; }},
+    {"strides", [](Asked& a) { a.spec.strided = true; }},
+    {"threads", [](Asked& a) { a.variant.threads /= 2; }},
+    {"lanes", [](Asked& a) { a.variant.lanes /= 2; }},
+    {"vector", [](Asked& a) { a.variant.vector /= 2; }},
+    {"chunk", [](Asked& a) { a.variant.chunk *= 2; }},
+    {"target", [](Asked& a) { a.target = Target::cpu(); }},
+    {"the unit's name", [](Asked& a) { a.unit_name = "other"; }},
+    {"a byte of text", [](Asked& a) { a.more_text = "\n"; }},
+    {"a template", [](Asked& a) { a.emptied_template = "rules/adamw.cuh"; }},
+    {"compiler version", [](Asked& a) { a.rename = with(" version ", "99."); }},
+    {"compiler's machine", [](Asked& a) { a.rename = with("Target: ", "other-"); }},
+    {"ISA", [](Asked& a) { a.rename = with("isa:", " -mavx1024"); }},
+    {"compiler options", [](Asked& a) { a.rename = with("options:", " -ffast-math"); }},
+};
+
+const std::vector<Knob> kNoKnobs = {
+    {"nothing", [](Asked&) {}},
+    {"what has its default", [](Asked& a) { a.spec = complete(a.spec); }},
+    {"a codec of a slot that is not stored",
+     [](Asked& a) { a.spec.slots[2] = CodecChoice{"int4"}; }},
+    {"a template that is not included", [](Asked& a) { a.emptied_template = "rules/lamb.cuh"; }},
+    {"cache_dir", [](Asked& a) { a.settings.cache_dir = "/proc/none"; }},
+    {"cache_readonly", [](Asked& a) { a.settings.cache_readonly = "/proc/none"; }},
+    {"templates", [](Asked& a) { a.settings.templates = JITSTEP_SOURCE_DIR "/templates"; }},
+    {"cxx, the same by its path",
+     [](Asked& a) {
+       std::string& cxx = a.settings.cxx;
+       cxx = find_program(cxx.empty() ? "c++" : cxx, a.settings.path);
+     }},
+    {"nvrtc", [](Asked& a) { a.settings.nvrtc = "/nowhere"; }},
+    {"nvrtc_search", [](Asked& a) { a.settings.nvrtc_search = {"/nowhere"}; }},
+    {"log", [](Asked& a) { a.settings.log = LogLevel::off; }},
+    {"path", [](Asked& a) { a.settings.path += ":/nowhere"; }},
+    {"cache_bytes", [](Asked& a) { a.settings.cache_bytes = 1; }},
+    {"tmpdir", [](Asked& a) { a.settings.tmpdir = "/dev/shm"; }},
+};
+
+// A field added to one of these does not compile here; it needs a row above.
+[[maybe_unused]] void each_field_has_a_row(const Asked& a, const Key& key) {
+  [[maybe_unused]] const auto& [rule, flags, common, slots, weights, p, g, strided] = a.spec;
+  [[maybe_unused]] const auto& [name, options] = *slots[0];
+  [[maybe_unused]] const auto& [threads, lanes, vector, chunk] = a.variant;
+  [[maybe_unused]] const auto& [digest, target, compiler] = key;
+  [[maybe_unused]] const auto& [dir, readonly, templates, cxx, nvrtc, search, log, path, tmpdir,
+                                bytes] = a.settings;
+}
+
+TEST(CacheKey, EveryKnobChangesItAndNothingElseDoes) {
+  testing::WarningCollector no_folder;
+  const std::string base = Asked().key();
+  std::map<std::string, std::string> knob_of = {{base, "no knob"}};
+  for (const Knob& knob : kKnobs) {
+    Asked asked;
+    knob.turn(asked);
+    const auto [other, is_new] = knob_of.emplace(asked.key(), knob.name);
+    EXPECT_TRUE(is_new) << knob.name << " has the key of " << other->second;
+  }
+  for (const Knob& knob : kNoKnobs) {
+    Asked asked;
+    knob.turn(asked);
+    EXPECT_EQ(asked.key(), base) << knob.name;
+  }
+}
+
+TEST(CacheKey, TheTargetChangesItEvenWhereTheCompilerSaysTheSame) {
+  testing::WarningCollector no_folder;
+  std::set<std::string> keys;
+  for (const Target& target : {Target::cpu(), Target::emulated()}) {
+    Asked asked;
+    asked.target = target;
+    asked.rename = [](std::string& identity) { identity = "one for all"; };
+    keys.insert(asked.key());
+  }
+  EXPECT_EQ(keys.size(), 2u);
+}
+
+TEST(CacheKey, HoldsTheSchemaInClear) {
+  const Key key = key_of("a");
+  auto fields = nlohmann::json::parse(key.canonical());
+  EXPECT_EQ(sha256_hex(fields.dump()), key.digest());
+  EXPECT_EQ(fields.at("schema"), kCacheSchema);
+  fields["schema"] = kCacheSchema + 1;
+  EXPECT_NE(sha256_hex(fields.dump()), key.digest());
+}
+
+// ---- two processes -----------------------------------------------------------------------------
+
+std::string keys_of_a_process(
+    const Variables& environment, const std::function<void()>& before = [] {}) {
+  const bool gpu = ::getenv("JITSTEP_NVRTC") != nullptr;
+  Variables all = environment;
+  all.emplace_back("JITSTEP_TEMPLATES", "");
+  return in_child([&] {
+    before();
+    return run_program({JITSTEP_CACHE_CHILD, gpu ? "keys_with_gpu" : "keys"}, "", all).output;
+  });
+}
+
+TEST(CacheKey, TwoProcessesComputeTheSameWhateverTheirEnvironment) {
+  TemporaryFolder folder;
+  const std::string here = keys_of_a_process({});
+  EXPECT_NE(here.find("adamw_int8"), std::string::npos) << here;
+  EXPECT_EQ(here.find("rror"), std::string::npos) << here;
+  const std::vector<Variables> surroundings = {
+      {{"JITSTEP_CACHE_DIR", folder / "cache"}},
+      {{"JITSTEP_CACHE_DIR", ""}, {"XDG_CACHE_HOME", folder.path()}},
+      {{"HOME", folder.path()}, {"USER", "somebody"}, {"LOGNAME", "somebody"}},
+      {{"LC_ALL", "de_DE.UTF-8"},
+       {"LANG", "de_DE.UTF-8"},
+       {"LANGUAGE", "de"},
+       {"TZ", "Asia/Tokyo"}},
+      {{"TMPDIR", folder.path()}, {"CPATH", folder.path()}, {"OMP_NUM_THREADS", "7"}},
+      {{"JITSTEP_CACHE_READONLY", folder.path()}, {"JITSTEP_LOG", "off"}}};
+  for (const Variables& environment : surroundings) {
+    EXPECT_EQ(keys_of_a_process(environment), here) << environment[0].first;
+  }
+}
+
+TEST(CacheKey, TwoProcessesComputeTheSameInAnyFolderAtAnyAddressWithAnyUmask) {
+  TemporaryFolder folder;
+  const std::string here = keys_of_a_process({});
+  EXPECT_NE(here.find("adamw_int8"), std::string::npos) << here;
+  EXPECT_EQ(keys_of_a_process({}, [&] { testing::fs::current_path(folder.path()); }), here);
+  EXPECT_EQ(keys_of_a_process({}, [] { ::umask(0177); }), here);
+  // Addresses differ in each process, as a rule; here they are the same in all.
+  EXPECT_EQ(keys_of_a_process({}, [] { ::personality(ADDR_NO_RANDOMIZE); }), here);
+}
+
+// A locale as German programs set it: 1.234,5.
+struct Grouping : std::numpunct<char> {
+  char do_decimal_point() const override { return ','; }
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\3"; }
+};
+
+TEST(CacheKey, TheProgramsLocaleChangesNothing) {
+  testing::WarningCollector no_folder;
+  Asked large;
+  large.spec.slots[0]->options["block"] = 1024;  // a number of four digits
+  const std::string before = large.key();
+  const std::locale old = std::locale::global(std::locale(std::locale::classic(), new Grouping));
+  const std::string number = text(1234567), after = large.key();
+  std::locale::global(old);
+  EXPECT_EQ(number, "1234567");
+  EXPECT_EQ(after, before);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

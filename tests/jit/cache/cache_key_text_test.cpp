@@ -1,0 +1,159 @@
+// What decides the text that a key stands for: every template and every choice that manifests
+// declare, and no number that is an argument.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "jit/cache/cache_fixtures.h"
+#include "jit/source/flatten.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
+#include "jitstep/jit/unit.h"
+
+namespace jitstep::jit {
+namespace {
+
+KernelSpec with_state(const std::string& rule, const CodecChoice& codec) {
+  KernelSpec spec{.rule = rule};
+  spec.slots.resize(default_catalog().rule(rule).slots.size(), codec);
+  return spec;
+}
+
+Unit unit_of(const KernelSpec& spec) {
+  return unit(spec, default_variant(spec, Target::cpu()), Target::cpu());
+}
+
+TEST(CacheKeyText, EveryTemplateThatAUnitIncludesChangesIt) {
+  const Unit made = unit_of(with_state("adamw", {"int8"}));
+  TemplateStore store;
+  const std::string before = flatten(made.text, made.name, store);
+  std::set<std::string> digests = {sha256_hex(before)};
+  int files = 0;
+  for (const std::string& file : file_names(before)) {
+    const auto content = store.find(file);
+    if (!content) continue;  // the unit itself
+    TemplateStore changed;
+    changed.add(file, *content + "// one more line\n");
+    digests.insert(sha256_hex(flatten(made.text, made.name, changed)));
+    ++files;
+  }
+  EXPECT_GT(files, 8) << "rule, codec, weights, schedule and core";
+  EXPECT_EQ(digests.size(), static_cast<std::size_t>(files) + 1) << "all different";
+}
+
+TEST(CacheKeyText, ATemplateThatAUnitDoesNotIncludeLeavesItAlone) {
+  const Unit made = unit_of(with_state("adamw", {"int8"}));
+  TemplateStore store, changed;
+  changed.add("rules/lamb.cuh", "// something else\n");
+  changed.add("codecs/int4.cuh", "// something else\n");
+  EXPECT_EQ(flatten(made.text, made.name, changed), flatten(made.text, made.name, store));
+}
+
+// ---- what manifests declare --------------------------------------------------------------------
+
+std::vector<Value> others(const Option& option) {
+  if (option.type == Option::Type::boolean) return {!option.initial.boolean()};
+  if (option.type != Option::Type::choice) return {option.initial.number() * 2};
+  std::vector<Value> values;
+  for (const std::string& choice : option.choices) {
+    if (choice != option.initial.choice()) values.push_back(choice);
+  }
+  return values;
+}
+
+// Which texts there are of specs that differ in one value each; two of the same are an error.
+class Texts {
+ public:
+  void add(const KernelSpec& spec, const std::string& what) {
+    try {
+      const auto [other, is_new] = what_.emplace(unit_of(spec).text, what);
+      EXPECT_TRUE(is_new) << what << " has the text of " << other->second;
+    } catch (const Error&) {
+      ++refused_;  // alone it makes no sense
+    }
+  }
+  void expect_more_than(int least) const {
+    const int different = static_cast<int>(what_.size());
+    EXPECT_GT(different, least);
+    EXPECT_LT(refused_, different);
+    ::testing::Test::RecordProperty("texts", different);
+    ::testing::Test::RecordProperty("refused", refused_);
+  }
+
+ private:
+  std::map<std::string, std::string> what_;
+  int refused_ = 0;
+};
+
+TEST(CacheKeyText, EveryValueOfEveryFlagChangesIt) {
+  Texts texts;
+  const Catalog& catalog = default_catalog();
+  for (const std::string& rule : catalog.names(Manifest::Kind::rule)) {
+    const KernelSpec base = with_state(rule, {"fp32"});
+    texts.add(base, rule);
+    const auto turn = [&](const Manifest& manifest, NamedValues KernelSpec::*flags) {
+      for (const Option& option : manifest.flags) {
+        for (const Value& value : others(option)) {
+          KernelSpec spec = base;
+          spec.*flags = {{option.name, value}};
+          texts.add(spec, text(rule, ": ", option.name, " = ", to_string(value)));
+        }
+      }
+    };
+    turn(catalog.rule(rule), &KernelSpec::flags);
+    turn(catalog.gradient(), &KernelSpec::gradient_flags);
+  }
+  texts.expect_more_than(20);
+}
+
+TEST(CacheKeyText, EveryCodecWithEachOfItsOptionsAndEveryWeightFormatChangesIt) {
+  Texts texts;
+  const Catalog& catalog = default_catalog();
+  for (const std::string& codec : catalog.names(Manifest::Kind::codec)) {
+    texts.add(with_state("adamw", {codec}), codec);
+    for (const Option& option : catalog.codec(codec).flags) {
+      for (const Value& value : others(option)) {
+        texts.add(with_state("adamw", {codec, {{option.name, value}}}),
+                  text(codec, ": ", option.name, " = ", to_string(value)));
+      }
+    }
+  }
+  for (const std::string& weights : catalog.names(Manifest::Kind::weights)) {
+    for (const Dtype dtype : catalog.weights(weights).dtypes) {
+      KernelSpec spec = with_state("adamw", {"bf16"});
+      spec.weights = weights;
+      spec.parameter = spec.gradient = dtype;
+      if (weights != "native" || dtype != Dtype::float32)
+        texts.add(spec, text(weights, to_string(dtype)));
+    }
+  }
+  texts.expect_more_than(8);
+}
+
+TEST(CacheKeyText, NumbersThatAreArgumentsChangeNothing) {
+  int tried = 0;
+  for (const char* rule : {"sgd", "adam", "adamw", "lamb"}) {
+    const auto text_of_options = [&](const OptionValues& options) {
+      KernelSpec spec{.rule = rule, .flags = options.flags()};
+      spec.gradient_flags = options.gradient_flags();
+      spec.slots.resize(options.rule().slots.size(), CodecChoice{"fp32"});
+      return unit_of(spec).text;
+    };
+    const OptionValues before{std::string(rule)};
+    for (const char* name : {"lr", "weight_decay", "eps", "grad_scale"}) {
+      OptionValues options{std::string(rule)};
+      const auto names = options.names();
+      if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+      options.set(name, 0.25);
+      const bool lifted = !(options.flags() == before.flags() &&
+                            options.gradient_flags() == before.gradient_flags());
+      if (lifted) continue;  // whether it is zero is compiled in
+      EXPECT_EQ(text_of_options(options), text_of_options(before)) << rule << " " << name;
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 6);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

@@ -1,0 +1,165 @@
+#include "jit/cache/explain.h"
+
+#include "jit/cache/cache_fixtures.h"
+#include "jit/compiler/host_compiler.h"
+#include "jit/source/flatten.h"
+
+namespace jitstep::jit {
+namespace {
+
+using namespace testing;
+
+constexpr char kCompiler[] =
+    "gcc version 12.2\nTarget: x86_64\nisa: -mavx2 -mfma\noptions: -O3 -fPIC";
+
+EntryHeader header(const std::string& name = "adamw_int8") {
+  return {{sha256_hex("text"), Target::cpu(), kCompiler},
+          name,
+          12.5,
+          {{kUnitSource, "u"}, {"rules/adamw.cuh", "r"}, {"codecs/int8.cuh", "c"}}};
+}
+
+bool says(const std::string& message, const std::string& part) {
+  return message.find(part) != std::string::npos;
+}
+
+std::string only_difference(const EntryHeader& wanted) {
+  const auto found = differences(header(), wanted);
+  return found.size() == 1 ? found[0] : text(found.size(), " differences");
+}
+
+TEST(Explain, EqualKeysDifferInNothing) { EXPECT_TRUE(differences(header(), header()).empty()); }
+
+TEST(Explain, AChangedTemplateIsNamed) {
+  EntryHeader wanted = header();
+  wanted.key.text_digest = sha256_hex("other");
+  wanted.sources["rules/adamw.cuh"] = "changed";
+  EXPECT_EQ(only_difference(wanted), "rules/adamw.cuh has changed");
+  wanted = header();
+  wanted.key.text_digest = sha256_hex("other");
+  wanted.sources[kUnitSource] = "changed";
+  EXPECT_EQ(only_difference(wanted), "the unit's own text has changed");
+  wanted = header();
+  wanted.key.text_digest = sha256_hex("other");
+  wanted.sources.erase("codecs/int8.cuh");
+  wanted.sources["codecs/int4.cuh"] = "new";
+  EXPECT_EQ(differences(header(), wanted),
+            (std::vector<std::string>{"codecs/int4.cuh is new", "codecs/int8.cuh has gone"}));
+  wanted = header();
+  wanted.key.text_digest = sha256_hex("other");
+  EXPECT_TRUE(says(only_difference(wanted), "order of files"));
+}
+
+TEST(Explain, TargetCompilerIsaAndOptionsAreTold) {
+  EntryHeader wanted = header();
+  wanted.key.target = Target::cuda(90);
+  EXPECT_EQ(only_difference(wanted), "it is for cpu, not sm_90");
+  wanted = header();
+  wanted.key.compiler = "gcc version 13.1\nTarget: x86_64\nisa: -mavx2 -mfma\noptions: -O3 -fPIC";
+  EXPECT_EQ(
+      only_difference(wanted),
+      "its compiler is gcc version 12.2, Target: x86_64, not gcc version 13.1, Target: x86_64");
+  wanted = header();
+  wanted.key.compiler =
+      "gcc version 12.2\nTarget: x86_64\nisa: -mavx2 -mavx512f\noptions: -O3 -fPIC";
+  EXPECT_EQ(only_difference(wanted), "its ISA flags are others: with -mfma, without -mavx512f");
+  wanted = header();
+  wanted.key.compiler = "gcc version 12.2\nTarget: x86_64\nisa: -mavx2 -mfma\noptions: -O2 -fPIC";
+  EXPECT_EQ(only_difference(wanted), "its compiler options are others: with -O3, without -O2");
+}
+
+TEST(Explain, TheNearestEntryOfTheNameIsChosen) {
+  EntryHeader wanted = header(), near = header(), far = header(), other = header("lamb_int8");
+  wanted.key.text_digest = sha256_hex("now");
+  wanted.sources["rules/adamw.cuh"] = "now";
+  far.key.compiler = "gcc version 11\n";
+  const std::string said = explain_miss(wanted, {far, other, near});
+  EXPECT_TRUE(says(said, "nearest of 2")) << said;
+  EXPECT_TRUE(says(said, near.key.digest().substr(0, 12))) << said;
+  EXPECT_TRUE(says(said, "rules/adamw.cuh has changed")) << said;
+  EXPECT_FALSE(says(said, "compiler")) << said;
+  EXPECT_TRUE(says(explain_miss(wanted, {other}), "none of the 1 entries")) << "another name";
+  far.key.target = Target::cuda(90);
+  EXPECT_TRUE(says(explain_miss(wanted, {far}), "none of the 1 entries")) << "a GPU's";
+  EXPECT_TRUE(says(explain_miss(wanted, {}), "none of the 0 entries"));
+}
+
+TEST(Explain, SourcesAreTheUnitAndWhatItIncludes) {
+  TemplateStore store({}, false);
+  store.add("core/a.cuh", "#include \"b.cuh\"\nint a;\n");
+  store.add("core/b.cuh", "int b;\n");
+  store.add("core/c.cuh", "int c;\n");
+  const std::string unit = "#include \"core/a.cuh\"\nint x;\n";
+  const Sources sources = sources_of(unit, "unit", flatten(unit, "unit", store), store);
+  const Sources expected = {{kUnitSource, sha256_hex(unit)},
+                            {"core/a.cuh", sha256_hex("#include \"b.cuh\"\nint a;\n")},
+                            {"core/b.cuh", sha256_hex("int b;\n")}};
+  EXPECT_EQ(sources, expected);
+}
+
+TEST(Explain, AnEntryIsComparedWithTheTemplatesOfToday) {
+  TemplateStore store({}, false);
+  store.add("rules/mine.cuh", "one");
+  EntryHeader entry = header();
+  entry.sources = {{kUnitSource, "u"}, {"rules/mine.cuh", sha256_hex("one")}};
+  EXPECT_TRUE(differences(entry, renewed(entry, store, kCompiler)).empty());
+  store.add("rules/mine.cuh", "two");
+  EXPECT_EQ(differences(entry, renewed(entry, store, kCompiler)),
+            std::vector<std::string>{"rules/mine.cuh has changed"});
+  EXPECT_EQ(differences(entry, renewed(entry, TemplateStore({}, false), kCompiler)),
+            std::vector<std::string>{"rules/mine.cuh has gone"});
+}
+
+// What an engine writes to stderr at level info while it makes a kernel.
+std::string log_of(Engine& engine, const std::string& unit) {
+  ::testing::internal::CaptureStderr();
+  engine.build(unit, "unit", Target::cpu());
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(Explain, AMissIsExplainedInTheLog) {
+  TemporaryFolder folder;
+  Settings settings = settings_with_cache(folder.path());
+  settings.log = LogLevel::info;
+  const std::string unit = "#include \"rules/mine.cuh\"\n" + adding_unit("kMine");
+  Engine engine(settings);
+  engine.templates().add("rules/mine.cuh", "constexpr int kMine = 1;\n");
+  EXPECT_TRUE(says(log_of(engine, unit), "unit for cpu is not in the cache: none of the 0"));
+  engine.templates().add("rules/mine.cuh", "constexpr int kMine = 2;\n");
+  const std::string said = log_of(engine, unit);
+  EXPECT_TRUE(says(said, "is another: rules/mine.cuh has changed")) << said;
+  Engine again(settings);
+  again.templates().add("rules/mine.cuh", "constexpr int kMine = 2;\n");
+  EXPECT_FALSE(says(log_of(again, unit), "not in the cache")) << "a hit needs no explanation";
+  settings.log = LogLevel::warn;
+  Engine quiet(settings);
+  quiet.templates().add("rules/mine.cuh", "constexpr int kMine = 3;\n");
+  EXPECT_EQ(log_of(quiet, unit), "");
+}
+
+TEST(Explain, BothLayersAndForeignFilesAreListed) {
+  TemporaryFolder folder;
+  DiskCache(in(folder / "own")).publish(key_of("a"), testing::entry_of("payload"));
+  DiskCache(in(folder / "below")).publish(key_of("b"), testing::entry_of("payload"));
+  const std::string damaged = entry_path(folder / "own", key_of("c"));
+  testing::write_file(damaged, testing::content_of(entry_path(folder / "own", key_of("a"))));
+  const std::string cut = entry_path(folder / "own", key_of("d"));
+  testing::write_file(cut, testing::content_of(damaged).substr(0, 100));
+  int own = 0, readonly = 0, problems = 0;
+  for (const ListedEntry& entry : DiskCache(in(folder / "own", folder / "below")).list(true)) {
+    ++(entry.readonly ? readonly : own);
+    if (!entry.problem.empty()) ++problems;
+    if (entry.file.path == damaged) {
+      EXPECT_EQ(entry.problem, "under the name of another entry");
+    } else if (entry.file.path == cut) {
+      EXPECT_EQ(entry.problem, "damaged");
+    }
+  }
+  EXPECT_EQ(own, 3);
+  EXPECT_EQ(readonly, 1);
+  EXPECT_EQ(problems, 2);
+  EXPECT_TRUE(testing::fs::exists(cut)) << "listing changes nothing";
+}
+
+}  // namespace
+}  // namespace jitstep::jit

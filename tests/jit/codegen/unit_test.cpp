@@ -1,0 +1,271 @@
+#include "jitstep/jit/unit.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "jit/base/process.h"
+#include "jit/fixtures.h"
+#include "jit/source/flatten.h"
+#include "jit/user_templates.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::TemporaryFolder;
+
+class UnitTest : public ::testing::Test {
+ protected:
+  UnitTest() {
+    catalog.load_rule(write("everything.cuh", testing::kEverythingText));
+    catalog.load_rule(write("remembering.cuh", testing::kRememberingText));
+    catalog.load_codec(write("normed.cuh", testing::kNormedText));
+  }
+
+  std::string write(const std::string& name, const std::string& content) {
+    const std::string path = folder / name;
+    std::ofstream(path) << content;
+    ::chmod(path.c_str(), 0600);
+    return path;
+  }
+
+  KernelSpec adamw(const CodecChoice& codec) const {
+    return {.rule = "adamw", .slots = {codec, codec, {}}};
+  }
+
+  KernelSpec everything(const CodecChoice& codec) const {
+    return {.rule = "everything", .slots = {codec, codec}};
+  }
+
+  std::string problem(const KernelSpec& spec) const {
+    try {
+      unit(spec, default_variant(spec, Target::cpu(), catalog), Target::cpu(), catalog);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  // What a compiler says of the unit with `more` behind it; empty if it is content.
+  std::string compiled(const KernelSpec& spec, const Target& target = Target::cpu(),
+                       const std::string& more = "") const {
+    const Unit made = unit(spec, default_variant(spec, target, catalog), target, catalog);
+    const std::string flat = flatten(made.text + more, made.name, store);
+    const Settings settings = Settings::from_environment();
+    std::string compiler;
+    for (const char* name : {"c++", "g++", "clang++"}) {
+      if (compiler.empty())
+        compiler = find_program(settings.cxx.empty() ? name : settings.cxx, settings.path);
+    }
+    std::vector<std::string> arguments = {compiler, "-std=c++20", "-fsyntax-only",
+                                          "-x",     "c++",        "-"};
+    if (target.kind == Target::Kind::emulated)
+      arguments.insert(arguments.begin() + 1, "-DJITSTEP_EMULATION");
+    const Finished finished = run_program(arguments, flat, {});
+    return finished.status == 0 ? "" : finished.output + made.text;
+  }
+
+  // Holds every number of the host's plan to the compiler's.
+  std::string plan_asserts(const KernelSpec& spec) const {
+    std::string out;
+    for (const auto& r : planned_reductions(spec, catalog)) {
+      const std::string type = text("jitstep::Reduction<UnitSpec, ", r.part, ", ", r.local, ">");
+      const auto same = [&](const char* what, int value) {
+        out += text("static_assert(", type, "::", what, " == ", value, ");\n");
+      };
+      same("number", r.number);
+      same("pass", r.pass);
+      same("terms", r.terms);
+      same("everywhere", r.everywhere);
+      same("over", r.over);
+      same("space()", r.space);
+      out +=
+          text("static_assert(sizeof(", type, "::Coefficients) == ", r.coefficient_bytes, ");\n");
+      if (!r.over || r.pass < 0) continue;
+      out += text("static_assert(jitstep::reduction_number<UnitSpec, ", r.part, ", typename ", type,
+                  "::Type::Over::Coefficients>() == ", r.over_number, ");\n");
+      out += text("static_assert(", type, "::Type::Over::Domain::space == ", r.over_domain.space(),
+                  ");\n");
+    }
+    int part = -1, local = 0;
+    for (const auto& m : planned_memory(spec, catalog)) {
+      local = m.part == part ? local + 1 : 0;
+      part = m.part;
+      const std::string type = text("jitstep::MemoryField<UnitSpec, ", m.part, ", ", local, ">");
+      out += text("static_assert(", type, "::number == ", m.number, ");\nstatic_assert(sizeof(",
+                  type, "::Value) == ", m.bytes, ");\nstatic_assert(", type,
+                  "::Domain::space == ", m.domain.space(), ");\n");
+    }
+    return out;
+  }
+
+  std::vector<int> passes(const KernelSpec& spec) const {
+    std::vector<int> out;
+    for (const auto& r : planned_reductions(spec, catalog)) out.push_back(r.pass);
+    return out;
+  }
+
+  TemplateStore store;
+  Catalog catalog{store};
+  TemporaryFolder folder;
+};
+
+TEST_F(UnitTest, IsReadable) {
+  const KernelSpec spec = adamw({"int8"});
+  const Unit made =
+      unit(spec, default_variant(spec, Target::cpu(), catalog), Target::cpu(), catalog);
+  EXPECT_EQ(made.name, "adamw_int8_float32");
+  EXPECT_EQ(made.passes, 0);
+  EXPECT_EQ(made.entries, std::vector<std::string>{"jitstep_apply"});
+  for (const char* part :
+       {"#define JITSTEP_REAL float\n", "#include \"rules/adamw.cuh\"\n",
+        "#include \"codecs/int8.cuh\"\n",
+        "Flags{.amsgrad = false, .decay = jitstep::rules::adamw::Decay::before}",
+        "Options{.block = 256, .positive_floor = true}", "jitstep::Absent",
+        "jitstep::Variant{1, 1, 256, 16}", "using Kernel = jitstep::Step<UnitSpec, 0>;\n",
+        "\nstruct UnitSlots {\n  T m;\n  T v;\n  T vmax;\n};\n", "\nstruct UnitResults {\n};\n",
+        "static_assert(jitstep::HasDecode<UnitSpec::Codec<1>>, \"codecs/int8.cuh needs 'static "
+        "real",
+        "static_assert(UnitCheck::read_bodies<>());\nJITSTEP_ENTRY(jitstep_apply, apply)\n"}) {
+    EXPECT_NE(made.text.find(part), std::string::npos) << part << "\nin\n" << made.text;
+  }
+}
+
+TEST_F(UnitTest, OfShippedRulesCompiles) {
+  KernelSpec amsgrad{
+      .rule = "adamw",
+      .flags = {{"amsgrad", true}, {"decay", "after"}},
+      .slots = {CodecChoice{"int8", {{"block", 64}}}, CodecChoice{"int4"}, CodecChoice{"bf16"}},
+      .weights = "stochastic",
+      .parameter = Dtype::bfloat16,
+      .gradient = Dtype::float16};
+  EXPECT_EQ(compiled(amsgrad), "");
+  EXPECT_EQ(compiled(amsgrad, Target::emulated()), "");
+  KernelSpec sgd{.rule = "sgd",
+                 .slots = {std::nullopt},
+                 .parameter = Dtype::float64,
+                 .gradient = Dtype::float64};
+  EXPECT_EQ(compiled(sgd), "");
+  const KernelSpec lamb{.rule = "lamb",
+                        .gradient_flags = {{"clipped", true}, {"centralized", true}},
+                        .slots = {CodecChoice{"int4"}, CodecChoice{"fp32"}},
+                        .strided = true};
+  EXPECT_EQ(compiled(lamb, Target::cpu(), plan_asserts(lamb)), "");
+}
+
+TEST_F(UnitTest, OfAFilesOwnRuleAndCodecCompilesAndIsNumberedAlike) {
+  const KernelSpec spec = everything({"fp32"});
+  EXPECT_EQ(compiled(spec, Target::cpu(), plan_asserts(spec)), "");
+  EXPECT_EQ(compiled(spec, Target::emulated()), "");
+  KernelSpec remembering{.rule = "remembering", .slots = {CodecChoice{"normed"}}};
+  EXPECT_EQ(passes(remembering), (std::vector<int>{-1, -1, 0, 1}));
+  EXPECT_EQ(planned_memory(remembering, catalog).size(), 2u);
+  EXPECT_EQ(compiled(remembering, Target::cpu(), plan_asserts(remembering)), "");
+  EXPECT_EQ(compiled(remembering, Target::emulated()), "");
+  KernelSpec other = everything({"fp32"});
+  other.gradient_flags = {{"centralized", true}};
+  other.flags = {{"last", false}, {"form", "plain"}};
+  other.parameter = Dtype::float64;
+  EXPECT_EQ(compiled(other, Target::cpu(), plan_asserts(other)), "");
+}
+
+TEST_F(UnitTest, TakesReductionsInTheirPasses) {
+  const KernelSpec spec{.rule = "lamb", .slots = {CodecChoice{"fp32"}, CodecChoice{"fp32"}}};
+  EXPECT_EQ(passes(spec), (std::vector<int>{-1, -1, 0}));
+  KernelSpec clipped = spec;
+  clipped.gradient_flags = {{"clipped", true}};
+  EXPECT_EQ(passes(clipped), (std::vector<int>{-1, 0, 1}));
+  // mean, clip | row, column, bias, global, matrix over row, rms after matrix
+  EXPECT_EQ(passes(everything({"fp32"})), (std::vector<int>{-1, -1, 0, 0, 0, 0, 1, 2}));
+  KernelSpec centralized = everything({"fp32"});
+  centralized.gradient_flags = {{"centralized", true}};
+  EXPECT_EQ(passes(centralized), (std::vector<int>{0, -1, 1, 1, 1, 1, 2, 3}));
+  KernelSpec shorter = everything({"fp32"});
+  shorter.flags = {{"last", false}};
+  EXPECT_EQ(passes(shorter), (std::vector<int>{-1, -1, 0, -1, 0, 0, 1, -1}));
+}
+
+TEST_F(UnitTest, TakesACodecsReductionsOnceTheNewSlotsAreKnown) {
+  KernelSpec sgd{.rule = "sgd",
+                 .flags = {{"has_momentum", true}, {"capped", true}},
+                 .slots = {CodecChoice{"normed"}}};
+  EXPECT_EQ(passes(sgd), (std::vector<int>{-1, -1, 0, 0}));
+  sgd.gradient_flags = {{"clipped", true}};
+  EXPECT_EQ(passes(sgd), (std::vector<int>{-1, 0, 1, 1}));
+  EXPECT_EQ(compiled(sgd, Target::cpu(), plan_asserts(sgd)), "");
+  const auto all = planned_reductions({.rule = "everything",
+                                       .flags = {{"form", "plain"}},
+                                       .slots = {std::nullopt, CodecChoice{"fp32"}}},
+                                      catalog);
+  EXPECT_EQ(all.size(), 8u);
+}
+
+TEST_F(UnitTest, NumbersReductionsOverEntries) {
+  const auto all = planned_reductions(everything({"fp32"}), catalog);
+  ASSERT_EQ(all.size(), 8u);
+  EXPECT_EQ(all[6].name, "matrix");
+  EXPECT_EQ(all[6].space, kOverSpace);
+  EXPECT_EQ(all[6].over_number, 2);
+  EXPECT_EQ(to_string(all[6].over_domain), "rows");
+  EXPECT_EQ(all[5].coefficient_bytes, 16);
+  EXPECT_TRUE(all[5].everywhere);
+}
+
+TEST_F(UnitTest, RefusesSpecsWithOneSentence) {
+  EXPECT_EQ(problem({.rule = "adamw", .slots = {}}),
+            "adamw has 3 slots (m, v, vmax); the spec lists 0");
+  EXPECT_EQ(problem({.rule = "adamw", .slots = {CodecChoice{"fp32"}, {}, {}}}),
+            "adamw: the slot v has no codec");
+  KernelSpec spec = adamw({"fp32"});
+  spec.weights = "stochastic";
+  EXPECT_EQ(problem(spec),
+            "the weight format \"stochastic\" is for bfloat16 parameters, not float32");
+  spec = adamw({"int8", {{"block", 100}}});
+  EXPECT_EQ(problem(spec), "int8: block is 100 and must be a power of two in [32, 1024]");
+  spec = adamw({"int8", {{"blocks", 128}}});
+  EXPECT_EQ(problem(spec), "int8 has no option \"blocks\"; it has block, positive_floor");
+  spec = adamw({"fp32"});
+  spec.flags = {{"amsgrad", 1}};
+  EXPECT_EQ(problem(spec), "adamw: amsgrad expects true or false, not 1");
+  spec.flags = {{"nesterov", true}};
+  EXPECT_EQ(problem(spec), "adamw has no flag \"nesterov\"; it has amsgrad, decay");
+}
+
+TEST_F(UnitTest, RefusesMoreReductionsThanKernelsHold) {
+  const std::string found = problem(everything({"normed"}));
+  EXPECT_EQ(found.find("everything with these codecs takes 10 reductions; 8 are the most"), 0u)
+      << found;
+}
+
+TEST_F(UnitTest, CompletedSpecsOfTheSameKernelAreEqual) {
+  KernelSpec spelled = adamw({"int8", {{"block", 256}, {"positive_floor", true}}});
+  spelled.flags = {{"amsgrad", false}};
+  spelled.slots[2] = CodecChoice{"int8"};  // not stored without amsgrad
+  EXPECT_NE(spelled, adamw({"int8"}));
+  EXPECT_EQ(complete(spelled, catalog), complete(adamw({"int8"}), catalog));
+  EXPECT_EQ(to_string(complete(adamw({"fp32"}), catalog)),
+            "adamw(amsgrad=false, decay=before) gradient(centralized=false, clipped=false, "
+            "maximize=false, "
+            "scaled=false) state[fp32, fp32, -] native float32 gradients float32");
+}
+
+TEST_F(UnitTest, RunsInAVariantThatFitsTheFormats) {
+  const KernelSpec fp32 = adamw({"fp32"});
+  EXPECT_EQ(default_variant(fp32, Target::cpu(), catalog).vector, 256);
+  const Variant gpu = default_variant(fp32, Target::cuda(90), catalog);
+  EXPECT_EQ(gpu.threads, 256);
+  EXPECT_EQ(gpu.vector, 4);
+  const KernelSpec small = adamw({"int8", {{"block", 32}}});
+  EXPECT_EQ(default_variant(small, Target::cpu(), catalog).vector, 32);
+  KernelSpec random = adamw({"int8", {{"block", 1024}}});
+  random.parameter = Dtype::bfloat16;
+  random.weights = "stochastic";
+  EXPECT_EQ(default_variant(random, Target::cuda(90), catalog).vector, 8);
+  EXPECT_THROW(unit(small, {1, 1, 64, 16}, Target::cpu(), catalog), Error);
+  EXPECT_THROW(unit(small, {256, 32, 4, 16}, Target::cpu(), catalog), Error);
+  EXPECT_THROW(unit(small, {256, 32, 16, 16}, Target::cuda(90), catalog), Error);
+  EXPECT_THROW(unit(random, {256, 32, 4, 2}, Target::cuda(90), catalog), Error);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

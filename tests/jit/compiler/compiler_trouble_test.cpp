@@ -1,0 +1,118 @@
+// What goes wrong under the host compiler without being the fault of the text it compiles.
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <functional>
+
+#include "jit/fixtures.h"
+#include "jitstep/jit/error.h"
+#include "support/child.h"
+
+namespace jitstep::jit {
+namespace {
+
+using namespace jitstep::testing;
+using namespace testing;
+
+// Compiles, fails with a message that names the work folder, and compiles once `fix` has helped.
+std::string failure_that_is_forgotten(Engine& engine, const std::string& work,
+                                      const std::string& expected,
+                                      const std::function<void()>& fix) {
+  std::string message;
+  try {
+    engine.kernel(adding_unit("1"), "unit", Target::cpu());
+    return "the compile did not fail";
+  } catch (const CompileError& error) {
+    return std::string("taken for the text's fault: ") + error.what();
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  for (const std::string& part : {work, std::string("TMPDIR"), expected}) {
+    if (message.find(part) == std::string::npos) return text("no ", part, " in: ", message);
+  }
+  fix();
+  const float sum = add_to(*engine.kernel(adding_unit("1"), "unit", Target::cpu()), 1);
+  return sum == 2 ? "" : "a wrong number";
+}
+
+TEST(CompilerTrouble, AFullDiskUnderTheHostCompilerIsAnErrorThatNamesItAndIsNotRemembered) {
+  TemporaryFolder folder, work;
+  const std::string said = on_a_small_disk(work.path(), 16, [&]() -> std::string {
+    Settings settings = settings_with_cache(folder.path());
+    settings.tmpdir = work.path();
+    std::ofstream(work / "ballast") << std::string(16000, 'b');
+    Engine engine(settings);
+    return failure_that_is_forgotten(engine, work.path(), "KiB", [&] {
+      ::mount(nullptr, work.path().c_str(), nullptr, MS_REMOUNT, "size=4m");
+    });
+  });
+  if (said == kNotAllowed)
+    GTEST_SKIP() << "no mounts here; a compiler that says so stands in for it";
+  EXPECT_EQ(said, "");
+}
+
+TEST(CompilerTrouble, ALimitOnFileSizesUnderTheHostCompilerIsNotTheTextsFault) {
+  TemporaryFolder folder, work;
+  EXPECT_EQ(in_child([&]() -> std::string {
+              Settings settings = settings_with_cache(folder.path());
+              settings.tmpdir = work.path();
+              Engine engine(settings);
+              engine.build(adding_unit("0"), "unit", Target::cpu());  // the compiler is known
+              rlimit limit{};
+              ::getrlimit(RLIMIT_FSIZE, &limit);
+              const rlim_t before = limit.rlim_cur;
+              limit.rlim_cur = 4000;
+              ::setrlimit(RLIMIT_FSIZE, &limit);
+              return failure_that_is_forgotten(engine, work.path(), "KiB", [&] {
+                limit.rlim_cur = before;
+                ::setrlimit(RLIMIT_FSIZE, &limit);
+              });
+            }),
+            "");
+}
+
+// A compiler that names itself as the real one does, and then fails with a message.
+void write_failing_compiler(const std::string& path, const std::string& message) {
+  testing::write_file(path, text("#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\n",
+                                 "if [ -e \"$0.fixed\" ]; then exec c++ \"$@\"; fi\n",
+                                 "cat >&2 <<'END'\n", message, "\nEND\nexit 1\n"));
+  ::chmod(path.c_str(), 0700);
+}
+
+TEST(CompilerTrouble, WhatTheMachineLacksIsNeverRememberedAsTheTextsFault) {
+  int number = 0;
+  for (const char* message :
+       {"/tmp/x.s: No space left on device",
+        "/usr/bin/ld: final link failed: No space left on device",
+        "{standard input}: Fatal error: can't close kernel.o: Disk quota exceeded",
+        "cc1plus: fatal error: error writing to -: Read-only file system",
+        "cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes",
+        "c++: fatal error: Killed signal terminated program cc1plus",
+        "collect2: fatal error: ld terminated with signal 25 [File size limit exceeded]",
+        "error: unable to open output file: 'Too many open files'"}) {
+    TemporaryFolder folder, work;
+    Settings settings = settings_with_cache(folder / "cache");
+    settings.tmpdir = work.path();
+    settings.cxx = folder / text("c++", number++);
+    write_failing_compiler(settings.cxx, message);
+    Engine engine(settings);
+    EXPECT_EQ(failure_that_is_forgotten(engine, work.path(), message,
+                                        [&] { testing::write_file(settings.cxx + ".fixed", ""); }),
+              "");
+  }
+}
+
+TEST(CompilerTrouble, ATextThatOnlySpeaksOfDisksIsStillTheTextsFault) {
+  TemporaryFolder folder;
+  Engine engine(settings_with_cache(folder.path()));
+  const std::string unit = "static_assert(false, \"No space left on device\");\n";
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_THROW(engine.kernel(unit, "unit", Target::cpu()), CompileError);
+  }
+  EXPECT_EQ(engine.statistics().failed, 1u) << "and is remembered";
+}
+
+}  // namespace
+}  // namespace jitstep::jit

@@ -1,0 +1,157 @@
+#include "jit/compiler/host_compiler.h"
+
+#include <csignal>
+
+#include "jit/base/process.h"
+#include "jit/compiler/isa.h"
+#include "jit/engine/module.h"
+#include "jit/fixtures.h"
+#include "jit/source/flatten.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::adding_unit;
+using testing::error_of;
+namespace fs = testing::fs;
+
+TEST(HostCompiler, ATextBecomesASharedObject) {
+  HostCompiler compiler(Settings::from_environment());
+  const Binary binary = compiler.compile(adding_unit("2"), "unit", Target::cpu());
+  EXPECT_NO_THROW(check_image(binary.image, Target::cpu()));
+  EXPECT_TRUE(binary.resources.empty());
+}
+
+TEST(HostCompiler, AnErrorHasTheLogAndTheNumberedLinesOfTheTemplate) {
+  TemplateStore store("", false);
+  store.add("rules/bad.cuh", "int first;\nint second = nothing;\nint third;\n");
+  const std::string flat = flatten("#include \"rules/bad.cuh\"\n", "unit", store);
+  HostCompiler compiler(Settings::from_environment());
+  try {
+    compiler.compile(flat, "my unit", Target::cpu());
+    FAIL() << "nothing was thrown";
+  } catch (const CompileError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("my unit"), std::string::npos);
+    EXPECT_NE(message.find(">   2 | int second = nothing;"), std::string::npos) << message;
+    EXPECT_NE(error.log().find("rules/bad.cuh:2:"), std::string::npos) << error.log();
+    EXPECT_NE(error.source().find("    3 | int third;"), std::string::npos) << error.source();
+  }
+}
+
+TEST(HostCompiler, AnUndefinedFunctionIsACompileErrorForCpuOnly) {
+  const std::string unit = "void outside(); extern \"C\" void entry() { outside(); }";
+  HostCompiler compiler(Settings::from_environment());
+  EXPECT_THROW(compiler.compile(unit, "unit", Target::cpu()), CompileError);
+  EXPECT_NO_THROW(compiler.compile(unit, "unit", Target::emulated()));
+}
+
+TEST(HostCompiler, OnlyTheEmulatedTargetSeesItsMacro) {
+  const std::string unit = "#ifndef JITSTEP_EMULATION\n#error none\n#endif\nint x;";
+  HostCompiler compiler(Settings::from_environment());
+  EXPECT_THROW(compiler.compile(unit, "unit", Target::cpu()), CompileError);
+  EXPECT_NO_THROW(compiler.compile(unit, "unit", Target::emulated()));
+}
+
+TEST(HostCompiler, AMissingCompilerIsNamedWithWhatToDo) {
+  Settings settings;
+  settings.path = "/nowhere:/usr/nowhere";
+  HostCompiler none(settings);
+  const std::string message = error_of([&] { none.identity(Target::cpu()); });
+  for (const char* part : {"c++ g++ clang++", "/nowhere", "apt install g++", "JITSTEP_CXX"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+  settings.cxx = "/opt/no such/g++";
+  HostCompiler named(settings);
+  EXPECT_NE(error_of([&] { named.compile("", "u", Target::cpu()); }).find("/opt/no such/g++"),
+            std::string::npos);
+}
+
+TEST(HostCompiler, AProgramThatIsNoCompilerIsRefused) {
+  Settings settings = Settings::from_environment();
+  settings.cxx = "/bin/echo";
+  HostCompiler compiler(settings);
+  EXPECT_NE(error_of([&] { compiler.identity(Target::cpu()); }).find("no g++ or clang++"),
+            std::string::npos);
+}
+
+TEST(HostCompiler, PathsWithSpacesWork) {
+  testing::TemporaryFolder folder;
+  const std::string real = find_program("g++", Settings::from_environment().path);
+  ASSERT_FALSE(real.empty()) << "install g++";
+  fs::create_directories(folder / "my tools");
+  fs::create_symlink(real, folder / "my tools/g ++");
+  Settings settings = Settings::from_environment();
+  settings.cxx = folder / "my tools/g ++";
+  settings.tmpdir = folder / "my tools";
+  HostCompiler compiler(settings);
+  EXPECT_FALSE(compiler.compile(adding_unit("1"), "unit", Target::cpu()).image.empty());
+  EXPECT_TRUE(testing::files_below(folder.path()).size() <= 1) << "nothing may be left behind";
+}
+
+TEST(HostCompiler, AnUnusableTemporaryFolderIsPassedBy) {
+  Settings settings = Settings::from_environment();
+  settings.tmpdir = "/dev/null/none";
+  HostCompiler compiler(settings);
+  EXPECT_FALSE(compiler.compile(adding_unit("1"), "unit", Target::cpu()).image.empty());
+}
+
+TEST(HostCompiler, NoTemporaryFolderAtAllIsAClearError) {
+  const std::string message = error_of([] { PrivateFolder({"/dev/null/a", "/proc/none"}); });
+  for (const char* part : {"/dev/null/a", "/proc/none", "TMPDIR"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+}
+
+TEST(HostCompiler, IdentityHoldsVersionAndResolvedIsaButNoPath) {
+  HostCompiler compiler(Settings::from_environment());
+  const std::string cpu = compiler.identity(Target::cpu());
+  EXPECT_NE(cpu.find("version"), std::string::npos) << cpu;
+  EXPECT_NE(cpu.find("\nisa: "), std::string::npos) << cpu;
+  EXPECT_EQ(cpu.find("/usr"), std::string::npos) << cpu;
+  EXPECT_NE(cpu, compiler.identity(Target::emulated()));
+  EXPECT_EQ(&compiler.identity(Target::cpu()), &compiler.identity(Target::cpu()));
+  EXPECT_EQ(HostCompiler(Settings::from_environment()).identity(Target::cpu()), cpu);
+#if defined(__x86_64__)
+  EXPECT_TRUE(this_machine_runs(cpu)) << cpu;
+#endif
+}
+
+TEST(HostCompiler, ClangsReportIsReadToo) {
+  const std::string report =
+      "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu\nInstalledDir: /usr/bin\n"
+      " \"/usr/lib/llvm-14/bin/clang\" -cc1 -triple x86_64 -E -target-cpu znver3 -target-feature "
+      "+sse2 -target-feature -avx512f -tune-cpu generic -\n";
+  EXPECT_EQ(resolved_identity(report),
+            "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu\n"
+            "isa: znver3 +sse2 -avx512f generic\n");
+}
+
+TEST(HostCompiler, WorksInAProcessThatIgnoresItsChildren) {
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  HostCompiler compiler(Settings::from_environment());
+  EXPECT_FALSE(compiler.compile(adding_unit("1"), "unit", Target::cpu()).image.empty());
+  EXPECT_THROW(compiler.compile("int x = y;", "unit", Target::cpu()), CompileError);
+  std::signal(SIGCHLD, before);
+}
+
+TEST(Process, InputAndOutputOfAnySizePass) {
+  const std::string input(3 << 20, 'x');
+  const Finished run = run_program({"/bin/cat"}, input, {});
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(run.output, input);
+}
+
+TEST(Process, StatusSignalAndEnvironmentAreSeen) {
+  EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 3"}, "", {}).status, 3);
+  EXPECT_EQ(run_program({"/bin/sh", "-c", "kill -9 $$"}, "", {}).status, 128 + 9);
+  EXPECT_EQ(
+      run_program({"/bin/sh", "-c", "echo \"$A-${HOME-none}\""}, "", {{"A", "b c"}, {"HOME", ""}})
+          .output,
+      "b c-none\n");
+  EXPECT_THROW(run_program({"/no/such/program"}, "", {}), Error);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

@@ -1,0 +1,108 @@
+// Driver libraries that lack functions, or are none: made by the host compiler, opened for real.
+#include <dlfcn.h>
+
+#include "jit/compiler/host_compiler.h"
+#include "jit/engine/cuda_driver.h"
+#include "jit/fixtures.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::error_of;
+
+// What a driver of CUDA 12 exports of what is looked up.
+const std::vector<std::string>& exports() {
+  static const std::vector<std::string> names = {"cuInit",
+                                                 "cuDriverGetVersion",
+                                                 "cuGetErrorName",
+                                                 "cuGetErrorString",
+                                                 "cuDeviceGetCount",
+                                                 "cuDeviceGet",
+                                                 "cuDeviceGetAttribute",
+                                                 "cuDevicePrimaryCtxRetain",
+                                                 "cuCtxGetCurrent",
+                                                 "cuCtxPushCurrent_v2",
+                                                 "cuCtxPopCurrent_v2",
+                                                 "cuModuleLoadData",
+                                                 "cuModuleUnload",
+                                                 "cuModuleGetFunction",
+                                                 "cuLaunchKernel",
+                                                 "cuMemcpyHtoDAsync_v2",
+                                                 "cuStreamIsCapturing",
+                                                 "cuStreamWaitEvent",
+                                                 "cuEventCreate",
+                                                 "cuEventRecord",
+                                                 "cuEventDestroy_v2"};
+  return names;
+}
+
+class DriverLibrary : public ::testing::Test {
+ protected:
+  // A library of some functions, each of which answers `code`.
+  std::string library(const std::vector<std::string>& functions, int code) {
+    std::string unit;
+    for (const std::string& name : functions)
+      unit += text("extern \"C\" __attribute__((visibility(\"default\"))) int ", name,
+                   "(...) { return ", code, "; }\n");
+    const auto binary = compiler_.compile(unit, "driver", Target::cpu());
+    const std::string path = folder_ / text("libcuda_", functions.size(), "_", code, ".so");
+    testing::write_file(path,
+                        {reinterpret_cast<const char*>(binary.image.data()), binary.image.size()});
+    return path;
+  }
+
+ private:
+  testing::TemporaryFolder folder_;
+  HostCompiler compiler_{Settings::from_environment()};
+};
+
+TEST_F(DriverLibrary, AllThatIsLookedUpIsWhatCuda12Exports) {
+  const CudaApi api = open_cuda_api(library(exports(), 0));
+  EXPECT_NE(api.cuInit, nullptr);
+  EXPECT_NE(api.cuEventDestroy, nullptr);
+  EXPECT_EQ(api.cuFuncLoad, nullptr) << "a driver before 12.4 has none, and will do";
+}
+
+TEST_F(DriverLibrary, MissingFunctionsAreNamedWithWhatToInstall) {
+  std::vector<std::string> old = exports();
+  const std::string last = old.back();
+  old.pop_back();
+  EXPECT_NE(error_of([&] {
+              open_cuda_api(library(old, 0));
+            }).find("lacks " + last + "; install one for CUDA 12"),
+            std::string::npos);
+  const std::string all = error_of([&] { open_cuda_api(library({"unrelated"}, 0)); });
+  for (const std::string& name : exports())
+    EXPECT_NE(all.find(" " + name), std::string::npos) << name << ": " << all;
+}
+
+TEST_F(DriverLibrary, TheToolkitsStubIsToldFromADriver) {
+  const std::string message =
+      error_of<CudaError>([&] { CudaDriver driver(open_cuda_api(library(exports(), 34))); });
+  EXPECT_NE(message.find("cuInit returned"), std::string::npos) << message;
+  EXPECT_NE(message.find("the toolkit's stub"), std::string::npos) << message;
+}
+
+TEST_F(DriverLibrary, ADriverWithoutAGpuSaysWhereToLook) {
+  const std::string message =
+      error_of<CudaError>([&] { CudaDriver driver(open_cuda_api(library(exports(), 100))); });
+  EXPECT_NE(message.find("no NVIDIA GPU is visible"), std::string::npos) << message;
+}
+
+TEST(CudaDriver, AFileThatIsNoLibraryIsRefused) {
+  EXPECT_NE(error_of([] { open_cuda_api("/dev/null"); }).find("install the NVIDIA driver"),
+            std::string::npos);
+}
+
+TEST(CudaDriver, AMachineWithoutADriverIsToldWhatToInstall) {
+  if (void* handle = dlopen("libcuda.so.1", RTLD_NOW)) {
+    dlclose(handle);
+    GTEST_SKIP() << "this machine has a CUDA driver";
+  }
+  EXPECT_NE(error_of([] { cuda_driver(); }).find("install the NVIDIA driver"), std::string::npos);
+  EXPECT_THROW(cuda_driver(), Error) << "and again";
+}
+
+}  // namespace
+}  // namespace jitstep::jit

@@ -1,0 +1,257 @@
+#include "jitstep/jit/catalog.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "jit/fixtures.h"
+#include "jitstep/args.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::TemporaryFolder;
+using Kind = Manifest::Kind;
+
+const std::string kRule = R"(// Plain descent.   class: Plain
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::plain {
+struct Hyper {
+  double lr = 0.5;           // > 0
+  double max_grad_norm = 3;  // >= 0
+  Nullable limit = null;     // > 0
+  List offset = {};
+};
+struct Flags {
+  bool big = false;    // lifted: lr > 1
+  bool bigger = true;  // lifted: big && max_grad_norm != 0
+  bool flat = false;   // lifted: dims < 2
+};
+// refuse: big && limit == null, a large lr needs a limit
+struct Scalars { real lr; };
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.g; }
+};
+}
+)";
+
+std::string write(const TemporaryFolder& folder, const std::string& name,
+                  const std::string& content) {
+  const std::string path = folder / name;
+  std::ofstream(path, std::ios::trunc) << content;
+  ::chmod(path.c_str(), 0600);
+  return path;
+}
+
+template <class Act>
+std::string problem(const Act& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class CatalogTest : public ::testing::Test {
+ protected:
+  TemplateStore store;
+  Catalog catalog{store};
+  TemporaryFolder folder;
+};
+
+TEST_F(CatalogTest, KnowsEveryFileOfTheFolders) {
+  std::size_t files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(JITSTEP_SOURCE_DIR "/templates/rules")) {
+    const std::string name = entry.path().stem().string();
+    EXPECT_TRUE(catalog.has(Kind::rule, name));
+    EXPECT_EQ(catalog.rule(name).name, name);
+    ++files;
+  }
+  EXPECT_EQ(catalog.names(Kind::rule).size(), files);
+  for (const auto& name : catalog.names(Kind::codec))
+    EXPECT_EQ(catalog.codec(name).path, "codecs/" + name + ".cuh");
+  for (const auto& name : catalog.names(Kind::weights))
+    EXPECT_FALSE(catalog.weights(name).dtypes.empty());
+  EXPECT_EQ(&catalog.rule("adamw"), &catalog.rule("adamw"));
+}
+
+TEST_F(CatalogTest, NamesWhatThereIsInsteadOfAnUnknownName) {
+  const std::string found = problem([&] { catalog.rule("adamx"); });
+  EXPECT_TRUE(has(found, "there is no rule \"adamx\"; there are adam, ")) << found;
+  EXPECT_TRUE(has(found, "load_rule"));
+  EXPECT_TRUE(has(problem([&] { catalog.codec("../rules/adam"); }), "there is no codec"));
+  EXPECT_TRUE(has(problem([&] { catalog.weights(""); }), "native"));
+}
+
+TEST_F(CatalogTest, LoadsARuleOfTheUsers) {
+  const std::string path = write(folder, "plain.cuh", kRule);
+  const Manifest& manifest = catalog.load_rule(path);
+  EXPECT_EQ(manifest.class_name, "Plain");
+  EXPECT_EQ(&catalog.rule("plain"), &manifest);
+  EXPECT_EQ(&catalog.load_rule(path), &manifest);
+  EXPECT_EQ(store.find("rules/plain.cuh"), kRule);
+}
+
+TEST_F(CatalogTest, NeverReplacesARuleByAnotherOfTheSameName) {
+  const Manifest& manifest = catalog.load_rule(write(folder, "plain.cuh", kRule));
+  const std::string other = write(folder, "plain.cuh", kRule + "// changed\n");
+  EXPECT_TRUE(has(problem([&] { catalog.load_rule(other); }), "another rule \"plain\""));
+  EXPECT_EQ(manifest.name, "plain");
+  const std::string adamw = write(folder, "adamw.cuh", *store.find("rules/adamw.cuh"));
+  EXPECT_EQ(problem([&] { catalog.load_rule(adamw); }), "no error");
+  write(folder, "adamw.cuh", *store.find("rules/adamw.cuh") + "\n");
+  EXPECT_TRUE(has(problem([&] { catalog.load_rule(adamw); }), "another rule \"adamw\""));
+}
+
+TEST_F(CatalogTest, RefusesFilesThatOthersMayWrite) {
+  const std::string path = write(folder, "plain.cuh", kRule);
+  ::chmod(path.c_str(), 0666);
+  EXPECT_TRUE(has(problem([&] { catalog.load_rule(path); }), "chmod go-w"));
+  EXPECT_FALSE(catalog.has(Kind::rule, "plain"));
+  EXPECT_TRUE(has(problem([&] { catalog.load_rule(folder.path()); }), "not a regular file"));
+  EXPECT_TRUE(has(problem([&] { catalog.load_rule(folder / "none.cuh"); }), "No such file"));
+  if (::geteuid() == 0 && ::chmod(path.c_str(), 0644) == 0 &&
+      ::chown(path.c_str(), 12345, 12345) == 0) {
+    EXPECT_TRUE(has(problem([&] { catalog.load_rule(path); }), "belongs to another user"));
+  }
+}
+
+TEST_F(CatalogTest, NamesTheUsersFileInAnErrorOfTheGrammar) {
+  const std::string path = write(folder, "wrong.cuh", "namespace jitstep::rules::right {\n}\n");
+  EXPECT_TRUE(has(problem([&] { catalog.load_rule(path); }),
+                  path + ":1: expected `namespace jitstep::rules::wrong"));
+}
+
+TEST_F(CatalogTest, MayBeAskedByManyThreads) {
+  const std::string path = write(folder, "plain.cuh", kRule);
+  std::vector<const Manifest*> found(8);
+  std::vector<std::thread> threads;
+  for (auto& one : found) {
+    threads.emplace_back([&] {
+      for (const auto& name : catalog.names(Kind::rule)) catalog.rule(name);
+      one = &catalog.load_rule(path);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto* one : found) EXPECT_EQ(one, &catalog.rule("plain"));
+}
+
+class OptionsTest : public CatalogTest {
+ protected:
+  OptionValues plain() {
+    return OptionValues(catalog.load_rule(write(folder, "plain.cuh", kRule)), catalog.gradient());
+  }
+};
+
+TEST_F(OptionsTest, BeginWithTheManifestsDefaults) {
+  const OptionValues values("adamw", catalog);
+  EXPECT_EQ(values.get("weight_decay"), Value(1e-2));
+  EXPECT_EQ(values.get("decay"), Value("before"));
+  EXPECT_EQ(values.get("grad_scale"), Value(1.0));
+  EXPECT_TRUE(values.changed().empty());
+  EXPECT_NO_THROW(values.validate());
+}
+
+TEST_F(OptionsTest, NameTheOffenderAndWhatThereIs) {
+  OptionValues values("adamw", catalog);
+  EXPECT_TRUE(has(problem([&] { values.set("beta", 1); }),
+                  "adamw has no option \"beta\"; it has lr, betas, eps, weight_decay, amsgrad, "
+                  "decay, grad_scale, "));
+  EXPECT_EQ(problem([&] { values.set("lr", true); }),
+            "adamw: the option \"lr\" expects a number, not true");
+  EXPECT_EQ(problem([&] { values.set("betas", Value::Numbers{1}); }),
+            "adamw: the option \"betas\" expects 2 numbers, not [1]");
+  EXPECT_EQ(problem([&] { values.set("decay", "later"); }),
+            "adamw: the option \"decay\" expects one of before, after, step_size, not later");
+  EXPECT_TRUE(has(problem([&] { values.get("clipped"); }), "has no option \"clipped\""));
+}
+
+TEST_F(OptionsTest, AreValidatedWithOneSentence) {
+  OptionValues values("adamw", catalog);
+  values.set("betas", Value::Numbers{0.9, 1});
+  EXPECT_EQ(problem([&] { values.validate(); }), "adamw: betas[1] is 1 and must be in [0, 1)");
+  values.set("betas", Value::Numbers{0.9, 0.95});
+  values.set("lr", std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(problem([&] { values.validate(); }), "adamw: lr is nan and must be >= 0");
+  values.set("lr", 1);
+  values.set("grad_scale", 0);
+  EXPECT_EQ(problem([&] { values.validate(); }), "adamw: grad_scale is 0 and must be > 0");
+  OptionValues sgd("sgd", catalog);
+  sgd.set("nesterov", true);
+  EXPECT_EQ(problem([&] { sgd.validate(); }),
+            "sgd: Nesterov momentum requires a momentum and zero dampening");
+}
+
+TEST_F(OptionsTest, GiveFlagsWithTheLiftedOnes) {
+  OptionValues values("sgd", catalog);
+  EXPECT_EQ(values.flags(),
+            (NamedValues{{"nesterov", false}, {"has_momentum", false}, {"capped", false}}));
+  values.set("momentum", 0.9);
+  values.set("max_grad_norm", 1);
+  EXPECT_EQ(values.flags().at("has_momentum"), Value(true));
+  EXPECT_EQ(values.gradient_flags().at("clipped"), Value(true));
+  EXPECT_EQ(values.gradient_flags().at("scaled"), Value(false));
+}
+
+TEST_F(OptionsTest, LayNumbersOutAsKernelsReadThem) {
+  OptionValues values("lamb", catalog);
+  values.set("max_grad_norm", 7);
+  const auto hyper = values.hyper();
+  ASSERT_EQ(hyper.size(), static_cast<std::size_t>(kMaxHyper));
+  EXPECT_EQ(hyper[0], 1);
+  EXPECT_EQ(hyper[2], 7);
+  EXPECT_EQ(hyper[8], 1e-3);
+  EXPECT_EQ(hyper[10], 0.999);
+  EXPECT_EQ(hyper[11], 1e-6);
+  EXPECT_TRUE(std::isnan(hyper[13]));
+  values.set("weight_norm_max", 10);
+  EXPECT_EQ(values.hyper()[13], 10);
+}
+
+TEST_F(OptionsTest, OfTheRuleHideCommonOnesOfTheSameName) {
+  OptionValues values = plain();
+  EXPECT_EQ(values.get("max_grad_norm"), Value(3.0));
+  values.set("max_grad_norm", 5);
+  EXPECT_EQ(values.gradient_flags().at("clipped"), Value(false));
+  EXPECT_EQ(values.hyper()[2], 0);
+  EXPECT_EQ(values.hyper()[9], 5);
+  const auto names = values.names();
+  EXPECT_EQ(std::count(names.begin(), names.end(), "max_grad_norm"), 1);
+}
+
+TEST_F(OptionsTest, LiftFlagsFromFlagsAndDimensions) {
+  OptionValues values = plain();
+  values.set("lr", 2);
+  EXPECT_EQ(values.flags(1), (NamedValues{{"big", true}, {"bigger", true}, {"flat", true}}));
+  EXPECT_EQ(values.flags(3).at("flat"), Value(false));
+  EXPECT_EQ(problem([&] { values.validate(); }), "plain: a large lr needs a limit");
+}
+
+TEST_F(OptionsTest, GiveInitialValues) {
+  OptionValues values = plain();
+  values.set("offset", Value::Numbers{4, 5});
+  EXPECT_EQ(values.initial({2.5, ""}), 2.5);
+  EXPECT_EQ(values.initial({0, "lr"}), 0.5);
+  EXPECT_EQ(values.initial({0, "offset"}, 1), 5);
+  EXPECT_TRUE(has(problem([&] {
+                    values.initial({0, "offset"}, 2);
+                  }),
+                  "holds 2 numbers, none for parameter 2"));
+}
+
+}  // namespace
+}  // namespace jitstep::jit

@@ -1,0 +1,276 @@
+// Every message of the manifest's reader, provoked: file, line and what to write instead.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "jit/base/text.h"
+#include "jit/manifest/manifest_reader.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+using Kind = Manifest::Kind;
+
+struct Mistake {
+  Kind kind;
+  int line;  // of the file, whose first line is 1
+  const char* content;
+  const char* message;  // a part of it
+};
+
+// The beginnings that the cases below share; what follows begins in line 2.
+#define RULE "namespace jitstep::rules::mine {\n"
+#define CODEC "namespace jitstep::codecs::mine {\n"
+#define WEIGHTS "namespace jitstep::weights::mine {\n"
+#define HYPER RULE "struct Hyper {\n"
+#define FLAGS RULE "enum class Form { old, right };\nstruct Flags {\n"
+#define SLOTS RULE "struct Slots {\n"
+#define SUMS RULE "struct A { real x; };\nstruct B { real x; };\nstruct Reductions {\n"
+#define MEMORY RULE "struct Memory {\n"
+#define REFUSE HYPER "double a = 1;\nNumbers<2> n = {1, 2};\nNullable u = null;\n};\n// refuse: "
+
+const std::vector<Mistake>& mistakes() {
+  static const std::vector<Mistake> all = {
+      // ---- the file
+      {Kind::rule, 1, "struct Hyper {\n};\n", "expected `namespace jitstep::rules::mine {`"},
+      {Kind::rule, 2, "\nnamespace jitstep::rules::yours {\n", ", as the file's name says"},
+      {Kind::rule, 1, CODEC, "; it is a codec: use load_codec"},
+      {Kind::codec, 1, RULE, "; it is a rule: use load_rule"},
+      {Kind::rule, 3, RULE "}\nnamespace jitstep::other {\n",
+       "a file declares one namespace of jitstep; keep one"},
+      {Kind::rule, 1, "// class: A  class: B\n" RULE, "a rule has one `class:`; keep one"},
+      {Kind::rule, 1, "// class: 8\n" RULE, "expected the name of a C++ class, found `8`"},
+      {Kind::rule, 1, "// class: A B\n" RULE, "expected nothing more, found `B` in `A B`"},
+      {Kind::rule, 1, "// min_quantized_size: -1\n" RULE, "expected an integer from 0 to "},
+      {Kind::rule, 2, "// x\n// default state: int8 if 1\n" RULE, "expected a condition, such as"},
+      {Kind::weights, 1, "// for: float32, \n" WEIGHTS "using Extra = NoExtra;\n",
+       "expected a dtype, found the end"},
+      {Kind::weights, 1, "// for: float8\n" WEIGHTS "using Extra = NoExtra;\n",
+       "no dtype \"float8\"; there are float64, float32, "},
+      {Kind::weights, 1, WEIGHTS "using Extra = NoExtra;\n",
+       "expected `for: float32, ...` in the leading comment: the dtypes it is for"},
+      {Kind::rule, 2, RULE "# include <cmath>\n",
+       "a template includes nothing from outside; take `# include <cmath>` out: core/port.cuh has"},
+      {Kind::rule, 2, RULE "real f(real x) { return __expf(x); }\n",
+       "`__expf` is a compiler's own, whose bits differ between targets; core/port.cuh has"},
+      {Kind::rule, 3, RULE "struct Rule {\nreal f(real x) { return x < 0 ? x : ::expf(x); }\n",
+       "`::expf` is a compiler's own"},
+      {Kind::codec, 2, CODEC "static real f(real x) { return __builtin_expf(x); }\n",
+       "`__builtin_expf` is a compiler's own"},
+      // ---- structures
+      {Kind::rule, 2, RULE "struct Hyper\n{\n};\n", "expected `struct Hyper {`"},
+      {Kind::rule, 2, RULE "struct Hyper { double a = 1;\n};\n", "alone or closed by `};`"},
+      {Kind::rule, 2, HYPER "double a = 1;\n", "`struct Hyper` is not closed by `};` on a line of"},
+      {Kind::rule, 4, HYPER "};\nstruct Hyper {\n};\n",
+       "`struct Hyper` is declared twice; keep one"},
+      {Kind::rule, 3, RULE "#if 1\nstruct Hyper {\n};\n#endif\n",
+       "`struct Hyper` stands inside #if, which is not evaluated; take it out"},
+      {Kind::rule, 3, HYPER "double a = 1;  // x \\\n};\n",
+       "a line of a manifest does not end in a backslash"},
+      {Kind::rule, 3, RULE "enum class D { a };\nenum class D { b };\n",
+       "`D` is declared twice; rename one"},
+      // ---- numbers
+      {Kind::rule, 3, HYPER "float a = 1;\n};\n",
+       "expected double, Numbers<N>, Nullable or List, found `float a = 1;` in `float a = 1;`"},
+      {Kind::rule, 3, HYPER "double 8 = 1;\n};\n", "expected the option's name, found `8 = 1;`"},
+      {Kind::rule, 3, HYPER "double a;\n};\n", "expected `=`, found `;`"},
+      {Kind::rule, 3, HYPER "double a = 1e999999;\n};\n", "expected a finite decimal number"},
+      {Kind::rule, 3, HYPER "double a = 1f;\n};\n", "expected a decimal number without a suffix"},
+      {Kind::rule, 3, HYPER "double a = 1\n};\n", "expected `;`, found the end"},
+      {Kind::rule, 3, HYPER "double a = 1; double b = 1;\n};\n", "expected nothing more"},
+      {Kind::rule, 3, HYPER "Numbers<1000000000> a = {1};\n};\n", "an integer from 1 to "},
+      {Kind::rule, 3, HYPER "Numbers 2 a = {1};\n};\n", "expected `<`, found `2"},
+      {Kind::rule, 3, HYPER "Numbers<2 a = {1};\n};\n", "expected `>`, found `a"},
+      {Kind::rule, 3, HYPER "Numbers<2> a = 1;\n};\n", "expected `{`, found `1;`"},
+      {Kind::rule, 3, HYPER "Numbers<2> a = {1};\n};\n", "expected `,`, found `};`"},
+      {Kind::rule, 3, HYPER "List a = {1};\n};\n", "expected `}`, found `1};`"},
+      {Kind::rule, 4, HYPER "double a = 1;\ndouble a = 1;\n};\n", "`a` is declared twice; rename"},
+      {Kind::rule, 4, HYPER "};\nstruct Flags { bool dims = true; };\n",
+       "`dims` is a word of conditions, not a name for an option"},
+      {Kind::rule, 5, HYPER "double a = 1;\n};\nstruct Flags { bool a = true; };\n",
+       "`a` is declared twice; rename one"},
+      {Kind::rule, 2,
+       HYPER "Numbers<20> a = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1};\n"
+             "Numbers<9> b = {1,1,1,1,1,1,1,1,1};\n};\n",
+       "Hyper holds 29 numbers; 24 are the most"},
+      {Kind::rule, 3, HYPER "double a = -1;  // >= 0\n};\n",
+       "the default is outside its own range: a is -1 and must be >= 0"},
+      {Kind::rule, 3, HYPER "double a = 1;  // >= 0; > 0\n};\n", "expected one bound on each side"},
+      {Kind::rule, 3, HYPER "double a = 1;  // in [0, 1\n};\n", "expected `]`, found the end"},
+      {Kind::rule, 3, HYPER "double a = 1;  // => 0\n};\n",
+       "cannot read the note `=> 0`; a range is `>= 0`, `in [0, 1)` or the like, and prose begins"},
+      {Kind::rule, 3, HYPER "double a = 1;  // torch: a\n};\n",
+       "the note `torch:` has no meaning here; prose has no word before a colon"},
+      // ---- flags
+      {Kind::rule, 4, FLAGS "7\n};\n", "expected a type, found `7`"},
+      {Kind::rule, 4, FLAGS "int a = 1;\n};\n",
+       "expected bool or a choice declared as `enum class int { a, b };` on one line"},
+      {Kind::codec, 2, CODEC "struct Options { real a = 1; };\nusing Code = uint8;\n",
+       "expected bool, int or a choice declared as `enum class real"},
+      {Kind::rule, 4, FLAGS "bool = true;\n};\n", "expected the flag's name, found `= true;`"},
+      {Kind::rule, 4, FLAGS "bool a = 1;\n};\n", "expected true or false, found `1;`"},
+      {Kind::rule, 4, FLAGS "Form a = old;\n};\n", "expected `Form`, found `old;`"},
+      {Kind::rule, 4, FLAGS "Form a = Form.old;\n};\n", "expected `::`, found `.old;`"},
+      {Kind::rule, 4, FLAGS "Form a = Form::1;\n};\n", "expected a choice, found `1;`"},
+      {Kind::rule, 4, FLAGS "Form a = Form::new_one;\n};\n", "expected a choice of Form"},
+      {Kind::rule, 4, FLAGS "bool a = true;  // lifted: b\n};\n",
+       "expected an option of this file that is known here, found \"b\""},
+      // ---- slots
+      {Kind::rule, 3, SLOTS "Unsigned m;\n};\n", "expected Signed or NonNegative, found `Unsig"},
+      {Kind::rule, 3, SLOTS "Signed;\n};\n", "expected the slot's name, found `;`"},
+      {Kind::rule, 3, SLOTS "Signed p;\n};\n", "`p` is the parameter or the gradient, not a slot"},
+      {Kind::rule, 3, SLOTS "Signed m;  // torch: 1\n};\n", "expected torch's name, found `1`"},
+      {Kind::rule, 3, SLOTS "Signed m;  // initial: +\n};\n", "expected an option, found `+`"},
+      {Kind::rule, 3, SLOTS "Signed m;  // initial: a\n};\n",
+       "no number `a` is declared among the options; `initial:` takes a number or the name of one"},
+      {Kind::rule, 3, SLOTS "NonNegative v;  // initial: -1\n};\n",
+       "a non-negative slot begins with a negative number; make it Signed or begin at 0"},
+      {Kind::rule, 7, SLOTS "Signed a;\nSigned b;\nSigned c;\nSigned d;\nSigned e;\n};\n",
+       "a file declares at most 4 slots"},
+      // ---- reductions
+      {Kind::rule, 5, SUMS "Min<tensor, 1, A> a;\n};\n", "expected Sum<...> or Max<...>, found"},
+      {Kind::rule, 5, SUMS "Sum<lines, 1, A> a;\n};\n",
+       "expected a domain: all, tensor, first, rows, columns, matrices or axis<0> to axis<3>"},
+      {Kind::rule, 5, SUMS "Sum<tensor, 1, 1> a;\n};\n", "expected the name of its coefficients"},
+      {Kind::rule, 5, SUMS "Sum<tensor, 1, A>;\n};\n", "expected the reduction's name, found `;`"},
+      {Kind::rule, 5, SUMS "Sum<tensor, 1, A, Rows> a;\n};\n", "expected `Entries`, found `Rows"},
+      {Kind::rule, 5, SUMS "Sum<tensor, 1, A, Entries<rows, 1>> a;\n};\n",
+       "expected the coefficients of an earlier reduction, found `1"},
+      {Kind::rule, 5, SUMS "Sum<tensor, 1, A, Entries<rows, B>> a;\n};\n",
+       "expected a reduction declared before, by domain and coefficients"},
+      {Kind::rule, 6, SUMS "Sum<all, 1, A> a;\nSum<tensor, 1, B, Entries<all, A>> b;\n};\n",
+       "expected a domain finer than `all`"},
+      {Kind::rule, 6, SUMS "Sum<rows, 1, A> a;\nSum<columns, 1, B, Entries<rows, A>> b;\n};\n",
+       "expected a domain whose entries lie inside those of columns"},
+      {Kind::rule, 5, SUMS "Sum<rows, 1, A> a;  // after: 1\n};\n",
+       "expected the name of an earlier reduction"},
+      {Kind::rule, 5, SUMS "Sum<rows, 1, A> a;  // after: b\n};\n",
+       "no reduction `b` is declared before; move it up or name another"},
+      {Kind::rule, 6, SUMS "Sum<rows, 1, A> a;\nSum<tensor, 1, A> b;\n};\n",
+       "`A` names the coefficients of two reductions; give each a structure of its own"},
+      {Kind::rule, 5, SUMS "Sum<rows, 1, C> a;\n};\n",
+       "expected `struct C { real x; };` with the coefficients, in this file"},
+      {Kind::rule, 2, RULE "struct A { Thing x; };\nstruct Reductions {\nSum<rows, 1, A> a;\n};\n",
+       "expected a field of type real, double, float, int, uint32, found `Thing x;`"},
+      {Kind::rule, 2, RULE "struct A { real; };\nstruct Reductions {\nSum<rows, 1, A> a;\n};\n",
+       "expected a field's name, found `;`"},
+      {Kind::codec, 5,
+       CODEC "using Code = uint8;\nstruct A { real x; };\nstruct Reductions {\n"
+             "Sum<rows, 1, A> a;  // moments\n};\n",
+       "only a rule's reductions depend on each other or feed `moments`; leave these notes out"},
+      // ---- memory
+      {Kind::rule, 3, MEMORY "real x;\n};\n", "expected Entry<domain> or Entry<domain, double>"},
+      {Kind::rule, 3, MEMORY "Entry<all> x;\n};\n",
+       "memory belongs to a tensor; write another domain than `all`"},
+      {Kind::rule, 3, MEMORY "Entry<tensor, float> x;\n};\n", "expected real or double, found `fl"},
+      {Kind::rule, 3, MEMORY "Entry<tensor>;\n};\n", "expected the field's name, found `;`"},
+      {Kind::rule, 3, MEMORY "Entry<rows> x;\n};\n",
+       "no reduction over `rows` writes this memory; declare one, or keep it for each `tensor`"},
+      // ---- formats
+      {Kind::codec, 1, CODEC, "expected `using Code = ...;`, one of uint8, uint16, real, Nibble"},
+      {Kind::codec, 2, CODEC "using Code = int;\n",
+       "expected one of uint8, uint16, real, Nibble, found `int`"},
+      {Kind::codec, 3, CODEC "using Code = uint8;\nstruct Meta { float scale; };\n",
+       "a codec with Meta has the option `int block`"},
+      {Kind::codec, 2, CODEC "struct Options { int block = 64; };\nusing Code = uint8;\n",
+       "expected `int block = N;  // power of two in [a, b]`"},
+      // ---- refusals and conditions
+      {Kind::rule, 2, RULE "int x = 1;  // refuse: true, no\n",
+       "`// refuse:` stands on a line of its own"},
+      {Kind::codec, 3, CODEC "using Code = uint8;\n// refuse: true, no\n",
+       "only a rule refuses options; take this line out"},
+      {Kind::rule, 2, RULE "// refuse: true\n", "expected `// refuse: condition, sentence`"},
+      {Kind::rule, 7, REFUSE "a != 0 1, x\n", "expected the end or an operator, found \"1\""},
+      {Kind::rule, 7, REFUSE "a, x\n", "expected a condition, such as `x != 0`"},
+      {Kind::rule, 7, REFUSE "a && a, x\n", "expected a condition beside &&, || or !"},
+      {Kind::rule, 7, REFUSE "a < true, x\n", "expected numbers on both sides of <, <=, > or >="},
+      {Kind::rule, 7, REFUSE "a == true, x\n", "expected two values of the same type"},
+      {Kind::rule, 7, REFUSE "a == null, x\n", "expected an option that may be null beside null"},
+      {Kind::rule, 7, REFUSE "(a > 0, x\n", "expected ), found its end"},
+      {Kind::rule, 7, REFUSE "a > , x\n", "expected an option, a number, ! or (, found its end"},
+      {Kind::rule, 7, REFUSE "1e999 > a, x\n", "expected a number, found \"1e999 > a\""},
+      {Kind::rule, 7, REFUSE "n[2] > 0, x\n", "expected an element, n[0] to n[1]"},
+      {Kind::rule, 4,
+       RULE "enum class Form { old };\nstruct Flags { Form f = Form::old; };\n"
+            "// refuse: f == later, x\n",
+       "expected one of the choices, old, found"},
+  };
+  return all;
+}
+
+std::string problem(Kind kind, const std::string& content) {
+  try {
+    read_manifest(content, "my/mine.cuh", kind);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// Conditions that are too long or too deep, which no table wants to hold.
+std::vector<std::string> long_conditions() {
+  std::string chain = "true";
+  for (int i = 0; i < 300; ++i) chain += " && true";
+  const std::string start = RULE "// refuse: ";
+  return {problem(Kind::rule, start + chain + ", x\n"),
+          problem(Kind::rule, start + std::string(99, '(') + ", x\n")};
+}
+
+TEST(ManifestMistakes, NameTheFileTheLineAndWhatToWriteInstead) {
+  for (const auto& [kind, line, content, message] : mistakes()) {
+    const std::string found = problem(kind, content);
+    EXPECT_TRUE(found.starts_with(text("my/mine.cuh:", line, ": "))) << found << "\n" << content;
+    EXPECT_NE(found.find(message), found.npos) << found << "\ninstead of: " << message;
+    EXPECT_EQ(found.find('\n'), found.npos) << found;
+  }
+}
+
+// ---- whether the table is complete: the messages are read from the reader's own source ------------
+
+std::string source_of(const std::string& name) {
+  std::ostringstream content;
+  content << std::ifstream(text(JITSTEP_SOURCE_DIR "/src/jit/manifest/", name, ".cpp")).rdbuf();
+  return content.str();
+}
+
+// The string literals of 8 characters and more inside the parentheses that open at `at`.
+std::vector<std::string> literals(const std::string& source, std::size_t at) {
+  std::vector<std::string> found;
+  int open = 0;
+  do {
+    if (source[at] == '(') ++open;
+    if (source[at] == ')') --open;
+    if (source[at] == '"') {
+      const std::size_t end = source.find('"', at + 1);
+      if (end - at > 8) found.push_back(source.substr(at + 1, end - at - 1));
+      at = end;
+    }
+  } while (++at < source.size() && open > 0);
+  return found;
+}
+
+TEST(ManifestMistakes, AreAllInTheTable) {
+  std::vector<std::string> provoked = long_conditions();
+  for (const auto& mistake : mistakes()) provoked.push_back(problem(mistake.kind, mistake.content));
+  int messages = 0;
+  for (const char* file : {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields",
+                           "manifest_reader", "expression"}) {
+    const std::string source = source_of(file);
+    for (const std::string call : {"fail(", "identifier("}) {
+      for (std::size_t at = 0; (at = source.find(call, at)) != source.npos; at += call.size()) {
+        for (const auto& literal : literals(source, at + call.size() - 1)) {
+          ++messages;
+          EXPECT_TRUE(std::any_of(provoked.begin(), provoked.end(),
+                                  [&](const auto& one) { return one.find(literal) != one.npos; }))
+              << file << ".cpp has a message that no case provokes: " << literal;
+        }
+      }
+    }
+  }
+  EXPECT_GT(messages, 80);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

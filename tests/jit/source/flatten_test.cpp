@@ -1,0 +1,107 @@
+#include "jit/source/flatten.h"
+
+#include "jit/fixtures.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::error_of;
+
+TEST(Flatten, AnIncludeIsExpandedInPlaceWithMarkers) {
+  TemplateStore store("", false);
+  store.add("rules/a.cuh", "#pragma once\nint a;\n");
+  EXPECT_EQ(
+      flatten("int x;\n#include \"rules/a.cuh\"\nint y;\n", "unit", store),
+      "#line 1 \"unit\"\nint x;\n#line 1 \"rules/a.cuh\"\n\nint a;\n#line 3 \"unit\"\nint y;\n");
+}
+
+TEST(Flatten, ANameIsLookedUpBesideItsIncluderAndThenFromTheRoot) {
+  TemplateStore store("", false);
+  store.add("core/port.cuh", "int port;\n");
+  store.add("rules/near.cuh", "int near_one;\n");
+  store.add("near.cuh", "int far_one;\n");
+  store.add("rules/a.cuh", "#include \"near.cuh\"\n#include \"../core/port.cuh\"\n");
+  store.add("rules/b.cuh", " #  include\t\"core/port.cuh\" // again\nint b;\n");
+  const std::string flat =
+      flatten("#include \"rules/a.cuh\"\n#include \"rules/b.cuh\"\n", "u", store);
+  EXPECT_NE(flat.find("near_one"), std::string::npos);
+  EXPECT_EQ(flat.find("far_one"), std::string::npos);
+  EXPECT_EQ(flat.find("int port"), flat.rfind("int port")) << "each file is expanded once";
+}
+
+TEST(Flatten, AngleBracketsAndOtherDirectivesStay) {
+  TemplateStore store("", false);
+  const std::string unit = "#include <cstdint>\n#pragma unroll\n#define A 1";
+  EXPECT_EQ(flatten(unit, "u", store), "#line 1 \"u\"\n" + unit + "\n");
+}
+
+TEST(Flatten, AMissingFileIsAnErrorWithFileAndLine) {
+  TemplateStore store("", false);
+  store.add("rules/a.cuh", "\n\n#include \"../codecs/none.cuh\"\n");
+  const std::string message = error_of([&] { flatten("#include \"rules/a.cuh\"\n", "u", store); });
+  EXPECT_NE(message.find("rules/a.cuh:3:"), std::string::npos) << message;
+  EXPECT_NE(message.find("codecs/none.cuh"), std::string::npos) << message;
+}
+
+TEST(Flatten, ACycleIsAnErrorThatShowsTheChain) {
+  TemplateStore store("", false);
+  store.add("a.cuh", "#include \"b.cuh\"\n");
+  store.add("b.cuh", "int b;\n#include \"a.cuh\"\n");
+  const std::string message = error_of([&] { flatten("#include \"a.cuh\"\n", "u", store); });
+  EXPECT_NE(message.find("b.cuh:2:"), std::string::npos) << message;
+  EXPECT_NE(message.find("u -> a.cuh -> b.cuh -> a.cuh"), std::string::npos) << message;
+}
+
+TEST(Flatten, AUnitNameCannotBreakTheMarkers) {
+  TemplateStore store("", false);
+  EXPECT_EQ(flatten("", "a\"b\\c\nd", store), "#line 1 \"a_b_c_d\"\n");
+}
+
+TEST(Flatten, PlacesInALogOfEitherCompilerGiveNumberedLines) {
+  TemplateStore store("", false);
+  store.add("rules/a.cuh", "int l1;\nint l2;\nint l3;\nint l4;\nint l5;\nint l6;\n");
+  const std::string flat = flatten("#include \"rules/a.cuh\"\nint u2;\n", "unit", store);
+  for (const std::string log : {"rules/a.cuh:5:3: error: no", "rules/a.cuh(5): error: no",
+                                "instantiation of \"x\" at line 5 of rules/a.cuh"}) {
+    EXPECT_EQ(excerpt(flat, log),
+              "---- rules/a.cuh\n    2 | int l2;\n    3 | int l3;\n    4 | int l4;\n"
+              ">   5 | int l5;\n    6 | int l6;\n");
+    EXPECT_EQ(numbered_sources(flat, log).find("int u2"), std::string::npos);
+    EXPECT_NE(numbered_sources(flat, log).find("    1 | int l1;"), std::string::npos);
+  }
+  EXPECT_EQ(excerpt(flat, "other/rules/a.cuh:5: no\nrules/a.cuh: no\n"), "");
+  EXPECT_EQ(excerpt(flat, "rules/a.cuh:500: no\n"), "---- rules/a.cuh\n");
+}
+
+TEST(Flatten, NumberedPutsANumberBeforeEachLine) {
+  EXPECT_EQ(numbered("a\n\nb"), "    1 | a\n    2 | \n    3 | b\n");
+}
+
+TEST(TemplateStore, UpperLayersHideLowerOnes) {
+  testing::TemporaryFolder folder;
+  testing::write_file(folder / "rules/a.cuh", "from the folder");
+  testing::write_file(folder / "rules/b.cuh", "from the folder");
+  TemplateStore store(folder.path(), false);
+  const std::uint64_t before = store.version();
+  store.add("rules/a.cuh", "added");
+  store.add("codecs/c.cuh", "added");
+  EXPECT_GT(store.version(), before);
+  EXPECT_EQ(store.find("rules/a.cuh"), "added");
+  EXPECT_EQ(store.find("rules/b.cuh"), "from the folder");
+  EXPECT_EQ(store.find("rules/none.cuh"), std::nullopt);
+  EXPECT_EQ(store.origin("rules/a.cuh"), "added at run time");
+  EXPECT_EQ(store.origin("rules/b.cuh"), folder / "rules/b.cuh");
+  EXPECT_EQ(store.list("rules/"), (std::vector<std::string>{"rules/a.cuh", "rules/b.cuh"}));
+}
+
+TEST(TemplateStore, AFileThatOthersMayWriteIsRefused) {
+  testing::TemporaryFolder folder;
+  testing::write_file(folder / "rules/a.cuh", "int a;\n");
+  testing::fs::permissions(folder / "rules/a.cuh", testing::fs::perms::others_write,
+                           testing::fs::perm_options::add);
+  const TemplateStore store(folder.path(), false);
+  EXPECT_NE(error_of([&] { store.find("rules/a.cuh"); }).find("chmod go-w"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

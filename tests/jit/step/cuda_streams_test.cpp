@@ -1,0 +1,220 @@
+// The order of steps on several streams, and steps in a graph capture: what a kernel finds once it runs.
+#include "jit/step/cuda_steps.h"
+
+namespace jitstep::jit {
+namespace {
+
+using namespace testing;
+
+constexpr char kStepCapture[] = "step() inside a CUDA graph capture";
+
+// ---- streams -----------------------------------------------------------------------------------
+
+using CudaStreams = CudaSteps;
+
+TEST_F(CudaStreams, CopiesAndLaunchesGoOnTheCurrentStream) {
+  const int side = fake.new_stream();
+  hosts[0]->current = side;
+  step(*group(spec("lamb", true)), 1);
+  EXPECT_FALSE(fake.copies.empty());
+  for (const auto& [bytes, stream] : fake.copies) EXPECT_EQ(stream, side);
+  fake.drain();
+  ASSERT_EQ(fake.runs.size(), 5u);
+  for (const auto& run : fake.runs) EXPECT_EQ(run.stream, side);
+}
+
+TEST_F(CudaStreams, NothingWaitsWhileTheStreamStaysTheSame) {
+  const auto of = group(spec("adamw"));
+  for (int t = 1; t <= 5; ++t) step(*of, t);
+  EXPECT_TRUE(fake.calls_of("cuStreamWaitEvent").empty());
+  EXPECT_EQ(fake.calls_of("cuEventCreate").size(), 1u);
+}
+
+// Steps on stream 0 and at once on another one.
+std::vector<std::int64_t> steps_seen(FakeDriver& fake, FakeHost& host, StepGroup& of,
+                                     const std::function<void(std::int64_t)>& step, bool in_turn) {
+  const int side = fake.new_stream();
+  step(1);
+  fake.drain();
+  fake.runs.clear();
+  step(2);
+  host.current = side;
+  step(3);
+  fake.drain({in_turn ? 0 : side}, in_turn);
+  std::vector<std::int64_t> seen;
+  for (const auto& run : fake.runs) seen.push_back(run.garbage ? -1 : run.t);
+  EXPECT_EQ(of.size(), 3u);
+  return seen;
+}
+
+TEST_F(CudaStreams, AStepOnAnotherStreamLeavesTheTablesOfTheOneBeforeAlone) {
+  for (bool in_turn : {false, true}) {
+    fake.clear();
+    hosts[0]->current = 0;
+    const auto of = group(spec("adamw"));
+    EXPECT_EQ(steps_seen(
+                  fake, *hosts[0], *of, [&](std::int64_t t) { step(*of, t); }, in_turn),
+              (std::vector<std::int64_t>{2, 3}));
+    EXPECT_EQ(fake.calls_of("cuStreamWaitEvent").size(), 1u);
+  }
+}
+
+// That the test above can fail: without the wait, the kernel of step 2 finds the numbers of step 3.
+TEST(CudaStreamsWithoutWaiting, OverwriteTheTablesOfTheStepBefore) {
+  FakeDriver fake;
+  testing::TemporaryFolder folder;
+  CudaApi api = FakeDriver::api();
+  api.cuStreamWaitEvent = [](void*, void*, unsigned) { return 0; };
+  Engine engine(testing::settings_with_cache(folder.path()),
+                {.nvrtc = std::make_shared<support::FakeCompiler>(),
+                 .driver = std::make_shared<CudaDriver>(api)});
+  auto owned = std::make_unique<FakeHost>(fake, 0);
+  FakeHost& host = *owned;
+  CudaMachine machine(engine, 0, std::move(owned));
+  const KernelSpec adamw = spec("adamw");
+  StepGroup of(machine, adamw, default_variant(adamw, machine.target()), tensors(3, 10));
+  const auto step = [&](std::int64_t t) {
+    HyperSet set{};
+    set.t = t;
+    run_step({&of}, {std::vector<StepInput>(3)}, {set});
+  };
+  EXPECT_EQ(steps_seen(fake, host, of, step, true), (std::vector<std::int64_t>{3, 3}));
+}
+
+TEST_F(CudaStreams, AStreamMayBeDestroyedAfterItsStep) {
+  const auto of = group(spec("adamw"));
+  const int side = fake.new_stream();
+  hosts[0]->current = side;
+  step(*of, 1);
+  fake.destroy_stream(side);
+  hosts[0]->current = 0;
+  EXPECT_NO_THROW(step(*of, 2));
+  fake.drain({0});
+  ASSERT_EQ(fake.runs.size(), 2u);
+  EXPECT_EQ(fake.runs[0].t, 1);
+  EXPECT_EQ(fake.runs[1].t, 2);
+}
+
+// Kernels have been launched by then: such a step must not be taken for one that was not done.
+TEST_F(CudaStreams, AMarkThatFailsIsNoFailedStepAndIsMadeUpFor) {
+  const auto of = group(spec("adamw"));
+  step(*of, 1);
+  fake.fail("cuEventRecord", 2, 0, 1);
+  EXPECT_NO_THROW(step(*of, 2));
+  const int side = fake.new_stream();
+  hosts[0]->current = side;
+  step(*of, 3);
+  fake.drain({side, 0});
+  ASSERT_EQ(fake.runs.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_FALSE(fake.runs[i].garbage);
+    EXPECT_EQ(fake.runs[i].t, static_cast<long long>(i) + 1);
+  }
+}
+
+TEST_F(CudaStreams, WhatIsNeededForTheMarkIsThereBeforeTheFirstLaunch) {
+  const auto of = group(spec("adamw"));
+  fake.fail("cuEventCreate", 2, 0, 1);
+  EXPECT_THROW(step(*of, 1), CudaError);
+  EXPECT_TRUE(fake.calls_of("cuLaunchKernel").empty());
+  EXPECT_NO_THROW(step(*of, 1));
+}
+
+TEST_F(CudaStreams, AStepThatFailedHalfWayIsFollowedToo) {
+  const auto of = group(spec("lamb", true));
+  step(*of, 1);
+  fake.drain();
+  fake.runs.clear();
+  fake.fail("cuLaunchKernel", 701, 2, 1);
+  EXPECT_THROW(step(*of, 2), CudaError);
+  const int side = fake.new_stream();
+  hosts[0]->current = side;
+  step(*of, 3);
+  fake.drain({side, 0});
+  ASSERT_EQ(fake.runs.size(), 7u);
+  for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(fake.runs[i].t, i < 2 ? 2 : 3);
+}
+
+TEST_F(CudaStreams, MemoryIsNotGivenToOthersWhileAnotherStreamUsesIt) {
+  const int side = fake.new_stream();
+  auto of = group(spec("lamb", true));
+  step(*of, 1);
+  fake.drain();
+  fake.runs.clear();
+  hosts[0]->current = side;
+  step(*of, 2);
+  of.reset();  // its memory was allocated on stream 0
+  fake.drain({0, side});
+  ASSERT_EQ(fake.runs.size(), 5u);
+  for (const auto& run : fake.runs) EXPECT_FALSE(run.garbage);
+}
+
+// That the test above can fail.
+TEST_F(CudaStreams, MemoryThatIsNotSharedIsOverwrittenUnderAKernel) {
+  const int side = fake.new_stream();
+  auto table = fake.allocate(0, 304);
+  fake.drain();
+  Args args{};
+  args.sets = static_cast<HyperSet*>(table.get());
+  args.set_count = args.item_count = 1;
+  args.items = reinterpret_cast<Item*>(table.get());
+  const auto kernel = machines[0].load("x", "unit");
+  hosts[0]->current = side;
+  const auto launches = machines[0].launches(kernel, {"step"}, 32);
+  launches->launch(0, args);
+  table.reset();
+  fake.drain({0, side});
+  EXPECT_EQ(fake.runs.at(0).t, static_cast<std::int64_t>(0xDDDDDDDDDDDDDDDDull));
+}
+
+// ---- graph capture -----------------------------------------------------------------------------
+
+using CudaCapture = CudaSteps;
+
+TEST_F(CudaCapture, AStepIsRefusedBeforeAnythingIsDone) {
+  const auto of = group(spec("lamb", true));
+  step(*of, 1);
+  for (int status : {1, 2}) {  // active, invalidated
+    fake.clear();
+    const int live = fake.live_allocations();
+    fake.set_capture(0, status);
+    EXPECT_NE(error_of([&] { step(*of, 2); }).find(kStepCapture), std::string::npos);
+    fake.set_capture(0, 0);
+    EXPECT_TRUE(fake.copies.empty());
+    EXPECT_TRUE(fake.calls_of("cuLaunchKernel").empty());
+    EXPECT_TRUE(fake.calls_of("cuEventRecord").empty());
+    EXPECT_EQ(fake.live_allocations(), live);
+    EXPECT_EQ(fake.context_depth(), 0u);
+  }
+  fake.drain();
+  fake.clear();
+  step(*of, 2);
+  fake.drain();
+  EXPECT_EQ(fake.runs.back().t, 2);
+}
+
+TEST_F(CudaCapture, AKernelIsNeitherCompiledNorLoaded) {
+  fake.set_capture(0, 1);
+  fake.clear();
+  EXPECT_NE(error_of([&] { group(spec("adamw")); }).find(kStepCapture), std::string::npos);
+  EXPECT_EQ(engine.statistics().compiled, 0u);
+  EXPECT_EQ(fake.loaded_modules(), 0);
+  EXPECT_EQ(fake.live_allocations(), 0);
+}
+
+TEST_F(CudaCapture, TheStateOfAnotherStreamDoesNotMatter) {
+  const auto of = group(spec("adamw"));
+  fake.set_capture(fake.new_stream(), 1);
+  EXPECT_NO_THROW(step(*of, 1));
+}
+
+TEST_F(CudaCapture, AnErrorOfTheQuestionItselfIsTold) {
+  const auto of = group(spec("adamw"));
+  fake.fail("cuStreamIsCapturing", 906);  // the default stream while another one is captured
+  const std::string message = error_of<CudaError>([&] { step(*of, 1); });
+  EXPECT_NE(message.find("before or after the capture"), std::string::npos) << message;
+  EXPECT_TRUE(fake.calls_of("cuLaunchKernel").empty());
+}
+
+}  // namespace
+}  // namespace jitstep::jit

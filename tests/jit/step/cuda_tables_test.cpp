@@ -1,0 +1,168 @@
+// Which tables are sent to a GPU that is not there, and when.
+#include "jit/step/cuda_steps.h"
+
+namespace jitstep::jit {
+namespace {
+
+using namespace testing;
+using Sizes = std::vector<std::size_t>;
+
+class CudaTables : public CudaSteps {
+ protected:
+  // The sizes of the copies since the last question.
+  Sizes sent() {
+    Sizes sizes;
+    for (const auto& [bytes, stream] : fake.copies) sizes.push_back(bytes);
+    fake.clear();
+    return sizes;
+  }
+  void step_with(const std::vector<StepInput>& now, const std::vector<HyperSet>& sets) {
+    run_step({adamw.get()}, {now}, sets);
+  }
+
+  std::unique_ptr<StepGroup> adamw = group(spec("adamw"));
+  std::vector<StepInput> inputs = std::vector<StepInput>(3);
+  HyperSet set{};
+};
+
+TEST_F(CudaTables, ItemsAndTensorsAreSentWhenTheGroupIsMade) {
+  EXPECT_EQ(sent(), (Sizes{3 * sizeof(Item), 3 * sizeof(TensorRecord)}));
+}
+
+TEST_F(CudaTables, GradientsAndNumbersAreSentWithTheFirstStep) {
+  sent();
+  step_with(inputs, {set});
+  EXPECT_EQ(sent(), (Sizes{3 * sizeof(StepRecord), sizeof(HyperSet)}));
+}
+
+TEST_F(CudaTables, NothingIsSentForAStepLikeTheLast) {
+  step_with(inputs, {set});
+  sent();
+  step_with(inputs, {set});
+  EXPECT_EQ(sent(), Sizes{});
+}
+
+TEST_F(CudaTables, OnlyTheNumbersAreSentWhenTheyOrTheStepChange) {
+  step_with(inputs, {set});
+  sent();
+  set.t = 1;
+  step_with(inputs, {set});
+  EXPECT_EQ(sent(), Sizes{sizeof(HyperSet)});
+  set.hyper[0] = 0.5;
+  step_with(inputs, {set});
+  EXPECT_EQ(sent(), Sizes{sizeof(HyperSet)});
+}
+
+TEST_F(CudaTables, AGradientThatMovedIsSent) {
+  step_with(inputs, {set});
+  sent();
+  inputs[1].g = &set;
+  step_with(inputs, {set});
+  EXPECT_EQ(sent(), Sizes{3 * sizeof(StepRecord)});
+  inputs[1].aligned = true;
+  step_with(inputs, {set});
+  EXPECT_EQ(sent(), Sizes{3 * sizeof(StepRecord)});
+}
+
+TEST_F(CudaTables, AParameterWithANumberOfItsOwnTakesAnotherSet) {
+  step_with(inputs, {set});
+  sent();
+  HyperSet late = set;
+  late.t = 7;
+  inputs[2].set = 1;
+  step_with(inputs, {set, late});
+  EXPECT_EQ(sent(), (Sizes{3 * sizeof(StepRecord), 2 * sizeof(HyperSet)}));
+}
+
+TEST_F(CudaTables, ATableThatWasNotSentIsSentBeforeTheNextStep) {
+  for (int copy : {0, 1}) {
+    inputs[0].g = inputs[0].g == &set ? nullptr : &set;
+    ++set.t;
+    fake.fail("cuMemcpyHtoDAsync", 2, copy, 1);
+    EXPECT_THROW(step_with(inputs, {set}), CudaError);
+    fake.recover();
+    fake.drain();
+    fake.runs.clear();
+    step_with(inputs, {set});
+    fake.drain();
+    ASSERT_EQ(fake.runs.size(), 1u);
+    EXPECT_EQ(fake.runs[0].t, set.t) << copy;
+    EXPECT_EQ(fake.runs[0].gradients[0], inputs[0].g) << copy;
+  }
+}
+
+TEST_F(CudaTables, AStepThatRunsOutOfMemoryCanBeTriedAgain) {
+  const auto lamb = group(spec("lamb", true));
+  for (int allocation = 0; allocation < 5; ++allocation) {
+    fake.allocations_to_failure = allocation;
+    auto fresh = std::unique_ptr<StepGroup>();
+    try {
+      fresh = group(spec("lamb", true));
+      step(*fresh, 1);
+    } catch (const std::bad_alloc&) {
+    }
+    fake.allocations_to_failure = -1;
+    fake.drain();
+    EXPECT_TRUE(fake.runs.empty());
+  }
+  for (int allocation = 0; allocation < 5; ++allocation) {  // those of the first step
+    const auto fresh = group(spec("lamb", true));
+    fake.allocations_to_failure = allocation;
+    EXPECT_THROW(step(*fresh, 1), std::bad_alloc);
+    fake.allocations_to_failure = -1;
+    step(*fresh, 1);
+    fake.drain();
+    for (const auto& run : fake.runs) {
+      EXPECT_FALSE(run.garbage);
+      for (const auto& reduction : run.args.reductions)
+        EXPECT_EQ(reduction.all == nullptr, reduction.work == nullptr);
+    }
+    fake.clear();
+  }
+}
+
+TEST_F(CudaTables, LargeTablesGoInPiecesThatTheDriverTakesAtOnce) {
+  sent();
+  const auto large = group(spec("adamw"), 300);
+  std::size_t sum = 0;
+  for (std::size_t bytes : sent()) {
+    EXPECT_LE(bytes, 65536u);
+    sum += bytes;
+  }
+  EXPECT_EQ(sum, 300 * (sizeof(Item) + sizeof(TensorRecord)));
+  step(*large, 1);
+  fake.drain();
+  ASSERT_EQ(fake.runs.back().ids.size(), 300u);
+  EXPECT_EQ(fake.runs.back().ids.back(), 299);
+}
+
+TEST_F(CudaTables, TheHostsCopyMayChangeOnceItIsSent) {
+  step_with(inputs, {set});
+  set.t = 1;
+  step_with(inputs, {set});
+  set.t = 2;
+  step_with(inputs, {set});
+  fake.drain();
+  ASSERT_EQ(fake.runs.size(), 3u);
+  for (int t : {0, 1, 2}) EXPECT_EQ(fake.runs[t].t, t);
+}
+
+TEST_F(CudaTables, GroupsThatComeAndGoLeaveNothingBehind) {
+  adamw.reset();
+  for (int round = 0; round < 50; ++round) {
+    const auto one = group(spec("adamw"), 2 + round % 2), other = group(spec("lamb", true), 3);
+    hosts[0]->current = round % 3 == 0 ? 0 : fake.new_stream();
+    HyperSet numbers{};
+    numbers.t = round;
+    run_step({one.get(), other.get()},
+             {std::vector<StepInput>(one->size()), std::vector<StepInput>(3)}, {numbers});
+    EXPECT_GT(fake.live_allocations(), 0);
+  }
+  EXPECT_EQ(fake.live_allocations(), 0);
+  EXPECT_EQ(fake.live_events(), 0);
+  fake.drain();
+  for (const auto& run : fake.runs) EXPECT_FALSE(run.garbage);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

@@ -1,0 +1,92 @@
+#include "jitstep/jit/state_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "jit/fixtures.h"
+#include "jitstep/jit/step_group.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::error_of;
+using testing::settings_with_cache;
+using testing::TemporaryFolder;
+
+TEST(StateMemory, ASlotTakesItsCodesAndOneMetaForEachStartedBlock) {
+  const auto bytes = [](const char* codec, Dtype dtype, std::int64_t n) {
+    const auto [codes, meta] = slot_bytes({codec}, dtype, n);
+    return std::pair(codes, meta);
+  };
+  EXPECT_EQ(bytes("fp32", Dtype::float32, 7), std::pair(std::int64_t{28}, std::int64_t{0}));
+  EXPECT_EQ(bytes("fp32", Dtype::float64, 7), std::pair(std::int64_t{56}, std::int64_t{0}));
+  EXPECT_EQ(bytes("bf16", Dtype::float32, 7), std::pair(std::int64_t{14}, std::int64_t{0}));
+  EXPECT_EQ(bytes("int4", Dtype::float32, 7).first, 4);
+  EXPECT_EQ(bytes("int8", Dtype::float32, 0), std::pair(std::int64_t{0}, std::int64_t{0}));
+  const std::int64_t one = bytes("int8", Dtype::float32, 256).second;
+  EXPECT_GT(one, 0);
+  EXPECT_EQ(bytes("int8", Dtype::float32, 257).second, 2 * one);
+}
+
+TEST(StateMemory, PlainArraysStepAsTheRuleSays) {
+  TemporaryFolder folder;
+  Engine engine(settings_with_cache(folder.path()));
+  CpuMachine cpu(engine);
+  OptionValues options("sgd");
+  options.set("lr", 0.5);
+  const KernelSpec spec = kernel_spec(options);
+  std::vector<float> p(1000), q(3, 2.0f), g(p.size(), 1.0f);
+  std::iota(p.begin(), p.end(), 0.0f);
+  const StateMemory of_p(cpu, spec, options, {10, 100}), of_q(cpu, spec, options, {3});
+  StepGroup group(cpu, spec, default_variant(spec, cpu.target()),
+                  {of_p.tensor(p.data(), 0), of_q.tensor(q.data(), 1)});
+  for (int step = 1; step <= 2; ++step)
+    run_step({&group}, {{{.g = g.data()}, {.g = g.data()}}}, {options.at_step(step)});
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(p[i], static_cast<float>(i) - 1) << i;
+  EXPECT_EQ(q, std::vector<float>(3, 1.0f));
+  EXPECT_EQ(of_p.bytes(), 0);  // without momentum nothing is kept
+}
+
+TEST(StateMemory, StateIsKeptBetweenStepsInAnyCodec) {
+  TemporaryFolder folder;
+  Engine engine(settings_with_cache(folder.path()));
+  CpuMachine cpu(engine);
+  OptionValues options("sgd");
+  options.set("lr", 1.0);
+  options.set("momentum", 0.5);
+  for (const char* codec : {"fp32", "bf16", "int8", "int4"}) {
+    const KernelSpec spec = kernel_spec(options, {codec});
+    std::vector<float> p(300), g(p.size(), 1.0f);
+    const StateMemory state(cpu, spec, options, {300});
+    EXPECT_GE(state.bytes(), 150) << codec;
+    StepGroup group(cpu, spec, default_variant(spec, cpu.target()), {state.tensor(p.data())});
+    run_step({&group}, {{{.g = g.data()}}}, {options.at_step(1)});
+    run_step({&group}, {{{.g = g.data()}}}, {options.at_step(2)});
+    // Momentum 1, then 1.5, which every codec holds exactly as a block's largest value.
+    EXPECT_EQ(p, std::vector<float>(300, -2.5f)) << codec;
+  }
+}
+
+TEST(StateMemory, OptionsOutOfRangeAreRefusedBeforeAnythingIsCompiled) {
+  OptionValues options("sgd");
+  options.set("lr", -1.0);
+  EXPECT_NE(error_of([&] { kernel_spec(options); }).find("lr"), std::string::npos);
+  options.set("lr", 1.0);
+  options.set("momentum", 0.5);
+  EXPECT_NE(error_of([&] { kernel_spec(options, {"int7"}); }).find("int7"), std::string::npos);
+}
+
+TEST(StateMemory, TheNumbersOfAStepAreTheOptionsInTheKernelsOrder) {
+  OptionValues options("adamw");
+  options.set("lr", 0.25);
+  const HyperSet set = options.at_step(7, 11);
+  EXPECT_EQ(set.t, 7);
+  EXPECT_EQ(set.seed, 11u);
+  const auto hyper = options.hyper();
+  EXPECT_EQ(std::memcmp(set.hyper, hyper.data(), sizeof set.hyper), 0);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

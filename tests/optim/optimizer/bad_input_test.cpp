@@ -1,0 +1,175 @@
+// Arguments that are refused: with one sentence, before anything changes.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+std::string refused(const Tensors& parameters, const AdamWOptions& options = {}) {
+  return argument_error([&] { AdamW optimizer(parameters, options); });
+}
+
+torch::Tensor leaf(torch::Tensor tensor) { return tensor.set_requires_grad(true); }
+
+TEST(BadInput, ParametersThatCannotBeTrained) {
+  EXPECT_HAS(refused({leaf(torch::eye(3).to_sparse())}), "to_dense()");
+  EXPECT_HAS(refused({leaf(torch::zeros({3}, torch::kComplexFloat))}), "is complex");
+  EXPECT_HAS(refused({torch::zeros({3}, torch::kInt64)}), "not floating point");
+  EXPECT_HAS(refused({leaf(torch::zeros({3}, torch::kFloat8_e4m3fn))}), "not supported");
+  EXPECT_HAS(refused({leaf(torch::zeros({3})) * 2}), "can't optimize a non-leaf Tensor");
+  EXPECT_HAS(refused({torch::Tensor()}), "undefined");
+  EXPECT_HAS(refused({leaf(torch::zeros({1}).expand({3}))}), "share memory");
+}
+
+TEST(BadInput, AMessageNamesTheParameter) {
+  const auto good = leaf(torch::zeros({2}));
+  EXPECT_HAS(refused({good, torch::zeros({3, 4}, torch::kInt64)}), "parameter 1 of group 0 (long");
+}
+
+TEST(BadInput, AFrozenParameterIsRefusedByNameAndWarnedAboutByTorchsClasses) {
+  const Tensors frozen = {torch::zeros({3})};
+  EXPECT_HAS(argument_error([&] { Optimizer::from_spec(frozen, R"({"rule": "adamw"})"); }),
+             "does not require a gradient");
+  EXPECT_NO_THROW(AdamW{frozen});
+}
+
+TEST(BadInput, TheSameParameterTwice) {
+  const auto p = leaf(torch::zeros({3})), q = leaf(torch::zeros({3}));
+  EXPECT_HAS(refused({p, p}), "appears twice");
+  AdamW optimizer({p});
+  EXPECT_HAS(argument_error([&] {
+               optimizer.add_param_group(OptimizerParamGroup({q, p}));
+             }),
+             "some parameters appear in more than one parameter group");
+  EXPECT_HAS(argument_error([&] { optimizer.add_parameters({p}); }), "more than one");
+  EXPECT_EQ(optimizer.param_groups().size(), 1u);
+  EXPECT_EQ(optimizer.param_groups()[0].params().size(), 1u);
+}
+
+TEST(BadInput, OptionsOutOfRange) {
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  const Tensors parameters = make_parameters();
+  EXPECT_HAS(refused(parameters, AdamWOptions(-1)), "lr is -1");
+  EXPECT_HAS(refused(parameters, AdamWOptions(nan)), "lr is nan");
+  EXPECT_HAS(refused(parameters, AdamWOptions(infinity)), "lr is inf");
+  EXPECT_HAS(refused(parameters, AdamWOptions().betas({1.0, 0.9})), "betas[0] is 1");
+  EXPECT_HAS(refused(parameters, AdamWOptions().betas({0.9, -0.1})), "betas[1] is -0.1");
+  EXPECT_HAS(refused(parameters, AdamWOptions().eps(-1e-8)), "eps is -1e-08");
+  EXPECT_HAS(refused(parameters, AdamWOptions().grad_scale(0)), "grad_scale is 0");
+  EXPECT_HAS(argument_error([&] { SGD(parameters, SGDOptions(0.1).nesterov(true)); }),
+             "Nesterov momentum requires a momentum and zero dampening");
+}
+
+TEST(BadInput, OptionsOfAGroupAndAtStepTime) {
+  Tensors parameters = make_parameters();
+  AdamW optimizer({parameters[0]});
+  EXPECT_HAS(argument_error([&] {
+               optimizer.add_param_group(
+                   {{parameters[1]}, std::make_unique<AdamWOptions>(AdamWOptions(-1))});
+             }),
+             "lr is -1");
+  EXPECT_EQ(optimizer.param_groups().size(), 1u);
+  train(optimizer, parameters, 1, 1);
+  const Tensors before = clones(parameters);
+  optimizer.param_groups()[0].options().set_lr(std::nan(""));
+  set_gradients(parameters, 2);
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lr is nan");
+  expect_equal(parameters, before);
+  optimizer.param_groups()[0].options().set_lr(0.1);
+  EXPECT_NO_THROW(optimizer.step());
+}
+
+TEST(BadInput, OptionsOfAnotherOptimizer) {
+  const Tensors parameters = make_parameters();
+  EXPECT_HAS(argument_error([&] {
+               AdamW({OptimizerParamGroup({parameters[0]},
+                                          std::make_unique<torch::optim::AdamWOptions>())});
+             }),
+             "belong to another optimizer");
+  EXPECT_HAS(argument_error([&] {
+               AdamW({OptimizerParamGroup({parameters[0]}, std::make_unique<AdamOptions>())});
+             }),
+             "belong to another optimizer");
+}
+
+TEST(BadInput, FormatsThatDoNotGoTogether) {
+  const Tensors wide = make_parameters(torch::kFloat64, {{70, 70}});
+  const Tensors single = make_parameters(torch::kFloat32);
+  EXPECT_HAS(refused(wide, AdamWOptions().state("int8")), "float64");
+  EXPECT_HAS(refused(wide, AdamWOptions().state("bf16")), "float64");
+  EXPECT_HAS(refused(single, AdamWOptions().weights("stochastic")), "bfloat16");
+  EXPECT_HAS(refused(single, AdamWOptions().weights("none")), "native");
+  EXPECT_HAS(refused(single, AdamWOptions().state("int7")), "int8");
+  EXPECT_HAS(refused(single, AdamWOptions().state("exp_avgs", "int8")), "it has m, v, vmax");
+  EXPECT_HAS(refused({}, AdamWOptions().state("int7")), "int8") << "even without parameters";
+}
+
+// A step that is refused changes neither parameters nor state.
+void refuses_gradient(const torch::Tensor& gradient, const std::string& part) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{3, 3}, {3, 3}});
+  AdamW optimizer(parameters);
+  train(optimizer, parameters, 1, 1);
+  const Tensors before = clones(parameters);
+  set_gradients(parameters, 2);
+  parameters[1].mutable_grad() = gradient;
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), part);
+  expect_equal(parameters, before);
+  for (const auto& [key, state] : optimizer.state())
+    EXPECT_EQ(static_cast<AdamWParamState&>(*state).step(), 1);
+}
+
+TEST(BadInput, GradientsThatDoNotFit) {
+  refuses_gradient(torch::eye(3).to_sparse(), "is sparse");
+  refuses_gradient(torch::zeros({3, 4}), "shape [3, 4]");
+  refuses_gradient(torch::zeros({3, 3}, torch::kInt32), "int");
+  refuses_gradient(torch::zeros({3, 3}, torch::kMeta), "meta");
+}
+
+// A rule whose manifest is fine and whose formula is not.
+std::string broken_rule() {
+  const auto folder = std::filesystem::temp_directory_path() / "jitstep_bad_input_test";
+  std::filesystem::create_directories(folder);
+  const auto file = folder / "misspelt.cuh";
+  std::ofstream(file) << R"(// Plain descent with a misspelt name.
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::misspelt {
+struct Hyper {
+  double lr = 1e-3;  // >= 0
+};
+struct Scalars { real lr; };
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.learning_rate * e.g; }
+};
+}  // namespace jitstep::rules::misspelt
+)";
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
+  return file;
+}
+
+TEST(BadInput, ARuleThatDoesNotCompileLeavesParametersAndStateUntouched) {
+  load_rule(broken_rule());
+  Tensors parameters = make_parameters();
+  const Tensors before = clones(parameters);
+  Optimizer optimizer("misspelt", parameters);
+  set_gradients(parameters, 1);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    try {
+      optimizer.step();
+      ADD_FAILURE() << "it compiled";
+    } catch (const CompileError& error) {
+      EXPECT_HAS(error.what(), "learning_rate");
+    }
+    EXPECT_TRUE(optimizer.state().empty());
+    expect_equal(parameters, before);
+  }
+}
+
+}  // namespace
+}  // namespace jitstep::tests

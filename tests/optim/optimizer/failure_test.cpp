@@ -1,0 +1,251 @@
+// Steps and loads that fail half-way: everything is as it was, and the next try goes on from there.
+#include <c10/core/CPUAllocator.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+// Torch's memory runs out after so many more allocations.
+class ScarceMemory : public c10::Allocator {
+ public:
+  explicit ScarceMemory(int left) : left_(left), whole_(c10::GetCPUAllocator()) {
+    c10::SetCPUAllocator(this, 1);
+  }
+  ~ScarceMemory() override { c10::SetCPUAllocator(whole_, 1); }
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    TORCH_CHECK(left_-- > 0, "out of memory");
+    return whole_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return whole_->raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    whole_->copy_data(to, from, bytes);
+  }
+
+ private:
+  int left_;
+  c10::Allocator* whole_;
+};
+
+// All that an optimizer keeps, bit for bit.
+struct Kept {
+  Tensors parameters, tensors;
+  std::vector<std::int64_t> steps;
+
+  bool operator==(const Kept& other) const {
+    const auto same = [](const Tensors& a, const Tensors& b) {
+      if (a.size() != b.size()) return false;
+      for (std::size_t i = 0; i < a.size(); ++i)
+        if (a[i].defined() != b[i].defined() || (a[i].defined() && !torch::equal(a[i], b[i])))
+          return false;
+      return true;
+    };
+    return steps == other.steps && same(parameters, other.parameters) &&
+           same(tensors, other.tensors);
+  }
+};
+
+Kept kept(Optimizer& optimizer, const Tensors& parameters) {
+  Kept all{clones(parameters), {}, {}};
+  const auto copy = [](const torch::Tensor& t) { return t.defined() ? t.clone() : t; };
+  for (const auto& p : parameters) {
+    const auto found = optimizer.state().find(p.unsafeGetTensorImpl());
+    all.steps.push_back(-1);
+    if (found == optimizer.state().end()) continue;
+    const auto& state = static_cast<ParamState&>(*found->second);
+    all.steps.back() = state.step();
+    for (const char* slot : {"m", "v"}) {
+      all.tensors.push_back(copy(state.codes(slot)));
+      all.tensors.push_back(copy(state.meta(slot)));
+    }
+  }
+  return all;
+}
+
+// Lets `action` run out of memory at its first allocation, its second, ... until it comes through.
+int fail_at_every_allocation(Optimizer& optimizer, const Tensors& parameters,
+                             const std::function<void()>& action) {
+  for (int left = 0;; ++left) {
+    const Kept before = kept(optimizer, parameters);
+    try {
+      const ScarceMemory scarce(left);
+      action();
+      return left;
+    } catch (const c10::Error& error) {
+      EXPECT_HAS(error.what(), "out of memory");
+    }
+    EXPECT_TRUE(kept(optimizer, parameters) == before) << "after " << left << " allocations";
+  }
+}
+
+AdamWOptions mixed_state() {
+  return AdamWOptions(0.01).state("m", "int8").state("v", "int4").amsgrad(false);
+}
+
+const std::vector<std::vector<std::int64_t>> kShapes = {{70, 60}, {3}, {5000}, {}};
+
+TEST(Failure, TheFirstStepMayRunOutOfMemoryAtAnyAllocation) {
+  Tensors parameters = make_parameters(torch::kFloat32, kShapes), twin = clones(parameters);
+  AdamW optimizer(parameters, mixed_state()), other(twin, mixed_state());
+  set_gradients(parameters, 1);
+  const int allocations =
+      fail_at_every_allocation(optimizer, parameters, [&] { optimizer.step(); });
+  EXPECT_GT(allocations, 10);
+  train(optimizer, parameters, 2, 3);
+  train(other, twin, 1, 3);
+  expect_equal(parameters, twin);
+}
+
+TEST(Failure, AStepThatConvertsStateMayRunOutOfMemoryAtAnyAllocation) {
+  Tensors parameters = make_parameters(torch::kFloat32, kShapes), twin = clones(parameters);
+  AdamW optimizer(parameters, mixed_state()), other(twin, mixed_state());
+  train(optimizer, parameters, 1, 2);
+  train(other, twin, 1, 2);
+  for (AdamW* one : {&optimizer, &other})
+    static_cast<AdamWOptions&>(one->param_groups()[0].options()).state("int4").amsgrad(true);
+  set_gradients(parameters, 3);
+  const int allocations =
+      fail_at_every_allocation(optimizer, parameters, [&] { optimizer.step(); });
+  EXPECT_GT(allocations, 10);
+  train(optimizer, parameters, 4, 5);
+  train(other, twin, 3, 5);
+  expect_equal(parameters, twin);
+}
+
+TEST(Failure, LoadingMayRunOutOfMemoryAtAnyAllocation) {
+  Tensors parameters = make_parameters(torch::kFloat32, kShapes), twin = clones(parameters);
+  AdamW saved(twin, mixed_state()), optimizer(parameters, AdamWOptions(0.5).state("bf16"));
+  train(saved, twin, 1, 2);
+  train(optimizer, parameters, 1, 1);
+  torch::serialize::OutputArchive out;
+  saved.save(out);
+  std::stringstream stream;
+  out.save_to(stream);
+  torch::serialize::InputArchive in;
+  in.load_from(stream);
+  fail_at_every_allocation(optimizer, parameters, [&] {
+    EXPECT_EQ(optimizer.param_groups()[0].options().get_lr(), 0.5);
+    optimizer.load(in);
+  });
+  EXPECT_EQ(optimizer.param_groups()[0].options().get_lr(), 0.01);
+}
+
+// A rule whose kernel compiles without maximize only.
+std::string half_broken_rule() {
+  const auto folder = std::filesystem::temp_directory_path() / "jitstep_failure_test";
+  std::filesystem::create_directories(folder);
+  const auto file = folder / "half_broken.cuh";
+  std::ofstream(file) << R"(// Momentum that cannot be turned around.
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::half_broken {
+struct Hyper {
+  double lr = 1e-3;  // >= 0
+};
+struct Flags {
+  bool around = false;
+};
+struct Slots {
+  Signed m;
+};
+struct Scalars { real lr; };
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
+  KHD static void moments(auto& e, const auto&) { e.m.next = e.m.was * real(0.5) + e.g; }
+  KHD static void apply(auto& e, const auto& c) {
+    static_assert(!F.around, "cannot be turned around");
+    e.p -= c.lr * e.m.next;
+  }
+};
+}  // namespace jitstep::rules::half_broken
+)";
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
+  return file;
+}
+
+TEST(Failure, AConversionIsTakenBackIfTheKernelDoesNotCompile) {
+  load_rule(half_broken_rule());
+  Tensors parameters = make_parameters(torch::kFloat32, {{5000}, {3}}), twin = clones(parameters);
+  const auto options = GenericOptions(0.1).state("int8");
+  Optimizer optimizer("half_broken", parameters, options), other("half_broken", twin, options);
+  train(optimizer, parameters, 1, 2);
+  auto& changed = static_cast<Options&>(optimizer.param_groups()[0].options());
+  changed.put("around", true);
+  changed.edit_formats().state = parse_codec("int4");
+  set_gradients(parameters, 3);
+  const auto codes = [&] {
+    return static_cast<ParamState&>(*optimizer.state()[parameters[0].unsafeGetTensorImpl()])
+        .codes("m")
+        .clone();
+  };
+  const torch::Tensor int8 = codes();
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    EXPECT_THROW(optimizer.step(), CompileError);
+    EXPECT_TRUE(torch::equal(codes(), int8)) << "still the codes of int8";
+  }
+  changed.put("around", false);
+  changed.edit_formats().state = parse_codec("int8");
+  train(optimizer, parameters, 3, 4);
+  train(other, twin, 1, 4);
+  expect_equal(parameters, twin);
+}
+
+// ---- closures ------------------------------------------------------------------------------------
+
+TEST(Failure, AClosureThatThrowsChangesNothing) {
+  Tensors parameters = make_parameters(), twin = clones(parameters);
+  AdamW optimizer(parameters), other(twin);
+  train(optimizer, parameters, 1, 2);
+  set_gradients(parameters, 3);
+  EXPECT_THROW(optimizer.step([]() -> torch::Tensor { throw std::runtime_error("no data"); }),
+               std::runtime_error);
+  EXPECT_TRUE(torch::GradMode::is_enabled());
+  train(optimizer, parameters, 3, 4);
+  train(other, twin, 1, 4);
+  expect_equal(parameters, twin);
+}
+
+TEST(Failure, AClosureMayStepItself) {
+  Tensors parameters = make_parameters(), twin = clones(parameters);
+  AdamW optimizer(parameters), other(twin);
+  set_gradients(parameters, 1);
+  set_gradients(twin, 1);
+  optimizer.step([&] {
+    optimizer.step();
+    return torch::tensor(1.0);
+  });
+  other.step();
+  other.step();
+  expect_equal(parameters, twin);
+}
+
+TEST(Failure, AClosureMayChangeTheGroups) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{4}, {6}}), twin = clones(parameters);
+  SGD optimizer({parameters[0]}, 0.1), other(twin, 0.5);
+  optimizer.step([&] {
+    optimizer.add_param_group(OptimizerParamGroup({parameters[1]}));
+    for (auto& group : optimizer.param_groups()) group.options().set_lr(0.5);
+    set_gradients(parameters, 1);
+    return torch::tensor(1.0);
+  });
+  train(other, twin, 1, 1);
+  expect_equal(parameters, twin);
+}
+
+TEST(Failure, NothingToStepIsNoError) {
+  AdamW none(Tensors{});
+  EXPECT_NO_THROW(none.step());
+  const Tensors empty = {torch::zeros({0}).requires_grad_(), torch::zeros({3, 0}).requires_grad_()};
+  AdamW optimizer(empty, AdamWOptions().state("int8").min_quantized_size(0).max_grad_norm(1));
+  train(optimizer, empty, 1, 2);
+  AdamW group(std::vector<OptimizerParamGroup>{OptimizerParamGroup(Tensors{})});
+  EXPECT_NO_THROW(group.step());
+}
+
+}  // namespace
+}  // namespace jitstep::tests

@@ -1,0 +1,142 @@
+// A user's own codec, loaded at run time: the example's, beside every rule, and what is refused.
+#include <sys/stat.h>
+
+#include <thread>
+
+#include "jitstep/jit/catalog.h"
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+template <class Act>
+std::string problem(const Act& act) {
+  try {
+    act();
+  } catch (const jit::Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// The example under another name.
+std::string renamed(const std::string& name) {
+  std::string text = text_of_file(JITSTEP_SOURCE_DIR "/examples/linear8.cuh");
+  for (std::size_t at = 0; (at = text.find("linear8", at)) != text.npos; at += name.size())
+    text.replace(at, 7, name);
+  return text;
+}
+
+TEST(OwnCodec, KeepsTheStateOfEveryRule) {
+  EXPECT_EQ(load_codec(example_file("linear8.cuh")), "linear8");
+  for (const auto& rule : shipped(jit::Manifest::Kind::rule)) {
+    Tensors own = make_parameters(torch::kFloat32, {{64, 80}}), exact = clones(own);
+    const auto before = own[0].detach().clone();
+    Optimizer a(rule, own, GenericOptions(1e-3).state("linear8"));
+    Optimizer b(rule, exact, GenericOptions(1e-3));
+    train(a, own, 1, 5);
+    train(b, exact, 1, 5);
+    const double moved = (exact[0] - before).norm().item<double>();
+    EXPECT_LT((own[0] - exact[0]).norm().item<double>(), 0.25 * moved) << rule;
+    EXPECT_GT(moved, 0) << rule;
+  }
+}
+
+// SGD's momentum, worked out with torch: what the codec's file says, to the last bit.
+TEST(OwnCodec, FollowsItsFormulaToTheBit) {
+  load_codec(example_file("linear8.cuh"));
+  Tensors p = make_parameters(torch::kFloat32, {{64, 80}});
+  auto expected = p[0].detach().clone(), kept = torch::zeros({40, 128});
+  Optimizer opt("sgd", p, GenericOptions(0.1).set("momentum", 0.5).state("linear8"));
+  for (int step = 1; step <= 4; ++step) {
+    set_gradients(p, step);
+    const auto g = p[0].grad().view({40, 128});
+    const auto momentum = step == 1 ? g : kept * 0.5f + g;  // half is exact: no rounding to fuse
+    expected = expected - momentum.view({64, 80}) * 0.1f;
+    opt.step();
+    EXPECT_TRUE(torch::allclose(p[0].detach(), expected, 0, 1e-6)) << step;
+    const auto scale = momentum.abs().amax(1, true);
+    const auto steps = (momentum.abs() * scale.reciprocal() * 127 + 0.5f).floor().clamp_max(127);
+    kept = torch::sign(momentum) * steps / 127 * scale;
+    expected = p[0].detach().clone();
+  }
+}
+
+TEST(OwnCodec, TakesItsOptionsAndIsSavedAndLoaded) {
+  load_codec(example_file("linear8.cuh"));
+  const std::string spec =
+      R"({"rule": "adamw", "state": {"m": {"codec": "linear8", "block": 64}, "v": "linear8"}})";
+  Tensors whole = make_parameters(torch::kFloat32, {{64, 80}}), halves = clones(whole);
+  auto one = Optimizer::from_spec(whole, spec), first = Optimizer::from_spec(halves, spec);
+  train(*one, whole, 1, 6);
+  train(*first, halves, 1, 3);
+  auto second = Optimizer::from_spec(halves, spec);
+  copy_through_archive(*first, *second);
+  train(*second, halves, 4, 6);
+  expect_equal(whole, halves);
+  EXPECT_HAS(argument_error([&] {
+               Optimizer::from_spec(
+                   whole, R"({"rule": "adamw", "state": {"codec": "linear8", "block": 100}})");
+             }),
+             "block");
+}
+
+TEST(OwnCodec, MayBeLoadedTwiceAndByManyThreads) {
+  const std::string path = own_file("twice8.cuh", renamed("twice8"));
+  std::vector<std::thread> threads;
+  std::vector<std::string> names(16);
+  for (auto& name : names) threads.emplace_back([&] { name = load_codec(path); });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(names, std::vector<std::string>(16, "twice8"));
+  EXPECT_EQ(load_codec(path), "twice8");
+}
+
+TEST(OwnCodec, IsNeverReplacedByAnotherOfItsName) {
+  const std::string path = own_file("changed8.cuh", renamed("changed8"));
+  load_codec(path);
+  own_file("changed8.cuh", renamed("changed8") + "// a newer version\n");
+  const std::string found = problem([&] { load_codec(path); });
+  EXPECT_HAS(found, "cannot load the codec " + path);
+  EXPECT_HAS(found, "there is another codec \"changed8\" already");
+  EXPECT_HAS(found, "start a new process");
+  const std::string shipped = own_file("int8.cuh", renamed("int8"));
+  EXPECT_HAS(problem([&] { load_codec(shipped); }), "there is another codec \"int8\" already");
+}
+
+TEST(OwnCodec, IsAFileOfThisUsersAlone) {
+  EXPECT_HAS(problem([] { load_codec("/nowhere/at8.cuh"); }),
+             "cannot load /nowhere/at8.cuh: No such file");
+  EXPECT_HAS(problem([] { load_codec("/tmp"); }), "not a regular file");
+  const std::string path = own_file("open8.cuh", renamed("open8"));
+  ::chmod(path.c_str(), 0622);
+  EXPECT_HAS(problem([&] { load_codec(path); }), "chmod go-w");
+  ::chmod(path.c_str(), 0600);
+  EXPECT_EQ(load_codec(path), "open8");
+}
+
+TEST(OwnCodec, IsNoRuleNorARuleACodec) {
+  const std::string rule = example_file("signum.cuh"), codec = example_file("linear8.cuh");
+  EXPECT_HAS(problem([&] { load_codec(rule); }),
+             rule + ":5: expected `namespace jitstep::codecs::signum {`");
+  EXPECT_HAS(problem([&] { load_codec(rule); }), "it is a rule: use load_rule");
+  EXPECT_HAS(problem([&] { load_rule(codec); }), "it is a codec: use load_codec");
+  Tensors p = make_parameters();
+  EXPECT_HAS(argument_error([&] { Optimizer("adamw", p, GenericOptions(0.1).state("adamw")); }),
+             "there is no codec \"adamw\"");
+}
+
+TEST(OwnCodec, WithAMistakeSaysWhere) {
+  const std::string path =
+      own_file("odd8.cuh", renamed("odd8").replace(renamed("odd8").find("int block"), 3, "long"));
+  EXPECT_HAS(problem([&] { load_codec(path); }), path + ":9: expected");
+  std::string wrong = renamed("wrong8");
+  wrong.replace(wrong.find("magnitude_key"), 9, "magnitood");
+  load_codec(own_file("wrong8.cuh", wrong));
+  Tensors p = make_parameters(torch::kFloat32, {{64, 80}});
+  Optimizer opt("adamw", p, GenericOptions(0.1).state("wrong8"));
+  const std::string found = problem([&] { train(opt, p, 1, 1); });
+  EXPECT_HAS(found, "codecs/wrong8.cuh:26");
+}
+
+}  // namespace
+}  // namespace jitstep::tests

@@ -1,0 +1,160 @@
+// Every number of every shipped rule outside what its manifest allows, wherever it can be set.
+#include <cmath>
+#include <limits>
+
+#include "jitstep/options.h"
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+using jit::Option;
+using jit::Value;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<double> refused_numbers(const jit::Constraint& allowed) {
+  std::vector<double> numbers = {std::nan(""), kInfinity, -kInfinity};
+  if (allowed.low) numbers.push_back(std::nextafter(*allowed.low, -kInfinity));
+  if (allowed.low) numbers.push_back(*allowed.low - 1);
+  if (allowed.low && allowed.above) numbers.push_back(*allowed.low);
+  if (allowed.high) numbers.push_back(std::nextafter(*allowed.high, kInfinity));
+  if (allowed.high) numbers.push_back(*allowed.high + 1);
+  if (allowed.high && allowed.below) numbers.push_back(*allowed.high);
+  return numbers;
+}
+
+std::vector<double> accepted_bounds(const jit::Constraint& allowed) {
+  std::vector<double> numbers;
+  if (allowed.low)
+    numbers.push_back(allowed.above ? std::nextafter(*allowed.low, kInfinity) : *allowed.low);
+  if (allowed.high)
+    numbers.push_back(allowed.below ? std::nextafter(*allowed.high, -kInfinity) : *allowed.high);
+  return numbers;
+}
+
+// The values of an option that have `number` in one place, with the name messages use for it.
+std::vector<std::pair<std::string, Value>> values_with(const std::string& name,
+                                                       const Option& option, double number) {
+  if (option.type == Option::Type::number || option.type == Option::Type::nullable)
+    return {{name, number}};
+  std::vector<std::pair<std::string, Value>> values;
+  if (option.type != Option::Type::numbers) return values;
+  for (std::size_t i = 0; i < option.initial.numbers().size(); ++i) {
+    Value::Numbers numbers = option.initial.numbers();
+    numbers[i] = number;
+    values.emplace_back(name + "[" + std::to_string(i) + "]", numbers);
+  }
+  return values;
+}
+
+// check(rule, option's name, place in messages, value) for each number that `choose` gives.
+template <class Choose, class Check>
+int for_numbers(Choose choose, Check check) {
+  int count = 0;
+  for (const std::string rule : {"sgd", "adam", "adamw", "lamb"}) {
+    const jit::OptionValues declared(rule);
+    for (const auto& name : declared.names()) {
+      const Option& option = declared.declaration(name);
+      for (const double number : choose(option.constraint))
+        for (const auto& [place, value] : values_with(name, option, number)) {
+          SCOPED_TRACE(rule + "." + place + " = " + std::to_string(number));
+          check(rule, name, place, value);
+          ++count;
+        }
+    }
+  }
+  return count;
+}
+
+void expect_named(const std::string& message, const std::string& place) {
+  EXPECT_HAS(message, place + " is ");
+  EXPECT_HAS(message, "must be ");
+}
+
+TEST(OptionRanges, RefusedWhenTheOptimizerIsMade) {
+  const Tensors parameters = make_parameters();
+  const int count =
+      for_numbers(refused_numbers, [&](auto& rule, auto& name, auto& place, auto& value) {
+        expect_named(
+            argument_error([&] { Optimizer(rule, parameters, GenericOptions().set(name, value)); }),
+            place);
+      });
+  EXPECT_GT(count, 100);
+}
+
+TEST(OptionRanges, RefusedInAGroupWhichIsNotAdded) {
+  const Tensors parameters = make_parameters();
+  for_numbers(refused_numbers, [&](auto& rule, auto& name, auto& place, auto& value) {
+    Optimizer optimizer(rule, {parameters[0]});
+    const std::string message = argument_error([&] {
+      optimizer.add_param_group(
+          {{parameters[1]}, std::make_unique<GenericOptions>(GenericOptions().set(name, value))});
+    });
+    expect_named(message, place);
+    EXPECT_HAS(message, "parameter group 1");
+    EXPECT_EQ(optimizer.param_groups().size(), 1u);
+  });
+}
+
+TEST(OptionRanges, RefusedAtTheStepAfterASetterAndNothingChanges) {
+  for_numbers(refused_numbers, [&](auto& rule, auto& name, auto& place, auto& value) {
+    const Tensors parameters = make_parameters(torch::kFloat32, {{3}});
+    Optimizer optimizer(rule, parameters);
+    train(optimizer, parameters, 1, 1);
+    const Tensors before = clones(parameters);
+    auto& options = static_cast<Options&>(optimizer.param_groups()[0].options());
+    const Value good = options.get(name);
+    options.put(name, value);
+    set_gradients(parameters, 2);
+    const std::string message = argument_error([&] { optimizer.step(); });
+    expect_named(message, place);
+    EXPECT_HAS(message, "parameter group 0");
+    expect_equal(parameters, before);
+    const auto& state = static_cast<ParamState&>(*optimizer.state().begin()->second);
+    EXPECT_EQ(state.step(), 1);
+    options.put(name, good);
+    EXPECT_NO_THROW(optimizer.step());
+  });
+}
+
+TEST(OptionRanges, TheBoundsThemselvesAreAsDeclared) {
+  const Tensors parameters = make_parameters();
+  for_numbers(accepted_bounds, [&](auto& rule, auto& name, auto&, auto& value) {
+    EXPECT_NO_THROW(Optimizer(rule, parameters, GenericOptions().set(name, value)));
+  });
+}
+
+// What torch's C++ and Python constructors refuse, ours refuse.
+TEST(OptionRanges, TorchsOwnChecksAreKept) {
+  const Tensors parameters = make_parameters();
+  const double nan = std::nan("");
+  for (const double bad : {-1.0, -1e-300, nan}) {
+    EXPECT_ANY_THROW(torch::optim::SGD(parameters, torch::optim::SGDOptions(bad)));
+    EXPECT_THROW(SGD(parameters, SGDOptions(bad)), c10::Error);
+    EXPECT_THROW(SGD(parameters, SGDOptions(0.1).momentum(bad)), c10::Error);
+    EXPECT_THROW(SGD(parameters, SGDOptions(0.1).weight_decay(bad)), c10::Error);
+    EXPECT_ANY_THROW(torch::optim::AdamW(parameters, torch::optim::AdamWOptions(bad)));
+    EXPECT_THROW(AdamW(parameters, AdamWOptions(bad)), c10::Error);
+    EXPECT_THROW(AdamW(parameters, AdamWOptions().eps(bad)), c10::Error);
+    EXPECT_THROW(AdamW(parameters, AdamWOptions().weight_decay(bad)), c10::Error);
+    EXPECT_THROW(Adam(parameters, AdamOptions(bad)), c10::Error);
+    EXPECT_THROW(Adam(parameters, AdamOptions().eps(bad)), c10::Error);
+    EXPECT_THROW(Adam(parameters, AdamOptions().weight_decay(bad)), c10::Error);
+  }
+  for (const double bad : {-1.0, 1.0, 2.0, nan}) {
+    EXPECT_THROW(Adam(parameters, AdamOptions().betas({bad, 0.9})), c10::Error);
+    EXPECT_THROW(Adam(parameters, AdamOptions().betas({0.9, bad})), c10::Error);
+    EXPECT_THROW(AdamW(parameters, AdamWOptions().betas({bad, 0.9})), c10::Error);
+    EXPECT_THROW(AdamW(parameters, AdamWOptions().betas({0.9, bad})), c10::Error);
+  }
+  for (const auto& options : {SGDOptions(0.1).nesterov(true),
+                              SGDOptions(0.1).nesterov(true).momentum(0.9).dampening(0.1)})
+    EXPECT_HAS(argument_error([&] { SGD(parameters, options); }),
+               "Nesterov momentum requires a momentum and zero dampening");
+  EXPECT_NO_THROW(SGD(parameters, SGDOptions(0)));
+  EXPECT_NO_THROW(AdamW(parameters, AdamWOptions(0).eps(0).betas({0, 0}).weight_decay(0)));
+}
+
+}  // namespace
+}  // namespace jitstep::tests

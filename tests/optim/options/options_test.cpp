@@ -1,0 +1,214 @@
+#include "jitstep/options.h"
+
+#include "jitstep/jit/catalog.h"
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+using jit::Option;
+using jit::Value;
+
+std::vector<std::string> shipped_rules() {
+  // A store of its own: other tests load rules into the default one.
+  static jit::TemplateStore store;
+  return jit::Catalog(store).names(jit::Manifest::Kind::rule);
+}
+
+// Another value the option accepts.
+Value other_value(const Option& option) {
+  switch (option.type) {
+    case Option::Type::number:
+      return option.initial.number() == 0.25 ? 0.125 : 0.25;
+    case Option::Type::nullable:
+      return option.initial.is_null() ? Value(0.5) : Value();
+    case Option::Type::numbers:
+      return Value::Numbers(static_cast<std::size_t>(option.count), 0.625);
+    case Option::Type::list:
+      return Value::Numbers{0.25, 0.5};
+    case Option::Type::boolean:
+      return !option.initial.boolean();
+    case Option::Type::choice:
+      return option.initial.choice() == option.choices[0] ? option.choices.back()
+                                                          : option.choices[0];
+  }
+  return {};
+}
+
+template <class Check>
+void for_every_option(Check check) {
+  for (const auto& rule : shipped_rules()) {
+    const jit::OptionValues declared(rule);
+    for (const auto& name : declared.names()) {
+      SCOPED_TRACE(rule + "." + name);
+      check(rule, name, declared.declaration(name));
+    }
+  }
+}
+
+TEST(Options, EveryShippedRuleHasItsClass) {
+  for (const auto& rule : shipped_rules()) {
+    const auto options = make_shipped_options(rule);
+    ASSERT_TRUE(options) << rule;
+    EXPECT_EQ(options->rule(), rule);
+    EXPECT_EQ(options->names(), jit::OptionValues(rule).names());
+    EXPECT_EQ(options->values(), jit::OptionValues(rule)) << "defaults differ from the manifest";
+  }
+}
+
+TEST(Options, EveryOptionCountsAsSetOnceChangedOrPut) {
+  for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
+    auto options = make_options(rule);
+    EXPECT_FALSE(options->is_set(name));
+    options->put(name, option.initial);
+    EXPECT_TRUE(options->is_set(name));
+    EXPECT_EQ(options->get(name), option.initial);
+    options->put(name, other_value(option));
+    EXPECT_EQ(options->get(name), other_value(option));
+  });
+}
+
+TEST(Options, EveryOptionIsInheritedUnlessSet) {
+  for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
+    auto defaults = make_options(rule), group = make_options(rule), setting = make_options(rule);
+    defaults->put(name, other_value(option));
+    group->inherit(*defaults);
+    EXPECT_EQ(group->get(name), other_value(option));
+    setting->put(name, option.initial);
+    setting->inherit(*defaults);
+    EXPECT_EQ(setting->get(name), option.initial);
+  });
+}
+
+TEST(Options, AGroupMergesWithTheOptimizersDefaultsForEveryOption) {
+  for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
+    if (name == "nesterov") return;  // needs a momentum beside it
+    const Tensors parameters = make_parameters();
+    GenericOptions defaults;
+    defaults.set(name, other_value(option));
+    std::vector<OptimizerParamGroup> groups;
+    groups.emplace_back(Tensors{parameters[0]}, std::make_unique<GenericOptions>());
+    groups.emplace_back(Tensors{parameters[1]}, std::make_unique<GenericOptions>(
+                                                    GenericOptions().set(name, option.initial)));
+    Optimizer optimizer(rule, groups, defaults);
+    const auto& inherited = static_cast<Options&>(optimizer.param_groups()[0].options());
+    const auto& own = static_cast<Options&>(optimizer.param_groups()[1].options());
+    EXPECT_EQ(inherited.get(name), other_value(option));
+    EXPECT_EQ(own.get(name), option.initial);
+  });
+}
+
+TEST(Options, EveryOptionGoesThroughAnArchive) {
+  for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
+    auto options = make_options(rule), loaded = make_options(rule);
+    options->put(name, other_value(option));
+    torch::serialize::OutputArchive out;
+    options->serialize(out);
+    std::stringstream stream;
+    out.save_to(stream);
+    torch::serialize::InputArchive in;
+    in.load_from(stream);
+    loaded->serialize(in);
+    EXPECT_TRUE(*loaded == *options);
+  });
+}
+
+TEST(Options, ASnapshotTellsEveryOptionApart) {
+  for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
+    auto options = make_options(rule);
+    std::vector<double> before, same, after;
+    options->snapshot(before);
+    options->snapshot(same);
+    EXPECT_EQ(before, same);
+    options->put(name, other_value(option));
+    options->snapshot(after);
+    EXPECT_NE(before, after);
+  });
+}
+
+TEST(Options, SettersChainAndGettersGiveReferences) {
+  AdamWOptions options = AdamWOptions(1e-2).betas({0.8, 0.99}).amsgrad(true).state("int8").seed(5);
+  EXPECT_EQ(options.lr(), 1e-2);
+  EXPECT_EQ(std::get<0>(options.betas()), 0.8);
+  options.weight_decay() = 0.5;
+  EXPECT_TRUE(options.is_set("weight_decay"));
+  EXPECT_FALSE(options.is_set("eps"));
+  EXPECT_EQ(options.decay(), AdamWOptions::Decay::before);
+  EXPECT_EQ(options.decay(AdamWOptions::Decay::after).get("decay"), Value("after"));
+  EXPECT_EQ(options.seed(), 5u);
+  EXPECT_EQ(options.formats().state->name, "int8");
+  LAMBOptions lamb;
+  EXPECT_FALSE(lamb.weight_norm_max().has_value());
+  EXPECT_EQ(lamb.weight_norm_max(10.0).weight_norm_max(), 10.0);
+}
+
+TEST(Options, LearningRateThroughTorchsInterface) {
+  SGDOptions options(0.5);
+  torch::optim::OptimizerOptions& base = options;
+  EXPECT_EQ(base.get_lr(), 0.5);
+  base.set_lr(0.25);
+  EXPECT_EQ(options.lr(), 0.25);
+  EXPECT_EQ(base.clone()->get_lr(), 0.25);
+}
+
+TEST(Options, EqualityComparesValuesAndFormats) {
+  EXPECT_TRUE(AdamOptions(1e-3) == AdamOptions());
+  EXPECT_FALSE(AdamOptions(1e-2) == AdamOptions());
+  EXPECT_FALSE(AdamOptions().state("int8") == AdamOptions());
+  EXPECT_TRUE(AdamOptions().state("int8") == AdamOptions().state("int8"));
+}
+
+TEST(Formats, InheritFieldByField) {
+  AdamWOptions defaults, group, other;
+  defaults.state("int8").state("v", "bf16").seed(3).min_quantized_size(0);
+  group.state("m", "fp32");
+  group.inherit(defaults);
+  EXPECT_EQ(group.formats().state->name, "int8");
+  EXPECT_EQ(group.formats().slots.at("m").name, "fp32");
+  EXPECT_EQ(group.formats().slots.at("v").name, "bf16");
+  EXPECT_EQ(group.seed(), 3u);
+  EXPECT_EQ(group.formats().min_quantized_size, 0);
+  other.state("fp32");
+  other.inherit(defaults);
+  EXPECT_TRUE(other.formats().slots.empty()) << "a codec for all slots hides the defaults' slots";
+}
+
+TEST(Formats, ACodecIsANameOrAnObject) {
+  EXPECT_EQ(parse_codec("int8"), (jit::CodecChoice{"int8", {}}));
+  const auto codec = parse_codec(R"({"codec": "int8", "block": 128, "positive_floor": false})");
+  EXPECT_EQ(codec, (jit::CodecChoice{"int8", {{"block", 128}, {"positive_floor", false}}}));
+  EXPECT_EQ(parse_codec(to_json(codec)), codec);
+  EXPECT_HAS(argument_error([] { parse_codec("{int8}"); }), "not valid JSON");
+}
+
+TEST(Formats, ANameThatIsNotUtf8IsWrittenAllTheSame) {
+  EXPECT_EQ(to_json(parse_codec("int8\xea")), "{\"codec\":\"int8\xef\xbf\xbd\"}");
+}
+
+TEST(Formats, GoThroughJson) {
+  Formats formats;
+  EXPECT_EQ(formats_from_json(to_json(formats)), formats);
+  formats.state = parse_codec("int8");
+  formats.slots["v"] = parse_codec(R"({"codec": "int4", "block": 64})");
+  formats.weights = "stochastic";
+  formats.seed = 0xffffffffffffffffu;
+  formats.min_quantized_size = 17;
+  EXPECT_EQ(formats_from_json(to_json(formats)), formats);
+}
+
+TEST(Formats, SmallParametersKeepFp32WhereTheCodecHasBlocks) {
+  const jit::OptionValues values("adamw");
+  Formats formats;
+  formats.state = parse_codec("int8");
+  formats.slots["exp_avg_sq"] = parse_codec("bf16");
+  const auto small = kernel_spec(values, formats, {jit::Dtype::float32, 1, 4095});
+  EXPECT_EQ(small.slots[0]->name, "fp32");
+  EXPECT_EQ(small.slots[1]->name, "bf16");
+  EXPECT_FALSE(small.slots[2]) << "vmax is there with amsgrad only";
+  EXPECT_EQ(kernel_spec(values, formats, {jit::Dtype::float32, 1, 4096}).slots[0]->name, "int8");
+  formats.min_quantized_size = 0;
+  EXPECT_EQ(kernel_spec(values, formats, {jit::Dtype::float32, 1, 1}).slots[0]->name, "int8");
+}
+
+}  // namespace
+}  // namespace jitstep::tests

@@ -1,0 +1,139 @@
+// Archives with anything missing or replaced: refused, and the optimizer is what it was.
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+using torch::serialize::InputArchive;
+using torch::serialize::OutputArchive;
+
+// What an entry is replaced by; nothing: it is left out.
+using Damage = std::optional<c10::IValue>;
+
+// Copies an archive; the entry whose number is `target` is damaged, or the archive of that number
+// left out. Counts entries in `next`.
+void copy(InputArchive& from, OutputArchive& to, int& next, int target, const Damage& damage) {
+  for (const auto& key : from.keys()) {
+    const bool damaged = next++ == target;
+    InputArchive inner;
+    c10::IValue value;
+    if (damaged && damage) {
+      to.write(key, *damage);
+    } else if (damaged) {
+      continue;
+    } else if (from.try_read(key, inner)) {
+      OutputArchive copied(to.compilation_unit());
+      copy(inner, copied, next, target, damage);
+      to.write(key, copied);
+    } else if (from.try_read(key, value)) {
+      to.write(key, value);
+    }
+  }
+}
+
+InputArchive reread(OutputArchive& archive) {
+  std::stringstream stream;
+  archive.save_to(stream);
+  InputArchive in;
+  in.load_from(stream);
+  return in;
+}
+
+InputArchive archive_of(const Optimizer& optimizer) {
+  OutputArchive out;
+  optimizer.save(out);
+  return reread(out);
+}
+
+void expect_same_state(Optimizer& a, Optimizer& b) {
+  const auto state = [](Optimizer& of, std::size_t i) -> ParamState& {
+    return static_cast<ParamState&>(*of.state().at(of.parameters()[i].unsafeGetTensorImpl()));
+  };
+  for (std::size_t i = 0; i < a.parameters().size(); ++i)
+    EXPECT_TRUE(state(a, i) == state(b, i)) << "parameter " << i;
+}
+
+std::vector<Damage> damages() {
+  return {std::nullopt,
+          c10::IValue(std::int64_t{-7}),
+          c10::IValue(std::nan("")),
+          c10::IValue("no such thing"),
+          c10::IValue(torch::zeros({3}, torch::kUInt8)),
+          c10::IValue(torch::zeros({1}).expand({4200})),
+          c10::IValue(std::vector<std::int64_t>{1, 0, -1}),
+          c10::IValue(true)};
+}
+
+template <class Rule, class RuleOptions>
+void survives_every_damage(const RuleOptions& options) {
+  const std::vector<std::vector<std::int64_t>> shapes = {{70, 60}, {3}};
+  Tensors parameters = make_parameters(torch::kFloat32, shapes), twin = clones(parameters);
+  Tensors source = clones(parameters);
+  Rule saved(source, options), optimizer(parameters, options), other(twin, options);
+  train(saved, source, 1, 3);
+  train(optimizer, parameters, 1, 2);
+  train(other, twin, 1, 2);
+  InputArchive pristine = archive_of(optimizer);
+  int entries = 0, refused = 0;
+  InputArchive whole = archive_of(saved);
+  OutputArchive scratch;
+  copy(whole, scratch, entries, -1, std::nullopt);
+  for (int entry = 0; entry < entries; ++entry) {
+    for (const Damage& damage : damages()) {
+      OutputArchive out;
+      int next = 0;
+      copy(whole, out, next, entry, damage);
+      InputArchive damaged = reread(out);
+      try {
+        optimizer.load(damaged);
+        optimizer.load(pristine);  // harmless, such as a missing option: back to where it was
+      } catch (const c10::Error&) {
+        ++refused;
+        expect_same_state(optimizer, other);
+      }
+    }
+  }
+  EXPECT_GT(refused, entries);
+  train(optimizer, parameters, 3, 4);
+  train(other, twin, 3, 4);
+  expect_equal(parameters, twin);
+}
+
+TEST(DamagedArchive, AnyEntryMissingOrReplacedLeavesTheOptimizerAsItWas) {
+  survives_every_damage<AdamW>(AdamWOptions(0.01));
+  survives_every_damage<AdamW>(AdamWOptions(0.01).state("int8").state("v", "int4"));
+  survives_every_damage<SGD>(SGDOptions(0.01).momentum(0.9).state("int8"));
+}
+
+TEST(DamagedArchive, AFileCutAnywhereIsRefused) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(parameters);
+  AdamW optimizer(parameters, AdamWOptions().state("int8")),
+      other(twin, AdamWOptions().state("int8"));
+  train(optimizer, parameters, 1, 2);
+  train(other, twin, 1, 2);
+  std::stringstream stream;
+  torch::save(optimizer, stream);
+  const std::string whole = stream.str();
+  for (std::size_t cut = 0; cut < 100; ++cut) {
+    std::stringstream part(whole.substr(0, whole.size() * cut / 100));
+    EXPECT_ANY_THROW(torch::load(optimizer, part)) << cut;
+  }
+  train(optimizer, parameters, 3, 4);
+  train(other, twin, 3, 4);
+  expect_equal(parameters, twin);
+}
+
+TEST(DamagedArchive, StateThatTheArchiveLacksIsDroppedSoThatTrainingResumesAsItWas) {
+  // As torch's Python classes do; torch's C++ classes keep what is there.
+  Tensors parameters = make_parameters(torch::kFloat32, {{4}, {5}});
+  AdamW saved(parameters), optimizer(parameters);
+  train(optimizer, parameters, 1, 1);
+  parameters[0].mutable_grad() = torch::ones({4});
+  parameters[1].mutable_grad() = torch::Tensor();
+  saved.step();
+  copy_through_archive(saved, optimizer);
+  EXPECT_EQ(optimizer.state().size(), 1u);
+}
+
+}  // namespace
+}  // namespace jitstep::tests

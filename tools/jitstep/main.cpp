@@ -1,0 +1,31 @@
+// The command-line tool. Each subcommand is a source in jitstep/ and is declared in command.h.
+#include <jitstep/jit/error.h>
+#include <jitstep/jit/log.h>
+#include <jitstep/version.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "command.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Looks after the compiled kernels of jitstep.", "jitstep");
+  app.set_version_flag("--version", jitstep::version());
+  app.require_subcommand(1);
+  int status = 0;
+  bool warned = false;
+  jitstep::jit::set_warning_handler([&](const std::string& warning) {
+    std::cerr << "jitstep: " << warning << "\n";
+    warned = true;
+  });
+  jitstep::tool::add_cache_command(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  } catch (const jitstep::Error& error) {
+    std::cerr << "jitstep: " << error.what() << "\n";
+    return 1;
+  }
+  return warned && status == 0 ? 1 : status;
+}
