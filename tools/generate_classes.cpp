@@ -285,7 +285,7 @@ namespace jitstep {
 
 void write_source(std::ostream& out, const std::vector<Rule>& rules) {
   out << "// Generated from the manifests of templates/rules.\n#include \"jitstep/rules.h\"\n\n"
-         "#include <utility>\n\n#include \"jitstep/option_fields.h\"\n\n"
+         "#include <utility>\n\n#include \"optim/options/option_fields.h\"\n\n"
          "namespace jitstep::fields {\n\n";
   for (const Rule& rule : rules) write_names(out, rule);
   out << "\n}  // namespace jitstep::fields\n\nnamespace jitstep {\n\n";

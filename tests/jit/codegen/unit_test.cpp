@@ -1,4 +1,5 @@
 #include "jitstep/jit/unit.h"
+#include "jitstep/jit/plan.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

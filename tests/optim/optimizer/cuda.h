@@ -12,6 +12,7 @@
 #include <mutex>
 #include <thread>
 
+#include "jit/engine/cuda_driver.h"
 #include "jitstep/jit/engine.h"
 #include "optim/tensor/machines.h"
 #include "optim/training.h"
