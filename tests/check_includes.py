@@ -46,6 +46,7 @@ def resolve(path, name):
     folders = [path.parent, ROOT / "include"]
     if path.relative_to(ROOT).parts[0] != "include":
         folders += [ROOT / "src", ROOT / "tests", ROOT / "examples"]
+        folders += [ROOT / "templates/rules"]  # where a user's template, or a test's, is read
     if path.parent.name == "fuzz":
         folders.remove(ROOT / "examples")
     for folder in folders:
