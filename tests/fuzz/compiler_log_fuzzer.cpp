@@ -7,6 +7,7 @@
 
 #include "jit/compiler/diagnosis.h"
 #include "jit/source/flatten.h"
+#include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
 
 using namespace jitstep::jit;

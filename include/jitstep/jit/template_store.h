@@ -26,15 +26,20 @@ class JITSTEP_API TemplateStore {
   /// Adds or replaces a text of the top layer.
   void add(const std::string& name, std::string content);
 
-  /// The text of that name, which is added to the top layer if no layer has it.
-  std::string find_or_add(const std::string& name, const std::string& content);
+  /// The text of that name, which is added to the top layer if no layer has it. `path` is the file it was
+  /// read from.
+  std::string find_or_add(const std::string& name, const std::string& content,
+                          const std::string& path);
 
   /// The text, or nothing if no layer has the name. Throws Error for a file of the folder that
   /// belongs to another user or that others may write to: it is code.
   std::optional<std::string> find(const std::string& name) const;
 
-  /// Where a text comes from, for messages: "added at run time", a path, or "embedded".
+  /// Where a text comes from, for messages: a path, "added at run time", or "embedded".
   std::string origin(const std::string& name) const;
+
+  /// What messages call a text: the path of the user's file, or its name if it is no file.
+  std::string shown_name(const std::string& name) const;
 
   /// The sorted names below a folder, such as list("rules/"), of all layers together.
   std::vector<std::string> list(std::string_view folder) const;
@@ -43,10 +48,13 @@ class JITSTEP_API TemplateStore {
   std::uint64_t version() const;
 
  private:
+  std::optional<std::string> file_of(const std::string& name) const;
+
   std::string folder_;
   bool embedded_;
   std::unique_ptr<ForkSafeMutex> mutex_;
   std::map<std::string, std::string> added_;
+  std::map<std::string, std::string> paths_;  // of those that were read from a file
   std::uint64_t version_ = 0;
 };
 

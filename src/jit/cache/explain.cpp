@@ -7,7 +7,7 @@
 
 #include "jit/base/digest.h"
 #include "jit/base/text.h"
-#include "jit/source/flatten.h"
+#include "jit/source/source_map.h"
 
 namespace jitstep::jit {
 namespace {

@@ -75,7 +75,9 @@ std::string codecs_text(const KernelSpec& spec, const Manifest& rule, const Cata
 
 void assert_part(std::set<std::string>& asserts, const Manifest& part, Dtype parameter) {
   const auto add = [&](const std::string& name, int bytes) {
-    asserts.insert(text("static_assert(sizeof(", namespace_of(part), name, ") == ", bytes, ");\n"));
+    asserts.insert(text("static_assert(sizeof(", namespace_of(part), name, ") == ", bytes, ", \"",
+                        part.path, ": '", name,
+                        "' is not what its declaration in one line a field says\");\n"));
   };
   if (part.doubles() > 0) add("Hyper", 8 * part.doubles());
   if (part.has_meta) add("Meta", part.meta_bytes());
@@ -89,9 +91,13 @@ std::string asserts_text(const KernelSpec& spec, const Catalog& catalog) {
   assert_part(asserts, catalog.rule(spec.rule), spec.parameter);
   for (std::size_t i = 0; i < spec.slots.size(); ++i) {
     if (!spec.slots[i]) continue;
-    assert_part(asserts, catalog.codec(spec.slots[i]->name), spec.parameter);
+    const Manifest& codec = catalog.codec(spec.slots[i]->name);
+    assert_part(asserts, codec, spec.parameter);
+    const bool option = codec.find("block") != nullptr;
     asserts.insert(text("static_assert(UnitSpec::Codec<", i,
-                        ">::Body::block == ", block_of(*spec.slots[i], catalog), ");\n"));
+                        ">::Body::block == ", block_of(*spec.slots[i], catalog), ", \"", codec.path,
+                        " needs 'static constexpr int block = ", option ? "O.block" : "1",
+                        ";'\");\n"));
   }
   const int extra = catalog.weights(spec.weights).extra_bytes();
   asserts.insert(

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "jit/base/text.h"
-#include "jit/source/flatten.h"
+#include "jit/source/source_map.h"
 
 namespace jitstep::jit {
 namespace {
@@ -36,7 +36,6 @@ constexpr std::array kHints = {
     Hint{"const-qualified", kReturned, "codecs/"},
     Hint{"ContextView", "`c` holds what `prepare` returns and the results of reductions"},
     Hint{"ElementView", "`e` holds p, g and the slots"},
-    Hint{"deleted", "its bits differ between targets; core/port.cuh has what may be used"},
 };
 
 bool has(View text, View part) { return text.find(part) != text.npos; }
@@ -120,7 +119,28 @@ std::string without_values(View what) {
   return text(what.substr(0, open), what.substr(close + 1));
 }
 
+// The function whose call templates/core/refused.cuh forbids: `expf` of "use of deleted function 'double
+// jitstep::expf(Arguments ...)'" (g++), "call to deleted function 'expf'" (clang) or "function
+// "jitstep::expf(...)" cannot be referenced -- it is a deleted function" (NVRTC). Empty for other errors.
+View refused_function(View what) {
+  if (!has(what, "deleted function") || has(what, "operator")) return {};
+  const std::size_t quote = what.find_first_of("'\"");
+  if (quote == what.npos) return {};
+  View name = what.substr(quote + 1);
+  name = name.substr(0, name.find_first_of("('\""));
+  return name.substr(name.find_last_of(" :") + 1);  // 0 if there is none
+}
+
+// What a refusal is called, by whichever compiler.
+std::string refusal(View function) {
+  if (function == "fma")
+    return "`fma` takes three `float` or three `double`: convert with static_cast";
+  return text("`", function, "` is a compiler's own, which differs between targets; ",
+              "core/port.cuh has what may be used");
+}
+
 std::string in_words(View what, View file, View line) {
+  if (const View function = refused_function(what); !function.empty()) return refusal(function);
   const std::string out = without_arguments(without_values(what));
   for (const Hint& hint : kHints)
     if (has(what, hint.sign) && file.starts_with(hint.folder)) return text(out, ": ", hint.words);

@@ -15,7 +15,7 @@
 #include "jit/base/text.h"
 #include "jit/compiler/diagnosis.h"
 #include "jit/compiler/isa.h"
-#include "jit/source/flatten.h"
+#include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {

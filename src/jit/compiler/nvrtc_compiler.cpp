@@ -6,7 +6,7 @@
 #include "jit/base/text.h"
 #include "jit/compiler/diagnosis.h"
 #include "jit/compiler/resource_report.h"
-#include "jit/source/flatten.h"
+#include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {

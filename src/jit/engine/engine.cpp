@@ -15,6 +15,7 @@
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/engine/module.h"
 #include "jit/source/flatten.h"
+#include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -22,6 +23,17 @@ namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// The same error with the user's own paths in place of the names of templates.
+CompileError in_users_paths(const CompileError& error, const std::string& flat,
+                            const TemplateStore& templates) {
+  ShownNames shown;
+  for (const std::string& name : file_names(flat)) {
+    if (std::string path = templates.shown_name(name); path != name) shown[name] = std::move(path);
+  }
+  return CompileError(with_shown_names(error.what(), shown), with_shown_names(error.log(), shown),
+                      with_shown_names(error.source(), shown));
 }
 
 }  // namespace
@@ -153,6 +165,9 @@ Engine::State::BuiltPointer Engine::State::compile(const Flat& flat, const std::
   Binary binary;
   try {
     binary = compiler_for(key.target).compile(flat.text, name, key.target);
+  } catch (const CompileError& error) {
+    count([](Statistics& s) { ++s.failed; });
+    throw in_users_paths(error, flat.text, templates);
   } catch (...) {
     count([](Statistics& s) { ++s.failed; });
     throw;

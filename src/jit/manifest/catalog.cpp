@@ -88,7 +88,9 @@ const Manifest& Catalog::find(Kind kind, const std::string& name) const {
     throw Error(text("there is no ", names_of(kind).one, " \"", name, "\"; there are ",
                      listed(names(kind)), names_of(kind).hint));
   }
-  return remember(read_manifest(*content, path, kind));
+  Manifest manifest = read_manifest(*content, store_.shown_name(path), kind);
+  manifest.path = path;
+  return remember(std::move(manifest));
 }
 
 const Manifest& Catalog::load(Kind kind, const std::string& path) {
@@ -96,7 +98,7 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
   // Read once under its own path, so that errors name the user's file.
   Manifest manifest = read_manifest(content, path, kind);
   manifest.path = path_of(kind, manifest.name);
-  if (store_.find_or_add(manifest.path, content) != content) {
+  if (store_.find_or_add(manifest.path, content, path) != content) {
     throw Error(text("cannot load the ", names_of(kind).one, " ", path, ": there is another ",
                      names_of(kind).one, " \"", manifest.name,
                      "\" already; rename the file and its ",

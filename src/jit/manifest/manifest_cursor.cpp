@@ -33,27 +33,6 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-bool is_word(std::string_view text) {
-  return !text.empty() && !is_digit(text[0]) &&
-         std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c); });
-}
-
-std::string_view foreign_name(std::string_view code) {
-  const auto in_word = [&](std::size_t at) {
-    return at < code.size() && (is_letter(code[at]) || is_digit(code[at]));
-  };
-  for (std::size_t at = 0; at < code.size(); ++at) {
-    if (at > 0 && (in_word(at - 1) || code[at - 1] == '>')) continue;
-    const std::string_view left = code.substr(at);
-    const bool global = left.starts_with("::") && !left.starts_with("::jitstep");
-    if (!global && !left.starts_with("__")) continue;
-    std::size_t end = at + 2;
-    while (in_word(end)) ++end;
-    if (end > at + 2) return code.substr(at, end - at);
-  }
-  return {};
-}
-
 void Cursor::skip_spaces() {
   while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
 }

@@ -16,10 +16,6 @@ struct Place {
 };
 
 std::string_view trimmed(std::string_view text);
-/// Whether it is an identifier.
-bool is_word(std::string_view text);
-/// The first name in a line of code that only a compiler knows: `__expf`, `::expf`. Empty if none.
-std::string_view foreign_name(std::string_view code);
 
 /// Reads the small pieces of a declaration from left to right. Any mismatch is an Error.
 class Cursor {

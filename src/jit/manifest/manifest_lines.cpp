@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "jit/base/text.h"
+#include "jit/manifest/manifest_notes.h"
+#include "jit/manifest/manifest_words.h"
 
 namespace jitstep::jit {
 namespace {
@@ -73,9 +75,11 @@ class Cutter {
       : text_(without_block_comments(content)), strict_(strict), place_{path, 0} {}
 
   SourceLines run() {
+    take_braces();
     bool leading = true;
     while (next()) {
       leading = leading && here_.has_comment && here_.code.empty();
+      if (takes_refusal()) continue;
       if (leading)
         result_.header.push_back({place_, "", std::string(here_.comment)});
       else
@@ -92,18 +96,19 @@ class Cutter {
     if (line.ends_with('\r')) line.remove_suffix(1);
     at_ = end + 1;
     ++place_.line;
+    goes_on_ = here_.has_comment && here_.code.empty();
     here_ = pieces_of(line);
-    if (const auto name = foreign_name(here_.code); !name.empty())
-      place_.fail(text("`", name, "` is a compiler's own, whose bits differ between targets; ",
-                       "core/port.cuh has what may be used"));
+    if (const auto problem = foreign_problem(here_.code); !problem.empty()) place_.fail(problem);
     return true;
   }
 
+  void take_braces() {
+    const auto saved = std::pair(at_, place_);
+    while (next()) result_.braces.take(without_quotes(here_.code), here_.indent, place_);
+    std::tie(at_, place_) = saved;
+  }
+
   void outside() {
-    if (here_.comment.starts_with("refuse:")) {
-      refusal();
-      return;
-    }
     Cursor cursor(here_.code, place_);
     if (here_.code.starts_with("#"))
       directive();
@@ -119,9 +124,18 @@ class Cutter {
       assignment("static constexpr bool ", result_.constants);
   }
 
-  void refusal() {
-    if (!here_.code.empty()) place_.fail("`// refuse:` stands on a line of its own");
-    result_.refusals.push_back({place_, "", std::string(trimmed(here_.comment.substr(7)))});
+  // `// refuse: ...`. Without its colon a comment may be a sentence that goes on; not if it compares.
+  bool takes_refusal() {
+    const std::string_view comment = here_.comment;
+    if (comment.starts_with("refuse:")) {
+      if (!here_.code.empty()) place_.fail("`// refuse:` stands on a line of its own");
+      result_.refusals.push_back({place_, "", std::string(trimmed(comment.substr(7)))});
+      return true;
+    }
+    const bool sentence = goes_on_ && comment.find_first_of("<>=!&|") == comment.npos;
+    if (here_.code.empty() && !sentence && begins_with_word(comment, "refuse"))
+      refuse_note(comment, place_);
+    return false;
   }
 
   void directive() {
@@ -212,9 +226,8 @@ class Cutter {
     while (next()) {
       if (here_.comment.ends_with("\\") || here_.code.ends_with("\\"))
         place_.fail("a line of a manifest does not end in a backslash");
-      if (here_.comment.starts_with("refuse:")) {
-        refusal();
-      } else if (here_.code == "};") {
+      if (takes_refusal()) continue;
+      if (here_.code == "};") {
         return;
       } else if (!here_.code.empty()) {
         made.fields.push_back({place_, std::string(here_.code), std::string(here_.comment)});
@@ -242,6 +255,7 @@ class Cutter {
   std::size_t at_ = 0;
   int conditions_ = 0;  // #if that are open
   Pieces here_;
+  bool goes_on_ = false;  // the line before is a comment
   SourceLines result_;
 };
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jit/manifest/manifest_braces.h"
 #include "jit/manifest/manifest_cursor.h"
 
 namespace jitstep::jit {
@@ -32,6 +33,7 @@ struct SourceLines {
   std::map<std::string, SourceStruct, std::less<>> structs;
   std::map<std::string, std::vector<std::string>, std::less<>> enums;
   std::vector<SourceLine> refusals;  // what follows `refuse:`, in `notes`
+  Braces braces;                     // of the whole file
   /// The right-hand sides of `using NAME = ...;` and `static constexpr bool NAME = ...;`.
   std::map<std::string, std::vector<SourceLine>, std::less<>> aliases, constants;
 };

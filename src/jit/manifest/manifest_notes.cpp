@@ -1,9 +1,11 @@
 #include "jit/manifest/manifest_notes.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "jit/base/text.h"
+#include "jit/manifest/manifest_words.h"
 
 namespace jitstep::jit {
 namespace {
@@ -37,6 +39,20 @@ bool read_bound(Cursor& cursor, Constraint& constraint) {
   return true;
 }
 
+// What a note of the grammar looks like, by the word it begins with.
+struct NoteForm {
+  std::string_view word, form, owners;
+};
+constexpr std::array kNoteForms = {
+    NoteForm{"torch", "torch: NAME", "slots and memory"},
+    NoteForm{"initial", "initial: NUMBER or OPTION", "slots and memory"},
+    NoteForm{"if", "if CONDITION", "slots and reductions"},
+    NoteForm{"lifted", "lifted: CONDITION", "flags of type bool"},
+    NoteForm{"after", "after: REDUCTION, ...", "a rule's reductions"},
+    NoteForm{"moments", "moments", "a rule's reductions"},
+    NoteForm{"refuse", "// refuse: CONDITION, SENTENCE", "a line of its own"},
+};
+
 }  // namespace
 
 std::vector<std::string_view> segments_of(std::string_view notes) {
@@ -60,7 +76,16 @@ std::string_view value_of(std::string_view segment) {
   return trimmed(segment.substr(segment.find(':') + 1));
 }
 
+void refuse_note(std::string_view segment, const Place& place) {
+  for (const auto& [word, form, owners] : kNoteForms) {
+    if (!begins_with_word(segment, word)) continue;
+    place.fail(text("cannot read `", segment, "` here: `", form, "` is for ", owners,
+                    ", and prose begins with another word"));
+  }
+}
+
 void keep_prose(std::string_view segment, const Place& place, std::string* note) {
+  refuse_note(segment, place);
   const auto key = key_of(segment);
   if (!key.empty())
     place.fail(text("the note `", key, ":` has no meaning here; prose has no word before a colon"));

@@ -17,6 +17,9 @@ std::vector<std::string_view> segments_of(std::string_view notes);
 std::string_view key_of(std::string_view segment);
 std::string_view value_of(std::string_view segment);
 
+/// An Error if the segment begins as a note of the grammar does, which says how that is written.
+void refuse_note(std::string_view segment, const Place& place);
+
 /// A note for people, kept in `note` unless that is null; what looks like a misspelt note for the
 /// reader is an Error.
 void keep_prose(std::string_view segment, const Place& place, std::string* note);

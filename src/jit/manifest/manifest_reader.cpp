@@ -1,12 +1,15 @@
 #include "jit/manifest/manifest_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <set>
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_fields.h"
 #include "jit/manifest/manifest_lines.h"
+#include "jit/manifest/manifest_notes.h"
+#include "jit/manifest/manifest_words.h"
 #include "jitstep/args.h"
 #include "jitstep/jit/error.h"
 
@@ -76,6 +79,7 @@ class Reader {
     });
     read_refusals();
     read_header();
+    lines_.braces.end();
     return std::move(made_);
   }
 
@@ -94,6 +98,8 @@ class Reader {
       if (other.name == one.name)
         place.fail(text("`", one.name, "` is declared twice; rename one"));
     }
+    if (const auto problem = name_problem(one.name); !problem.empty())
+      place.fail(text("`", one.name, "` ", problem, "; rename it"));
     if (static_cast<int>(all.size()) >= most)
       place.fail(text("a file declares at most ", most, " ", what));
     all.push_back(std::move(one));
@@ -102,6 +108,10 @@ class Reader {
   void read_name() {
     const std::string space(grammar_of(made_.kind).space);
     const std::string stem = std::filesystem::path(made_.path).stem().string();
+    const bool own = made_.kind != Kind::gradient;
+    if (const auto problem = file_name_problem(stem); own && !problem.empty())
+      top_.fail(text("the file's name is the name of its namespace, and `", stem, "` ", problem,
+                     "; rename both"));
     if (!lines_.enclosing) top_.fail(text("expected `namespace ", space, "::", stem, " {`"));
     if (lines_.enclosing->code != space + "::" + stem)
       lines_.enclosing->place.fail(text("expected `namespace ", space, "::", stem,
@@ -271,12 +281,29 @@ class Reader {
         const std::size_t gap = std::min(left.find("  "), left.size());
         const std::string_view piece = trimmed(left.substr(0, gap));
         left = trimmed(left.substr(gap));
-        if (!read_key(piece, line.place))
-          made_.description += (made_.description.empty() ? "" : " ") + std::string(piece);
+        if (read_key(piece, line.place)) continue;
+        if (made_.kind == Kind::rule) refuse_key(piece, line.place);
+        made_.description += (made_.description.empty() ? "" : " ") + std::string(piece);
       }
     }
     if (made_.kind == Kind::weights && made_.dtypes.empty())
       top_.fail("expected `for: float32, ...` in the leading comment: the dtypes it is for");
+  }
+
+  // A key that is not written as it is read: no colon, no space behind it, capital letters.
+  static void refuse_key(std::string_view piece, const Place& place) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kKeys = {
+        {{"class", "class: NAME"},
+         {"default state", "default state: CODEC"},
+         {"min_quantized_size", "min_quantized_size: NUMBER"}}};
+    for (const auto& [key, form] : kKeys) {
+      if (!begins_with_word(piece, key)) continue;
+      std::string_view value = trimmed(piece.substr(key.size()));
+      if (value.starts_with(':')) value = trimmed(value.substr(1));
+      if (key == "class" && !is_word(value)) continue;  // a sentence about classes
+      place.fail(
+          text("cannot read `", piece, "`: write `", form, "`, or begin prose with another word"));
+    }
   }
 
   bool read_key(std::string_view piece, const Place& place) {

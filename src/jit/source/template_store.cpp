@@ -43,6 +43,7 @@ TemplateStore::~TemplateStore() = default;
 void TemplateStore::add(const std::string& name, std::string content) {
   std::lock_guard lock(*mutex_);
   added_[name] = std::move(content);
+  paths_.erase(name);
   ++version_;
 }
 
@@ -57,23 +58,42 @@ std::optional<std::string> TemplateStore::find(const std::string& name) const {
   return embedded_ ? find_embedded(name) : std::nullopt;
 }
 
-std::string TemplateStore::find_or_add(const std::string& name, const std::string& content) {
+std::string TemplateStore::find_or_add(const std::string& name, const std::string& content,
+                                       const std::string& path) {
   if (auto present = find(name)) return *present;
   std::lock_guard lock(*mutex_);
   const auto [place, added] = added_.try_emplace(name, content);
-  if (added) ++version_;
+  if (added) {
+    paths_.insert_or_assign(name, path);
+    ++version_;
+  }
   return place->second;
 }
 
+// The user's file that a text is, if it is one.
+std::optional<std::string> TemplateStore::file_of(const std::string& name) const {
+  {
+    std::lock_guard lock(*mutex_);
+    if (const auto read = paths_.find(name); read != paths_.end()) return read->second;
+    if (added_.contains(name)) return {};
+  }
+  const fs::path path = fs::path(folder_) / name;
+  std::error_code failure;
+  if (folder_.empty() || !fs::is_regular_file(path, failure)) return {};
+  return path.string();
+}
+
 std::string TemplateStore::origin(const std::string& name) const {
+  if (const auto path = file_of(name)) return *path;
   {
     std::lock_guard lock(*mutex_);
     if (added_.contains(name)) return "added at run time";
   }
-  const fs::path path = fs::path(folder_) / name;
-  std::error_code failure;
-  if (!folder_.empty() && fs::is_regular_file(path, failure)) return path.string();
   return embedded_ && find_embedded(name) ? "embedded" : "";
+}
+
+std::string TemplateStore::shown_name(const std::string& name) const {
+  return file_of(name).value_or(name);
 }
 
 std::vector<std::string> TemplateStore::list(std::string_view folder) const {

@@ -6,6 +6,7 @@
 
 #include "jit/cache/cache_fixtures.h"
 #include "jit/source/flatten.h"
+#include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/unit.h"

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "jit/base/text.h"
@@ -54,7 +55,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 2, RULE "# include <cmath>\n",
        "a template includes nothing from outside; take `# include <cmath>` out: core/port.cuh has"},
       {Kind::rule, 2, RULE "real f(real x) { return __expf(x); }\n",
-       "`__expf` is a compiler's own, whose bits differ between targets; core/port.cuh has"},
+       "`__expf` is a compiler's own, which differs between targets; core/port.cuh has"},
       {Kind::rule, 3, RULE "struct Rule {\nreal f(real x) { return x < 0 ? x : ::expf(x); }\n",
        "`::expf` is a compiler's own"},
       {Kind::codec, 2, CODEC "static real f(real x) { return __builtin_expf(x); }\n",
@@ -101,8 +102,50 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, HYPER "double a = 1;  // in [0, 1\n};\n", "expected `]`, found the end"},
       {Kind::rule, 3, HYPER "double a = 1;  // => 0\n};\n",
        "cannot read the note `=> 0`; a range is `>= 0`, `in [0, 1)` or the like, and prose begins"},
+      {Kind::rule, 3, HYPER "double a = 1;  // size: a\n};\n",
+       "the note `size:` has no meaning here; prose has no word before a colon"},
+      // ---- notes that are not written as they are read
       {Kind::rule, 3, HYPER "double a = 1;  // torch: a\n};\n",
-       "the note `torch:` has no meaning here; prose has no word before a colon"},
+       "cannot read `torch: a` here: `torch: NAME` is for slots and memory, and prose begins with "
+       "another word"},
+      {Kind::rule, 3, SLOTS "Signed m;  // initial d0\n};\n",
+       "cannot read `initial d0` here: `initial: NUMBER or OPTION` is for slots and memory"},
+      {Kind::rule, 3, SLOTS "Signed m;  // initial:1\n};\n", "cannot read `initial:1` here"},
+      {Kind::rule, 3, SLOTS "Signed m;  // Torch: exp_avg\n};\n", "cannot read `Torch: exp_avg`"},
+      {Kind::rule, 3, SLOTS "Signed m;  // If a\n};\n",
+       "`if CONDITION` is for slots and reductions"},
+      {Kind::rule, 4, FLAGS "bool a = true;  // lifted dims >= 2\n};\n",
+       "cannot read `lifted dims >= 2` here: `lifted: CONDITION` is for flags of type bool"},
+      {Kind::rule, 6, SUMS "Sum<rows, 1, A> a;\nSum<rows, 1, B> b;  // after a\n};\n",
+       "cannot read `after a` here: `after: REDUCTION, ...` is for a rule's reductions"},
+      {Kind::rule, 5, SUMS "Sum<rows, 1, A> a;  // moments too\n};\n", "cannot read `moments too`"},
+      {Kind::rule, 3, MEMORY "Entry<tensor> a;  // torch: b; if factored\n};\n",
+       "cannot read `if factored` here: `if CONDITION` is for slots and reductions"},
+      {Kind::rule, 5, HYPER "double a = 1;\n};\n// refuse a > 1\n",
+       "cannot read `refuse a > 1` here: `// refuse: CONDITION, SENTENCE` is for a line of its "
+       "own"},
+      {Kind::rule, 4, HYPER "double a = 1;\n// refuse b, a sentence\n};\n",
+       "cannot read `refuse b, a sentence` here"},
+      {Kind::rule, 2, "// A rule.\n// Refuse: lr > 1, too much\n" RULE, "cannot read `Refuse: lr"},
+      {Kind::rule, 1, "// class Mine\n" RULE,
+       "cannot read `class Mine`: write `class: NAME`, or begin prose with another word"},
+      {Kind::rule, 1, "// Mine.   class:Mine\n" RULE, "cannot read `class:Mine`"},
+      {Kind::rule, 1, "// default state int8\n" RULE, "write `default state: CODEC`"},
+      {Kind::rule, 1, "// min_quantized_size 0\n" RULE, "write `min_quantized_size: NUMBER`"},
+      // ---- names and letters
+      {Kind::rule, 3, HYPER "double register = 1;\n};\n", "`register` is a word of C++; rename it"},
+      {Kind::rule, 3, SLOTS "Signed m__2;\n};\n", "`m__2` is reserved for compilers and macros"},
+      {Kind::rule, 2, RULE "int x = threadIdx.x;\n",
+       "`threadIdx` is a compiler's own, which differs between targets; core/port.cuh has what"},
+      {Kind::rule, 2, RULE "float4 x;\n", "`float4` is a compiler's own"},
+      {Kind::rule, 2, RULE "real \xce\xb2 = 1;\n",
+       "a letter beyond ASCII, which not every compiler reads in code; write it in a comment"},
+      // ---- braces
+      {Kind::rule, 3, RULE "struct Rule {\n  static void f() {\n};\n}\n",
+       "the `{` of this line is not closed; write its `}`"},
+      {Kind::rule, 1, RULE "struct Rule {\n};\n", "the `{` of this line is not closed"},
+      {Kind::rule, 3, RULE "}\n}\n",
+       "this `}` closes nothing; take it out, or open what it closes"},
       // ---- flags
       {Kind::rule, 4, FLAGS "7\n};\n", "expected a type, found `7`"},
       {Kind::rule, 4, FLAGS "int a = 1;\n};\n",
@@ -218,6 +261,72 @@ std::vector<std::string> long_conditions() {
           problem(Kind::rule, start + std::string(99, '(') + ", x\n")};
 }
 
+TEST(ManifestMistakes, AreNotSeenInWhatOnlyLooksLikeThem) {
+  const std::string right =
+      "// A class of rules \xe2\x80\x94 the default\n"
+      "// refuse nobody, as a sentence may go on.   class: Mine\n" RULE
+      "struct Hyper {\n  double lr = 1;  // >= 0; torch.nn has it too; torch's own; iffy\n};\n"
+      "struct Rule {\n"
+      "  static constexpr char kBrace = '{';  // }\n"
+      "  static real f(const auto& e) { return e.threadIdx + 1'000; }  /* { */\n"
+      "  static_assert(true, \"caf\xc3\xa9 { __x\");\n"
+      "};\n}\n"
+      "#if 0\n{\n#else\n#endif\n";
+  const Manifest read = read_manifest(right, "my/mine.cuh", Kind::rule);
+  EXPECT_EQ(read.class_name, "Mine");
+  EXPECT_EQ(read.hyper[0].note, "torch.nn has it too; torch's own; iffy");
+  EXPECT_TRUE(read.refusals.empty());
+}
+
+std::string problem_of_name(const std::string& name) {
+  try {
+    read_manifest("namespace jitstep::rules::" + name + " {\n}\n", "my/" + name + ".cuh",
+                  Kind::rule);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ManifestMistakes, AFileThatCannotBeANamespaceIsRefusedByName) {
+  for (const char* name : {"lion.v2", "register", "2fast", "my-rule", "co_await", "a__b", "_Lion",
+                           "JITSTEP_x", "dim3", "std", "sign", "tensor"}) {
+    const std::string found = problem_of_name(name);
+    EXPECT_TRUE(found.starts_with(text(
+        "my/", name, ".cuh:1: the file's name is the name of its namespace, and `", name, "` ")))
+        << found;
+    EXPECT_TRUE(found.ends_with("; rename both")) << found;
+  }
+  for (const char* name : {"lion_v2", "registered", "_lion", "signum"})
+    EXPECT_EQ(problem_of_name(name), "no error");
+}
+
+// What the files of core/ declare for rules and codecs: a namespace of that name would hide it.
+std::vector<std::string> words_of_the_contract() {
+  std::vector<std::string> words;
+  for (const char* file : {"contract", "port", "args"}) {
+    std::ifstream lines(text(JITSTEP_SOURCE_DIR "/templates/core/", file, ".cuh"));
+    for (std::string line; std::getline(lines, line);) {
+      std::smatch found;
+      static const std::regex declared(
+          "(?:struct|using|enum) (\\w+)[ ;:].*|inline constexpr \\w+ (\\w+)[ <].*|KHD (?:constexpr "
+          ")?\\w+ "
+          "(\\w+)\\(.*");
+      if (!std::regex_match(line, found, declared)) continue;
+      for (std::size_t i = 1; i < found.size(); ++i)
+        if (found[i].matched) words.push_back(found[i]);
+    }
+  }
+  return words;
+}
+
+TEST(ManifestMistakes, AFileIsNotCalledWhatTemplatesAreWrittenIn) {
+  const auto words = words_of_the_contract();
+  EXPECT_GT(words.size(), 60u);
+  for (const std::string& word : words)
+    EXPECT_TRUE(problem_of_name(word).ends_with("rename both")) << word;
+}
+
 TEST(ManifestMistakes, NameTheFileTheLineAndWhatToWriteInstead) {
   for (const auto& [kind, line, content, message] : mistakes()) {
     const std::string found = problem(kind, content);
@@ -254,9 +363,10 @@ std::vector<std::string> literals(const std::string& source, std::size_t at) {
 TEST(ManifestMistakes, AreAllInTheTable) {
   std::vector<std::string> provoked = long_conditions();
   for (const auto& mistake : mistakes()) provoked.push_back(problem(mistake.kind, mistake.content));
+  provoked.push_back(problem_of_name("lion.v2"));
   int messages = 0;
   for (const char* file : {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields",
-                           "manifest_reader", "expression"}) {
+                           "manifest_reader", "manifest_braces", "expression"}) {
     const std::string source = source_of(file);
     for (const std::string call : {"fail(", "identifier("}) {
       for (std::size_t at = 0; (at = source.find(call, at)) != source.npos; at += call.size()) {

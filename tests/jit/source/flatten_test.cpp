@@ -57,26 +57,6 @@ TEST(Flatten, AUnitNameCannotBreakTheMarkers) {
   EXPECT_EQ(flatten("", "a\"b\\c\nd", store), "#line 1 \"a_b_c_d\"\n");
 }
 
-TEST(Flatten, PlacesInALogOfEitherCompilerGiveNumberedLines) {
-  TemplateStore store("", false);
-  store.add("rules/a.cuh", "int l1;\nint l2;\nint l3;\nint l4;\nint l5;\nint l6;\n");
-  const std::string flat = flatten("#include \"rules/a.cuh\"\nint u2;\n", "unit", store);
-  for (const std::string log : {"rules/a.cuh:5:3: error: no", "rules/a.cuh(5): error: no",
-                                "instantiation of \"x\" at line 5 of rules/a.cuh"}) {
-    EXPECT_EQ(excerpt(flat, log),
-              "---- rules/a.cuh\n    2 | int l2;\n    3 | int l3;\n    4 | int l4;\n"
-              ">   5 | int l5;\n    6 | int l6;\n");
-    EXPECT_EQ(numbered_sources(flat, log).find("int u2"), std::string::npos);
-    EXPECT_NE(numbered_sources(flat, log).find("    1 | int l1;"), std::string::npos);
-  }
-  EXPECT_EQ(excerpt(flat, "other/rules/a.cuh:5: no\nrules/a.cuh: no\n"), "");
-  EXPECT_EQ(excerpt(flat, "rules/a.cuh:500: no\n"), "---- rules/a.cuh\n");
-}
-
-TEST(Flatten, NumberedPutsANumberBeforeEachLine) {
-  EXPECT_EQ(numbered("a\n\nb"), "    1 | a\n    2 | \n    3 | b\n");
-}
-
 TEST(TemplateStore, UpperLayersHideLowerOnes) {
   testing::TemporaryFolder folder;
   testing::write_file(folder / "rules/a.cuh", "from the folder");

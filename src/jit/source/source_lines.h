@@ -1,0 +1,32 @@
+// Lines and directives of a text, for who expands includes and who finds the way back.
+#pragma once
+
+#include <string_view>
+
+namespace jitstep::jit {
+
+/// Takes the first line off a text.
+inline std::string_view next_line(std::string_view& rest) {
+  const std::size_t end = rest.find('\n');
+  std::string_view line = rest.substr(0, end);
+  rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+/// The line from its first letter on.
+inline std::string_view without_indent(std::string_view line) {
+  const std::size_t begin = line.find_first_not_of(" \t");
+  return begin == std::string_view::npos ? std::string_view() : line.substr(begin);
+}
+
+/// What follows `#word` in a directive line; null data if the line is no such directive.
+inline std::string_view directive(std::string_view line, std::string_view word) {
+  line = without_indent(line);
+  if (!line.starts_with('#')) return {};
+  line = without_indent(line.substr(1));
+  if (!line.starts_with(word)) return {};
+  return without_indent(line.substr(word.size()));
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,143 @@
+// The CPU's and the GPU's compilers accept the same files of a user's, and refuse the others in the same
+// words, at the place in the user's own file.
+#include <gtest/gtest.h>
+
+#include "jit/base/text.h"
+#include "jit/fixtures.h"
+#include "jitstep/jit/catalog.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
+#include "jitstep/jit/unit.h"
+#include "support/compilers.h"
+
+namespace jitstep::jit {
+namespace {
+
+struct Compiler {
+  std::string name;
+  Target target;
+  std::string cxx = {};
+};
+
+// NVRTC and the host compilers that are installed.
+std::vector<Compiler> compilers() {
+  std::vector<Compiler> all = {{"NVRTC", Target::cuda(90)}};
+  if (!support::gcc().empty()) all.push_back({"gcc", Target::cpu(), support::gcc()});
+  if (!support::clang().empty()) all.push_back({"clang", Target::cpu(), support::clang()});
+  return all;
+}
+
+// A rule whose step is `update`, in line 6 of its file.
+std::string rule_of(const std::string& update) {
+  return "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::mine {\n"
+         "struct Rule {\n"
+         "  KHD static void apply(auto& e, const auto&) {\n"
+         "    e.p -= " +
+         update + ";\n  }\n};\n}\n";
+}
+
+class SameTexts : public ::testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& content) {
+    testing::write_file(folder_ / name, content);
+    return folder_ / name;
+  }
+
+  // The error of loading and building the rule, or "accepted".
+  std::string build(const Compiler& compiler, const std::string& rule) {
+    Settings settings = testing::settings_with_nvrtc("");
+    if (!compiler.cxx.empty()) settings.cxx = compiler.cxx;
+    Engine engine(settings);
+    Catalog catalog(engine.templates());
+    try {
+      KernelSpec spec{.rule = catalog.load_rule(write("mine.cuh", rule)).name};
+      spec.gradient_flags = OptionValues("mine", catalog).gradient_flags();
+      spec = complete(spec, catalog);
+      const Unit made =
+          unit(spec, default_variant(spec, compiler.target, catalog), compiler.target, catalog);
+      engine.build(made.text, made.name, compiler.target);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  std::string first_line(const Compiler& compiler, const std::string& rule) {
+    const std::string error = build(compiler, rule);
+    return error.substr(0, error.find('\n'));
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(SameTexts, AreRefusedInTheSameWordsByEveryCompiler) {
+  const std::string own =
+      "is a compiler's own, which differs between targets; core/port.cuh has "
+      "what may be used";
+  const std::vector<std::pair<std::string, std::string>> refused = {
+      {"fabs(e.g)", "`fabs` " + own},
+      {"sqrtf(e.g)", "`sqrtf` " + own},
+      {"floor(e.g)", "`floor` " + own},
+      {"isnan(e.g) ? 1 : e.g", "`isnan` " + own},
+      {"expf(e.g)", "`expf` " + own},
+      {"(printf(\"here\"), e.g)", "`printf` " + own},
+      {"static_cast<real>(clock64())", "`clock64` " + own},
+      {"threadIdx.x > 0 ? 0 : e.g", "`threadIdx` " + own},
+      {"make_float2(e.g, e.g).x", "`make_float2` " + own},
+      {"static_cast<real>(sizeof(size_t))", "`size_t` " + own},
+      {"__expf(e.g)", "`__expf` " + own},
+      {"fma(2.0, e.g, e.g)",
+       "`fma` takes three `float` or three `double`: convert with static_cast"},
+      {"[&](real \xce\xb2) { return \xce\xb2; }(e.g)",
+       "a letter beyond ASCII, which not every compiler reads in code; write it in a comment or "
+       "leave it out"},
+  };
+  for (const auto& [update, words] : refused)
+    for (const Compiler& compiler : compilers())
+      EXPECT_EQ(first_line(compiler, rule_of(update)), text(folder_ / "mine.cuh", ":6: ", words))
+          << compiler.name;
+}
+
+TEST_F(SameTexts, OfTheFilesOwnFunctionsAreAcceptedByEveryCompiler) {
+  std::string rule = rule_of("floor(fma(real(2), e.g, e.p))");  // caf\xc3\xa9: a comment may say it
+  rule.replace(rule.find("  KHD"), 0,
+               "  KHD static real floor(real x) { return x > 0 ? x : real(0); }\n");
+  for (const Compiler& compiler : compilers())
+    EXPECT_EQ(build(compiler, rule), "accepted") << compiler.name;
+}
+
+TEST_F(SameTexts, AreShownByTheUsersOwnPathInEveryPartOfAnError) {
+  for (const Compiler& compiler : compilers()) {
+    const std::string error = build(compiler, rule_of("e.q"));
+    EXPECT_TRUE(error.starts_with(folder_ / "mine.cuh" + ":6: ")) << error;
+    EXPECT_NE(error.find("---- " + folder_ / "mine.cuh" + "\n"), error.npos) << "the excerpt";
+    EXPECT_EQ(error.find("rules/mine.cuh"), error.npos) << error;
+    EXPECT_NE(error.find("schedules/"), error.npos) << "jitstep's own files keep their names";
+  }
+}
+
+TEST_F(SameTexts, WithoutABraceAreRefusedAtTheirOwnLine) {
+  std::string rule = rule_of("e.g");
+  rule.erase(rule.find("  }\n"), 4);
+  for (const Compiler& compiler : compilers())
+    EXPECT_EQ(build(compiler, rule),
+              folder_ / "mine.cuh" + ":5: the `{` of this line is not closed; write its `}`");
+}
+
+TEST_F(SameTexts, OfAFolderOfTemplatesAreShownByTheirPath) {
+  const std::string path = write("rules/mine.cuh", rule_of("e.g") + "}\n");
+  TemplateStore store(folder_.path());
+  Catalog catalog(store);
+  try {
+    catalog.rule("mine");
+    FAIL() << "it was read";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with(path + ":10: this `}` closes nothing"))
+        << error.what();
+  }
+  write("rules/mine.cuh", rule_of("e.g"));
+  EXPECT_EQ(catalog.rule("mine").path, "rules/mine.cuh");
+}
+
+}  // namespace
+}  // namespace jitstep::jit
