@@ -84,7 +84,8 @@ function(_libtorch_define_targets)
       "${LibTorch_ROOT}/include;${LibTorch_ROOT}/include/torch/csrc/api/include"
     INTERFACE_COMPILE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=${LibTorch_CXX11_ABI}"
     # libtorch.so has no symbol of its own but pulls in the CUDA part of a CUDA build. Libraries
-    # that this part needs lie where it finds them at run time; the linker need not find them.
+    # that this part needs lie where it finds them at run time; the linker need not find them. What
+    # an object file lacks is still an error in programs, and in libraries linked with -z defs.
     INTERFACE_LINK_LIBRARIES
       "-Wl,--push-state,--no-as-needed,${dir}/libtorch.so,--pop-state;LibTorch::torch_cpu;LibTorch::c10"
     INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined")

@@ -172,12 +172,13 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
 
 /// Options of a rule with everything unset: of the generated class for a shipped rule, else
 /// generic. A jit::Error lists the rules if there is no such one.
-std::unique_ptr<Options> make_options(const std::string& rule);
+JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule);
 
 /// make_options with what `given` says: a jit::Error for what the rule does not have.
-std::unique_ptr<Options> make_options(const std::string& rule, const GenericOptions& given);
+JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule,
+                                                  const GenericOptions& given);
 
 /// The generated options class of a shipped rule, or null. Defined in the generated rules.cpp.
-std::unique_ptr<Options> make_shipped_options(const std::string& rule);
+JITSTEP_API std::unique_ptr<Options> make_shipped_options(const std::string& rule);
 
 }  // namespace jitstep

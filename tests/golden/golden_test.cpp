@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "golden/safetensors.h"
 #include "jitstep/jit/catalog.h"
-#include "support/safetensors.h"
 
-namespace jitstep::support {
+namespace jitstep::tests {
 namespace {
 
 using nlohmann::json;
@@ -237,4 +237,4 @@ TEST(GoldenCases, ThatCannotBeFollowedYetAreListed) {
 }
 
 }  // namespace
-}  // namespace jitstep::support
+}  // namespace jitstep::tests

@@ -5,14 +5,15 @@
 #include <jitstep/jitstep.h>
 #include <torch/torch.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "jit/base/scratch.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/template_store.h"
 
@@ -89,10 +90,22 @@ inline std::string text_of_file(const std::string& path) {
   return text.str();
 }
 
+/// A folder that only this user can enter, removed with all it holds when this object goes.
+struct OwnFolder {
+  OwnFolder() {
+    if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("no temporary folder " + path);
+  }
+  ~OwnFolder() { std::filesystem::remove_all(path); }
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+
+  std::string path = std::filesystem::temp_directory_path() / "jitstep_test_XXXXXX";
+};
+
 /// A file of this process alone that nobody else may write to, as a user's own is.
 inline std::string own_file(const std::string& name, const std::string& content) {
-  static const jit::PrivateFolder folder({std::filesystem::temp_directory_path().string()});
-  const std::string path = folder.path() + "/" + name;
+  static const OwnFolder folder;
+  const std::string path = folder.path + "/" + name;
   std::ofstream(path, std::ios::trunc) << content;
   std::filesystem::permissions(path, std::filesystem::perms(0600));
   return path;

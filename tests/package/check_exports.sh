@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# check_exports.sh <library folder> <include folder>
-# Every symbol the libraries show is jitstep's, and its class or function is marked JITSTEP_API in an
-# installed header.
+# check_exports.sh <library folder> <folder of headers>...
+# Every symbol the libraries show is jitstep's, and its class or function is marked JITSTEP_API in a
+# header of these folders: the installed ones, and src/ for what our own programs alone link to.
 set -euo pipefail
-libraries=$1 headers=$2
+libraries=$1
+shift
 failed=0
-marked=$(grep -rhA1 JITSTEP_API "$headers/jitstep" | grep -oE '[A-Za-z_]+' | sort -u)
+marked=$(grep -rhA1 --include='*.h' JITSTEP_API "$@" | grep -oE '[A-Za-z_]+' | sort -u)
 for library in "$libraries"/libjitstep*.so; do
   # Demangled, without what belongs to a class: "vtable for ", "non-virtual thunk to ", ...
   names=$(nm -DC --defined-only "$library" | sed -E 's/^[0-9a-f]+ +. //' |
@@ -20,7 +21,7 @@ for library in "$libraries"/libjitstep*.so; do
     plain=${name%%(*}                                 # without arguments
     outer=$(sed -E 's/^jitstep::(jit::|fields::)?//; s/::.*//; s/\[abi.*//' <<<"$plain")
     grep -qxF "$outer" <<<"$marked" ||
-      { echo "$(basename "$library") shows $name, which no installed header marks JITSTEP_API"; failed=1; }
+      { echo "$(basename "$library") shows $name, which no header marks JITSTEP_API"; failed=1; }
   done <<<"$names"
   echo "$(basename "$library"): $(wc -l <<<"$names") names"
 done

@@ -7,7 +7,7 @@ folder=$1 compiler=$2 torch=${3:-}
 cd "$folder"
 if grep -rnE '#include.*(nlohmann|openssl|CLI/|gtest)' .; then exit 1; fi
 
-plain='jitstep/(jit/.*|args|formats|library|version)\.h'
+plain='jitstep/(jit/.*|args|library|version)\.h'
 headers=$(find jitstep -name '*.h' | sort)
 include=(-I.)
 if [ -n "$torch" ]; then

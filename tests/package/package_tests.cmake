@@ -1,5 +1,6 @@
 # The package as others get it. One test installs it and moves it elsewhere; some look at what lies
-# there, the others configure, build and run the outside project in this folder against it.
+# there, the others configure, build and run the outside project in this folder against it. Every
+# symbol is bound at once, so that one that is missing is noticed, not only when it is called.
 
 set(package_dir "${CMAKE_CURRENT_BINARY_DIR}/package")
 set(prefix "${package_dir}/moved")
@@ -10,7 +11,7 @@ function(jitstep_package_test name)
   add_test(NAME package.${name} COMMAND ${arg_COMMAND})
   set_tests_properties(package.${name} PROPERTIES
     FIXTURES_REQUIRED package
-    ENVIRONMENT "JITSTEP_CACHE_DIR=${package_dir}/cache"
+    ENVIRONMENT "JITSTEP_CACHE_DIR=${package_dir}/cache;LD_BIND_NOW=1"
     TIMEOUT 1200
     LABELS "${arg_LABELS}")
 endfunction()
@@ -26,7 +27,8 @@ set(libdir "${prefix}/${CMAKE_INSTALL_LIBDIR}")
 set(includedir "${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 if(BUILD_SHARED_LIBS)
   jitstep_package_test(exports_public_names_only LABELS cpu
-    COMMAND "${scripts}/check_exports.sh" "${libdir}" "${includedir}")
+    COMMAND "${scripts}/check_exports.sh" "${libdir}" "${includedir}/jitstep"
+            "${PROJECT_SOURCE_DIR}/src")
   jitstep_package_test(has_sonames_and_run_paths LABELS cpu
     COMMAND "${scripts}/check_libraries.sh" "${libdir}"
             "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}" "${LibTorch_LIBRARY_DIR}")

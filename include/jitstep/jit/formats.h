@@ -33,15 +33,15 @@ struct JITSTEP_API Formats {
 JITSTEP_API jit::CodecChoice parse_codec(const std::string& text);
 
 /// The formats as one JSON text and back, for archives.
-std::string to_json(const Formats& formats);
-Formats formats_from_json(const std::string& text);
+JITSTEP_API std::string to_json(const Formats& formats);
+JITSTEP_API Formats formats_from_json(const std::string& text);
 
 /// A codec as JSON text, for archives; parse_codec reads it.
-std::string to_json(const jit::CodecChoice& codec);
+JITSTEP_API std::string to_json(const jit::CodecChoice& codec);
 
 /// What is wrong with the formats for this rule, whatever the parameters: unknown codecs, slots,
 /// weight formats and codec options throw a jit::Error that lists what there is.
-void check_formats(const Formats& formats, const jit::Manifest& rule);
+JITSTEP_API void check_formats(const Formats& formats, const jit::Manifest& rule);
 
 /// A parameter as far as formats depend on it.
 struct ParameterKind {
@@ -52,7 +52,7 @@ struct ParameterKind {
 
 /// The kernel of a parameter with gradients of its own dtype, completed and checked: a jit::Error
 /// says what does not go together.
-jit::KernelSpec kernel_spec(const jit::OptionValues& values, const Formats& formats,
-                            const ParameterKind& parameter);
+JITSTEP_API jit::KernelSpec kernel_spec(const jit::OptionValues& values, const Formats& formats,
+                                        const ParameterKind& parameter);
 
 }  // namespace jitstep

@@ -4,12 +4,13 @@
 
 #include "jit/engine/cuda_driver.h"
 #include "jitstep/jit/engine.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/machine.h"
 
 namespace jitstep::jit {
 
 /// The current stream and the memory of one device, as the program manages them.
-class CudaHost {
+class JITSTEP_API CudaHost {
  public:
   virtual ~CudaHost() = default;
   /// The CUstream that this thread's work goes on now. What has the same handle is taken for the
@@ -23,7 +24,7 @@ class CudaHost {
 };
 
 /// One GPU. Thread safe if its host is; the engine must outlive it.
-class CudaMachine : public Machine {
+class JITSTEP_API CudaMachine : public Machine {
  public:
   /// An Error says what is missing: driver, GPU.
   CudaMachine(Engine& engine, int device, std::unique_ptr<CudaHost> host);

@@ -14,7 +14,6 @@
 
 #include "jit/engine/cuda_driver.h"
 #include "jitstep/jit/engine.h"
-#include "optim/tensor/machines.h"
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -93,9 +92,12 @@ class Hold {
 
   /// Compiled and loaded at the first call, which may not be made while a stream is held.
   static std::shared_ptr<const jit::Kernel> kernel() {
-    static const auto loaded = machine_of(kGpu).load(
-        "extern \"C\" __global__ void hold(const volatile int* flag) { while (*flag == 0); }\n",
-        "hold");
+    static const auto loaded = [] {
+      jit::Engine& engine = jit::default_engine();
+      return engine.kernel(
+          "extern \"C\" __global__ void hold(const volatile int* flag) { while (*flag == 0); }\n",
+          "hold", engine.cuda_target(kGpu.index()), kGpu.index());
+    }();
     return loaded;
   }
 

@@ -1,4 +1,4 @@
-#include "support/safetensors.h"
+#include "golden/safetensors.h"
 
 #include <cstring>
 #include <fstream>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-namespace jitstep::support {
+namespace jitstep::tests {
 namespace {
 
 template <class T>
@@ -60,4 +60,4 @@ RecordedFile read_safetensors(const std::string& path) {
   return file;
 }
 
-}  // namespace jitstep::support
+}  // namespace jitstep::tests
