@@ -7,13 +7,16 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "golden/safetensors.h"
 #include "jitstep/jit/catalog.h"
+#include "support/safetensors.h"
 
 namespace jitstep::tests {
 namespace {
 
 using nlohmann::json;
+using support::read_safetensors;
+using support::RecordedFile;
+using support::RecordedTensor;
 
 // What a case needs and there is not; empty if it can be followed.
 std::string missing(const json& spec) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace jitstep::tests {
+namespace jitstep::support {
 
 struct RecordedTensor {
   std::string dtype;  // "F32", "F64", "BF16", "U8", ...
@@ -26,4 +26,4 @@ struct RecordedFile {
 /// Throws std::runtime_error with the path if the file is not one.
 RecordedFile read_safetensors(const std::string& path);
 
-}  // namespace jitstep::tests
+}  // namespace jitstep::support

@@ -1,4 +1,4 @@
-#include "golden/safetensors.h"
+#include "support/safetensors.h"
 
 #include <cstring>
 #include <fstream>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-namespace jitstep::tests {
+namespace jitstep::support {
 namespace {
 
 template <class T>
@@ -60,4 +60,4 @@ RecordedFile read_safetensors(const std::string& path) {
   return file;
 }
 
-}  // namespace jitstep::tests
+}  // namespace jitstep::support
