@@ -74,17 +74,8 @@ Contender ours(const std::string& name, const Workload& workload, const torch::D
                         static_cast<double>(optimizer->state_bytes()))};
 }
 
-jit::KernelSpec default_spec(const std::string& rule, const std::string& codec) {
-  const jit::OptionValues options(rule);
-  jit::KernelSpec spec;
-  spec.rule = rule;
-  spec.flags = options.flags();
-  spec.gradient_flags = options.gradient_flags();
-  for (const auto& slot : jit::default_catalog().rule(rule).slots) {
-    spec.slots.emplace_back();
-    if (jit::is_stored(slot, spec.flags)) spec.slots.back() = jit::CodecChoice{codec};
-  }
-  return jit::complete(spec);
+jit::Plan default_plan(const std::string& rule, const std::string& codec) {
+  return jit::resolve(jit::OptionValues(rule), {codec});
 }
 
 }  // namespace
@@ -128,12 +119,12 @@ Tensors make_parameters(const std::vector<std::int64_t>& sizes, const torch::Dev
 
 std::string kernel_table(const std::string& target_name) {
   const jit::Target target = jit::parse_target(target_name);
-  std::vector<jit::KernelSpec> specs;
-  for (const char* codec : kCodecs) specs.push_back(default_spec("adamw", codec));
-  specs.push_back(default_spec("lamb", "fp32"));
+  std::vector<jit::Plan> plans;
+  for (const char* codec : kCodecs) plans.push_back(default_plan("adamw", codec));
+  plans.push_back(default_plan("lamb", "fp32"));
   std::string table = "kernels for " + target_name + ": registers, bytes spilled\n";
-  for (const auto& spec : specs) {
-    const jit::Unit unit = jit::unit(spec, jit::default_variant(spec, target), target);
+  for (const auto& plan : plans) {
+    const jit::Unit unit = jit::unit(plan, jit::default_variant(plan, target), target);
     for (const auto& entry :
          jit::default_engine().build(unit.text, unit.name, target)->binary.resources) {
       char line[160];

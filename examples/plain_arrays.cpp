@@ -35,9 +35,9 @@ int main(int count, char** arguments) {
     for (std::size_t i = 0; i < p.size(); ++i) expected[i] = p[i] = std::sin(0.01f * float(i));
 
     jit::CpuMachine cpu(jit::default_engine());
-    const jit::KernelSpec spec = jit::kernel_spec(options);  // or (options, {"int8"}), {"int4"}
-    const jit::StateMemory state(cpu, spec, options, {std::int64_t(p.size())});
-    jit::StepGroup group(cpu, spec, jit::default_variant(spec, cpu.target()),
+    const jit::Plan plan = jit::resolve(options);  // or (options, {"int8"}), {"int4"}
+    const jit::StateMemory state(cpu, plan, options, {std::int64_t(p.size())});
+    jit::StepGroup group(cpu, plan, jit::default_variant(plan, cpu.target()),
                          {state.tensor(p.data())});
     for (int step = 1; step <= 100; ++step) {
       g = p;  // the gradient of half the sum of squares

@@ -21,7 +21,7 @@ StepCase combination(jit::KernelSpec spec) {
 std::vector<BitCase> combinations() {
   std::vector<BitCase> cases;
   for (const auto& spec : ci_combinations()) {
-    std::string name = "Combination_" + jit::unit_name(spec);
+    std::string name = "Combination_" + jit::resolve(spec).name;
     for (char& c : name)
       if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
     cases.push_back({name + "_" + std::to_string(cases.size()),

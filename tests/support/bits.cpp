@@ -90,7 +90,7 @@ jit::KernelSpec spec_of(const std::string& rule, const std::string& codec,
 void expect_same_bits(const StepCase& c) {
   jit::Engine& engine = jit::default_engine();
   jit::CpuMachine cpu(engine, serial), threads(engine, backwards);
-  const Variant variant = jit::default_variant(c.spec, jit::Target::cpu());
+  const Variant variant = jit::default_variant(kernel_of(c), jit::Target::cpu());
   const StepOutcome expected = run_case(c, cpu, variant);
   EXPECT_EQ(join(differences(expected, run_case(c, threads, variant, Grouping::kEachAlone))), "")
       << "CPU, cut otherwise";
@@ -101,9 +101,9 @@ void expect_same_bits(const StepCase& c) {
   }
 }
 
-std::vector<GpuWay> gpu_ways(const jit::KernelSpec& spec) {
+std::vector<GpuWay> gpu_ways(const jit::Plan& plan) {
   // Any target with a GPU's schedule has the same default.
-  std::vector<GpuWay> all = {{"as by default", jit::default_variant(spec, jit::Target::emulated()),
+  std::vector<GpuWay> all = {{"as by default", jit::default_variant(plan, jit::Target::emulated()),
                               Grouping::kTogether, 4096}};
   for (const Way& way : ways()) all.push_back({way.name, way.variant, way.grouping, way.blocks});
   all.push_back({"widest", {1024, 32, 8, 64}, Grouping::kHalves, 1});
@@ -113,7 +113,7 @@ std::vector<GpuWay> gpu_ways(const jit::KernelSpec& spec) {
 void expect_same_bits_on_gpu(const StepCase& c) {
   jit::Engine& engine = jit::default_engine();
   jit::CpuMachine cpu(engine, serial);
-  const auto expected = run_case(c, cpu, jit::default_variant(c.spec, jit::Target::cpu()));
+  const auto expected = run_case(c, cpu, jit::default_variant(kernel_of(c), jit::Target::cpu()));
   for (const GpuWay& way : gpu_ways(kernel_of(c))) {
     GpuMachine gpu(engine, way.blocks);
     EXPECT_EQ(join(differences(expected, run_case(c, gpu.device(), way.variant, way.grouping))), "")

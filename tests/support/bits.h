@@ -23,7 +23,7 @@ struct GpuWay {
 };
 
 /// The ways a spec is tried in on a GPU: as it is run by default, and others.
-std::vector<GpuWay> gpu_ways(const jit::KernelSpec& spec);
+std::vector<GpuWay> gpu_ways(const jit::Plan& plan);
 
 /// Runs a case on the CPU and on a GPU in each of gpu_ways; adds a gtest failure for each outcome
 /// that differs from the CPU's in any byte. An Error if there is no GPU.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "jitstep/jit/option_values.h"
+#include "jitstep/jit/plan.h"
 #include "support/bits.h"
 
 namespace jitstep::support {
@@ -16,7 +17,7 @@ jit::KernelSpec with_flags(jit::KernelSpec spec) {
   const auto& slots = jit::default_catalog().rule(spec.rule).slots;
   for (std::size_t i = 0; i < slots.size(); ++i)
     if (!jit::is_stored(slots[i], spec.flags)) spec.slots[i].reset();
-  return jit::complete(spec);
+  return jit::resolve(spec).spec;
 }
 
 }  // namespace

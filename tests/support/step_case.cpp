@@ -103,13 +103,11 @@ class Runner {
         download_(device.download),
         variant_(variant),
         grouping_(grouping),
-        catalog_(catalog),
         options_(c.spec.rule, catalog),
+        plan_(kernel_of(c, catalog)),
         random_(c.seed) {
     for (const auto& [name, value] : c.options) options_.set(name, value);
     options_.validate();
-    spec_ = kernel_of(c, catalog);
-    memory_ = jit::planned_memory(spec_, catalog);
     for (std::size_t i = 0; i < c.tensors.size(); ++i) add(c.tensors[i], static_cast<int>(i));
   }
 
@@ -122,10 +120,10 @@ class Runner {
   void add(const TensorCase& c, int id) {
     std::int64_t n = 1;
     for (auto size : c.sizes) n *= size;
-    const int wp = width(spec_.parameter), wg = width(spec_.gradient);
+    const int wp = width(plan_.spec.parameter), wg = width(plan_.spec.gradient);
     TensorData data{buffer(n * wp * (c.gaps ? 2 : 1), c.misalignment * wp),
                     buffer(n * wg, c.misalignment * wg),
-                    buffer(n * catalog_.weights(spec_.weights).extra_bytes()),
+                    buffer(n * plan_.weights->extra_bytes()),
                     {},
                     {},
                     {},
@@ -135,8 +133,9 @@ class Runner {
     data.tensor.shape = shape_of(c);
     data.tensor.g_strides = gradient_of(c).strides;
     data.tensor.id = id;
-    for (const auto& slot : spec_.slots) add_slot(data, slot);
-    for (const auto& field : memory_) add_memory(data, field);
+    for (std::size_t slot = 0; slot < plan_.spec.slots.size(); ++slot)
+      add_slot(data, static_cast<int>(slot));
+    for (const auto& field : plan_.memory) add_memory(data, field);
     fill_parameter(data);
     bind(data);
     data_.push_back(std::move(data));
@@ -144,9 +143,8 @@ class Runner {
 
   Buffer buffer(std::size_t bytes, std::size_t shift = 0) { return {machine_, bytes, shift}; }
 
-  void add_slot(TensorData& data, const std::optional<jit::CodecChoice>& slot) {
-    const auto [codes, meta] =
-        slot ? jit::slot_bytes(*slot, spec_.parameter, data.n, catalog_) : jit::SlotBytes{};
+  void add_slot(TensorData& data, int slot) {
+    const auto [codes, meta] = jit::slot_bytes(plan_, slot, data.n);
     data.codes.push_back(buffer(codes));
     data.meta.push_back(buffer(meta));
   }
@@ -179,10 +177,10 @@ class Runner {
 
   void fill_parameter(TensorData& data) {
     std::normal_distribution<double> normal(0, 0.5);
-    const int w = width(spec_.parameter);
+    const int w = width(plan_.spec.parameter);
     for (std::int64_t i = 0; i < data.n; ++i) {
       const std::int64_t at = case_.tensors[data.tensor.id].gaps ? 2 * i : i;
-      put(data.p.host() + at * w, spec_.parameter, normal(random_));
+      put(data.p.host() + at * w, plan_.spec.parameter, normal(random_));
     }
   }
 
@@ -202,9 +200,9 @@ class Runner {
     std::vector<std::vector<jit::StepTensor>> tensors(group_count());
     std::vector<std::vector<jit::StepInput>> inputs(group_count());
     for (auto& data : data_) {
-      const int w = width(spec_.gradient);
+      const int w = width(plan_.spec.gradient);
       for (std::int64_t i = 0; i < data.n; ++i)
-        put(data.g.host() + i * w, spec_.gradient, gradient_value());
+        put(data.g.host() + i * w, plan_.spec.gradient, gradient_value());
       data.g.send(machine_);
       if (step < case_.tensors[data.tensor.id].first_step) continue;
       ++data.t;
@@ -218,8 +216,7 @@ class Runner {
     std::vector<std::vector<jit::StepInput>> used;
     for (int i = 0; i < group_count(); ++i) {
       if (tensors[i].empty()) continue;
-      groups.push_back(
-          std::make_unique<jit::StepGroup>(machine_, spec_, variant_, tensors[i], catalog_));
+      groups.push_back(std::make_unique<jit::StepGroup>(machine_, plan_, variant_, tensors[i]));
       order.push_back(groups.back().get());
       used.push_back(inputs[i]);
     }
@@ -245,17 +242,19 @@ class Runner {
     StepOutcome result;
     for (const auto& data : data_) {
       const int id = data.tensor.id;
-      result[text("p", id)] = one_nan(data.p, width(spec_.parameter));
+      result[text("p", id)] = one_nan(data.p, width(plan_.spec.parameter));
       result[text("g", id)] = data.g.with_guards(download_);
       result[text("extra", id)] = data.extra.with_guards(download_);
       for (std::size_t i = 0; i < data.codes.size(); ++i) {
-        const bool wide = spec_.slots[i] && catalog_.codec(spec_.slots[i]->name).code == "real";
+        const jit::Manifest* const codec = plan_.codec(static_cast<int>(i));
+        const bool wide = codec != nullptr && codec->code == "real";
         result[text("codes", id, ".", i)] =
-            one_nan(data.codes[i], wide ? std::max(4, width(spec_.parameter)) : 1);
+            one_nan(data.codes[i], wide ? std::max(4, width(plan_.spec.parameter)) : 1);
         result[text("meta", id, ".", i)] = data.meta[i].with_guards(download_);
       }
       for (std::size_t i = 0; i < data.memory.size(); ++i)
-        result[text("memory", id, ".", i)] = one_nan(data.memory[i][data.t & 1], memory_[i].bytes);
+        result[text("memory", id, ".", i)] =
+            one_nan(data.memory[i][data.t & 1], plan_.memory[i].bytes);
     }
     return result;
   }
@@ -278,17 +277,15 @@ class Runner {
   Download download_;
   jit::Variant variant_;
   Grouping grouping_;
-  const jit::Catalog& catalog_;
   jit::OptionValues options_;
-  jit::KernelSpec spec_;
+  jit::Plan plan_;
   std::mt19937_64 random_;
   std::vector<TensorData> data_;
-  std::vector<jit::PlannedMemory> memory_;
 };
 
 }  // namespace
 
-jit::KernelSpec kernel_of(const StepCase& c, const jit::Catalog& catalog) {
+jit::Plan kernel_of(const StepCase& c, const jit::Catalog& catalog) {
   jit::OptionValues options(c.spec.rule, catalog);
   for (const auto& [name, value] : c.options) options.set(name, value);
   jit::KernelSpec spec = c.spec;
@@ -297,7 +294,7 @@ jit::KernelSpec kernel_of(const StepCase& c, const jit::Catalog& catalog) {
   for (std::size_t i = 0; i < spec.slots.size(); ++i)
     if (!jit::is_stored(catalog.rule(spec.rule).slots[i], spec.flags)) spec.slots[i].reset();
   spec.strided = std::any_of(c.tensors.begin(), c.tensors.end(), is_strided);
-  return jit::complete(spec, catalog);
+  return jit::resolve(spec, catalog);
 }
 
 StepOutcome run_case(const StepCase& c, const Device& device, const jit::Variant& variant,

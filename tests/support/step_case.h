@@ -54,8 +54,8 @@ struct Device {
   Device(jit::Machine& m, Download d) : machine(m), download(std::move(d)) {}
 };
 
-/// The completed spec of the case's kernel.
-jit::KernelSpec kernel_of(const StepCase& c, const jit::Catalog& catalog = jit::default_catalog());
+/// The case's kernel.
+jit::Plan kernel_of(const StepCase& c, const jit::Catalog& catalog = jit::default_catalog());
 
 StepOutcome run_case(const StepCase& c, const Device& device, const jit::Variant& variant,
                      Grouping grouping = Grouping::kTogether,

@@ -15,7 +15,7 @@ class GpuBits : public testing::TestWithParam<BitCase> {};
 
 TEST_P(GpuBits, AreTheCpus) {
   for (const StepCase& c : GetParam().make()) {
-    SCOPED_TRACE(to_string(kernel_of(c)));
+    SCOPED_TRACE(to_string(kernel_of(c).spec));
     expect_same_bits_on_gpu(c);
   }
 }
@@ -74,8 +74,8 @@ TEST(GpuSample, LeavesTheBitsOfTheCpu) {
   jit::Engine& engine = jit::default_engine();
   jit::CpuMachine cpu(engine, [](std::int64_t n, const auto& body) { body(0, n); });
   for (const StepCase& c : cases) {
-    SCOPED_TRACE(to_string(kernel_of(c)));
-    const auto expected = run_case(c, cpu, jit::default_variant(c.spec, jit::Target::cpu()));
+    SCOPED_TRACE(to_string(kernel_of(c).spec));
+    const auto expected = run_case(c, cpu, jit::default_variant(kernel_of(c), jit::Target::cpu()));
     GpuMachine gpu(engine, 7, GpuMachine::Fresh::kUnwritten);
     const Variant variant = jit::default_variant(kernel_of(c), gpu.target());
     EXPECT_TRUE(differences(expected, run_case(c, gpu.device(), variant)).empty());

@@ -296,8 +296,8 @@ void build(const Case& made, const Target& target, const std::string& cxx) {
   spec.rule = "odd";
   spec.slots = {CodecChoice{"even"}};
   spec.gradient_flags = OptionValues("odd", catalog).gradient_flags();
-  spec = complete(spec, catalog);
-  const Unit made_unit = unit(spec, default_variant(spec, target, catalog), target, catalog);
+  const Plan plan = resolve(spec, catalog);
+  const Unit made_unit = unit(plan, default_variant(plan, target), target);
   engine.build(made_unit.text, made_unit.name, target);
 }
 

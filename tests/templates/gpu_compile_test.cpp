@@ -15,7 +15,8 @@ class GpuCompile : public testing::TestWithParam<int> {};
 void expect_no_spills(const std::vector<jit::KernelSpec>& specs, const jit::Target& target) {
   for (const auto& spec : specs) {
     SCOPED_TRACE(to_string(spec));
-    const jit::Unit unit = jit::unit(spec, jit::default_variant(spec, target), target);
+    const jit::Plan plan = jit::resolve(spec);
+    const jit::Unit unit = jit::unit(plan, jit::default_variant(plan, target), target);
     const auto built = jit::default_engine().build(unit.text, unit.name, target);
     EXPECT_EQ(built->binary.resources.size(), unit.entries.size());
     for (const auto& entry : built->binary.resources) {

@@ -16,10 +16,10 @@ TEST_P(GpuWays, FitIntoAMultiprocessor) {
   constexpr int kRegisters = 65536, kRegistersOfAThread = 255, kSharedBytes = 48 << 10;
   const jit::Target target = jit::Target::cuda(90);
   for (const StepCase& c : GetParam().make()) {
-    const jit::KernelSpec spec = kernel_of(c);
-    for (const GpuWay& way : gpu_ways(spec)) {
-      SCOPED_TRACE(to_string(spec) + ", " + way.name);
-      const jit::Unit unit = jit::unit(spec, way.variant, target);
+    const jit::Plan plan = kernel_of(c);
+    for (const GpuWay& way : gpu_ways(plan)) {
+      SCOPED_TRACE(to_string(plan.spec) + ", " + way.name);
+      const jit::Unit unit = jit::unit(plan, way.variant, target);
       const auto built = jit::default_engine().build(unit.text, unit.name, target);
       for (const auto& entry : built->binary.resources) {
         EXPECT_LE(entry.registers * way.variant.threads, kRegisters) << entry.entry;

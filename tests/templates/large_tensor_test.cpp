@@ -61,28 +61,26 @@ std::byte* reserve(Placed& placed, std::int64_t elements, std::int64_t bits) {
 }
 
 // gap: p takes every gap-th place of its memory.
-Placed place(const jit::KernelSpec& spec, std::int64_t n, std::int64_t offset, std::int64_t gap,
+Placed place(const jit::Plan& plan, std::int64_t n, std::int64_t offset, std::int64_t gap,
              const Variant& variant) {
   Placed placed;
-  const auto& catalog = jit::default_catalog();
+  const jit::KernelSpec& spec = plan.spec;
   placed.tensor.p = reserve(placed, n, 8 * jit::bytes_of(spec.parameter) * gap);
   placed.g = reserve(placed, n, 8 * jit::bytes_of(spec.gradient));
-  for (const auto& slot : spec.slots) {
+  for (std::size_t slot = 0; slot < spec.slots.size(); ++slot) {
     placed.tensor.slots.emplace_back();
-    if (!slot) continue;
-    const auto& codec = catalog.codec(slot->name);
-    placed.tensor.slots.back().codes = reserve(placed, n, codec.code_bits(spec.parameter));
-    if (codec.meta_bytes() > 0)
-      placed.tensor.slots.back().meta = reserve(placed, n, 8 * codec.meta_bytes());
-    if (codec.meta_bytes() > 0) placed.bits.back() = 0;  // compared below by block
+    const jit::Manifest* const codec = plan.codec(static_cast<int>(slot));
+    if (codec == nullptr) continue;
+    placed.tensor.slots.back().codes = reserve(placed, n, codec->code_bits(spec.parameter));
+    if (codec->meta_bytes() > 0)
+      placed.tensor.slots.back().meta = reserve(placed, n, 8 * codec->meta_bytes());
+    if (codec->meta_bytes() > 0) placed.bits.back() = 0;  // compared below by block
   }
   placed.tensor.shape = {{n}, {gap}};
   placed.tensor.g_strides = {1};
   placed.tensor.offset = offset;
-  const auto reductions = jit::planned_reductions(spec);
-  placed.tables =
-      jit::step_tables({placed.tensor}, reductions, jit::pass_count(reductions), variant);
-  for (const auto& r : reductions)
+  placed.tables = jit::step_tables({placed.tensor}, plan.reductions, plan.passes, variant);
+  for (const auto& r : plan.reductions)
     placed.partials.push_back(reinterpret_cast<double*>(
         reserve(placed, r.pass < 0 ? 1 : placed.tables.partial_count[r.space] * r.terms, 64)));
   return placed;
@@ -100,8 +98,8 @@ HyperSet numbers(const std::string& rule, std::int64_t t) {
 
 // Runs one entry for one work item.
 void run(jit::Launches& launches, int entry, const jit::StepTables::Items& items, std::size_t item,
-         const jit::KernelSpec& spec, const Placed& placed, std::int64_t t) {
-  const HyperSet set = numbers(spec.rule, t);
+         const jit::Plan& plan, const Placed& placed, std::int64_t t) {
+  const HyperSet set = numbers(plan.spec.rule, t);
   const StepRecord step{placed.g, 0, placed.tables.layout[0] | kAligned};
   Args args{};
   args.tensors = placed.tables.tensors.data();
@@ -109,9 +107,8 @@ void run(jit::Launches& launches, int entry, const jit::StepTables::Items& items
   args.sets = &set;
   args.items = &items.at(item);
   args.item_count = args.set_count = 1;
-  const auto reductions = jit::planned_reductions(spec);
-  for (std::size_t i = 0; i < reductions.size(); ++i)
-    args.reductions[reductions[i].number].partials = placed.partials[i];
+  for (std::size_t i = 0; i < plan.reductions.size(); ++i)
+    args.reductions[i].partials = placed.partials[i];
   launches.launch(entry, args);
 }
 
@@ -130,33 +127,35 @@ void fill(std::byte* p, Dtype dtype, std::int64_t elements, std::int64_t gap, un
 
 class LargeTensor {
  public:
-  LargeTensor(jit::KernelSpec spec, std::int64_t gap) : spec_(jit::complete(spec)), gap_(gap) {
-    spec_.strided = gap > 1;
+  LargeTensor(jit::KernelSpec spec, std::int64_t gap) : gap_(gap) {
+    spec.strided = gap > 1;
+    plan_ = jit::resolve(spec);
   }
 
   void compare(jit::Machine& machine) {
-    const Variant variant = jit::default_variant(spec_, machine.target());
+    const Variant variant = jit::default_variant(plan_, machine.target());
     ASSERT_EQ(variant.chunk * kLeaf, kItem);
-    const jit::Unit unit = jit::unit(spec_, variant, machine.target());
+    const jit::Unit unit = jit::unit(plan_, variant, machine.target());
     const auto launches =
         machine.launches(machine.load(unit.text, unit.name), unit.entries, variant.threads);
-    const Placed huge = place(spec_, kElements, 0, gap_, variant);
+    const Placed huge = place(plan_, kElements, 0, gap_, variant);
     for (const Reserved& memory : huge.memory)
       if (memory.data() == nullptr) GTEST_SKIP() << "no address space to reserve";
     for (const std::int64_t window : kWindows) {
       SCOPED_TRACE(window);
       const std::int64_t n = std::min(kItem, kElements - window);
-      const Placed small = place(spec_, n, window, gap_, variant);
-      const auto p_bytes = jit::bytes_of(spec_.parameter), g_bytes = jit::bytes_of(spec_.gradient);
+      const Placed small = place(plan_, n, window, gap_, variant);
+      const auto p_bytes = jit::bytes_of(plan_.spec.parameter),
+                 g_bytes = jit::bytes_of(plan_.spec.gradient);
       for (const auto& [placed, first] :
            {std::pair(&huge, window), std::pair(&small, std::int64_t{0})}) {
-        fill(placed->memory[0].data() + first * p_bytes * gap_, spec_.parameter, n, gap_, 1);
-        fill(placed->memory[1].data() + first * g_bytes, spec_.gradient, n, 1, 2);
+        fill(placed->memory[0].data() + first * p_bytes * gap_, plan_.spec.parameter, n, gap_, 1);
+        fill(placed->memory[1].data() + first * g_bytes, plan_.spec.gradient, n, 1, 2);
         const auto item = static_cast<std::size_t>(first / kItem);
         for (int pass = 0; pass < unit.passes; ++pass)
-          run(*launches, 2 * pass, placed->tables.partials[pass], item, spec_, *placed, 1);
+          run(*launches, 2 * pass, placed->tables.partials[pass], item, plan_, *placed, 1);
         for (int t = 1; unit.passes == 0 && t <= 2; ++t)
-          run(*launches, 0, placed->tables.apply, item, spec_, *placed, t);
+          run(*launches, 0, placed->tables.apply, item, plan_, *placed, t);
       }
       expect_same(huge, small, window, n);
     }
@@ -172,15 +171,15 @@ class LargeTensor {
                        (n * huge.bits[i] + 7) / 8))
           << "memory " << i;
     }
-    for (std::size_t s = 0; s < spec_.slots.size(); ++s) {
-      if (!spec_.slots[s] || huge.tensor.slots[s].meta == nullptr) continue;
-      const std::int64_t block = jit::block_of(*spec_.slots[s]);
-      const std::int64_t bytes = jit::default_catalog().codec(spec_.slots[s]->name).meta_bytes();
+    for (std::size_t s = 0; s < plan_.spec.slots.size(); ++s) {
+      if (huge.tensor.slots[s].meta == nullptr) continue;
+      const std::int64_t block = plan_.block(static_cast<int>(s));
+      const std::int64_t bytes = plan_.codec(static_cast<int>(s))->meta_bytes();
       EXPECT_TRUE(same(static_cast<std::byte*>(huge.tensor.slots[s].meta) + window / block * bytes,
                        small.tensor.slots[s].meta, (n + block - 1) / block * bytes))
           << "meta of slot " << s;
     }
-    const auto reductions = jit::planned_reductions(spec_);
+    const auto& reductions = plan_.reductions;
     for (std::size_t i = 0; i < reductions.size(); ++i)
       if (reductions[i].pass >= 0)
         for (int term = 0; term < reductions[i].terms; ++term) {
@@ -190,7 +189,7 @@ class LargeTensor {
         }
   }
 
-  jit::KernelSpec spec_;
+  jit::Plan plan_;
   std::int64_t gap_;
 };
 

@@ -52,9 +52,8 @@ class SameTexts : public ::testing::Test {
     try {
       KernelSpec spec{.rule = catalog.load_rule(write("mine.cuh", rule)).name};
       spec.gradient_flags = OptionValues("mine", catalog).gradient_flags();
-      spec = complete(spec, catalog);
-      const Unit made =
-          unit(spec, default_variant(spec, compiler.target, catalog), compiler.target, catalog);
+      const Plan plan = resolve(spec, catalog);
+      const Unit made = unit(plan, default_variant(plan, compiler.target), compiler.target);
       engine.build(made.text, made.name, compiler.target);
     } catch (const Error& error) {
       return error.what();

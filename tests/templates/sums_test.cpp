@@ -78,14 +78,14 @@ Index entry_of_index(const std::string& domain, const Index& at) {
 
 class Sums : public testing::TestWithParam<std::string> {};
 
-std::vector<float> run(jit::Machine& machine, const jit::KernelSpec& spec, const Variant& variant,
+std::vector<float> run(jit::Machine& machine, const jit::Plan& plan, const Variant& variant,
                        const jit::Shape& shape, const std::vector<float>& g) {
   std::vector<float> p(g.size());
   jit::StepTensor tensor;
   tensor.p = p.data();
   tensor.shape = shape;
   tensor.g_strides = shape.strides;
-  jit::StepGroup group(machine, spec, variant, {tensor});
+  jit::StepGroup group(machine, plan, variant, {tensor});
   HyperSet set{};
   set.hyper[0] = 1;  // grad_scale
   set.t = 1;
@@ -94,7 +94,7 @@ std::vector<float> run(jit::Machine& machine, const jit::KernelSpec& spec, const
 }
 
 TEST_P(Sums, AreThoseOfTheDefinition) {
-  const jit::KernelSpec spec = jit::complete(spec_of(probe(GetParam()), ""));
+  const jit::Plan plan = jit::resolve(spec_of(probe(GetParam()), ""));
   jit::CpuMachine cpu(jit::default_engine(), [](std::int64_t n, const auto& body) { body(0, n); });
   EmulatedMachine gpu(jit::default_engine(), 3, BlockOrder::kReverse, LaneOrder::kReverse);
   for (const Index& sizes : {Index{1},
@@ -124,8 +124,8 @@ TEST_P(Sums, AreThoseOfTheDefinition) {
     }
     std::map<Index, float> expected;
     for (const auto& [name, values] : members) expected[name] = static_cast<float>(tree(values));
-    const auto on_cpu = run(cpu, spec, jit::default_variant(spec, jit::Target::cpu()), shape, g);
-    const auto on_gpu = run(gpu, spec, Variant{128, 32, 4, 8}, shape, g);
+    const auto on_cpu = run(cpu, plan, jit::default_variant(plan, jit::Target::cpu()), shape, g);
+    const auto on_gpu = run(gpu, plan, Variant{128, 32, 4, 8}, shape, g);
     for (std::size_t i = 0; i < g.size(); ++i) {
       ASSERT_EQ(on_cpu[i], expected[entry[i]]) << "size " << g.size() << ", element " << i;
       ASSERT_EQ(on_gpu[i], expected[entry[i]]) << "size " << g.size() << ", element " << i;

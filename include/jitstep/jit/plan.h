@@ -1,4 +1,5 @@
-// The reductions and memory of a kernel, numbered and ordered as schedules/plan.cuh does it.
+// A kernel resolved: the spec completed, the manifests it is made of, its reductions and memory numbered
+// and ordered. Everything that makes or runs a kernel starts from here.
 #pragma once
 
 #include <string>
@@ -9,11 +10,21 @@
 
 namespace jitstep::jit {
 
-/// A reduction as the kernel numbers it: through the gradient (part 0), the rule (part 1) and the
-/// codec of each slot (part 2 + slot).
+class OptionValues;
+
+/// What a kernel is made of, by number: its reductions and memory are numbered part after part.
+enum Part : int {
+  kGradientPart,    // the transforms common to all rules
+  kRulePart,        // the rule
+  kFirstCodecPart,  // the codec of slot 0, of slot 1, ...
+};
+/// The part that is the codec of a slot.
+constexpr int codec_part(int slot) { return kFirstCodecPart + slot; }
+
+/// A reduction as the kernel numbers it.
 struct JITSTEP_API PlannedReduction {
   int number = 0;
-  int part = 0;
+  int part = kGradientPart;
   int local = 0;  // its number in its part
   int pass = -1;  // -1: its condition does not hold
   std::string name;
@@ -26,12 +37,15 @@ struct JITSTEP_API PlannedReduction {
   Domain over_domain = {};
   int over_number = -1;
   int coefficient_bytes = 0;  // of one entry
+
+  /// Whether its condition holds.
+  bool taken() const { return pass >= 0; }
 };
 
 /// A field of memory as the kernel numbers it: TensorRecord::memory.
 struct JITSTEP_API PlannedMemory {
   int number = 0;
-  int part = 0;
+  int part = kGradientPart;
   std::string name;
   std::string torch_name;
   Domain domain;
@@ -40,19 +54,40 @@ struct JITSTEP_API PlannedMemory {
   Initial initial = {};
 };
 
-/// All of a completed spec, in the order of their numbers.
-JITSTEP_API std::vector<PlannedReduction> planned_reductions(
-    const KernelSpec& spec, const Catalog& catalog = default_catalog());
-JITSTEP_API std::vector<PlannedMemory> planned_memory(const KernelSpec& spec,
-                                                      const Catalog& catalog = default_catalog());
+/// A kernel, complete and checked. Refers to manifests, which must outlive it (those of a Catalog live
+/// as long as the catalog).
+struct JITSTEP_API Plan {
+  KernelSpec spec;   // with every flag and codec option given: equal for equal kernels
+  std::string name;  // readable, such as "lamb_int8_fp32_bfloat16"
+  std::vector<const Manifest*> parts;  // by number; null: a slot that is left out
+  const Manifest* weights = nullptr;
+  std::vector<PlannedReduction> reductions;  // by number, those that are not taken included
+  std::vector<PlannedMemory> memory;         // by number
+  int passes = 0;  // of the reductions: launches of sums before the last one
+
+  const Manifest& gradient() const { return *parts[kGradientPart]; }
+  const Manifest& rule() const { return *parts[kRulePart]; }
+  /// The codec of a slot; null: the slot is left out.
+  const Manifest* codec(int slot) const { return parts[codec_part(slot)]; }
+  /// The constants of a part that is there: a rule's flags, a codec's options.
+  const NamedValues& flags(int part) const;
+  /// Elements of a slot that share a scale; 1 without blocks, or without the slot.
+  int block(int slot) const;
+};
+
+/// Completes a spec, checks everything (names, types, dtypes, slots, limits) and plans it. Throws an
+/// Error, one sentence.
+JITSTEP_API Plan resolve(const KernelSpec& spec, const Catalog& catalog = default_catalog());
+
+/// The kernel of float32 arrays under these options, every slot in one codec. Throws an Error, one
+/// sentence, if the options or the codec will not do.
+JITSTEP_API Plan resolve(const OptionValues& options, const CodecChoice& state = {.name = "fp32"},
+                         const Catalog& catalog = default_catalog());
 
 /// Makes kernels that step together agree on the sums they share: where one takes a sum over all
 /// tensors, all take the gradient's transforms that any of them takes, and so run it in one pass.
 /// (A transform with a neutral number changes nothing.)
 JITSTEP_API void share_sums(const std::vector<KernelSpec*>& specs,
                             const Catalog& catalog = default_catalog());
-
-/// Launches of sums before the last one: the passes of the reductions that are taken.
-JITSTEP_API int pass_count(const std::vector<PlannedReduction>& reductions);
 
 }  // namespace jitstep::jit

@@ -11,8 +11,6 @@
 
 namespace jitstep::jit {
 
-class OptionValues;
-
 /// A codec with its options; those left out have their defaults.
 struct JITSTEP_API CodecChoice {
   std::string name;
@@ -28,10 +26,8 @@ JITSTEP_API std::string to_string(const CodecChoice& choice);
 JITSTEP_API CodecChoice complete(const CodecChoice& choice,
                                  const Catalog& catalog = default_catalog());
 
-/// Elements that share a scale; 1 without blocks.
-JITSTEP_API int block_of(const CodecChoice& choice, const Catalog& catalog = default_catalog());
-
-/// Everything that decides a kernel's results, but its arguments.
+/// A kernel as it is asked for: everything that decides its results, but its arguments. What is left
+/// out has its default; plan.h's resolve() completes and checks it.
 struct JITSTEP_API KernelSpec {
   std::string rule;
   NamedValues flags = {};                              // of the rule, lifted ones included
@@ -45,20 +41,10 @@ struct JITSTEP_API KernelSpec {
   bool operator==(const KernelSpec&) const = default;
 };
 
-/// The kernel of float32 arrays under these options, every slot in one codec; completed. Throws an
-/// Error, one sentence, if the options or the codec will not do.
-JITSTEP_API KernelSpec kernel_spec(const OptionValues& options,
-                                   const CodecChoice& state = {.name = "fp32"},
-                                   const Catalog& catalog = default_catalog());
-
 /// One line with everything that was given, for messages and logs.
 JITSTEP_API std::string to_string(const KernelSpec& spec);
 
 /// Whether a slot exists under these flags of its rule.
 JITSTEP_API bool is_stored(const Slot& slot, const NamedValues& flags);
-
-/// The spec with every flag and codec option given; two specs of the same kernel become equal.
-/// Checks everything (names, types, dtypes, slots, limits) and throws an Error with one sentence.
-JITSTEP_API KernelSpec complete(const KernelSpec& spec, const Catalog& catalog = default_catalog());
 
 }  // namespace jitstep::jit

@@ -11,7 +11,7 @@
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/machine.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/spec.h"
+#include "jitstep/jit/plan.h"
 #include "jitstep/jit/step_tables.h"
 
 namespace jitstep::jit {
@@ -21,18 +21,16 @@ struct SlotBytes {
   std::int64_t codes = 0;
   std::int64_t meta = 0;
 };
-/// Of a slot in this codec; its options may be left to their defaults.
-JITSTEP_API SlotBytes slot_bytes(const CodecChoice& codec, Dtype parameter, std::int64_t elements,
-                                 const Catalog& catalog = default_catalog());
+/// Of a slot; nothing if it is left out.
+JITSTEP_API SlotBytes slot_bytes(const Plan& plan, int slot, std::int64_t elements);
 
 /// The state of one tensor before its first step. The machine must outlive it, and it must outlive
 /// the steps that use it.
 class JITSTEP_API StateMemory {
  public:
-  /// `spec` must be completed; sizes without strides are those of a dense tensor, last index
-  /// fastest.
-  StateMemory(Machine& machine, const KernelSpec& spec, const OptionValues& options,
-              const std::vector<std::int64_t>& sizes, const Catalog& catalog = default_catalog());
+  /// Of a dense tensor of these sizes, last index fastest.
+  StateMemory(Machine& machine, const Plan& plan, const OptionValues& options,
+              const std::vector<std::int64_t>& sizes);
 
   /// The tensor at `p`, in the machine's memory, with this state; its gradients lie as it does.
   /// `id`: its place among those that step together.

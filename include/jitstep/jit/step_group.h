@@ -24,8 +24,8 @@ struct JITSTEP_API StepInput {
 class JITSTEP_API StepGroup {
  public:
   /// Compiles or finds the kernel and fills the tables. Throws before anything is changed.
-  StepGroup(Machine& machine, const KernelSpec& spec, const Variant& variant,
-            const std::vector<StepTensor>& tensors, const Catalog& catalog = default_catalog());
+  StepGroup(Machine& machine, const Plan& plan, const Variant& variant,
+            const std::vector<StepTensor>& tensors);
 
   /// What it was made of; `size` counts tensors.
   const Kernel& kernel() const { return *kernel_; }

@@ -47,13 +47,14 @@ std::string reduction_asserts(const Manifest& rule, std::size_t i) {
                         "& sums, int64 count, const auto& c)"));
 }
 
-std::string rule_text(const Manifest& rule, const std::vector<PlannedReduction>& reductions) {
+std::string rule_text(const Plan& plan) {
+  const Manifest& rule = plan.rule();
   std::vector<int> passes;  // of the rule's own reductions; -1: left out
   int known = 0;            // the first pass that knows the new slots
-  for (const PlannedReduction& planned : reductions) {
-    if (planned.part > 1) continue;
-    if (planned.part == 1) passes.push_back(planned.pass);
-    if (planned.part == 0 || rule.reductions[passes.size() - 1].moments)
+  for (const PlannedReduction& planned : plan.reductions) {
+    if (planned.part > kRulePart) continue;
+    if (planned.part == kRulePart) passes.push_back(planned.pass);
+    if (planned.part == kGradientPart || rule.reductions[passes.size() - 1].moments)
       known = std::max(known, planned.pass + 1);
   }
   std::string asserts, taken;
@@ -67,7 +68,7 @@ std::string rule_text(const Manifest& rule, const std::vector<PlannedReduction>&
               ">;\n", asserts, "static_assert(UnitCheck::read_bodies<", taken, ">());\n");
 }
 
-std::string codec_asserts(const Manifest& codec, std::size_t slot) {
+std::string codec_asserts(const Manifest& codec, int slot) {
   const std::string part = text("<UnitSpec::Codec<", slot, ">>"),
                     who = text("codecs/", codec.name, ".cuh"),
                     memory = codec.has_memory ? ", const Memory& m" : "";
@@ -89,11 +90,11 @@ std::string namespace_of(const Manifest& manifest) {
   return text("jitstep::", rule ? "rules::" : "codecs::", manifest.name, "::");
 }
 
-std::string contract_text(const KernelSpec& spec, const Catalog& catalog) {
+std::string contract_text(const Plan& plan) {
   std::string out;
-  for (std::size_t i = 0; i < spec.slots.size(); ++i)
-    if (spec.slots[i]) out += codec_asserts(catalog.codec(spec.slots[i]->name), i);
-  return out + rule_text(catalog.rule(spec.rule), planned_reductions(spec, catalog));
+  for (int slot = 0; slot < static_cast<int>(plan.spec.slots.size()); ++slot)
+    if (const Manifest* const codec = plan.codec(slot)) out += codec_asserts(*codec, slot);
+  return out + rule_text(plan);
 }
 
 }  // namespace jitstep::jit

@@ -11,7 +11,7 @@ namespace jitstep::jit {
 /// The namespace of a template file's declarations, such as "jitstep::rules::adamw::".
 std::string namespace_of(const Manifest& manifest);
 
-/// The assertions, to follow `UnitSpec`. An assertion about a codec names its file. The spec is completed.
-std::string contract_text(const KernelSpec& spec, const Catalog& catalog);
+/// The assertions, to follow `UnitSpec`. An assertion about a codec names its file.
+std::string contract_text(const Plan& plan);
 
 }  // namespace jitstep::jit

@@ -5,6 +5,7 @@
 #include "jit/base/text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep {
 namespace {
@@ -85,7 +86,7 @@ jit::KernelSpec kernel_spec(const jit::OptionValues& values, const Formats& form
     if (small && jit::default_catalog().codec(codec.name).block_scaled()) codec = {"fp32"};
     spec.slots.emplace_back(codec);
   }
-  spec = jit::complete(spec);
+  spec = jit::resolve(spec).spec;
   check_wide(spec);
   return spec;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "jit/base/text.h"
-#include "jitstep/args.h"
+#include "jit/codegen/complete.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
 
@@ -65,26 +65,6 @@ void check_weights(const KernelSpec& spec, const Manifest& weights) {
                    to_string(spec.parameter)));
 }
 
-void check_limits(const KernelSpec& spec, const Catalog& catalog) {
-  std::size_t reductions = 0, memory = 0;
-  const auto add = [&](const Manifest& part) {
-    reductions += part.reductions.size();
-    memory += part.memory.size();
-  };
-  add(catalog.gradient());
-  add(catalog.rule(spec.rule));
-  for (const auto& choice : spec.slots) {
-    if (choice) add(catalog.codec(choice->name));
-  }
-  const auto check = [&](std::size_t count, int most, const char* what) {
-    if (count <= static_cast<std::size_t>(most)) return;
-    throw Error(text(spec.rule, " with these codecs takes ", count, " ", what, "; ", most,
-                     " are the most. Keep some slots in another codec"));
-  };
-  check(reductions, kMaxReductions, "reductions");
-  check(memory, kMaxMemory, "fields of memory");
-}
-
 }  // namespace
 
 std::string to_string(const CodecChoice& choice) {
@@ -97,22 +77,6 @@ CodecChoice complete(const CodecChoice& choice, const Catalog& catalog) {
   NamedValues defaults;
   for (const Option& option : codec.flags) defaults[option.name] = option.initial;
   return {choice.name, override(std::move(defaults), choice.options, codec, "option")};
-}
-
-int block_of(const CodecChoice& choice, const Catalog& catalog) {
-  const CodecChoice whole = complete(choice, catalog);
-  const auto found = whole.options.find("block");
-  return found == whole.options.end() ? 1 : static_cast<int>(found->second.number());
-}
-
-KernelSpec kernel_spec(const OptionValues& options, const CodecChoice& state,
-                       const Catalog& catalog) {
-  options.validate();
-  KernelSpec spec{.rule = options.rule().name};
-  spec.flags = options.flags();
-  spec.gradient_flags = options.gradient_flags();
-  spec.slots.assign(options.rule().slots.size(), state);
-  return complete(spec, catalog);
 }
 
 std::string to_string(const KernelSpec& spec) {
@@ -141,7 +105,6 @@ KernelSpec complete(const KernelSpec& spec, const Catalog& catalog) {
       override(defaults.gradient_flags(), spec.gradient_flags, catalog.gradient(), "flag");
   complete_slots(whole, rule, catalog);
   check_weights(whole, catalog.weights(spec.weights));
-  check_limits(whole, catalog);
   return whole;
 }
 

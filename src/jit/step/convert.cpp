@@ -1,41 +1,41 @@
 #include "jit/step/convert.h"
 
 #include "jit/base/text.h"
+#include "jit/codegen/unit_text.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
 namespace {
 
-Unit conversion_unit(const KernelSpec& spec, const Variant& variant, int slot,
+Unit conversion_unit(const Plan& plan, const Variant& variant, int slot,
                      const std::string& direction) {
   Unit unit;
   const std::string entry = text("jitstep_", direction, "_", slot);
-  unit.name = text(direction, "_", slot, "_", unit_name(spec));
+  unit.name = text(direction, "_", slot, "_", plan.name);
   unit.text =
-      text(include_text(spec), "#include \"schedules/step.cuh\"\n", kernel_text(spec, variant),
+      text(include_text(plan), "#include \"schedules/step.cuh\"\n", kernel_text(plan, variant),
            "JITSTEP_ENTRY(", entry, ", ", direction, "<", slot, ">)\n");
   unit.entries = {entry};
   return unit;
 }
 
-void refuse_tensor_sums(const KernelSpec& spec, int slot, const std::string& direction) {
+void refuse_tensor_sums(const Plan& plan, int slot, const std::string& direction) {
   if (direction != "encode") return;
-  for (const auto& r : planned_reductions(spec))
-    if (r.part == 2 + slot)
-      throw Error(text("codec ", spec.slots[slot]->name,
+  for (const auto& r : plan.reductions)
+    if (r.part == codec_part(slot))
+      throw Error(text("codec ", plan.codec(slot)->name,
                        " takes its scale from sums over the whole "
                        "tensor and cannot be set from values; load it in its own format"));
 }
 
 }  // namespace
 
-void convert_slot(Machine& machine, const KernelSpec& given, const StepTensor& tensor, int slot,
+void convert_slot(Machine& machine, const Plan& plan, const StepTensor& tensor, int slot,
                   const std::string& direction, void* values, std::int64_t t) {
-  KernelSpec spec = complete(given);
-  refuse_tensor_sums(spec, slot, direction);
-  const Variant variant = default_variant(spec, machine.target());
-  const Unit source = conversion_unit(spec, variant, slot, direction);
+  refuse_tensor_sums(plan, slot, direction);
+  const Variant variant = default_variant(plan, machine.target());
+  const Unit source = conversion_unit(plan, variant, slot, direction);
   const auto launches =
       machine.launches(machine.load(source.text, source.name), source.entries, variant.threads);
   const StepTables tables = step_tables({tensor}, {}, 0, variant);

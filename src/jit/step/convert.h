@@ -10,7 +10,7 @@ namespace jitstep::jit {
 /// direction: "decode" or "encode". values: device memory, as wide as the arithmetic, in element
 /// order (storage order without gaps). `t`: steps taken; a codec's memory is read as after step t.
 /// A codec whose scale comes from sums over the tensor cannot encode alone: an Error.
-JITSTEP_API void convert_slot(Machine& machine, const KernelSpec& spec, const StepTensor& tensor,
+JITSTEP_API void convert_slot(Machine& machine, const Plan& plan, const StepTensor& tensor,
                               int slot, const std::string& direction, void* values, std::int64_t t);
 
 }  // namespace jitstep::jit

@@ -15,28 +15,27 @@ Shape dense_shape(const std::vector<std::int64_t>& sizes) {
 
 }  // namespace
 
-SlotBytes slot_bytes(const CodecChoice& codec, Dtype parameter, std::int64_t elements,
-                     const Catalog& catalog) {
-  const Manifest& manifest = catalog.codec(codec.name);
-  const std::int64_t block = block_of(codec, catalog);
-  return {(elements * manifest.code_bits(parameter) + 7) / 8,
-          (elements + block - 1) / block * manifest.meta_bytes()};
+SlotBytes slot_bytes(const Plan& plan, int slot, std::int64_t elements) {
+  const Manifest* const codec = plan.codec(slot);
+  if (codec == nullptr) return {};
+  const std::int64_t block = plan.block(slot);
+  return {(elements * codec->code_bits(plan.spec.parameter) + 7) / 8,
+          (elements + block - 1) / block * codec->meta_bytes()};
 }
 
-StateMemory::StateMemory(Machine& machine, const KernelSpec& spec, const OptionValues& options,
-                         const std::vector<std::int64_t>& sizes, const Catalog& catalog)
+StateMemory::StateMemory(Machine& machine, const Plan& plan, const OptionValues& options,
+                         const std::vector<std::int64_t>& sizes)
     : shape_(dense_shape(sizes)) {
   const std::int64_t n = shape_.elements();
   const auto zeros = [&](std::int64_t bytes) {
     return bytes == 0 ? nullptr : add(machine, std::vector<std::byte>(bytes));
   };
-  for (const auto& codec : spec.slots) {
-    const auto [codes, meta] = codec ? slot_bytes(*codec, spec.parameter, n, catalog) : SlotBytes{};
+  for (std::size_t slot = 0; slot < plan.spec.slots.size(); ++slot) {
+    const auto [codes, meta] = slot_bytes(plan, static_cast<int>(slot), n);
     slots_.push_back({zeros(codes), zeros(meta)});
   }
-  for (const auto& field : planned_memory(spec, catalog))
-    add_memory(machine, field, options.initial(field.initial));
-  extra_ = zeros(n * catalog.weights(spec.weights).extra_bytes());
+  for (const auto& field : plan.memory) add_memory(machine, field, options.initial(field.initial));
+  extra_ = zeros(n * plan.weights->extra_bytes());
 }
 
 void* StateMemory::add(Machine& machine, const std::vector<std::byte>& content) {

@@ -24,11 +24,11 @@ void StepGroup::DeviceTable<T>::send(Machine& machine, const std::vector<T>& val
   valid = true;
 }
 
-StepGroup::StepGroup(Machine& machine, const KernelSpec& spec, const Variant& variant,
-                     const std::vector<StepTensor>& tensors, const Catalog& catalog)
-    : machine_(machine), spec_(spec), reductions_(planned_reductions(spec, catalog)) {
-  const Unit source = unit(spec, variant, machine.target(), catalog);
-  tables_ = step_tables(tensors, reductions_, source.passes, variant);
+StepGroup::StepGroup(Machine& machine, const Plan& plan, const Variant& variant,
+                     const std::vector<StepTensor>& tensors)
+    : machine_(machine), spec_(plan.spec), reductions_(plan.reductions) {
+  const Unit source = unit(plan, variant, machine.target());
+  tables_ = step_tables(tensors, reductions_, plan.passes, variant);
   kernel_ = machine.load(source.text, source.name);
   launches_ = machine.launches(kernel_, source.entries, variant.threads);
   partials_.resize(source.passes);

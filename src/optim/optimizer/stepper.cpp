@@ -109,10 +109,11 @@ void build(Plan& plan) {
   for (Group& draft : plan.drafts) specs.push_back(&draft.spec);
   jit::share_sums(specs);
   plan.groups.reserve(plan.drafts.size());
-  for (const Group& draft : plan.drafts)
-    plan.groups.emplace_back(*plan.machine, draft.spec,
-                             jit::default_variant(draft.spec, plan.machine->target()),
-                             draft.tensors);
+  for (const Group& draft : plan.drafts) {
+    const jit::Plan kernel = jit::resolve(draft.spec);
+    plan.groups.emplace_back(*plan.machine, kernel,
+                             jit::default_variant(kernel, plan.machine->target()), draft.tensors);
+  }
   for (auto& group : plan.groups) {
     plan.order.push_back(&group);
     plan.inputs.emplace_back(group.size());

@@ -59,7 +59,7 @@ jit::KernelSpec GroupRecord::spec(const torch::Tensor& p) const {
 std::vector<double> GroupRecord::initial_memory(const jit::KernelSpec& spec, int id) const {
   return as_argument_error([&] {
     std::vector<double> initial;
-    for (const auto& field : jit::planned_memory(spec))
+    for (const auto& field : jit::resolve(spec).memory)
       initial.push_back(values_->initial(field.initial, static_cast<std::size_t>(id)));
     return initial;
   });

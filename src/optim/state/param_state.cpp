@@ -130,7 +130,7 @@ torch::Tensor ParamState::old_values(std::size_t slot, const StateBuffers& fresh
   spec.parameter = spec.gradient = buffers_.spec.parameter;
   spec.weights = buffers_.spec.weights;
   spec.slots.at(slot) = buffers_.spec.slots.at(slot);
-  const std::vector<double> no_memory(jit::planned_memory(spec).size());
+  const std::vector<double> no_memory(jit::resolve(spec).memory.size());
   StateBuffers old = make_state(like, spec, buffers_.id, no_memory);
   old.t = buffers_.t;
   const auto& held = buffers_.slots[slot];

@@ -31,9 +31,10 @@ torch::Tensor zeros_of(const torch::Tensor& p, torch::Dtype dtype) {
   return torch::empty_strided(p.sizes(), jit::compact_strides(shape_of(p)), options).zero_();
 }
 
-StateBuffers::Slot make_slot(const torch::Tensor& p, const jit::KernelSpec& spec, int slot) {
-  if (is_wide(spec, slot)) return {zeros_of(p, real_dtype(spec)), {}};
-  const auto [codes, meta] = jit::slot_bytes(*spec.slots[slot], spec.parameter, p.numel());
+StateBuffers::Slot make_slot(const torch::Tensor& p, const jit::Plan& plan, int slot) {
+  if (plan.codec(slot) == nullptr) return {};
+  if (plan.codec(slot)->code == "real") return {zeros_of(p, real_dtype(plan.spec)), {}};
+  const auto [codes, meta] = jit::slot_bytes(plan, slot, p.numel());
   return {bytes_like(p, codes), meta > 0 ? bytes_like(p, meta) : torch::Tensor()};
 }
 
@@ -42,8 +43,8 @@ void convert(const StateBuffers& state, const torch::Tensor& p, int slot, const 
              void* values) {
   if (p.numel() == 0) return;
   jit::Machine& machine = machine_of(p.device());
-  jit::convert_slot(machine, state.spec, kernel_tensor(p, state, p.strides()), slot, direction,
-                    values, state.t);
+  jit::convert_slot(machine, jit::resolve(state.spec), kernel_tensor(p, state, p.strides()), slot,
+                    direction, values, state.t);
 }
 
 }  // namespace
@@ -61,14 +62,14 @@ std::int64_t StateBuffers::bytes() const {
 
 StateBuffers make_state(const torch::Tensor& p, const jit::KernelSpec& spec, int id,
                         const std::vector<double>& initial_memory) {
+  const jit::Plan plan = jit::resolve(spec);
   StateBuffers state;
   state.spec = spec;
   state.id = id;
   for (std::size_t i = 0; i < spec.slots.size(); ++i)
-    state.slots.push_back(spec.slots[i] ? make_slot(p, spec, static_cast<int>(i))
-                                        : StateBuffers::Slot{});
+    state.slots.push_back(make_slot(p, plan, static_cast<int>(i)));
   const jit::Shape shape = shape_of(p);
-  const auto planned = jit::planned_memory(spec);
+  const auto& planned = plan.memory;
   for (std::size_t i = 0; i < planned.size(); ++i) {
     const auto reduced = planned[i].domain.reduced(static_cast<int>(shape.sizes.size()));
     const auto options = p.options().requires_grad(false).dtype(
@@ -77,7 +78,7 @@ StateBuffers make_state(const torch::Tensor& p, const jit::KernelSpec& spec, int
         torch::full({jit::extent(shape, reduced).entries}, initial_memory[i], options);
     state.memory.push_back({full, full.clone()});
   }
-  const int extra = jit::default_catalog().weights(spec.weights).extra_bytes();
+  const int extra = plan.weights->extra_bytes();
   if (extra > 0) state.extra = bytes_like(p, extra * p.numel());
   return state;
 }

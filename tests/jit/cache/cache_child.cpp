@@ -31,7 +31,8 @@ void print_keys(bool with_gpu) {
     spec.slots.resize(default_catalog().rule(rule).slots.size(), CodecChoice{"int8"});
     for (const Target& target : {Target::cpu(), Target::emulated(), Target::cuda(90)}) {
       if (target.is_cuda() && !with_gpu) continue;
-      const Unit made = unit(spec, default_variant(spec, target), target);
+      const Plan plan = resolve(spec);
+      const Unit made = unit(plan, default_variant(plan, target), target);
       std::cout << made.name << " " << engine.build(made.text, made.name, target)->key << "\n";
     }
   }

@@ -51,7 +51,7 @@ class RenamedCompiler : public testing::IdentityOnly<HostCompiler> {
 // All that an engine is told about a kernel. The emulated target takes every variant of a GPU.
 struct Asked {
   KernelSpec spec = adamw_int8();
-  Variant variant = default_variant(adamw_int8(), Target::emulated());
+  Variant variant = default_variant(resolve(adamw_int8()), Target::emulated());
   Target target = Target::emulated();
   std::string unit_name = "unit", more_text, emptied_template;
   std::function<void(std::string&)> rename = [](std::string&) {};
@@ -60,7 +60,7 @@ struct Asked {
   std::string key() const {
     Engine engine(settings, {.host = std::make_shared<RenamedCompiler>(settings, rename)});
     if (!emptied_template.empty()) engine.templates().add(emptied_template, "");
-    const Unit made = unit(spec, variant, Target::emulated());
+    const Unit made = unit(resolve(spec), variant, Target::emulated());
     return engine.build(made.text + more_text, unit_name, target)->key;
   }
 };
@@ -109,7 +109,7 @@ const std::vector<Knob> kKnobs = {
 
 const std::vector<Knob> kNoKnobs = {
     {"nothing", [](Asked&) {}},
-    {"what has its default", [](Asked& a) { a.spec = complete(a.spec); }},
+    {"what has its default", [](Asked& a) { a.spec = resolve(a.spec).spec; }},
     {"a codec of a slot that is not stored",
      [](Asked& a) { a.spec.slots[2] = CodecChoice{"int4"}; }},
     {"a template that is not included", [](Asked& a) { a.emptied_template = "rules/lamb.cuh"; }},

@@ -21,7 +21,8 @@ KernelSpec with_state(const std::string& rule, const CodecChoice& codec) {
 }
 
 Unit unit_of(const KernelSpec& spec) {
-  return unit(spec, default_variant(spec, Target::cpu()), Target::cpu());
+  const Plan plan = resolve(spec);
+  return unit(plan, default_variant(plan, Target::cpu()), Target::cpu());
 }
 
 TEST(CacheKeyText, EveryTemplateThatAUnitIncludesChangesIt) {

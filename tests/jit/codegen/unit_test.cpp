@@ -40,18 +40,23 @@ class UnitTest : public ::testing::Test {
 
   std::string problem(const KernelSpec& spec) const {
     try {
-      unit(spec, default_variant(spec, Target::cpu(), catalog), Target::cpu(), catalog);
+      made(spec);
     } catch (const Error& error) {
       return error.what();
     }
     return "no error";
   }
 
+  Unit made(const KernelSpec& spec, const Target& target = Target::cpu()) const {
+    const Plan plan = resolve(spec, catalog);
+    return unit(plan, default_variant(plan, target), target);
+  }
+
   // What a compiler says of the unit with `more` behind it; empty if it is content.
   std::string compiled(const KernelSpec& spec, const Target& target = Target::cpu(),
                        const std::string& more = "") const {
-    const Unit made = unit(spec, default_variant(spec, target, catalog), target, catalog);
-    const std::string flat = flatten(made.text + more, made.name, store);
+    const Unit unit = made(spec, target);
+    const std::string flat = flatten(unit.text + more, unit.name, store);
     const Settings settings = Settings::from_environment();
     std::string compiler;
     for (const char* name : {"c++", "g++", "clang++"}) {
@@ -63,13 +68,13 @@ class UnitTest : public ::testing::Test {
     if (target.kind == Target::Kind::emulated)
       arguments.insert(arguments.begin() + 1, "-DJITSTEP_EMULATION");
     const Finished finished = run_program(arguments, flat, {});
-    return finished.status == 0 ? "" : finished.output + made.text;
+    return finished.status == 0 ? "" : finished.output + unit.text;
   }
 
   // Holds every number of the host's plan to the compiler's.
   std::string plan_asserts(const KernelSpec& spec) const {
     std::string out;
-    for (const auto& r : planned_reductions(spec, catalog)) {
+    for (const auto& r : resolve(spec, catalog).reductions) {
       const std::string type = text("jitstep::Reduction<UnitSpec, ", r.part, ", ", r.local, ">");
       const auto same = [&](const char* what, int value) {
         out += text("static_assert(", type, "::", what, " == ", value, ");\n");
@@ -89,7 +94,7 @@ class UnitTest : public ::testing::Test {
                   ");\n");
     }
     int part = -1, local = 0;
-    for (const auto& m : planned_memory(spec, catalog)) {
+    for (const auto& m : resolve(spec, catalog).memory) {
       local = m.part == part ? local + 1 : 0;
       part = m.part;
       const std::string type = text("jitstep::MemoryField<UnitSpec, ", m.part, ", ", local, ">");
@@ -102,7 +107,7 @@ class UnitTest : public ::testing::Test {
 
   std::vector<int> passes(const KernelSpec& spec) const {
     std::vector<int> out;
-    for (const auto& r : planned_reductions(spec, catalog)) out.push_back(r.pass);
+    for (const auto& r : resolve(spec, catalog).reductions) out.push_back(r.pass);
     return out;
   }
 
@@ -113,8 +118,7 @@ class UnitTest : public ::testing::Test {
 
 TEST_F(UnitTest, IsReadable) {
   const KernelSpec spec = adamw({"int8"});
-  const Unit made =
-      unit(spec, default_variant(spec, Target::cpu(), catalog), Target::cpu(), catalog);
+  const Unit made = UnitTest::made(spec);
   EXPECT_EQ(made.name, "adamw_int8_float32");
   EXPECT_EQ(made.passes, 0);
   EXPECT_EQ(made.entries, std::vector<std::string>{"jitstep_apply"});
@@ -160,7 +164,7 @@ TEST_F(UnitTest, OfAFilesOwnRuleAndCodecCompilesAndIsNumberedAlike) {
   EXPECT_EQ(compiled(spec, Target::emulated()), "");
   KernelSpec remembering{.rule = "remembering", .slots = {CodecChoice{"normed"}}};
   EXPECT_EQ(passes(remembering), (std::vector<int>{-1, -1, 0, 1}));
-  EXPECT_EQ(planned_memory(remembering, catalog).size(), 2u);
+  EXPECT_EQ(resolve(remembering, catalog).memory.size(), 2u);
   EXPECT_EQ(compiled(remembering, Target::cpu(), plan_asserts(remembering)), "");
   EXPECT_EQ(compiled(remembering, Target::emulated()), "");
   KernelSpec other = everything({"fp32"});
@@ -194,15 +198,16 @@ TEST_F(UnitTest, TakesACodecsReductionsOnceTheNewSlotsAreKnown) {
   sgd.gradient_flags = {{"clipped", true}};
   EXPECT_EQ(passes(sgd), (std::vector<int>{-1, 0, 1, 1}));
   EXPECT_EQ(compiled(sgd, Target::cpu(), plan_asserts(sgd)), "");
-  const auto all = planned_reductions({.rule = "everything",
-                                       .flags = {{"form", "plain"}},
-                                       .slots = {std::nullopt, CodecChoice{"fp32"}}},
-                                      catalog);
+  const auto all = resolve({.rule = "everything",
+                            .flags = {{"form", "plain"}},
+                            .slots = {std::nullopt, CodecChoice{"fp32"}}},
+                           catalog)
+                       .reductions;
   EXPECT_EQ(all.size(), 8u);
 }
 
 TEST_F(UnitTest, NumbersReductionsOverEntries) {
-  const auto all = planned_reductions(everything({"fp32"}), catalog);
+  const auto all = resolve(everything({"fp32"}), catalog).reductions;
   ASSERT_EQ(all.size(), 8u);
   EXPECT_EQ(all[6].name, "matrix");
   EXPECT_EQ(all[6].space, kOverSpace);
@@ -243,29 +248,30 @@ TEST_F(UnitTest, CompletedSpecsOfTheSameKernelAreEqual) {
   spelled.flags = {{"amsgrad", false}};
   spelled.slots[2] = CodecChoice{"int8"};  // not stored without amsgrad
   EXPECT_NE(spelled, adamw({"int8"}));
-  EXPECT_EQ(complete(spelled, catalog), complete(adamw({"int8"}), catalog));
-  EXPECT_EQ(to_string(complete(adamw({"fp32"}), catalog)),
+  EXPECT_EQ(resolve(spelled, catalog).spec, resolve(adamw({"int8"}), catalog).spec);
+  EXPECT_EQ(to_string(resolve(adamw({"fp32"}), catalog).spec),
             "adamw(amsgrad=false, decay=before) gradient(centralized=false, clipped=false, "
             "maximize=false, "
             "scaled=false) state[fp32, fp32, -] native float32 gradients float32");
 }
 
 TEST_F(UnitTest, RunsInAVariantThatFitsTheFormats) {
-  const KernelSpec fp32 = adamw({"fp32"});
-  EXPECT_EQ(default_variant(fp32, Target::cpu(), catalog).vector, 256);
-  const Variant gpu = default_variant(fp32, Target::cuda(90), catalog);
+  const Plan fp32 = resolve(adamw({"fp32"}), catalog);
+  EXPECT_EQ(default_variant(fp32, Target::cpu()).vector, 256);
+  const Variant gpu = default_variant(fp32, Target::cuda(90));
   EXPECT_EQ(gpu.threads, 256);
   EXPECT_EQ(gpu.vector, 4);
-  const KernelSpec small = adamw({"int8", {{"block", 32}}});
-  EXPECT_EQ(default_variant(small, Target::cpu(), catalog).vector, 32);
-  KernelSpec random = adamw({"int8", {{"block", 1024}}});
-  random.parameter = Dtype::bfloat16;
-  random.weights = "stochastic";
-  EXPECT_EQ(default_variant(random, Target::cuda(90), catalog).vector, 8);
-  EXPECT_THROW(unit(small, {1, 1, 64, 16}, Target::cpu(), catalog), Error);
-  EXPECT_THROW(unit(small, {256, 32, 4, 16}, Target::cpu(), catalog), Error);
-  EXPECT_THROW(unit(small, {256, 32, 16, 16}, Target::cuda(90), catalog), Error);
-  EXPECT_THROW(unit(random, {256, 32, 4, 2}, Target::cuda(90), catalog), Error);
+  const Plan small = resolve(adamw({"int8", {{"block", 32}}}), catalog);
+  EXPECT_EQ(default_variant(small, Target::cpu()).vector, 32);
+  KernelSpec rounding = adamw({"int8", {{"block", 1024}}});
+  rounding.parameter = Dtype::bfloat16;
+  rounding.weights = "stochastic";
+  const Plan random = resolve(rounding, catalog);
+  EXPECT_EQ(default_variant(random, Target::cuda(90)).vector, 8);
+  EXPECT_THROW(unit(small, {1, 1, 64, 16}, Target::cpu()), Error);
+  EXPECT_THROW(unit(small, {256, 32, 4, 16}, Target::cpu()), Error);
+  EXPECT_THROW(unit(small, {256, 32, 16, 16}, Target::cuda(90)), Error);
+  EXPECT_THROW(unit(random, {256, 32, 4, 2}, Target::cuda(90)), Error);
 }
 
 }  // namespace

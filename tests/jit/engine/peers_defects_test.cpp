@@ -57,7 +57,8 @@ TEST(PeersDefectsOfText, NoElementOfAFloatKernelBecomesADouble) {
   const auto widens = [&](const char* rule, const char* codec, Dtype dtype) {
     KernelSpec of = support::spec_of(rule, codec);
     of.parameter = of.gradient = dtype;
-    const Unit made = unit(complete(of), default_variant(of, ptx), ptx);
+    const Plan plan = resolve(of);
+    const Unit made = unit(plan, default_variant(plan, ptx), ptx);
     const auto built = default_engine().build(made.text, made.name, ptx);
     const auto& image = built->binary.image;
     const std::string text(reinterpret_cast<const char*>(image.data()), image.size());

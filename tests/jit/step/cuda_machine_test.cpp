@@ -41,7 +41,7 @@ TEST_F(CudaLaunch, NoItemsNoLaunch) {
 }
 
 TEST_F(CudaLaunch, ABlockHasTheVariantsThreads) {
-  const KernelSpec adamw = spec("adamw");
+  const Plan adamw = resolve(spec("adamw"));
   for (int threads : {32, 128, 512}) {
     StepGroup of(machines[0], adamw, Variant{threads, 32, 4, 8}, tensors(2, 10));
     step(of, 1);

@@ -33,7 +33,7 @@ inline KernelSpec spec(const std::string& rule, bool clipped = false) {
   const auto& slots = default_catalog().rule(rule).slots;
   for (std::size_t i = 0; i < slots.size(); ++i)
     if (!is_stored(slots[i], spec.flags)) spec.slots[i].reset();
-  return complete(spec);
+  return resolve(spec).spec;
 }
 
 // An engine and a machine for each of two GPUs. Streams 0 and 1 are their default ones.
@@ -55,8 +55,9 @@ class CudaSteps : public ::testing::Test {
 
   std::unique_ptr<StepGroup> group(const KernelSpec& of, int count = 3, std::int64_t size = 10,
                                    int device = 0) {
-    const Variant variant = default_variant(of, machines[device].target());
-    return std::make_unique<StepGroup>(machines[device], of, variant, tensors(count, size));
+    const Plan plan = resolve(of);
+    const Variant variant = default_variant(plan, machines[device].target());
+    return std::make_unique<StepGroup>(machines[device], plan, variant, tensors(count, size));
   }
 
   static void step(StepGroup& of, std::int64_t t) {

@@ -71,7 +71,7 @@ TEST(CudaStreamsWithoutWaiting, OverwriteTheTablesOfTheStepBefore) {
   auto owned = std::make_unique<FakeHost>(fake, 0);
   FakeHost& host = *owned;
   CudaMachine machine(engine, 0, std::move(owned));
-  const KernelSpec adamw = spec("adamw");
+  const Plan adamw = resolve(spec("adamw"));
   StepGroup of(machine, adamw, default_variant(adamw, machine.target()), tensors(3, 10));
   const auto step = [&](std::int64_t t) {
     HyperSet set{};

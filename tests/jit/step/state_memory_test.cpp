@@ -17,7 +17,11 @@ using testing::TemporaryFolder;
 
 TEST(StateMemory, ASlotTakesItsCodesAndOneMetaForEachStartedBlock) {
   const auto bytes = [](const char* codec, Dtype dtype, std::int64_t n) {
-    const auto [codes, meta] = slot_bytes({codec}, dtype, n);
+    OptionValues options("sgd");
+    options.set("momentum", 0.5);
+    KernelSpec spec = resolve(options, {codec}).spec;
+    spec.parameter = spec.gradient = dtype;
+    const auto [codes, meta] = slot_bytes(resolve(spec), 0, n);
     return std::pair(codes, meta);
   };
   EXPECT_EQ(bytes("fp32", Dtype::float32, 7), std::pair(std::int64_t{28}, std::int64_t{0}));
@@ -36,11 +40,11 @@ TEST(StateMemory, PlainArraysStepAsTheRuleSays) {
   CpuMachine cpu(engine);
   OptionValues options("sgd");
   options.set("lr", 0.5);
-  const KernelSpec spec = kernel_spec(options);
+  const Plan plan = resolve(options);
   std::vector<float> p(1000), q(3, 2.0f), g(p.size(), 1.0f);
   std::iota(p.begin(), p.end(), 0.0f);
-  const StateMemory of_p(cpu, spec, options, {10, 100}), of_q(cpu, spec, options, {3});
-  StepGroup group(cpu, spec, default_variant(spec, cpu.target()),
+  const StateMemory of_p(cpu, plan, options, {10, 100}), of_q(cpu, plan, options, {3});
+  StepGroup group(cpu, plan, default_variant(plan, cpu.target()),
                   {of_p.tensor(p.data(), 0), of_q.tensor(q.data(), 1)});
   for (int step = 1; step <= 2; ++step)
     run_step({&group}, {{{.g = g.data()}, {.g = g.data()}}}, {options.at_step(step)});
@@ -57,11 +61,11 @@ TEST(StateMemory, StateIsKeptBetweenStepsInAnyCodec) {
   options.set("lr", 1.0);
   options.set("momentum", 0.5);
   for (const char* codec : {"fp32", "bf16", "int8", "int4"}) {
-    const KernelSpec spec = kernel_spec(options, {codec});
+    const Plan plan = resolve(options, {codec});
     std::vector<float> p(300), g(p.size(), 1.0f);
-    const StateMemory state(cpu, spec, options, {300});
+    const StateMemory state(cpu, plan, options, {300});
     EXPECT_GE(state.bytes(), 150) << codec;
-    StepGroup group(cpu, spec, default_variant(spec, cpu.target()), {state.tensor(p.data())});
+    StepGroup group(cpu, plan, default_variant(plan, cpu.target()), {state.tensor(p.data())});
     run_step({&group}, {{{.g = g.data()}}}, {options.at_step(1)});
     run_step({&group}, {{{.g = g.data()}}}, {options.at_step(2)});
     // Momentum 1, then 1.5, which every codec holds exactly as a block's largest value.
@@ -72,10 +76,10 @@ TEST(StateMemory, StateIsKeptBetweenStepsInAnyCodec) {
 TEST(StateMemory, OptionsOutOfRangeAreRefusedBeforeAnythingIsCompiled) {
   OptionValues options("sgd");
   options.set("lr", -1.0);
-  EXPECT_NE(error_of([&] { kernel_spec(options); }).find("lr"), std::string::npos);
+  EXPECT_NE(error_of([&] { resolve(options); }).find("lr"), std::string::npos);
   options.set("lr", 1.0);
   options.set("momentum", 0.5);
-  EXPECT_NE(error_of([&] { kernel_spec(options, {"int7"}); }).find("int7"), std::string::npos);
+  EXPECT_NE(error_of([&] { resolve(options, {"int7"}); }).find("int7"), std::string::npos);
 }
 
 TEST(StateMemory, TheNumbersOfAStepAreTheOptionsInTheKernelsOrder) {

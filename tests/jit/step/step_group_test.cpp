@@ -53,7 +53,7 @@ std::vector<StepTensor> tensors(int count, std::int64_t size) {
   return made;
 }
 
-KernelSpec spec(const std::string& rule, bool clipped) {
+Plan plan(const std::string& rule, bool clipped) {
   KernelSpec spec = support::spec_of(rule, "fp32");
   OptionValues values(rule);
   if (clipped) values.set("max_grad_norm", 1.0);
@@ -62,31 +62,31 @@ KernelSpec spec(const std::string& rule, bool clipped) {
   const auto& slots = default_catalog().rule(rule).slots;
   for (std::size_t i = 0; i < slots.size(); ++i)
     if (!is_stored(slots[i], spec.flags)) spec.slots[i].reset();
-  return complete(spec);
+  return resolve(spec);
 }
 
-std::vector<std::string> launches_of(const KernelSpec& spec, RecordingMachine& machine) {
-  StepGroup group(machine, spec, default_variant(spec, Target::cpu()), tensors(700, 33));
+std::vector<std::string> launches_of(const Plan& plan, RecordingMachine& machine) {
+  StepGroup group(machine, plan, default_variant(plan, Target::cpu()), tensors(700, 33));
   run_step({&group}, {std::vector<StepInput>(700)}, {HyperSet{}});
   return machine.launched;
 }
 
 TEST(StepGroup, SevenHundredTensorsTakeOneLaunch) {
   RecordingMachine machine;
-  EXPECT_EQ(launches_of(spec("adamw", false), machine), std::vector<std::string>{"jitstep_apply"});
+  EXPECT_EQ(launches_of(plan("adamw", false), machine), std::vector<std::string>{"jitstep_apply"});
   EXPECT_EQ(machine.items.back(), 700);
 }
 
 TEST(StepGroup, APassWithASumTakesTwoMore) {
   RecordingMachine machine;
-  EXPECT_EQ(launches_of(spec("lamb", true), machine),
+  EXPECT_EQ(launches_of(plan("lamb", true), machine),
             (std::vector<std::string>{"jitstep_partials_0", "jitstep_finish_0",
                                       "jitstep_partials_1", "jitstep_finish_1", "jitstep_apply"}));
 }
 
 TEST(StepGroup, TablesAreSentAgainOnlyWhenTheyChange) {
   RecordingMachine machine;
-  const KernelSpec adamw = spec("adamw", false);
+  const Plan adamw = plan("adamw", false);
   StepGroup group(machine, adamw, default_variant(adamw, Target::cpu()), tensors(3, 10));
   std::vector<StepInput> inputs(3);
   HyperSet set{};
@@ -104,16 +104,16 @@ TEST(StepGroup, TablesAreSentAgainOnlyWhenTheyChange) {
 
 TEST(StepGroup, EmptyTensorsTakeNoWork) {
   RecordingMachine machine;
-  const KernelSpec lamb = spec("lamb", true);
+  const Plan lamb = plan("lamb", true);
   StepGroup group(machine, lamb, default_variant(lamb, Target::cpu()), tensors(4, 0));
   run_step({&group}, {std::vector<StepInput>(4)}, {HyperSet{}});
   for (const auto& entry : machine.launched) EXPECT_EQ(entry, "jitstep_finish_0");
 }
 
 TEST(StepTables, ItemsCoverEveryLeafOnce) {
-  const KernelSpec lamb = spec("lamb", false);
+  const Plan lamb = plan("lamb", false);
   const Variant variant{256, 32, 4, 8};
-  const auto tables = step_tables(tensors(1, 256 * 21 + 5), planned_reductions(lamb), 1, variant);
+  const auto tables = step_tables(tensors(1, 256 * 21 + 5), lamb.reductions, 1, variant);
   ASSERT_EQ(tables.apply.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(tables.apply[i].first, 8 * static_cast<int>(i));
   const Space& space = tables.tensors[0].spaces[0];

@@ -71,7 +71,7 @@ StepCase case_of(const std::vector<StepCase>& all, int thread) {
 }
 
 StepOutcome run(Process& process, const StepCase& c) {
-  const Variant variant = default_variant(c.spec, Target::cpu(), process.catalog);
+  const Variant variant = default_variant(support::kernel_of(c, process.catalog), Target::cpu());
   return run_case(c, process.machine, variant, support::Grouping::kHalves, process.catalog);
 }
 

@@ -1,0 +1,19 @@
+// The pieces of a unit's text, for units of any kind.
+#pragma once
+
+#include <string>
+
+#include "jitstep/jit/plan.h"
+#include "jitstep/jit/variant.h"
+
+namespace jitstep::jit {
+
+/// The arithmetic type and the includes of the plan's own files, without any schedule.
+std::string include_text(const Plan& plan);
+
+/// `using UnitSpec = jitstep::Spec<...>;` with what it is made of, the assertions that hold the manifests
+/// to what the compiler reads, and `using Kernel = jitstep::Step<UnitSpec, passes>;`. To follow the
+/// include of a schedule.
+std::string kernel_text(const Plan& plan, const Variant& variant);
+
+}  // namespace jitstep::jit
