@@ -16,6 +16,7 @@ struct Meta {
 };
 
 inline constexpr auto kSignedBook = signed_book<4>();
+inline constexpr auto kSignedThresholds = thresholds_of(kSignedBook);
 
 template <class Sign, Options O>
 struct Codec {
@@ -40,7 +41,7 @@ struct Codec {
     if constexpr (is_signed) {
       int code = 0;
       UNROLL
-      for (int i = 0; i < 15; ++i) code += y >= (kSignedBook.x[i] + kSignedBook.x[i + 1]) / 2;
+      for (int i = 1; i < 16; ++i) code += y >= kSignedThresholds.x[i];
       return static_cast<uint8>(is_finite(x) ? code : 7);
     } else {
       const float place = min(max(y * 16 - 0.5f, 0.0f), 15.0f);

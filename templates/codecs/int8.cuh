@@ -19,8 +19,8 @@ struct Meta {
 
 inline constexpr auto kSignedBook = signed_book<8>();
 inline constexpr auto kUnsignedBook = Magnitudes<7, 2>::values();
-inline constexpr auto kSignedThresholds = Magnitudes<7, 1>::thresholds();
-inline constexpr auto kUnsignedThresholds = Magnitudes<7, 2>::thresholds();
+inline constexpr auto kSignedThresholds = thresholds_of(kSignedBook);
+inline constexpr auto kUnsignedThresholds = thresholds_of(kUnsignedBook);
 
 template <class Sign, Options O>
 struct Codec {
@@ -41,25 +41,17 @@ struct Codec {
 
   KHD static Code encode(real value, const Meta& meta, uint32) {
     const float x = static_cast<float>(value);
-    const float y = abs(x) * inverse_of({meta.scale});
+    const float y = x * inverse_of({meta.scale});
     if constexpr (is_signed) {
-      const int k = x < 0 ? min(nearest<1, false>(y), kZero) : nearest<1, true>(y);
-      return static_cast<Code>(is_finite(x) ? (x < 0 ? kZero - k : kZero + k) : kZero);
+      const int place = place_near<7, 1>(abs(y));
+      const int guess = max(kZero + (y < 0 ? -place : place), 0);
+      const int code = nearest_code(kSignedThresholds, y, guess);
+      return static_cast<Code>(is_finite(x) ? code : kZero);
     } else {
-      const int k = nearest<2, true>(y);
-      const int floor = O.positive_floor && x > 0 && k == 0 ? 1 : k;
+      const int code = nearest_code(kUnsignedThresholds, y, place_near<7, 2>(y));
+      const int floor = O.positive_floor && x > 0 && code == 0 ? 1 : code;
       return static_cast<Code>(is_finite(x) ? floor : 255);
     }
-  }
-
- private:
-  template <int Finest, bool TieUp>
-  KHD static int nearest(float y) {
-    const auto& threshold = Finest == 1 ? kSignedThresholds.x : kUnsignedThresholds.x;
-    int k = place_near<7, Finest>(y);
-    const auto reaches = [&](int i) { return TieUp ? y >= threshold[i] : y > threshold[i]; };
-    k -= reaches(k) ? 0 : 1;
-    return k + (reaches(k + 1) ? 1 : 0);
   }
 };
 

@@ -38,14 +38,6 @@ struct Magnitudes {
     table.x[at] = 1;
     return table;
   }
-  // At k: the smallest magnitude that is nearer to value k than to value k - 1, or as near.
-  static constexpr Table<count + 1> thresholds() {
-    const Table<count> value = values();
-    Table<count + 1> table{};
-    for (int k = 1; k < count; ++k) table.x[k] = (value.x[k - 1] + value.x[k]) / 2;
-    table.x[count] = 2;
-    return table;
-  }
 };
 
 // Codes 0 to 2^bits - 1 in ascending order of value. A signed book has no -1.
@@ -59,31 +51,49 @@ constexpr Table<1 << Bits> signed_book() {
   return book;
 }
 
-// Where a magnitude lies, to within one place: arithmetic only, no search. One decade holds
-// Finest << d values in equal steps, so a place is a linear function of y within it.
+// The smallest float that is not below x, which is not zero.
+constexpr float float_not_below(double x) {
+  const float near = static_cast<float>(x);
+  if (near >= x) return near;
+  const uint32 bits = __builtin_bit_cast(uint32, near);
+  return __builtin_bit_cast(float, near > 0 ? bits + 1 : bits - 1);
+}
+
+// At code: the smallest float that is nearer to its value than to that of the code before, or as near.
+// The midpoint of two floats need not be one, so it is taken in double, where it is exact.
+template <int N>
+constexpr Table<N + 1> thresholds_of(const Table<N>& book) {
+  Table<N + 1> table{};
+  table.x[0] = -static_cast<float>(kInfinity);
+  for (int code = 1; code < N; ++code)
+    table.x[code] = float_not_below((static_cast<double>(book.x[code - 1]) + book.x[code]) / 2);
+  table.x[N] = static_cast<float>(kInfinity);
+  return table;
+}
+
+// The code of the value nearest to y, ties to the larger value, from one that is at most one away.
+template <int N>
+KHD int nearest_code(const Table<N>& threshold, float y, int guess) {
+  return guess - (y >= threshold.x[guess] ? 0 : 1) + (y >= threshold.x[guess + 1] ? 1 : 0);
+}
+
+// Where a magnitude lies, to within one place: arithmetic only, no search. A decade holds Finest << d
+// values in equal steps, so that a place in it is a linear function of y. The next decade's line meets
+// it where the decade ends and is flatter: of all lines the lowest holds.
 template <int Decades, int Finest>
 KHD int place_near(float y) {
   using M = Magnitudes<Decades, Finest>;
   constexpr float per_interval = Finest / 0.9f;
-  constexpr float first_slope = per_interval / M::decade(0);
-  float slope = first_slope;
-  float start = 1 - 0.1f * per_interval;
-  int low = 1;
-  static_for<Decades - 1>([&](auto i) {
-    constexpr int d = decltype(i)::value + 1;
-    constexpr int begin = Finest * ((1 << d) - 1) + 1;
-    constexpr float threshold = M::thresholds().x[begin];
-    constexpr float intervals = static_cast<float>(1 << d) * per_interval;
-    constexpr float own_slope = intervals / M::decade(d);
-    constexpr float own_start = static_cast<float>(begin) - 0.1f * intervals;
-    const bool here = y >= threshold;
-    slope = here ? own_slope : slope;
-    start = here ? own_start : start;
-    low = here ? begin : low;
-  });
   const float inside = min(max(y, 0.0f), 1.0f);  // a NaN becomes 0 before it becomes an integer
-  const int k = static_cast<int>(fma(inside, slope, start));
-  return max(low, min(k, M::count - 1));
+  float place = static_cast<float>(M::count - 1);
+  static_for<Decades>([&](auto d) {
+    constexpr int begin = Finest * ((1 << decltype(d)::value) - 1) + 1;
+    constexpr float intervals = static_cast<float>(1 << decltype(d)::value) * per_interval;
+    constexpr float slope = intervals / M::decade(decltype(d)::value);
+    constexpr float start = static_cast<float>(begin) - 0.1f * intervals;
+    place = min(place, fma(inside, slope, start));
+  });
+  return static_cast<int>(place);
 }
 
 }  // namespace jitstep

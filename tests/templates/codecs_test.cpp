@@ -1,0 +1,183 @@
+// Block codecs against a search of their values in double, not against themselves.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "../../templates/codecs/int4.cuh"
+#include "../../templates/codecs/int8.cuh"
+#include "support/safetensors.h"
+#include "templates/neighbours.h"
+
+namespace jitstep::support {
+namespace {
+
+// The nearest of the values of a code book, ties to the larger value, by looking at all of them.
+template <int N>
+int nearest(const Table<N>& book, float x) {
+  int best = 0;
+  for (int code = 1; code < N; ++code) {
+    const double now = std::abs(double(x) - book.x[code]);
+    const double before = std::abs(double(x) - book.x[best]);
+    if (now < before || (now == before && book.x[code] > book.x[best])) best = code;
+  }
+  return best;
+}
+
+// Where the nearest value changes, ties among them.
+template <int N>
+std::vector<float> thresholds(const Table<N>& book) {
+  std::vector<float> all;
+  for (int code = 1; code < N; ++code)
+    for (float x : around((double(book.x[code - 1]) + book.x[code]) / 2)) all.push_back(x);
+  return all;
+}
+
+std::uint32_t crc32(const void* data, std::size_t size) {
+  std::uint32_t crc = ~0u;
+  for (std::size_t i = 0; i < size; ++i) {
+    crc ^= static_cast<const std::uint8_t*>(data)[i];
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+  }
+  return ~crc;
+}
+
+std::vector<float> samples() {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<float> decade(-8, 0), side(0, 1);
+  std::vector<float> x = {0.0f, 1.0f, -1.0f, 0.5f, -0.5f, 0.1f, -0.1f};
+  for (int i = 0; i < 20000; ++i)
+    x.push_back((side(random) < 0.5f ? -1.0f : 1.0f) * std::pow(10.0f, decade(random)));
+  return x;
+}
+
+TEST(CodeBooks, HaveTheBitsOfTheScalarReference) {
+  using namespace codecs;
+  EXPECT_EQ(crc32(int8::kSignedBook.x, sizeof int8::kSignedBook.x), 0x416941e6u);
+  EXPECT_EQ(crc32(int8::kUnsignedBook.x, sizeof int8::kUnsignedBook.x), 0x9495592eu);
+  EXPECT_EQ(crc32(int4::kSignedBook.x, sizeof int4::kSignedBook.x), 0x59b750eau);
+}
+
+// Whose last bits are those of the machine they were built on: torch's vectorised linspace rounds
+// otherwise than its scalar one.
+TEST(CodeBooks, AreThoseOfThePackagesToTwoUnitsInTheLastPlace) {
+  const auto file = read_safetensors(JITSTEP_TEST_DATA "/golden/codebooks.safetensors");
+  int compared = 0;
+  for (const auto& [name, table] : file.tensors) {
+    const auto values = table.values();
+    const float* ours =
+        values.size() == 256 && values[0] < 0 ? codecs::int8::kSignedBook.x
+        : values.size() == 256 && values[0] == 0 && values[1] > 0 && values[1] < 1e-6
+            ? codecs::int8::kUnsignedBook.x
+        : values.size() == 16 && std::abs(values[0] + 0.8875) < 1e-6 ? codecs::int4::kSignedBook.x
+                                                                     : nullptr;
+    if (ours == nullptr || table.dtype != "F32") continue;
+    ++compared;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_LE(std::abs(static_cast<int>(bits_of(ours[i])) -
+                         static_cast<int>(bits_of(static_cast<float>(values[i])))),
+                2)
+          << name << " " << i;
+  }
+  EXPECT_GE(compared, 3);
+}
+
+TEST(Int8, CodesTheNearestValueTiesUp) {
+  using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
+  using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
+  for (float x : samples()) {
+    EXPECT_EQ(Codec::encode(x, {1.0f}, 0), nearest(codecs::int8::kSignedBook, x)) << x;
+    const float y = std::abs(x);
+    EXPECT_EQ(Unsigned::encode(y, {1.0f}, 0), nearest(codecs::int8::kUnsignedBook, y)) << y;
+  }
+}
+
+TEST(Int8, CodesTheNearestValueAroundEveryThreshold) {
+  using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
+  using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
+  for (const float scale : {1.0f, 0x1p-40f}) {  // which changes no bit of what is coded
+    for (float x : thresholds(codecs::int8::kSignedBook))
+      ASSERT_EQ(Codec::encode(x * scale, {scale}, 0), nearest(codecs::int8::kSignedBook, x)) << x;
+    for (float x : thresholds(codecs::int8::kUnsignedBook))
+      ASSERT_EQ(Unsigned::encode(x * scale, {scale}, 0), nearest(codecs::int8::kUnsignedBook, x))
+          << x;
+  }
+  EXPECT_EQ(Codec::encode(1.89999992e-06f, {1.0f}, 0), 128);  // 5.5e-07, not 3.25e-06
+}
+
+TEST(Int8, EveryValueOfTheBookComesBackAsItself) {
+  using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
+  using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{}>;
+  for (int code = 0; code < 256; ++code) {
+    EXPECT_EQ(Codec::encode(codecs::int8::kSignedBook.x[code], {1.0f}, 0), code);
+    EXPECT_EQ(Unsigned::encode(codecs::int8::kUnsignedBook.x[code], {1.0f}, 0), code);
+  }
+}
+
+TEST(Int8, APositiveValueIsNeverCodedAsZeroUnlessAsked) {
+  using Floor = codecs::int8::Codec<NonNegative, codecs::int8::Options{}>;
+  using None = codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
+  for (float x : {1e-9f, 1e-30f, 1e-44f}) {
+    EXPECT_EQ(Floor::encode(x, {1.0f}, 0), 1);
+    EXPECT_EQ(None::encode(x, {1.0f}, 0), 0);
+  }
+  EXPECT_EQ(Floor::encode(0.0f, {1.0f}, 0), 0);
+}
+
+// (i + 1) / 16, the values of a non-negative slot.
+constexpr Table<16> kLinear = [] {
+  Table<16> table{};
+  for (int i = 0; i < 16; ++i) table.x[i] = static_cast<float>(i + 1) / 16;
+  return table;
+}();
+
+TEST(Int4, CodesTheNearestValueTiesUp) {
+  using Codec = codecs::int4::Codec<Signed, codecs::int4::Options{}>;
+  using Unsigned = codecs::int4::Codec<NonNegative, codecs::int4::Options{}>;
+  for (float x : samples()) {
+    EXPECT_EQ(Codec::encode(x, {1.0f}, 0), nearest(codecs::int4::kSignedBook, x)) << x;
+    EXPECT_EQ(Unsigned::encode(std::abs(x), {1.0f}, 0), nearest(kLinear, std::abs(x))) << x;
+  }
+}
+
+TEST(Int4, CodesTheNearestValueAroundEveryThreshold) {
+  using Codec = codecs::int4::Codec<Signed, codecs::int4::Options{}>;
+  using Unsigned = codecs::int4::Codec<NonNegative, codecs::int4::Options{}>;
+  for (float x : thresholds(codecs::int4::kSignedBook))
+    ASSERT_EQ(Codec::encode(x, {1.0f}, 0), nearest(codecs::int4::kSignedBook, x)) << x;
+  for (float x : thresholds(kLinear))
+    ASSERT_EQ(Unsigned::encode(x, {1.0f}, 0), nearest(kLinear, x)) << x;
+}
+
+TEST(BlockCodecs, TakeValuesThatAreNotFiniteAsZeroOrTheLargest) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  for (float x : {inf, -inf, nan}) {
+    EXPECT_EQ((codecs::int8::Codec<Signed, codecs::int8::Options{}>::encode(x, {1.0f}, 0)), 127);
+    EXPECT_EQ((codecs::int8::Codec<NonNegative, codecs::int8::Options{}>::encode(x, {1.0f}, 0)),
+              255);
+    EXPECT_EQ((codecs::int4::Codec<Signed, codecs::int4::Options{}>::encode(x, {1.0f}, 0)), 7);
+    EXPECT_EQ((codecs::int4::Codec<NonNegative, codecs::int4::Options{}>::encode(x, {1.0f}, 0)),
+              15);
+    EXPECT_EQ(magnitude_key(x), 0u);
+  }
+}
+
+TEST(BlockCodecs, ABlockOfZerosDecodesToPlusZero) {
+  for (int code = 0; code < 256; ++code) {
+    const float x = codecs::int8::Codec<Signed, codecs::int8::Options{}>::decode(
+        static_cast<uint8>(code), {0.0f});
+    EXPECT_EQ(bits_of(x), 0u);
+  }
+}
+
+TEST(BlockCodecs, ABlockTooSmallToBeDividedByIsABlockOfZeros) {
+  const float tiny = 0x1p-140f;
+  EXPECT_EQ((codecs::int8::Codec<Signed, codecs::int8::Options{}>::encode(-tiny, {tiny}, 0)), 127);
+  EXPECT_EQ((codecs::int4::Codec<Signed, codecs::int4::Options{}>::encode(-tiny, {tiny}, 0)), 7);
+  EXPECT_EQ((codecs::int4::Codec<NonNegative, codecs::int4::Options{}>::encode(tiny, {tiny}, 0)),
+            0);
+}
+
+}  // namespace
+}  // namespace jitstep::support
