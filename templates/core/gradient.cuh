@@ -1,5 +1,7 @@
-// What every rule's gradient goes through first, in this order: sign and loss scale, centralization,
-// clipping. The options are common to all rules; a rule's own option of the same name hides them.
+// What every rule's gradient goes through first: sign and loss scale; clipping, by the norm that all
+// gradients then have, as by torch.nn.utils.clip_grad_norm_ before the step; centralization. (A mean is
+// scaled with its gradient, so the factor is applied last.) The options are common to all rules; a
+// rule's own option of the same name hides them.
 #pragma once
 #include "contract.cuh"
 
@@ -7,7 +9,7 @@ namespace jitstep::gradient {
 
 struct Hyper {
   double grad_scale = 1;      // > 0; the gradient is divided by it, as by torch's fused optimizers
-  double centralization = 0;  // finite; g -= this * mean of g over all dimensions but the first
+  double centralization = 0;  // finite; of two or more dimensions: g -= this * mean over all but the first
   double max_grad_norm = 0;   // >= 0; torch.nn.utils.clip_grad_norm_ over all parameters; 0: off
 };
 // A lifted flag may be on although its number is neutral: then nothing may change, not even by a NaN.
@@ -47,11 +49,13 @@ struct Gradient {
   }
   KHD static Reals<1> terms(Of<Mean>, real g, const auto&) { return {g}; }
   KHD static Reals<1> terms(Of<Clip>, real g, const auto&) { return {g * g}; }
-  KHD static Mean finish(Of<Mean>, const Totals<1>& sum, int64 count, const auto& c) {
+  // centered: whether the tensor is one that centralization is for.
+  KHD static Mean finish(Of<Mean>, const Totals<1>& sum, int64 count, const auto& c,
+                         bool centered) {
     const real mean = static_cast<real>(sum[0] / static_cast<double>(count));
-    return {c.centralization != 0 ? mean * c.centralization : real(0)};
+    return {centered && c.centralization != 0 ? mean * c.centralization : real(0)};
   }
-  KHD static Clip finish(Of<Clip>, const Totals<1>& sum, int64, const auto& c) {
+  KHD static Clip finish(Of<Clip>, const Totals<1>& sum, int64, const auto& c, bool) {
     const double factor = c.max_grad_norm / (sqrt(sum[0]) + 1e-6);
     return {static_cast<real>(factor > 1 || c.max_grad_norm == 0 ? 1.0 : factor)};
   }

@@ -28,6 +28,8 @@ struct Scalars {
 
 template <Flags F>
 struct Rule {
+  static constexpr bool centralizes_vectors = F.decay == Decay::step_size;  // as torchastic does
+
   KHD static Scalars prepare(const Hyper& h, int64 t) {
     const double step_size = h.lr / (1 - power(h.betas[0], t));
     Scalars s;

@@ -23,13 +23,23 @@ KHD void load_finish_memory(const Scope<S>& scope, int64 entry, typename R::Part
   if (earlier) load_new_memory<S, R::part, Domain>(scope.tensor, scope.set.t, entry, m);
 }
 
+// Centralization is for tensors of two or more dimensions, unless the rule follows an original that
+// takes vectors too and says so.
+template <class S>
+KHD bool is_centered(const TensorRecord& tensor) {
+  if constexpr (requires { S::Rule::Body::centralizes_vectors; })
+    return S::Rule::Body::centralizes_vectors || tensor.dims >= 2;
+  else
+    return tensor.dims >= 2;
+}
+
 template <class S, class R>
 KHD typename R::Coefficients finish_part(const Scope<S>& scope, const Totals<R::terms>& totals,
                                          int64 count, typename R::Part::Memory& m) {
   using Body = typename R::Part::Body;
   constexpr Of<typename R::Coefficients> name;
   if constexpr (R::part == 0) {
-    return Body::finish(name, totals, count, scope.gradient);
+    return Body::finish(name, totals, count, scope.gradient, is_centered<S>(scope.tensor));
   } else if constexpr (R::part == 1) {
     if constexpr (requires { Body::finish(name, totals, count, scope.rule, m); })
       return Body::finish(name, totals, count, scope.rule, m);
