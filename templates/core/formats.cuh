@@ -44,8 +44,16 @@ KHD uint16 float_to_fp16(float x) {  // to nearest, ties to even
   // Adding 0.5 puts the unit of a subnormal half into the last bit of the sum.
   const uint32 subnormal = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
   const uint32 finite = magnitude < 0x38800000u ? subnormal : min(normal, 0x7c00u);
-  return static_cast<uint16>(sign | (magnitude > 0x7f800000u ? 0x7e00u : finite));
+  return static_cast<uint16>(magnitude > 0x7f800000u ? 0x7e00u : sign | finite);
 }
+
+// ---- slots -------------------------------------------------------------------------------------
+
+// What is kept of a slot's new value, whatever its codec: one below the smallest normal number becomes
+// +0. A moment whose gradient stays zero would else end at a few units of the smallest subnormal one,
+// never to leave it, and processors compute with those many times slower.
+KHD float flush_subnormal(float x) { return abs(x) < 0x1p-126f ? 0.0f : x; }
+KHD double flush_subnormal(double x) { return abs(x) < 0x1p-1022 ? 0.0 : x; }
 
 // ---- the dtypes of weights and gradients -------------------------------------------------------
 

@@ -153,8 +153,8 @@ KHD void apply_tile(const Scope<S>& scope, const Linear& at) {
             Rule::apply(e, rule);
             f.p[i] = e.p;
             static_for<S::slots>([&](auto s) {
-              next[decltype(s)::value][i] =
-                  field<decltype(s)::value, S::slots>(static_cast<typename S::Slots&>(e)).next;
+              next[decltype(s)::value][i] = flush_subnormal(
+                  field<decltype(s)::value, S::slots>(static_cast<typename S::Slots&>(e)).next);
             });
           });
     }

@@ -38,7 +38,7 @@ KHD void encode(const Args& args, Range range) {
     real values[Shape::fragment];
     load_values<Shape>(
         static_cast<const real*>(scope.step.g), at, [](int64 e) { return e; },
-        [&](int i, real x) { values[i] = x; });
+        [&](int i, real x) { values[i] = flush_subnormal(x); });
     Encoded<Part, Shape> encoded;
     encode_slot<S, I, Shape>(scope, at, values, encoded.code, encoded.meta);
     store_slot<S, I, Shape>(scope, at, encoded.code, encoded.meta);

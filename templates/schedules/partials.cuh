@@ -15,8 +15,9 @@ KHD auto element_terms(const auto& e, const auto& gradient, const auto& rule) {
   else if constexpr (R::part == 1)
     return Body::terms(name, e, rule);
   else
-    return Body::terms(name,
-                       field<R::part - 2, S::slots>(static_cast<const typename S::Slots&>(e)).next);
+    return Body::terms(
+        name, flush_subnormal(
+                  field<R::part - 2, S::slots>(static_cast<const typename S::Slots&>(e)).next));
 }
 
 template <class S, int Pass, int Space>

@@ -71,6 +71,11 @@ std::vector<StepCase> values_that_are_not_finite() {
                      .options = {},
                      .tensors = odd_tensors(),
                      .special_values = true});
+  for (const Dtype dtype : {Dtype::bfloat16, Dtype::float16})  // whose NaN is part of the contract
+    cases.push_back({.spec = spec_of("adamw", "fp32", "native", dtype),
+                     .options = {},
+                     .tensors = odd_tensors(),
+                     .special_values = true});
   return cases;
 }
 

@@ -190,6 +190,8 @@ class Runner {
     const double kind = uniform(random_);
     if (case_.special_values && kind < 0.01)
       return kind < 0.004 ? std::nan("") : kind < 0.007 ? INFINITY : -INFINITY;
+    if (case_.special_values && kind < 0.03)
+      return kind < 0.02 ? -1e-40 : 1e-36;  // subnormal, and soon
     if (kind < 0.05) return 0;
     const double size = std::pow(10.0, -7 * uniform(random_));
     return kind < 0.5 ? -size : size;

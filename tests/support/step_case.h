@@ -31,7 +31,7 @@ struct StepCase {
   jit::NamedValues options;  // of the rule and the common ones
   std::vector<TensorCase> tensors;
   int steps = 3;
-  bool special_values = false;  // NaN and infinities among the gradients
+  bool special_values = false;  // NaN, infinities and subnormal numbers among the gradients
   std::uint64_t seed = 7;
 };
 
