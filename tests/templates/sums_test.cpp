@@ -6,20 +6,23 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "jit/base/text.h"
 #include "jitstep/jit/step_group.h"
 #include "support/bits.h"
 #include "support/emulated_machine.h"
+#include "support/plain_steps.h"
 
 namespace jitstep::support {
 namespace {
 
-// A rule whose parameter becomes the sum of the gradient over its entry of a domain.
-std::string probe_text(const std::string& name, const std::string& domain) {
+// A rule whose parameter becomes the sum (or maximum) of the gradient over its entry of a domain.
+std::string probe_text(const std::string& name, const std::string& domain,
+                       const std::string& op = "Sum") {
   return jit::text(
       "// A probe.\n#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::",
-      name, " {\nstruct Total { real sum; };\nstruct Reductions {\n  Sum<", domain,
+      name, " {\nstruct Total { real sum; };\nstruct Reductions {\n  ", op, "<", domain,
       ", 1, Total> total;\n};\nstruct Rule {\n",
       "  KHD static Reals<1> terms(Of<Total>, const auto& e, const auto&) { return {e.g}; }\n",
       "  KHD static Total finish(Of<Total>, const Totals<1>& sum, int64, const auto&) {\n",
@@ -136,6 +139,78 @@ TEST_P(Sums, AreThoseOfTheDefinition) {
 INSTANTIATE_TEST_SUITE_P(
     Domains, Sums, testing::Values("tensor", "first", "rows", "columns", "matrices", "axis<1>"),
     [](const auto& name) { return name.param == "axis<1>" ? std::string("axis_1") : name.param; });
+
+// ---- several tensors ---------------------------------------------------------------------------
+
+// Each tensor's first element after a step of the probe, on the CPU and under the GPU's schedule.
+class Probe {
+ public:
+  explicit Probe(const std::string& domain, const std::string& op = "Sum")
+      : own_({{"rules/probe.cuh", probe_text("probe", domain, op)}}) {}
+
+  void expect(const std::vector<std::vector<std::int64_t>>& sizes,
+              const std::vector<std::vector<float>>& g,
+              const std::function<void(const std::vector<std::vector<float>>&)>& check) {
+    const jit::OptionValues options("probe", own_.catalog);
+    jit::CpuMachine cpu(own_.engine);
+    EmulatedMachine gpu(own_.engine, 3, BlockOrder::kReverse, LaneOrder::kReverse);
+    for (jit::Machine* machine : std::initializer_list<jit::Machine*>{&cpu, &gpu}) {
+      PlainSteps<float> steps(own_, *machine, plain_spec(options), options, sizes);
+      steps.g = g;
+      steps.step(1);
+      check(steps.p);
+    }
+  }
+
+ private:
+  OwnTemplates own_;
+};
+
+// More tensors than a leaf of ids holds, of many sizes and magnitudes.
+TEST(SumsOverAll, AreThoseOfTheDefinition) {
+  std::vector<Index> sizes;
+  std::vector<std::vector<float>> g;
+  std::vector<float> roots;
+  for (int id = 0; id < 300; ++id) {
+    sizes.push_back({id % 7 == 0 ? 257 + 3 * id : id % 40 + 1});
+    g.emplace_back();
+    for (std::int64_t i = 0; i < sizes.back()[0]; ++i)
+      g.back().push_back(std::sin(static_cast<float>(i + 31 * id) * 1.7f) *
+                         std::pow(10.0f, static_cast<float>((i + id) % 7) - 3));
+    roots.push_back(static_cast<float>(tree(g.back())));
+  }
+  const auto expected = static_cast<float>(tree(roots));
+  Probe("all").expect(sizes, g, [&](const auto& p) {
+    for (const auto& tensor : p) ASSERT_EQ(tensor[0], expected);
+  });
+}
+
+// A leaf of nothing but -0 sums to -0; the root of the tree gets +0 added.
+TEST(SumsOverATensor, OfMinusZerosArePlusZero) {
+  Probe("tensor").expect({{256}, {512}}, {std::vector(256, -0.0f), std::vector(512, -0.0f)},
+                         [](const auto& p) {
+                           for (const auto& tensor : p) EXPECT_FALSE(std::signbit(tensor[0]));
+                         });
+}
+
+TEST(SumsOverAll, OfMinusZerosArePlusZero) {
+  Probe("all").expect(std::vector(256, Index{256}), std::vector(256, std::vector(256, -0.0f)),
+                      [](const auto& p) { EXPECT_FALSE(std::signbit(p[0][0])); });
+}
+
+TEST(Maxima, AreOfWhatIsThereAndLetANaNThrough) {
+  std::vector<float> g;
+  for (int i = 0; i < 4 * 300; ++i) g.push_back(-1 - static_cast<float>(i * 17 % 300));
+  g[300 + 17] = std::nanf("");
+  g[600 + 299] = 5;
+  for (int i = 900; i < 1200; ++i) g[i] = -INFINITY;
+  Probe("first", "Max").expect({{4, 300}}, {g}, [](const auto& p) {
+    EXPECT_EQ(p[0][0], -1);
+    EXPECT_TRUE(std::isnan(p[0][300]));
+    EXPECT_EQ(p[0][600], 5);
+    EXPECT_EQ(p[0][900], -INFINITY);
+  });
+}
 
 }  // namespace
 }  // namespace jitstep::support

@@ -1,0 +1,87 @@
+// What the recorded trajectories of rules do not reach, by formula.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "support/plain_steps.h"
+
+namespace jitstep::support {
+namespace {
+
+jit::OptionValues options_of(const OwnTemplates& own, const std::string& rule,
+                             const jit::NamedValues& values) {
+  jit::OptionValues options(rule, own.catalog);
+  for (const auto& [name, value] : values) options.set(name, value);
+  return options;
+}
+
+// The trust ratio is 1 where either norm is 0: no quotient by zero, and a tensor of zeros may start.
+TEST(Lamb, StandsStillWithoutGradientAndDecay) {
+  OwnTemplates own;
+  jit::CpuMachine cpu(own.engine);
+  const auto options = options_of(own, "lamb", {});
+  PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{3}});
+  steps.p[0] = {1, -2, 3};
+  for (int t = 1; t <= 2; ++t) steps.step(t);
+  EXPECT_EQ(steps.p[0], (std::vector<float>{1, -2, 3}));
+}
+
+TEST(Lamb, ScalesAStepToTheWeightsUnlessTheyAreZero) {
+  OwnTemplates own;
+  jit::CpuMachine cpu(own.engine);
+  const auto options = options_of(own, "lamb", {{"lr", 0.5}, {"eps", 0.0}});
+  PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{3}, {3}});
+  const std::vector<float> start = {1, -2, 3};
+  steps.p[0] = start;
+  steps.g = {{4, -4, 4}, {4, -4, 4}};
+  steps.step(1);
+  const double ratio = std::sqrt(14.0) / std::sqrt(3.0);
+  for (int i = 0; i < 3; ++i) {  // Adam's first step is the gradient's sign
+    const double sign = i == 1 ? -1 : 1;
+    EXPECT_NEAR(steps.p[0][i], start[i] - 0.5 * ratio * sign, 1e-6);
+    EXPECT_NEAR(steps.p[1][i], -0.5 * sign, 1e-6);
+  }
+}
+
+// torch.maximum lets a NaN through; a second moment whose codec forgets it must not hide it.
+TEST(AmsGrad, KeepsANaNThatItHasSeen) {
+  OwnTemplates own;
+  jit::CpuMachine cpu(own.engine);
+  const auto options = options_of(own, "adamw", {{"amsgrad", true}});
+  PlainSteps<float> steps(own, cpu, plain_spec(options, {"fp32", "int8", "fp32"}), options, {{2}});
+  steps.g[0] = {std::nanf(""), 1};
+  steps.step(1);
+  steps.g[0] = {1, 1};
+  steps.step(2);
+  EXPECT_TRUE(std::isnan(steps.codes<float>(0, 2)[0]));
+  EXPECT_TRUE(std::isnan(steps.p[0][0]));
+  EXPECT_TRUE(std::isfinite(steps.p[0][1]));
+}
+
+// Three steps of a format that keeps more than it shows; what is beside p before step 1 is garbage.
+TEST(WeightFormats, StartFromTheParameterAlone) {
+  std::ostringstream text;
+  text << std::ifstream(JITSTEP_TEST_DATA "/templates/extensions/master32.cuh").rdbuf();
+  OwnTemplates own({{"weights/master32.cuh", text.str()}});
+  jit::CpuMachine cpu(own.engine);
+  const auto options = options_of(own, "sgd", {{"lr", 0.125}});
+  jit::KernelSpec spec = plain_spec(options);
+  spec.weights = "master32";
+  spec.parameter = jit::Dtype::bfloat16;
+  PlainSteps<std::uint16_t, float> steps(own, cpu, spec, options, {{4}});
+  steps.p[0] = {0x3f80, 0x4000, 0xbf80, 0x0000};  // 1, 2, -1, 0
+  std::vector<float> master = {1, 2, -1, 0};
+  for (int t = 1; t <= 3; ++t) {
+    steps.g[0] = {0.001f, -0.002f, 0.003f, 0.5f};
+    steps.step(t);
+    for (std::size_t i = 0; i < 4; ++i) {
+      master[i] -= 0.125f * steps.g[0][i];
+      EXPECT_EQ(static_cast<const float*>(steps.tensor(0).extra)[i], master[i]) << t;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace jitstep::support
