@@ -43,6 +43,10 @@ class JITSTEP_API Compiler {
   /// path, so that a cache can be moved. Throws Error if the compiler is missing.
   virtual const std::string& identity(const Target& target) = 0;
 
+  /// Whether there is a compiler for the target at all. Where there is none, the cache may serve what
+  /// `accepts` takes; compile and identity throw an Error that says what to install.
+  virtual bool available(const Target&) { return true; }
+
   /// Whether a cached binary of a compiler with this identity may be used where there is no
   /// compiler: made with the same options, and code that this machine runs.
   virtual bool accepts(const std::string& identity, const Target& target) const {

@@ -1,8 +1,9 @@
-// What the environment says, read once. Nothing else in the library calls getenv.
+// What the environment says, read once. Nothing else in the library asks for it.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "jitstep/jit/export.h"
@@ -23,6 +24,11 @@ struct JITSTEP_API Settings {
   std::string templates;
   /// JITSTEP_CXX: one program, a name on PATH or a path (no arguments). Empty: c++, g++, clang++.
   std::string cxx;
+  /// JITSTEP_COMPILE_SECONDS: the host compiler is stopped when it takes longer. 0: no limit.
+  std::int64_t compile_seconds = 300;
+  /// What the host compiler gets of the environment beside PATH and TMPDIR: what programs need to be
+  /// found, loaded and to find their own caches. Nothing that changes what compilers write.
+  std::vector<std::pair<std::string, std::string>> compiler_variables;
   /// JITSTEP_NVRTC: libnvrtc itself or its folder. When set, nothing else is tried.
   std::string nvrtc;
   /// Folders looked through for libnvrtc before the system's: each itself, its lib, and any
@@ -40,7 +46,8 @@ struct JITSTEP_API Settings {
   /// Size limit of `cache_dir`; the entries unused for longest go first.
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;
 
-  /// Reads the process's environment. An unknown JITSTEP_LOG gives a warning, never an error.
+  /// Reads the process's environment; in a program with the rights of another user (set-user-ID) it
+  /// counts as empty. A value that cannot be read gives a warning, never an error.
   static Settings from_environment();
 };
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <thread>
 
 #include "jit/base/file_io.h"
 #include "jit/base/text.h"
@@ -16,8 +17,6 @@
 
 namespace jitstep::jit {
 namespace {
-
-using Variables = std::vector<std::pair<std::string, std::string>>;
 
 // posix_spawn's two parameter objects, freed on every way out.
 struct SpawnSetup {
@@ -34,7 +33,10 @@ struct SpawnSetup {
     for (int signal : {SIGPIPE, SIGCHLD, SIGTERM}) sigaddset(&reset, signal);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &reset);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    // A group of its own: what it starts, such as an assembler, can be killed with it.
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   }
   ~SpawnSetup() {
     posix_spawn_file_actions_destroy(&actions);
@@ -43,22 +45,6 @@ struct SpawnSetup {
   SpawnSetup(const SpawnSetup&) = delete;
   SpawnSetup& operator=(const SpawnSetup&) = delete;
 };
-
-std::vector<std::string> child_environment(const Variables& changes) {
-  std::vector<std::string> variables;
-  // After clearenv() there is no list at all.
-  for (char** variable = environ; variable && *variable; ++variable) {
-    const std::string_view entry = *variable;
-    const std::string_view name = entry.substr(0, entry.find('='));
-    const bool changed = std::any_of(changes.begin(), changes.end(),
-                                     [&](const auto& change) { return change.first == name; });
-    if (!changed) variables.emplace_back(entry);
-  }
-  for (const auto& [name, value] : changes) {
-    if (!value.empty()) variables.push_back(text(name, "=", value));
-  }
-  return variables;
-}
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> result;
@@ -76,31 +62,82 @@ FileHandle scratch_file(std::string_view content) {
   return high;
 }
 
+using Clock = std::chrono::steady_clock;
+
+// Waits until the child has ended or `end` is past: then false. Naps, short at first, as no way to
+// wait for a child with a limit works on every kernel and leaves the host's signals alone.
+bool wait_until(Clock::time_point end, pid_t child, int& status) {
+  constexpr std::chrono::milliseconds kLongest{10};
+  for (auto nap = std::chrono::milliseconds(1); Clock::now() < end;
+       nap = std::min(2 * nap, kLongest)) {
+    if (const pid_t ended = ::waitpid(child, &status, WNOHANG); ended != 0) {
+      if (ended < 0) status = -1;  // somebody else reaped it
+      return true;
+    }
+    std::this_thread::sleep_for(nap);
+  }
+  return false;
+}
+
 int wait_for(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return -1;  // somebody else reaped it
+    if (errno != EINTR) return -1;
   }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return status;
+}
+
+// How the child ended; it is killed with its group once the limit is past.
+Finished finish(pid_t child, std::chrono::seconds limit) {
+  Finished finished;
+  int status = 0;
+  if (limit.count() == 0) {
+    status = wait_for(child);
+  } else if (!wait_until(Clock::now() + limit, child, status)) {
+    ::kill(-child, SIGKILL);
+    finished.stopped = true;
+    status = wait_for(child);
+  }
+  finished.status = status < 0            ? -1
+                    : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+                                          : WEXITSTATUS(status);
+  return finished;
 }
 
 }  // namespace
 
+Variables own_variables(const Variables& changes) {
+  Variables variables;
+  // After clearenv() there is no list at all.
+  for (char** variable = environ; variable && *variable; ++variable) {
+    const std::string_view entry = *variable;
+    const std::size_t equals = std::min(entry.find('='), entry.size() - 1);
+    const std::string_view name = entry.substr(0, equals);
+    const bool changed = std::any_of(changes.begin(), changes.end(),
+                                     [&](const auto& change) { return change.first == name; });
+    if (!changed) variables.emplace_back(name, entry.substr(equals + 1));
+  }
+  for (const auto& change : changes) {
+    if (!change.second.empty()) variables.push_back(change);
+  }
+  return variables;
+}
+
 Finished run_program(const std::vector<std::string>& arguments, std::string_view input,
-                     const Variables& environment) {
+                     const Variables& environment, std::chrono::seconds limit) {
   // Files in memory instead of pipes: nothing can block, however much is written.
   const FileHandle in = scratch_file(input), out = scratch_file({});
   SpawnSetup setup;
   posix_spawn_file_actions_adddup2(&setup.actions, in.get(), 0);
   posix_spawn_file_actions_adddup2(&setup.actions, out.get(), 1);
   posix_spawn_file_actions_adddup2(&setup.actions, out.get(), 2);
-  std::vector<std::string> words = arguments, variables = child_environment(environment);
+  std::vector<std::string> words = arguments, variables;
+  for (const auto& [name, value] : environment) variables.push_back(text(name, "=", value));
   pid_t child = 0;
   const int failure = ::posix_spawn(&child, words[0].c_str(), &setup.actions, &setup.attributes,
                                     pointers(words).data(), pointers(variables).data());
   if (failure) throw Error(text("cannot run ", words[0], ": ", std::strerror(failure)));
-  Finished finished;
-  finished.status = wait_for(child);
+  Finished finished = finish(child, limit);
   if (const auto bytes = read_all(out.get())) finished.output = text_of(*bytes);
   return finished;
 }

@@ -1,15 +1,22 @@
 #include "jitstep/jit/settings.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdlib>
+#include <string_view>
 
 #include "jit/base/text.h"
 
 namespace jitstep::jit {
 namespace {
 
-// An empty variable counts as unset, as everywhere in XDG's specification.
+// An empty variable counts as unset, as everywhere in XDG's specification. So does every one in a
+// program that has got rights from its file: its caller must not choose what it runs and loads.
 std::string variable(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = ::secure_getenv(name);
   return value ? value : "";
 }
 
@@ -33,6 +40,41 @@ LogLevel log_level() {
   return LogLevel::warn;
 }
 
+std::int64_t limit_in_seconds() {
+  const std::string word = variable("JITSTEP_COMPILE_SECONDS");
+  const std::int64_t usual = Settings().compile_seconds;
+  if (word.empty()) return usual;
+  std::int64_t seconds = 0;
+  const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), seconds);
+  if (failure == std::errc() && *end == '\0' && seconds >= 0) return seconds;
+  warn(LogLevel::warn, text("JITSTEP_COMPILE_SECONDS is '", word,
+                            "', which is no number of seconds; using ", usual));
+  return usual;
+}
+
+// Where programs' libraries lie, and what compilers behind a cache or spread over machines need.
+bool is_compilers_own(std::string_view name) {
+  static constexpr std::array<std::string_view, 4> kNames = {"HOME", "LD_LIBRARY_PATH",
+                                                             "XDG_CACHE_HOME", "XDG_CONFIG_HOME"};
+  static constexpr std::array<std::string_view, 4> kPrefixes = {"CCACHE_", "SCCACHE_", "DISTCC_",
+                                                                "ICECC_"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+         std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+std::vector<std::pair<std::string, std::string>> variables_of_compilers() {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const std::string_view all = *entry;
+    const std::string name(all.substr(0, all.find('=')));
+    if (!is_compilers_own(name)) continue;
+    if (std::string value = variable(name.c_str()); !value.empty())
+      found.emplace_back(name, std::move(value));
+  }
+  return found;
+}
+
 }  // namespace
 
 Settings Settings::from_environment() {
@@ -41,6 +83,8 @@ Settings Settings::from_environment() {
   settings.cache_readonly = variable("JITSTEP_CACHE_READONLY");
   settings.templates = variable("JITSTEP_TEMPLATES");
   settings.cxx = variable("JITSTEP_CXX");
+  settings.compile_seconds = limit_in_seconds();
+  settings.compiler_variables = variables_of_compilers();
   settings.nvrtc = variable("JITSTEP_NVRTC");
   settings.log = log_level();
   settings.path = variable("PATH");

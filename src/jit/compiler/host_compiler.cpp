@@ -55,17 +55,13 @@ std::string options_line(const Target& target) {
   return text("options: ", joined(code_flags(target)), " ", joined(link_flags(target)));
 }
 
-// English messages, its own place for temporary files, assembler and linker from where the compiler
-// was looked up, and no headers or side effects from outside.
-std::vector<std::pair<std::string, std::string>> environment(const Settings& settings,
-                                                             const std::string& folder) {
-  return {{"LC_ALL", "C"},
-          {"PATH", settings.path},
-          {"TMPDIR", folder},
-          {"CPATH", ""},
-          {"CPLUS_INCLUDE_PATH", ""},
-          {"DEPENDENCIES_OUTPUT", ""},
-          {"SUNPRO_DEPENDENCIES", ""}};
+// The whole environment of a compiler, for its identity and for its work alike: English messages, its
+// own place for temporary files, assembler and linker from where the compiler was looked up. Others'
+// variables (CPATH, COMPILER_PATH, DEPENDENCIES_OUTPUT, ...) would change what is cached under one key.
+Variables environment(const Settings& settings, const std::string& folder) {
+  Variables variables = settings.compiler_variables;
+  variables.insert(variables.end(), {{"LC_ALL", "C"}, {"PATH", settings.path}, {"TMPDIR", folder}});
+  return variables;
 }
 
 std::string free_space(const std::string& folder) {
@@ -113,6 +109,24 @@ std::string environment_failure(const std::string& source, const std::string& ou
                      run.output, numbered_sources(source, run.output));
 }
 
+[[noreturn]] void refuse_stopped(const Words& words, const Settings& settings,
+                                 const Finished& run) {
+  throw Error(text("the host compiler did not end within ", settings.compile_seconds,
+                   " s and was stopped: ", joined(words),
+                   "\nTry that command by hand; JITSTEP_CXX names another compiler, "
+                   "JITSTEP_COMPILE_SECONDS another limit (0: none). Its output so far: ",
+                   run.output));
+}
+
+// Runs the compiler, for no longer than it may.
+Finished run_compiler(const Words& words, std::string_view input, const Settings& settings,
+                      const std::string& folder) {
+  Finished run = run_program(words, input, environment(settings, folder),
+                             std::chrono::seconds(settings.compile_seconds));
+  if (run.stopped) refuse_stopped(words, settings, run);
+  return run;
+}
+
 std::vector<std::byte> read_image(const std::string& path) {
   const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return {};
@@ -129,7 +143,7 @@ Binary HostCompiler::compile(const std::string& source, const std::string& name,
   for (const Words& more : {code_flags(target), link_flags(target), Words{"-o", out, "-"}}) {
     words.insert(words.end(), more.begin(), more.end());
   }
-  const Finished run = run_program(words, source, environment(settings_, folder.path()));
+  const Finished run = run_compiler(words, source, settings_, folder.path());
   Binary binary{read_image(out), run.output, {}};
   const bool failed = run.status > 0 || (run.status < 0 && binary.image.empty());
   if (failed) refuse(source, name, target, run, folder.path());
@@ -151,13 +165,21 @@ const std::string& HostCompiler::identity(const Target& target) {
   return identities_.emplace(target, std::move(found)).first->second;
 }
 
-std::string HostCompiler::program() const {
-  const Words names = settings_.cxx.empty() ? Words{"c++", "g++", "clang++"} : Words{settings_.cxx};
-  for (const std::string& name : names) {
+HostCompiler::Names HostCompiler::names() const {
+  return settings_.cxx.empty() ? Names{"c++", "g++", "clang++"} : Names{settings_.cxx};
+}
+
+std::string HostCompiler::find() const {
+  for (const std::string& name : names()) {
     if (std::string found = find_program(name, settings_.path); !found.empty()) return found;
   }
+  return {};
+}
+
+std::string HostCompiler::program() const {
+  if (std::string found = find(); !found.empty()) return found;
   const char* what = settings_.cxx.empty() ? "" : " (JITSTEP_CXX)";
-  throw Error(text("no host C++ compiler: looked for ", joined(names), what, " in PATH ",
+  throw Error(text("no host C++ compiler: looked for ", joined(names()), what, " in PATH ",
                    settings_.path,
                    "; install one (apt install g++) or set JITSTEP_CXX to its path"));
 }
@@ -165,7 +187,8 @@ std::string HostCompiler::program() const {
 std::string HostCompiler::read_identity(const Target& target) const {
   Words words = {program(), "-x", "c++", "-E", "-v", "-"};
   if (target.kind == Target::Kind::cpu) words.insert(words.begin() + 1, "-march=native");
-  const Finished run = run_program(words, "", {{"LC_ALL", "C"}});
+  const PrivateFolder folder(scratch_folders(settings_));
+  const Finished run = run_compiler(words, "", settings_, folder.path());
   const std::string resolved = resolved_identity(run.output);
   if (run.status > 0 || resolved.empty()) {
     throw Error(text(words[0], " is no g++ or clang++ that can be used (", joined(words),

@@ -18,10 +18,15 @@ class HostCompiler : public Compiler {
 
   Binary compile(const std::string& text, const std::string& name, const Target& target) override;
   const std::string& identity(const Target& target) override;
+  bool available(const Target&) override { return !find().empty(); }
   bool accepts(const std::string& identity, const Target& target) const override;
 
  private:
-  std::string program() const;
+  using Names = std::vector<std::string>;
+
+  Names names() const;          // looked for in this order
+  std::string find() const;     // the program's path; empty if there is none
+  std::string program() const;  // the same, or an Error
   std::string read_identity(const Target& target) const;
 
   Settings settings_;

@@ -52,6 +52,7 @@ TEST(Settings, EveryVariableIsRead) {
   environment.set("JITSTEP_CXX", "/opt/my compiler/g++");
   environment.set("JITSTEP_NVRTC", "/opt/nvrtc");
   environment.set("JITSTEP_LOG", "debug");
+  environment.set("JITSTEP_COMPILE_SECONDS", "7");
   environment.set("TMPDIR", "/scratch");
   const Settings settings = Settings::from_environment();
   EXPECT_EQ(settings.cache_readonly, "/shared");
@@ -59,7 +60,36 @@ TEST(Settings, EveryVariableIsRead) {
   EXPECT_EQ(settings.cxx, "/opt/my compiler/g++");
   EXPECT_EQ(settings.nvrtc, "/opt/nvrtc");
   EXPECT_EQ(settings.log, LogLevel::debug);
+  EXPECT_EQ(settings.compile_seconds, 7);
   EXPECT_EQ(settings.tmpdir, "/scratch");
+}
+
+TEST(Settings, ALimitThatIsNoNumberOfSecondsIsAWarning) {
+  for (const char* wrong : {"5 minutes", "-1", "1e3", "99999999999999999999"}) {
+    Environment environment;
+    testing::WarningCollector warnings;
+    environment.set("JITSTEP_COMPILE_SECONDS", wrong);
+    EXPECT_EQ(Settings::from_environment().compile_seconds, 300) << wrong;
+    EXPECT_EQ(warnings.messages().size(), 1u) << wrong;
+  }
+}
+
+TEST(Settings, TheCompilerGetsOnlyWhatItsProgramsNeedToRun) {
+  Environment environment;
+  const std::map<std::string, std::string> kept = {
+      {"HOME", "/home/u"},           {"LD_LIBRARY_PATH", "/opt/lib"},
+      {"XDG_CACHE_HOME", "/caches"}, {"XDG_CONFIG_HOME", "/config"},
+      {"CCACHE_DIR", "/ccache"},     {"SCCACHE_DIR", "/sccache"},
+      {"DISTCC_HOSTS", "one two"},   {"ICECC_VERSION", "tar"}};
+  for (const auto& [name, value] : kept) environment.set(name, value.c_str());
+  for (const char* name : {"CPATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "DEPENDENCIES_OUTPUT",
+                           "CCC_OVERRIDE_OPTIONS", "LIBRARY_PATH", "LANG"})
+    environment.set(name, "/elsewhere");
+  const auto found = Settings::from_environment().compiler_variables;
+  std::map<std::string, std::string> known(found.begin(), found.end());
+  std::erase_if(known, [&](const auto& variable) { return !kept.contains(variable.first); });
+  EXPECT_EQ(known, kept);
+  for (const auto& [name, value] : found) EXPECT_NE(value, "/elsewhere") << name;
 }
 
 TEST(Settings, AnUnknownLogLevelIsAWarning) {

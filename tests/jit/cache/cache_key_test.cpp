@@ -24,8 +24,6 @@ using testing::key_of;
 using testing::settings_with_cache;
 using testing::TemporaryFolder;
 
-using Variables = std::vector<std::pair<std::string, std::string>>;
-
 KernelSpec adamw_int8() {
   return {.rule = "adamw", .slots = {CodecChoice{"int8"}, CodecChoice{"int8"}, {}}};
 }
@@ -121,6 +119,11 @@ const std::vector<Knob> kNoKnobs = {
        std::string& cxx = a.settings.cxx;
        cxx = find_program(cxx.empty() ? "c++" : cxx, a.settings.path);
      }},
+    {"compile_seconds", [](Asked& a) { a.settings.compile_seconds = 1000; }},
+    {"compiler_variables",
+     [](Asked& a) {
+       a.settings.compiler_variables = {{"CCACHE_DIR", "/dev/shm"}};
+     }},
     {"nvrtc", [](Asked& a) { a.settings.nvrtc = "/nowhere"; }},
     {"nvrtc_search", [](Asked& a) { a.settings.nvrtc_search = {"/nowhere"}; }},
     {"log", [](Asked& a) { a.settings.log = LogLevel::off; }},
@@ -135,8 +138,8 @@ const std::vector<Knob> kNoKnobs = {
   [[maybe_unused]] const auto& [name, options] = *slots[0];
   [[maybe_unused]] const auto& [threads, lanes, vector, chunk] = a.variant;
   [[maybe_unused]] const auto& [digest, target, compiler] = key;
-  [[maybe_unused]] const auto& [dir, readonly, templates, cxx, nvrtc, search, log, path, tmpdir,
-                                bytes] = a.settings;
+  [[maybe_unused]] const auto& [dir, readonly, templates, cxx, seconds, variables, nvrtc, search,
+                                log, path, tmpdir, bytes] = a.settings;
 }
 
 TEST(CacheKey, EveryKnobChangesItAndNothingElseDoes) {
@@ -186,7 +189,9 @@ std::string keys_of_a_process(
   all.emplace_back("JITSTEP_TEMPLATES", "");
   return in_child([&] {
     before();
-    return run_program({JITSTEP_CACHE_CHILD, gpu ? "keys_with_gpu" : "keys"}, "", all).output;
+    return run_program({JITSTEP_CACHE_CHILD, gpu ? "keys_with_gpu" : "keys"}, "",
+                       own_variables(all))
+        .output;
   });
 }
 

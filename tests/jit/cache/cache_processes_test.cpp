@@ -20,9 +20,9 @@ TEST(CacheProcesses, SixteenOnOneEmptyCacheAllGetRightKernelsAndLeaveWholeFiles)
   TemporaryFolder folder;
   const auto work = [&](int) -> std::string {
     const Finished child = run_program({JITSTEP_CACHE_CHILD, "kernels"}, "",
-                                       {{"JITSTEP_CACHE_DIR", folder / "cache"},
-                                        {"JITSTEP_CACHE_READONLY", ""},
-                                        {"JITSTEP_LOG", ""}});
+                                       own_variables({{"JITSTEP_CACHE_DIR", folder / "cache"},
+                                                      {"JITSTEP_CACHE_READONLY", ""},
+                                                      {"JITSTEP_LOG", ""}}));
     return text(child.status, "\n", child.output);
   };
   const std::vector<std::string> said = in_children(16, work);

@@ -67,7 +67,7 @@ class UnitTest : public ::testing::Test {
                                           "-x",     "c++",        "-"};
     if (target.kind == Target::Kind::emulated)
       arguments.insert(arguments.begin() + 1, "-DJITSTEP_EMULATION");
-    const Finished finished = run_program(arguments, flat, {});
+    const Finished finished = run_program(arguments, flat, own_variables());
     return finished.status == 0 ? "" : finished.output + unit.text;
   }
 

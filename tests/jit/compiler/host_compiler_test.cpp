@@ -1,6 +1,8 @@
 #include "jit/compiler/host_compiler.h"
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "jit/base/process.h"
 #include "jit/compiler/isa.h"
@@ -118,6 +120,34 @@ TEST(HostCompiler, IdentityHoldsVersionAndResolvedIsaButNoPath) {
 #endif
 }
 
+// A key holds the identity, so that a flag that is not in it would serve the bits of another one.
+TEST(HostCompiler, IdentityListsEveryFlagThatDecidesBits) {
+  testing::TemporaryFolder folder;
+  Settings settings = Settings::from_environment();
+  settings.cxx = folder / "c++";
+  const std::string seen = folder / "seen";
+  testing::write_file(settings.cxx,
+                      text("#!/bin/sh\necho \"$@\" >> ", seen, "\nexec c++ \"$@\"\n"));
+  fs::permissions(settings.cxx, fs::perms::owner_all);
+  for (const Target& target : {Target::cpu(), Target::emulated()}) {
+    HostCompiler compiler(settings);
+    const std::string identity = compiler.identity(target);
+    const std::string options = " " + identity.substr(identity.rfind("options:") + 8) + " ";
+    fs::remove(seen);
+    compiler.compile(adding_unit("1"), "unit", target);
+    std::ifstream words(seen);
+    std::size_t flags = 0;
+    for (std::string word; words >> word;) {
+      if (word == "-o") words >> word, word = "-o";
+      const bool decides = word.starts_with("-") && word != "-" && word != "-x" && word != "-o" &&
+                           word != "-pipe" && word != "-fdiagnostics-color=never";
+      if (decides) ++flags;
+      EXPECT_TRUE(!decides || options.find(" " + word + " ") != std::string::npos) << word;
+    }
+    EXPECT_GE(flags, 9u);
+  }
+}
+
 TEST(HostCompiler, ClangsReportIsReadToo) {
   const std::string report =
       "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu\nInstalledDir: /usr/bin\n"
@@ -146,11 +176,29 @@ TEST(Process, InputAndOutputOfAnySizePass) {
 TEST(Process, StatusSignalAndEnvironmentAreSeen) {
   EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 3"}, "", {}).status, 3);
   EXPECT_EQ(run_program({"/bin/sh", "-c", "kill -9 $$"}, "", {}).status, 128 + 9);
-  EXPECT_EQ(
-      run_program({"/bin/sh", "-c", "echo \"$A-${HOME-none}\""}, "", {{"A", "b c"}, {"HOME", ""}})
-          .output,
-      "b c-none\n");
+  const std::vector<std::string> echo = {"/bin/sh", "-c", "echo \"$A-${HOME-none}\""};
+  EXPECT_EQ(run_program(echo, "", {{"A", "b c"}}).output, "b c-none\n");
+  const Variables changed = own_variables({{"A", "b c"}, {"HOME", ""}});
+  EXPECT_EQ(run_program(echo, "", changed).output, "b c-none\n");
+  EXPECT_EQ(changed.size(), own_variables({{"A", ""}, {"HOME", ""}}).size() + 1);
   EXPECT_THROW(run_program({"/no/such/program"}, "", {}), Error);
+}
+
+TEST(Process, WhatRunsPastItsLimitIsKilledWithAllThatItStarted) {
+  testing::TemporaryFolder folder;
+  const std::string mark = folder / "mark";
+  const auto start = std::chrono::steady_clock::now();
+  const Finished run =
+      run_program({"/bin/sh", "-c", "echo begun; (sleep 3; echo > '" + mark + "') & sleep 60"}, "",
+                  own_variables(), std::chrono::seconds(1));
+  EXPECT_TRUE(run.stopped);
+  EXPECT_EQ(run.status, 128 + SIGKILL);
+  EXPECT_EQ(run.output, "begun\n");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  EXPECT_FALSE(fs::exists(mark)) << "a child of the child lives on";
+  EXPECT_FALSE(run_program({"/bin/sh", "-c", "exit 3"}, "", {}, std::chrono::seconds(60)).stopped);
+  EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 3"}, "", {}, std::chrono::seconds(60)).status, 3);
 }
 
 }  // namespace
