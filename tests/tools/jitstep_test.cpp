@@ -26,7 +26,7 @@ class Tool : public ::testing::Test {
         {"JITSTEP_TEMPLATES", templates},
         {"JITSTEP_LOG", ""}};
     if (!compiler.empty()) environment.emplace_back("JITSTEP_CXX", compiler);
-    return run_program(words, "", environment);
+    return run_program(words, "", own_variables(environment));
   }
 
   // A kernel of a template that `templates` holds, in a cache folder.
@@ -185,8 +185,20 @@ TEST_F(Tool, ExplainSaysWhatHasChangedSince) {
     explain = run({"cache", "explain", asked}, templates);
     EXPECT_TRUE(says(explain, "not used: rules/mine.cuh has changed")) << explain.output;
   }
-  explain = run({"cache", "explain", "my_unit"});
-  EXPECT_TRUE(says(explain, "not used: rules/mine.cuh has gone")) << explain.output;
+}
+
+TEST_F(Tool, ExplainComparesWhatAProgramLoadsWithTheFileThatIsNamed) {
+  make_kernel(folder / "cache", "my_unit");
+  Finished explain = run({"cache", "explain", "my_unit"});
+  EXPECT_TRUE(says(explain, "used for a unit of the same text")) << explain.output;
+  EXPECT_TRUE(says(explain, "not compared: rules/mine.cuh, which does not ship")) << explain.output;
+  explain = run({"cache", "explain", "my_unit", "--with", folder / "templates/rules/mine.cuh"});
+  EXPECT_TRUE(says(explain, "used for a unit of the same text")) << explain.output;
+  EXPECT_FALSE(says(explain, "not compared")) << explain.output;
+  testing::write_file(folder / "other/mine.cuh", "constexpr int kMine = 2;\n");
+  explain = run({"cache", "explain", "my_unit", "--with", folder / "other/mine.cuh"});
+  EXPECT_TRUE(says(explain, "not used: rules/mine.cuh has changed")) << explain.output;
+  EXPECT_EQ(run({"cache", "explain", "my_unit", "--with", folder / "none/mine.cuh"}).status, 1);
 }
 
 TEST_F(Tool, ExplainTellsDamageAndAMissingCompiler) {

@@ -1,10 +1,12 @@
 // jitstep cache: what is in the cache folders, whether it is whole, why it would not be used, and
 // how to make room.
+#include <jit/base/private_files.h>
 #include <jit/base/text.h>
 #include <jit/cache/disk_cache.h>
 #include <jit/cache/explain.h>
 #include <jit/compiler/host_compiler.h>
 #include <jit/compiler/nvrtc_compiler.h>
+#include <jit/engine/cuda_driver.h>
 #include <jitstep/jit/error.h>
 
 #include <algorithm>
@@ -113,40 +115,58 @@ struct Found {
 
 Found compiler_here(const Target& target) {
   try {
-    if (target.is_cuda()) return {NvrtcCompiler(settings()).identity(target), ""};
+    if (target.is_cuda()) {
+      NvrtcCompiler nvrtc(settings(), [] { return installed_driver_version(); });
+      return {nvrtc.identity(target), ""};
+    }
     return {HostCompiler(settings()).identity(target), ""};
   } catch (const Error& error) {
     return {"", error.what()};
   }
 }
 
-void explain_whole(const EntryHeader& header) {
+// Puts the files in the places of the entry's sources of the same name, as load_rule and load_codec do.
+void add_files(const EntryHeader& header, const std::vector<std::string>& files,
+               TemplateStore& templates) {
+  for (const std::string& file : files) {
+    for (const auto& [name, digest] : header.sources) {
+      if (std::filesystem::path(name).filename() == std::filesystem::path(file).filename())
+        templates.add(name, read_code_file(file));
+    }
+  }
+}
+
+void explain_whole(const EntryHeader& header, const std::vector<std::string>& files) {
   const Found compiler = compiler_here(header.key.target);
   const bool known = compiler.problem.empty();
   if (!known) std::cout << "  no compiler here: " << compiler.problem << "\n";
-  const TemplateStore templates(settings().templates);
+  TemplateStore templates(settings().templates);
+  add_files(header, files, templates);
   const auto changes = differences(
       header, renewed(header, templates, known ? compiler.identity : header.key.compiler));
   for (const std::string& change : changes) std::cout << "  not used: " << change << "\n";
   if (changes.empty()) std::cout << "  used for a unit of the same text\n";
+  for (const std::string& name : unknown_sources(header.sources, templates))
+    std::cout << "  not compared: " << name
+              << ", which does not ship: name the file that your program loads with --with\n";
 }
 
-void explain_one(const ListedEntry& entry) {
+void explain_one(const ListedEntry& entry, const std::vector<std::string>& files) {
   print_line(entry);
   if (!entry.problem.empty()) {
     std::cout << "  not used: " << entry.problem << "\n";
   } else {
-    explain_whole(*entry.header);
+    explain_whole(*entry.header, files);
   }
 }
 
-int explain(const std::string& asked_for) {
+int explain(const std::string& asked_for, const std::vector<std::string>& files) {
   int found = 0;
   for (const ListedEntry& entry : DiskCache(settings()).list(true)) {
     const bool asked = digest_of(entry).starts_with(asked_for) ||
                        (entry.header && entry.header->name.starts_with(asked_for));
     if (!asked) continue;
-    explain_one(entry);
+    explain_one(entry, files);
     ++found;
   }
   if (found > 0) return 0;
@@ -196,7 +216,10 @@ void add_cache_command(CLI::App& app, int& status) {
   const auto asked_for = std::make_shared<std::string>();
   explain_command->add_option("entry", *asked_for, "The start of a unit's name or of a key")
       ->required();
-  explain_command->callback([asked_for, &status] { status = explain(*asked_for); });
+  const auto files = std::make_shared<std::vector<std::string>>();
+  explain_command->add_option("--with", *files,
+                              "Files of rules and codecs that your program loads");
+  explain_command->callback([asked_for, files, &status] { status = explain(*asked_for, *files); });
 
   CLI::App* const trim_command = cache->add_subcommand(
       "trim", "Deletes the entries unused for longest if all together are larger than a limit");

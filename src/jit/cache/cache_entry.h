@@ -3,20 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "jit/cache/key.h"
+#include "jit/source/source_digests.h"
 #include "jitstep/jit/compiler.h"
 
 namespace jitstep::jit {
-
-/// Digests of the texts a kernel was made of, by file name; the unit's own is under kUnitSource.
-using Sources = std::map<std::string, std::string>;
-inline constexpr char kUnitSource[] = "(unit)";
 
 /// What the cache keeps of a compile.
 struct CacheEntry {

@@ -5,9 +5,7 @@
 #include <sstream>
 #include <tuple>
 
-#include "jit/base/digest.h"
 #include "jit/base/text.h"
-#include "jit/source/source_map.h"
 
 namespace jitstep::jit {
 namespace {
@@ -97,16 +95,6 @@ std::string short_digest(const Key& key) { return key.digest().substr(0, 12); }
 
 }  // namespace
 
-Sources sources_of(const std::string& unit_text, const std::string& unit_name,
-                   const std::string& flat, const TemplateStore& store) {
-  Sources sources = {{kUnitSource, sha256_hex(unit_text)}};
-  for (const std::string& file : file_names(flat)) {
-    const auto content = store.find(file);
-    if (file != unit_name && content) sources[file] = sha256_hex(*content);
-  }
-  return sources;
-}
-
 std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader& wanted) {
   Phrases out;
   if (entry.key == wanted.key) return out;
@@ -146,11 +134,7 @@ EntryHeader renewed(const EntryHeader& entry, const TemplateStore& store,
                     const std::string& compiler) {
   EntryHeader now = entry;
   now.key.compiler = compiler;
-  for (const auto& [name, digest] : entry.sources) {
-    if (name == kUnitSource) continue;
-    now.sources.erase(name);
-    if (const auto content = store.find(name)) now.sources[name] = sha256_hex(*content);
-  }
+  now.sources = sources_of_today(entry.sources, store);
   if (now.sources != entry.sources) now.key.text_digest.clear();
   return now;
 }

@@ -9,10 +9,6 @@
 
 namespace jitstep::jit {
 
-/// The digests of a unit's own text and of the templates that its flattened text `flat` holds.
-Sources sources_of(const std::string& unit_text, const std::string& unit_name,
-                   const std::string& flat, const TemplateStore& store);
-
 /// Each field in which an entry is not what is wanted, as a phrase such as "rules/adamw.cuh has
 /// changed" or "it is for sm_80, not sm_90". Empty exactly if the keys are equal.
 std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader& wanted);
@@ -22,8 +18,8 @@ std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader
 std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeader>& entries);
 
 /// What the entry's kernel would be asked for with today: the same unit text, with the templates in
-/// `store` and this identity of the compiler. Its text digest stays if no template has changed and
-/// is empty otherwise.
+/// `store` (see sources_of_today) and this identity of the compiler. Its text digest stays if no
+/// template has changed and is empty otherwise.
 EntryHeader renewed(const EntryHeader& entry, const TemplateStore& store,
                     const std::string& compiler);
 

@@ -111,12 +111,9 @@ std::string build_of(const NvrtcLibrary& library) {
   throw CompileError(message, log, numbered_sources(source, log));
 }
 
-void refuse_in_child() {
-  if (!forked_after(ForkSensitive::nvrtc)) return;
-  throw Error(
-      "this process was forked from one that had used NVRTC, which may hang here: compile GPU "
-      "kernels before fork(), or start the process anew (spawn)");
-}
+constexpr char kForked[] =
+    "this process was forked from one that had used NVRTC, which may hang here: compile GPU "
+    "kernels before fork(), or start the process anew (spawn)";
 
 }  // namespace
 
@@ -133,7 +130,7 @@ std::string architecture_option(const NvrtcLibrary& library, const Target& targe
 
 Binary NvrtcCompiler::compile(const std::string& source, const std::string& name,
                               const Target& target) {
-  refuse_in_child();
+  if (forked_after(ForkSensitive::nvrtc)) throw Error(kForked);
   const NvrtcLibrary& library = opened().library;
   const std::string architecture = architecture_option(library, target);
   Program program(library.api, source, name);
@@ -160,6 +157,12 @@ const std::string& NvrtcCompiler::identity(const Target& target) {
   return known->second;
 }
 
+bool NvrtcCompiler::available(const Target& target) {
+  std::string problem;
+  const Opened* const nvrtc = open(problem);
+  return nvrtc != nullptr && target.sm >= nvrtc->library.archs.front();
+}
+
 bool NvrtcCompiler::accepts(const std::string& identity, const Target&) const {
   return identity.starts_with("NVRTC ") && identity.ends_with(code_options_text());
 }
@@ -169,18 +172,27 @@ void NvrtcCompiler::add_folder(const std::string& folder) {
   settings_.nvrtc_search.push_back(folder);
 }
 
-// Held while opening: the other threads need the library as well.
-const NvrtcCompiler::Opened& NvrtcCompiler::opened() {
+// Nothing if there is no NVRTC that can be used here, and why. The lock is held while opening: other
+// threads need the library as well.
+const NvrtcCompiler::Opened* NvrtcCompiler::open(std::string& problem) {
   std::lock_guard lock(mutex_);
-  if (!opened_) {
-    refuse_in_child();
-    auto nvrtc = std::make_unique<Opened>();
-    nvrtc->library = open_nvrtc(settings_);
-    note_used(ForkSensitive::nvrtc);
-    nvrtc->build = build_of(nvrtc->library);
-    opened_ = std::move(nvrtc);
+  if (opened_) return opened_.get();
+  if (forked_after(ForkSensitive::nvrtc)) {
+    problem = kForked;
+    return nullptr;
   }
-  return *opened_;
+  auto library = find_nvrtc(settings_, driver_version_ ? driver_version_() : 0, problem);
+  if (!library) return nullptr;
+  note_used(ForkSensitive::nvrtc);
+  const std::string build = build_of(*library);
+  opened_ = std::make_unique<const Opened>(Opened{std::move(*library), build});
+  return opened_.get();
+}
+
+const NvrtcCompiler::Opened& NvrtcCompiler::opened() {
+  std::string problem;
+  if (const Opened* const nvrtc = open(problem)) return *nvrtc;
+  throw Error(problem);
 }
 
 }  // namespace jitstep::jit

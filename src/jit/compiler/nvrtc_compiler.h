@@ -1,6 +1,7 @@
 // NVRTC as a Compiler: targets sm_XX. Needs no GPU.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,10 +18,14 @@ namespace jitstep::jit {
 /// Error, as NVRTC may hang there.
 class NvrtcCompiler : public Compiler {
  public:
-  explicit NvrtcCompiler(Settings settings) : settings_(std::move(settings)) {}
+  /// `driver_version` gives the CUDA version of the machine's driver, 0 if there is none; it is asked
+  /// when NVRTC is opened, as newer compilers' kernels do not load there.
+  explicit NvrtcCompiler(Settings settings, std::function<int()> driver_version = {})
+      : settings_(std::move(settings)), driver_version_(std::move(driver_version)) {}
 
   Binary compile(const std::string& text, const std::string& name, const Target& target) override;
   const std::string& identity(const Target& target) override;
+  bool available(const Target& target) override;
   bool accepts(const std::string& identity, const Target& target) const override;
 
   /// Adds a folder to look through; no effect once NVRTC is open.
@@ -32,9 +37,11 @@ class NvrtcCompiler : public Compiler {
     std::string build;  // the lines of a PTX text that name the compiler's build
   };
 
+  const Opened* open(std::string& problem);
   const Opened& opened();
 
   Settings settings_;
+  std::function<int()> driver_version_;
   ForkSafeMutex mutex_;
   std::unique_ptr<const Opened> opened_;
   std::map<Target, std::string> identities_;

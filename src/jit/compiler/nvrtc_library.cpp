@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "jit/base/text.h"
-#include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
 namespace {
@@ -118,20 +118,24 @@ std::vector<std::string> nvrtc_files(const std::string& folder) {
   return files;
 }
 
-NvrtcLibrary open_nvrtc(const Settings& settings) {
-  NvrtcLibrary library;
+std::optional<NvrtcLibrary> find_nvrtc(const Settings& settings, int driver_version,
+                                       std::string& problem) {
+  std::optional<NvrtcLibrary> first;
   std::string tried;
   for (const std::string& file : candidates(settings)) {
-    const std::string failure = try_open(file, library);
-    if (failure.empty()) return library;
-    tried += "\n  " + failure;
+    NvrtcLibrary library;
+    if (const std::string failure = try_open(file, library); !failure.empty()) {
+      tried += "\n  " + failure;
+      continue;
+    }
+    if (driver_version == 0 || library.major <= driver_version / 1000) return library;
+    if (!first) first = std::move(library);
   }
-  if (!settings.nvrtc.empty()) {
-    throw Error(text("JITSTEP_NVRTC is set to ", settings.nvrtc, ", which gives no NVRTC; ",
-                     kInstall, tried));
-  }
-  throw Error(text("NVRTC, the compiler for NVIDIA GPUs, was not found; ", kInstall,
-                   ". Looked for:", tried));
+  problem = settings.nvrtc.empty() ? text("NVRTC, the compiler for NVIDIA GPUs, was not found; ",
+                                          kInstall, ". Looked for:", tried)
+                                   : text("JITSTEP_NVRTC is set to ", settings.nvrtc,
+                                          ", which gives no NVRTC; ", kInstall, tried);
+  return first;
 }
 
 }  // namespace jitstep::jit

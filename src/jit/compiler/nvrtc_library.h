@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,12 @@ struct NvrtcLibrary {
 };
 
 /// Opens NVRTC 12 or newer: settings.nvrtc alone if set; else the folders of settings.nvrtc_search,
-/// the folder known when the library was built, the loader's search, /usr/local/cuda. An Error
-/// says where it was looked for and what to install.
-NvrtcLibrary open_nvrtc(const Settings& settings);
+/// the folder known when the library was built, the loader's search, /usr/local/cuda. Of those found,
+/// the first whose kernels a driver for CUDA `driver_version` (such as 12040) loads, which is one of
+/// its major version or older; the first of all if there is none such, or no driver (0). Nothing if
+/// none is found: `problem` then says where it was looked for and what to install.
+std::optional<NvrtcLibrary> find_nvrtc(const Settings& settings, int driver_version,
+                                       std::string& problem);
 
 /// All places below a folder where libnvrtc lies, newest version first: the folder itself, its lib
 /// and lib64, and nvidia/*/lib or */lib as pip lays them out.

@@ -98,6 +98,14 @@ CudaApi open_cuda_api(const std::string& library) {
   return api;
 }
 
+int installed_driver_version(const std::string& library) {
+  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return 0;
+  const auto ask = reinterpret_cast<int (*)(int*)>(dlsym(handle, "cuDriverGetVersion"));
+  int version = 0;
+  return ask != nullptr && ask(&version) == 0 ? version : 0;
+}
+
 // ---- checked calls; what was being done is put into words only when it failed ------------------
 
 template <class Doing, class Call>

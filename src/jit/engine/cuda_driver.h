@@ -45,6 +45,10 @@ struct JITSTEP_API CudaApi {
 /// or which functions it lacks.
 CudaApi open_cuda_api(const std::string& library = "libcuda.so.1");
 
+/// The CUDA version that the installed driver library supports, such as 13000; 0 if there is none.
+/// Starts nothing: cuInit is not called.
+int installed_driver_version(const std::string& library = "libcuda.so.1");
+
 /// What the front end and the tuner want to know about a GPU.
 struct CudaDevice {
   int ordinal = 0;

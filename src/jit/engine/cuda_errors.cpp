@@ -9,7 +9,8 @@ constexpr std::string_view kSticky =
     "the GPU stays unusable until the process ends; find the kernel with compute-sanitizer or "
     "CUDA_LAUNCH_BLOCKING=1";
 constexpr std::string_view kDamaged =
-    "the binary is damaged or not for this driver; a cached one is compiled anew";
+    "the binary is damaged, or made by an NVRTC of a newer major version than the driver's CUDA; a "
+    "cached one is compiled anew";
 constexpr std::string_view kContextLost =
     "the GPU's context is gone, as after cudaDeviceReset(); start the process anew";
 constexpr std::string_view kCapture =

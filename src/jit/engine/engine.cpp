@@ -10,11 +10,11 @@
 #include "jit/base/single_flight.h"
 #include "jit/base/text.h"
 #include "jit/cache/disk_cache.h"
-#include "jit/cache/explain.h"
 #include "jit/compiler/host_compiler.h"
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/engine/module.h"
 #include "jit/source/flatten.h"
+#include "jit/source/source_digests.h"
 #include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
 
@@ -52,7 +52,8 @@ struct Engine::State {
   State(Settings s, const Backends& b)
       : settings(std::move(s)), templates(settings.templates), disk(settings), driver(b.driver) {
     host = b.host ? b.host : std::make_shared<HostCompiler>(settings);
-    own_nvrtc = std::make_shared<NvrtcCompiler>(settings);
+    own_nvrtc = std::make_shared<NvrtcCompiler>(
+        settings, [this] { return driver ? driver->version() : installed_driver_version(); });
     nvrtc = b.nvrtc ? b.nvrtc : own_nvrtc;
   }
 
@@ -112,13 +113,9 @@ std::shared_ptr<const Engine::State::Flat> Engine::State::flat(const std::string
 
 Engine::State::BuiltPointer Engine::State::build(const Flat& flat, const std::string& name,
                                                  const Target& target, bool& found) {
-  Key key{flat.digest, target, ""};
-  bool has_compiler = true;
-  try {
-    key.compiler = compiler_for(target).identity(target);
-  } catch (const Error&) {
-    has_compiler = false;
-  }
+  Compiler& compiler = compiler_for(target);
+  const bool has_compiler = compiler.available(target);
+  const Key key{flat.digest, target, has_compiler ? compiler.identity(target) : ""};
   const auto make_it = [&] {
     return has_compiler ? make(flat, name, key) : make_without_compiler(name, key);
   };

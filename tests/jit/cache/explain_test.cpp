@@ -84,19 +84,6 @@ TEST(Explain, TheNearestEntryOfTheNameIsChosen) {
   EXPECT_TRUE(says(explain_miss(wanted, {}), "none of the 0 entries"));
 }
 
-TEST(Explain, SourcesAreTheUnitAndWhatItIncludes) {
-  TemplateStore store({}, false);
-  store.add("core/a.cuh", "#include \"b.cuh\"\nint a;\n");
-  store.add("core/b.cuh", "int b;\n");
-  store.add("core/c.cuh", "int c;\n");
-  const std::string unit = "#include \"core/a.cuh\"\nint x;\n";
-  const Sources sources = sources_of(unit, "unit", flatten(unit, "unit", store), store);
-  const Sources expected = {{kUnitSource, sha256_hex(unit)},
-                            {"core/a.cuh", sha256_hex("#include \"b.cuh\"\nint a;\n")},
-                            {"core/b.cuh", sha256_hex("int b;\n")}};
-  EXPECT_EQ(sources, expected);
-}
-
 TEST(Explain, AnEntryIsComparedWithTheTemplatesOfToday) {
   TemplateStore store({}, false);
   store.add("rules/mine.cuh", "one");
@@ -106,8 +93,8 @@ TEST(Explain, AnEntryIsComparedWithTheTemplatesOfToday) {
   store.add("rules/mine.cuh", "two");
   EXPECT_EQ(differences(entry, renewed(entry, store, kCompiler)),
             std::vector<std::string>{"rules/mine.cuh has changed"});
-  EXPECT_EQ(differences(entry, renewed(entry, TemplateStore({}, false), kCompiler)),
-            std::vector<std::string>{"rules/mine.cuh has gone"});
+  EXPECT_TRUE(differences(entry, renewed(entry, TemplateStore({}, false), kCompiler)).empty())
+      << "a program may load it";
 }
 
 // What an engine writes to stderr at level info while it makes a kernel.

@@ -125,13 +125,15 @@ TEST(Nvrtc, AWrongFolderIsNamedWithWhatToInstall) {
   testing::TemporaryFolder folder;
   Settings settings;
   settings.nvrtc = folder.path();
-  const std::string message = error_of([&] { open_nvrtc(settings); });
+  const std::string message = error_of([&] { NvrtcCompiler(settings).identity(Target::cuda(90)); });
   for (const std::string& part : {folder.path(), std::string("JITSTEP_NVRTC"),
                                   std::string("pip install nvidia-cuda-nvrtc")}) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   }
   testing::write_file(folder / "libnvrtc.so.13", "no library");
-  EXPECT_NE(error_of([&] { open_nvrtc(settings); }).find("libnvrtc.so.13"), std::string::npos);
+  EXPECT_NE(
+      error_of([&] { NvrtcCompiler(settings).identity(Target::cuda(90)); }).find("libnvrtc.so.13"),
+      std::string::npos);
 }
 
 TEST(Nvrtc, PipsFoldersAreLookedThrough) {

@@ -43,16 +43,29 @@ class DriverLibrary : public ::testing::Test {
   std::string library(const std::vector<std::string>& functions, int code) {
     std::string unit;
     for (const std::string& name : functions)
-      unit += text("extern \"C\" __attribute__((visibility(\"default\"))) int ", name,
-                   "(...) { return ", code, "; }\n");
+      unit += text(kExport, name, "(...) { return ", code, "; }\n");
+    return built(unit);
+  }
+
+  // One that knows its version and may not be started.
+  std::string versioned_library(int version) {
+    return built(text(kExport, "cuInit(unsigned) { __builtin_trap(); }\n", kExport,
+                      "cuDriverGetVersion(int* version) { *version = ", version,
+                      "; return 0; }\n"));
+  }
+
+ private:
+  static constexpr char kExport[] = "extern \"C\" __attribute__((visibility(\"default\"))) int ";
+
+  std::string built(const std::string& unit) {
     const auto binary = compiler_.compile(unit, "driver", Target::cpu());
-    const std::string path = folder_ / text("libcuda_", functions.size(), "_", code, ".so");
+    const std::string path = folder_ / text("libcuda_", made_++, ".so");
     testing::write_file(path,
                         {reinterpret_cast<const char*>(binary.image.data()), binary.image.size()});
     return path;
   }
 
- private:
+  int made_ = 0;
   testing::TemporaryFolder folder_;
   HostCompiler compiler_{Settings::from_environment()};
 };
@@ -88,6 +101,14 @@ TEST_F(DriverLibrary, ADriverWithoutAGpuSaysWhereToLook) {
   const std::string message =
       error_of<CudaError>([&] { CudaDriver driver(open_cuda_api(library(exports(), 100))); });
   EXPECT_NE(message.find("no NVIDIA GPU is visible"), std::string::npos) << message;
+}
+
+TEST_F(DriverLibrary, ItsVersionIsKnownWithoutStartingIt) {
+  EXPECT_EQ(installed_driver_version("/dev/null"), 0);
+  EXPECT_EQ(installed_driver_version(library({"cuInit"}, 0)), 0) << "no such function";
+  EXPECT_EQ(installed_driver_version(library({"cuDriverGetVersion"}, 34)), 0) << "it fails";
+  const std::string path = versioned_library(12040);
+  EXPECT_EQ(installed_driver_version(path), 12040) << "cuInit would have ended the process";
 }
 
 TEST(CudaDriver, AFileThatIsNoLibraryIsRefused) {

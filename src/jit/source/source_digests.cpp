@@ -1,0 +1,34 @@
+#include "jit/source/source_digests.h"
+
+#include "jit/base/digest.h"
+#include "jit/source/source_map.h"
+
+namespace jitstep::jit {
+
+Sources sources_of(const std::string& unit_text, const std::string& unit_name,
+                   const std::string& flat, const TemplateStore& store) {
+  Sources sources = {{kUnitSource, sha256_hex(unit_text)}};
+  for (const std::string& file : file_names(flat)) {
+    const auto content = store.find(file);
+    if (file != unit_name && content) sources[file] = sha256_hex(*content);
+  }
+  return sources;
+}
+
+Sources sources_of_today(const Sources& then, const TemplateStore& store) {
+  Sources now = then;
+  for (auto& [name, digest] : now) {
+    if (const auto content = store.find(name)) digest = sha256_hex(*content);
+  }
+  return now;
+}
+
+std::vector<std::string> unknown_sources(const Sources& sources, const TemplateStore& store) {
+  std::vector<std::string> unknown;
+  for (const auto& [name, digest] : sources) {
+    if (name != kUnitSource && !store.find(name)) unknown.push_back(name);
+  }
+  return unknown;
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,28 @@
+// Digests of the texts a kernel is made of, by which a later reader tells what has changed.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jitstep/jit/template_store.h"
+
+namespace jitstep::jit {
+
+/// Digests by file name; the unit's own is under kUnitSource.
+using Sources = std::map<std::string, std::string>;
+inline constexpr char kUnitSource[] = "(unit)";
+
+/// The digests of a unit's own text and of the templates that its flattened text `flat` holds.
+Sources sources_of(const std::string& unit_text, const std::string& unit_name,
+                   const std::string& flat, const TemplateStore& store);
+
+/// The same files with the digests they have in `store`. One that is not there keeps its digest: it may
+/// be one that a program loads at run time, of which nothing is known here.
+Sources sources_of_today(const Sources& then, const TemplateStore& store);
+
+/// The files that are not in `store`.
+std::vector<std::string> unknown_sources(const Sources& sources, const TemplateStore& store);
+
+}  // namespace jitstep::jit

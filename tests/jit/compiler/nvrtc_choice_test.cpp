@@ -1,0 +1,114 @@
+// Which NVRTC is taken where several lie: libraries made by the host compiler, opened for real.
+#include "jit/compiler/host_compiler.h"
+#include "jit/compiler/nvrtc_compiler.h"
+#include "jit/fixtures.h"
+#include "jitstep/jit/error.h"
+#include "support/fake_driver.h"
+
+namespace jitstep::jit {
+namespace {
+
+using namespace testing;
+
+// An NVRTC that knows sm_80 and sm_90 and whose PTX and cubins are `image`.
+std::string fake_nvrtc(int major, int minor, const std::string& image) {
+  std::string bytes;
+  for (const char c : image) bytes += text(static_cast<int>(c), ",");
+  return text(R"(
+#define API extern "C" __attribute__((visibility("default")))
+static const char image[] = {)",
+              bytes, R"(};
+typedef unsigned long size;
+API int nvrtcVersion(int* major, int* minor) { *major = )",
+              major, "; *minor = ", minor, R"(; return 0; }
+API const char* nvrtcGetErrorString(int) { return "none"; }
+API int nvrtcGetNumSupportedArchs(int* count) { *count = 2; return 0; }
+API int nvrtcGetSupportedArchs(int* archs) { archs[0] = 80; archs[1] = 90; return 0; }
+API int nvrtcCreateProgram(void** program, const char*, const char*, int, const char* const*,
+                           const char* const*) { *program = program; return 0; }
+API int nvrtcDestroyProgram(void**) { return 0; }
+API int nvrtcCompileProgram(void*, int, const char* const*) { return 0; }
+API int nvrtcGetProgramLogSize(void*, size* n) { *n = 0; return 0; }
+API int nvrtcGetProgramLog(void*, char*) { return 0; }
+API int nvrtcGetCUBINSize(void*, size* n) { *n = sizeof image; return 0; }
+API int nvrtcGetCUBIN(void*, char* to) { for (char c : image) *to++ = c; return 0; }
+API int nvrtcGetPTXSize(void*, size* n) { *n = sizeof image; return 0; }
+API int nvrtcGetPTX(void*, char* to) { for (char c : image) *to++ = c; return 0; }
+)");
+}
+
+class NvrtcChoice : public ::testing::Test {
+ protected:
+  NvrtcChoice() {
+    settings = settings_with_cache(folder / "cache");
+    settings.nvrtc = folder / "lib";
+  }
+
+  void add(int major, int minor) {
+    const auto cubin = support::fake_cubin(90);
+    const std::string image(reinterpret_cast<const char*>(cubin.data()), cubin.size());
+    const Binary library = HostCompiler(Settings::from_environment())
+                               .compile(fake_nvrtc(major, minor, image), "nvrtc", Target::cpu());
+    testing::write_file(
+        folder / text("lib/libnvrtc.so.", major),
+        {reinterpret_cast<const char*>(library.image.data()), library.image.size()});
+  }
+
+  // The version that is taken with a driver for that version of CUDA.
+  std::string taken(int driver_version) {
+    std::string problem;
+    const auto library = find_nvrtc(settings, driver_version, problem);
+    return library ? library->version() : problem;
+  }
+
+  TemporaryFolder folder;
+  Settings settings;
+};
+
+TEST_F(NvrtcChoice, IsTheNewestWhoseKernelsTheDriverLoads) {
+  add(13, 1);
+  add(12, 9);
+  EXPECT_EQ(taken(13000), "13.1") << "a major version's drivers load what its compilers make";
+  EXPECT_EQ(taken(14000), "13.1");
+  EXPECT_EQ(taken(12040), "12.9");
+  EXPECT_EQ(taken(0), "13.1") << "without a driver";
+  EXPECT_EQ(taken(11080), "13.1") << "if none will do, kernels can be made for another machine";
+}
+
+TEST_F(NvrtcChoice, TakesWhatThereIs) {
+  add(13, 0);
+  EXPECT_EQ(taken(12040), "13.0");
+  settings.nvrtc = folder / "none";
+  EXPECT_NE(taken(12040).find("gives no NVRTC"), std::string::npos);
+}
+
+// From the driver's version to the kernel's key, as in a step.
+TEST_F(NvrtcChoice, AnEngineAsksItsDriver) {
+  add(13, 1);
+  add(12, 9);
+  for (const int version : {12040, 13000}) {
+    support::FakeDriver fake;
+    fake.version = version;
+    Engine engine(settings, {.driver = std::make_shared<CudaDriver>(fake.api())});
+    const auto kernel = engine.kernel("x", "unit", Target::cuda(90), 0);
+    const std::string expected = version < 13000 ? "NVRTC 12.9" : "NVRTC 13.1";
+    bool found = false;
+    for (const std::string& file : files_below(settings.cache_dir)) {
+      std::ifstream in(file, std::ios::binary);
+      const std::string content{std::istreambuf_iterator<char>(in), {}};
+      if (file.find(kernel->key()) != std::string::npos)
+        found = content.find(expected) != std::string::npos;
+    }
+    EXPECT_TRUE(found) << version;
+  }
+}
+
+TEST_F(NvrtcChoice, ACompilerThatIsNotThereOrTooNewForTheGpuIsNotAvailable) {
+  EXPECT_FALSE(NvrtcCompiler(settings).available(Target::cuda(90)));
+  add(13, 0);
+  EXPECT_TRUE(NvrtcCompiler(settings).available(Target::cuda(90)));
+  EXPECT_FALSE(NvrtcCompiler(settings).available(Target::cuda(70)));
+}
+
+}  // namespace
+}  // namespace jitstep::jit

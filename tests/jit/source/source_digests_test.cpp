@@ -1,0 +1,35 @@
+#include "jit/source/source_digests.h"
+
+#include <gtest/gtest.h>
+
+#include "jit/base/digest.h"
+#include "jit/source/flatten.h"
+
+namespace jitstep::jit {
+namespace {
+
+TEST(SourceDigests, AreOfTheUnitAndOfWhatItIncludes) {
+  TemplateStore store({}, false);
+  store.add("core/a.cuh", "#include \"b.cuh\"\nint a;\n");
+  store.add("core/b.cuh", "int b;\n");
+  store.add("core/c.cuh", "int c;\n");
+  const std::string unit = "#include \"core/a.cuh\"\nint x;\n";
+  const Sources sources = sources_of(unit, "unit", flatten(unit, "unit", store), store);
+  const Sources expected = {{kUnitSource, sha256_hex(unit)},
+                            {"core/a.cuh", sha256_hex("#include \"b.cuh\"\nint a;\n")},
+                            {"core/b.cuh", sha256_hex("int b;\n")}};
+  EXPECT_EQ(sources, expected);
+}
+
+TEST(SourceDigests, OfTodayKeepWhatTheStoreDoesNotKnow) {
+  TemplateStore store({}, false);
+  store.add("core/a.cuh", "new");
+  const Sources then = {{kUnitSource, "u"}, {"core/a.cuh", "old"}, {"rules/mine.cuh", "mine"}};
+  const Sources now = {
+      {kUnitSource, "u"}, {"core/a.cuh", sha256_hex("new")}, {"rules/mine.cuh", "mine"}};
+  EXPECT_EQ(sources_of_today(then, store), now);
+  EXPECT_EQ(unknown_sources(then, store), std::vector<std::string>{"rules/mine.cuh"});
+}
+
+}  // namespace
+}  // namespace jitstep::jit
