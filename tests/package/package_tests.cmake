@@ -36,16 +36,22 @@ endif()
 jitstep_package_test(names_no_folder_of_the_build LABELS cpu
   COMMAND "${scripts}/check_paths.sh" "${prefix}" "${LibTorch_ROOT}"
           "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}" "${package_dir}/installed")
-jitstep_package_test(headers_compile_alone_without_torch LABELS cpu
-  COMMAND "${scripts}/check_headers.sh" "${includedir}" "${CMAKE_CXX_COMPILER}")
+set(check_headers "${scripts}/check_headers.sh" "${includedir}" "${CMAKE_CXX_COMPILER}")
+jitstep_package_test(headers_compile_alone_without_torch LABELS cpu COMMAND ${check_headers} alone)
 if(JITSTEP_BUILD_TORCH)
-  jitstep_package_test(headers_compile_alone_with_torch LABELS cpu
-    COMMAND "${scripts}/check_headers.sh" "${includedir}" "${CMAKE_CXX_COMPILER}" "${LibTorch_ROOT}")
+  jitstep_package_test(headers_compile_together_with_torch LABELS cpu
+    COMMAND ${check_headers} together "${LibTorch_ROOT}")
+  jitstep_package_test(headers_compile_alone_with_torch LABELS "cpu;long"
+    COMMAND ${check_headers} alone "${LibTorch_ROOT}")
 endif()
 
 if(TARGET jitstep_tool)
   jitstep_package_test(has_the_tool LABELS cpu
     COMMAND "${prefix}/${CMAKE_INSTALL_BINDIR}/jitstep" cache verify)
+  add_test(NAME package.installs_without_the_tool
+    COMMAND "${CMAKE_COMMAND}" "-DBUILD=${PROJECT_BINARY_DIR}" "-DPREFIX=${package_dir}/without_tool"
+            "-DTOOL=$<TARGET_FILE:jitstep_tool>" -P "${scripts}/install_without_the_tool.cmake")
+  set_tests_properties(package.installs_without_the_tool PROPERTIES LABELS cpu)
 endif()
 
 # ---- what is not there -------------------------------------------------------------------------
@@ -54,8 +60,7 @@ endif()
 function(jitstep_refusal_test name ask message)
   jitstep_package_test(${name} LABELS cpu
     COMMAND "${CMAKE_COMMAND}" -S "${scripts}/refusal" -B "${package_dir}/${name}"
-            -G "${CMAKE_GENERATOR}" "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}"
-            "-DCMAKE_PREFIX_PATH=${prefix}" "-DASK=${ask}")
+            -G "${CMAKE_GENERATOR}" "-DCMAKE_PREFIX_PATH=${prefix}" "-DASK=${ask}")
   set_tests_properties(package.${name} PROPERTIES PASS_REGULAR_EXPRESSION "${message}")
 endfunction()
 
@@ -81,13 +86,21 @@ function(jitstep_outside_test name use labels)
 endfunction()
 
 set(no_torch -DCMAKE_DISABLE_FIND_PACKAGE_LibTorch=ON)
-# Everything is compiled anew for these, without optimization; the next time ccache has it.
-set(subdirectory "-DJITSTEP_SUBDIRECTORY=${PROJECT_SOURCE_DIR}" "-DJITSTEP_CCACHE=${JITSTEP_CCACHE}")
 jitstep_outside_test(jit jit cpu "-DCMAKE_PREFIX_PATH=${prefix}" ${no_torch})
-jitstep_outside_test(subdirectory_jit jit cpu ${subdirectory} -DJITSTEP_BUILD_TORCH=OFF ${no_torch}
-  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0)
 if(JITSTEP_BUILD_TORCH)
   jitstep_outside_test(jitstep jitstep cpu "-DCMAKE_PREFIX_PATH=${prefix}")
+endif()
+
+# As a subfolder everything is compiled anew. What the folder does to the project around it is seen
+# when that is configured.
+set(subdirectory "-DJITSTEP_SUBDIRECTORY=${PROJECT_SOURCE_DIR}" "-DJITSTEP_CCACHE=${JITSTEP_CCACHE}")
+jitstep_package_test(subdirectory_leaves_the_project_alone LABELS cpu
+  COMMAND "${CMAKE_COMMAND}" -S "${scripts}" -B "${package_dir}/subdirectory"
+          -G "${CMAKE_GENERATOR}" "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}" -DUSE=jit
+          "-DEXAMPLES=${PROJECT_SOURCE_DIR}/examples" ${subdirectory} -DJITSTEP_BUILD_TORCH=OFF ${no_torch})
+jitstep_outside_test(subdirectory_jit jit "cpu;long" ${subdirectory} -DJITSTEP_BUILD_TORCH=OFF ${no_torch}
+  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0)
+if(JITSTEP_BUILD_TORCH)
   jitstep_outside_test(subdirectory_jitstep jitstep "cpu;long" ${subdirectory}
     "-DTorch_DIR=${LibTorch_ROOT}")
 endif()

@@ -1,47 +1,10 @@
-// Every combination compiles for every architecture, and its default variant spills nothing. Needs
-// NVRTC and no GPU.
-#include <gtest/gtest.h>
-
-#include "jitstep/jit/engine.h"
-#include "jitstep/jit/unit.h"
-#include "support/bits.h"
-#include "support/combinations.h"
+// The oldest architecture and the one that most of the tests on a GPU run on.
+#include "templates/gpu_compile.h"
 
 namespace jitstep::support {
 namespace {
 
-class GpuCompile : public testing::TestWithParam<int> {};
-
-void expect_no_spills(const std::vector<jit::KernelSpec>& specs, const jit::Target& target) {
-  for (const auto& spec : specs) {
-    SCOPED_TRACE(to_string(spec));
-    const jit::Plan plan = jit::resolve(spec);
-    const jit::Unit unit = jit::unit(plan, jit::default_variant(plan, target), target);
-    const auto built = jit::default_engine().build(unit.text, unit.name, target);
-    EXPECT_EQ(built->binary.resources.size(), unit.entries.size());
-    for (const auto& entry : built->binary.resources) {
-      EXPECT_EQ(entry.spill_store_bytes + entry.spill_load_bytes, 0) << entry.entry;
-      EXPECT_GT(entry.registers, 0) << entry.entry;
-    }
-  }
-}
-
-TEST_P(GpuCompile, EveryCombinationIsBuiltWithoutSpills) {
-  expect_no_spills(ci_combinations(), jit::Target::cuda(GetParam()));
-}
-
-// What no shipped rule needs yet: every domain, chains, memory, a codec with sums over the tensor.
-TEST_P(GpuCompile, TheTestExtensionsAreBuiltWithoutSpills) {
-  load_test_extensions();
-  std::vector<jit::KernelSpec> specs;
-  for (const auto& spec : ci_combinations())
-    if (is_test_extension(spec)) specs.push_back(spec);
-  EXPECT_GE(specs.size(), 8u);
-  expect_no_spills(specs, jit::Target::cuda(GetParam()));
-}
-
-INSTANTIATE_TEST_SUITE_P(Architectures, GpuCompile, testing::Values(80, 89, 90, 100, 120),
-                         [](const auto& sm) { return "sm_" + std::to_string(sm.param); });
+JITSTEP_GPU_COMPILE(80, 90);
 
 }  // namespace
 }  // namespace jitstep::support
