@@ -43,16 +43,14 @@ def room_of(path):
 
 def resolve(path, name):
     """The file that an include names; None if no such path exists."""
+    own = path.relative_to(ROOT).parts[0]
     folders = [path.parent, ROOT / "include"]
-    if path.relative_to(ROOT).parts[0] != "include":
-        folders += [ROOT / "src", ROOT / "tests", ROOT / "examples"]
-        folders += [ROOT / "templates/rules"]  # where a user's template, or a test's, is read
-    if path.parent.name == "fuzz":
-        folders.remove(ROOT / "examples")
-    for folder in folders:
-        if (folder / name).is_file():
-            return (folder / name).resolve()
-    return None
+    if own != "include":
+        folders.append(ROOT / "src")
+    if own in ("tests", "examples"):  # whose templates are read as if they lay beside the shipped ones
+        folders += [ROOT / own, ROOT / "templates/rules"]
+    found = [folder / name for folder in folders if (folder / name).is_file()]
+    return found[0].resolve() if found else None
 
 
 def files():
