@@ -35,4 +35,8 @@ void note_used(ForkSensitive library);
 /// True in a child whose parent had used the library before fork().
 bool forked_after(ForkSensitive library);
 
+/// True in a child whose parent had more than one thread: those of a pool are gone, and who hands
+/// them work waits for ever.
+JITSTEP_API bool forked_from_threads();
+
 }  // namespace jitstep::jit

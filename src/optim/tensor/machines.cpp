@@ -1,6 +1,6 @@
 #include "optim/tensor/machines.h"
 
-#include <ATen/Parallel.h>
+#include <ATen/TensorIterator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
@@ -19,9 +19,20 @@ namespace {
 // A chunk is 4096 elements; torch gives a thread 32768 and more.
 constexpr std::int64_t kGrain = 8;
 
+// at::parallel_for is a template, serial unless whoever includes it is compiled with OpenMP. A tensor
+// iterator is compiled in libtorch and uses its pool. This one walks over `count` bytes that nobody
+// reads: their addresses count.
 void torch_parallel_for(std::int64_t count,
                         const std::function<void(std::int64_t, std::int64_t)>& body) {
-  at::parallel_for(0, count, kGrain, body);
+  if (count <= kGrain || jit::forked_from_threads()) return body(0, count);
+  static char origin;
+  const torch::Tensor bytes = at::from_blob(&origin, {count}, torch::kUInt8);
+  at::TensorIteratorConfig().add_const_input(bytes).build().for_each(
+      [&](char** at, const std::int64_t*, std::int64_t n) {
+        const std::int64_t begin = at[0] - &origin;
+        body(begin, begin + n);
+      },
+      kGrain);
 }
 
 // NVRTC from PyPI lies in site-packages/nvidia, beside site-packages/torch/lib/libc10.so.

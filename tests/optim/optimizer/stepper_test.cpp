@@ -1,9 +1,14 @@
 // Layouts, sizes, groups and threads through torch's tensors.
-#include "optim/training.h"
-
+#include <ATen/TensorIterator.h>
 #include <c10/util/Exception.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "optim/training.h"
+#include "optim/working_threads.h"
 
 namespace jitstep::tests {
 namespace {
@@ -54,20 +59,73 @@ TEST(Stepper, EverySizeFollowsTorch) {
   }
 }
 
+// Torch's threads while it lives.
+struct Threads {
+  explicit Threads(int count) : before(torch::get_num_threads()) { torch::set_num_threads(count); }
+  ~Threads() { torch::set_num_threads(before); }
+  const int before;
+};
+
 TEST(Stepper, ThreadsDoNotMatter) {
-  const auto run = [](int threads) {
-    const int before = torch::get_num_threads();
-    torch::set_num_threads(threads);
+  int workers = 0;
+  const auto run = [&](int count) {
+    const Threads threads(count);
     torch::manual_seed(2);
     Tensors parameters = make_parameters(torch::kFloat32, {{300000}, {513, 700}, {7}});
     LAMB optimizer(parameters, LAMBOptions(0.1).weight_decay(0.1).state("int4").max_grad_norm(1));
-    train(optimizer, parameters, 1, 3);
-    torch::set_num_threads(before);
+    train(optimizer, parameters, 1, 2);
+    set_gradients(parameters, 3);
+    workers = threads_that_work([&] { optimizer.step(); });
     return parameters;
   };
   const Tensors one = run(1);
-  expect_equal(one, run(2));
-  expect_equal(one, run(5));
+  EXPECT_EQ(workers, 1);
+  for (const int count : {2, 5}) {
+    expect_equal(one, run(count));
+    EXPECT_EQ(workers, count);
+  }
+}
+
+TEST(Stepper, OneLargeTensorIsSteppedByTorchsThreads) {
+  for (const char* codec : {"fp32", "int8"}) {
+    Tensors parameters = make_parameters(torch::kFloat32, {{4 << 20}});
+    AdamW optimizer(parameters, AdamWOptions(0.1).state(codec));
+    train(optimizer, parameters, 1, 1);
+    const Threads threads(2);
+    EXPECT_EQ(threads_that_work([&] { optimizer.step(); }), 2) << codec;
+  }
+}
+
+// Runs body(i) for i < count in torch's own threads.
+void in_parallel(std::int64_t count, const std::function<void(std::int64_t)>& body) {
+  const auto places = torch::arange(count);
+  at::TensorIteratorConfig().add_const_input(places).build().for_each(
+      [&](char** at, const std::int64_t* strides, std::int64_t n) {
+        for (std::int64_t i = 0; i < n; ++i)
+          body(*reinterpret_cast<const std::int64_t*>(at[0] + i * strides[0]));
+      },
+      1);
+}
+
+TEST(Stepper, AStepInsideAParallelRegionIsDoneThere) {
+  const Threads threads(2);
+  Tensors inside, outside;
+  std::vector<std::unique_ptr<AdamW>> optimizers;
+  for (int i = 0; i < 4; ++i) {
+    inside.push_back(make_parameters(torch::kFloat32, {{100000 + i}})[0]);
+    optimizers.push_back(std::make_unique<AdamW>(Tensors{inside.back()}, AdamWOptions(0.1)));
+  }
+  outside = clones(inside);
+  set_gradients(inside, 1);
+  for (int i = 0; i < 4; ++i) outside[i].mutable_grad() = inside[i].grad().clone();
+  std::atomic<int> stepped = 0;
+  in_parallel(4, [&](std::int64_t i) {
+    optimizers[i]->step();
+    ++stepped;
+  });
+  EXPECT_EQ(stepped, 4);
+  for (int i = 0; i < 4; ++i) AdamW({outside[i]}, AdamWOptions(0.1)).step();
+  expect_equal(inside, outside);
 }
 
 TEST(Stepper, EachGroupHasItsOwnNumbers) {
@@ -146,20 +204,23 @@ TEST(Stepper, ParametersThatTakeTurnsAreSteppedAsAlone) {
   expect_equal(together, alone);
 }
 
-// Torch's OpenMP threads do not survive fork(), so the child takes one thread.
+// Torch's threads do not survive fork(), and the child must not wait for them. (It calls nothing of
+// torch's that would.)
 TEST(Stepper, AChildOfForkStepsAsItsParentWould) {
-  Tensors parameters = make_parameters(torch::kFloat32, {{100}}), expected = clones(parameters);
+  const Threads threads(2);
+  Tensors parameters = make_parameters(torch::kFloat32, {{300000}}), expected = clones(parameters);
   AdamW optimizer(parameters, AdamWOptions(0.1)), other(expected, AdamWOptions(0.1));
   train(optimizer, parameters, 1, 2);
   train(other, expected, 1, 3);
+  set_gradients(parameters, 3);
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);
-    torch::set_num_threads(1);
     bool good = false;
     try {
-      train(optimizer, parameters, 3, 3);
-      good = torch::equal(parameters[0], expected[0]);
+      optimizer.step();
+      good = std::memcmp(parameters[0].const_data_ptr(), expected[0].const_data_ptr(),
+                         parameters[0].nbytes()) == 0;
     } catch (...) {
     }
     _exit(good ? 0 : 1);
@@ -167,6 +228,45 @@ TEST(Stepper, AChildOfForkStepsAsItsParentWould) {
   int status = -1;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+TEST(Stepper, AGradientMayLieOtherwiseThanInTheStepBefore) {
+  Tensors changing = make_parameters(torch::kFloat32, {{40, 30}}), steady = clones(changing);
+  AdamW one(changing, AdamWOptions(0.1)), other(steady, AdamWOptions(0.1));
+  for (int step = 0; step < 6; ++step) {
+    const Tensor g = torch::randn({40, 30});
+    steady[0].mutable_grad() = g;
+    changing[0].mutable_grad() = step % 2 == 0 ? g.clone() : g.t().contiguous().t();
+    if (step == 4) changing[0].mutable_grad() = torch::empty({40, 60}).slice(1, 0, 60, 2).copy_(g);
+    one.step();
+    other.step();
+    expect_equal(changing, steady);
+  }
+}
+
+TEST(Stepper, ANormBelowTheLimitChangesNoBit) {
+  for (const char* codec : {"fp32", "int8"}) {
+    Tensors clipped = make_parameters(torch::kFloat32, {{5000}, {10, 3}}), free = clones(clipped);
+    AdamW one(clipped, AdamWOptions(0.1).state(codec).max_grad_norm(1e6)),
+        other(free, AdamWOptions(0.1).state(codec));
+    train(one, clipped, 1, 3);
+    train(other, free, 1, 3);
+    expect_equal(clipped, free);
+  }
+}
+
+TEST(Stepper, AScaledLossMakesTheSameStep) {
+  Tensors scaled = make_parameters(torch::kFloat32, {{5000}, {10, 3}}), plain = clones(scaled);
+  AdamW one(scaled, AdamWOptions(0.1).grad_scale(1024).max_grad_norm(0.5)),
+      other(plain, AdamWOptions(0.1).max_grad_norm(0.5));
+  for (int step = 1; step <= 3; ++step) {
+    set_gradients(scaled, step);
+    set_gradients(plain, step);
+    for (const auto& p : scaled) p.mutable_grad() = p.grad() * 1024;
+    one.step();
+    other.step();
+  }
+  expect_equal(scaled, plain);
 }
 
 TEST(Stepper, AutogradSeesThatAParameterHasChanged) {
