@@ -147,29 +147,19 @@ void write_accessors(std::ostream& out, const Option& option, std::size_t place,
 void write_options_class(std::ostream& out, const Rule& rule) {
   const std::string self = rule.name + "Options";
   out << "/// Options of " << rule.name << ".\n";
-  out << "struct JITSTEP_API " << self << " : FormatSetters<" << self << "> {\n";
+  out << "struct JITSTEP_API " << self << " : TypedOptions<" << self << "> {\n";
   write_enumerations(out, rule);
   out << "\n  /// Everything at its default.\n  " << self << "();\n";
   if (rule.has_lr) out << "  " << self << "(double lr);\n";
   out << "\n";
   for (std::size_t i = 0; i < rule.options.size(); ++i)
     write_accessors(out, *rule.options[i], i, self);
-  out << R"(
-  /// By name, as all options.
-  using Options::get;
-  using Options::put;
-  const std::vector<std::string>& names() const override;
-  jit::Value get(std::size_t option) const override;
-  void put(std::size_t option, const jit::Value& value) override;
-  void snapshot(std::vector<double>& numbers) const override;
-  std::unique_ptr<ParamState> make_state() const override;
-
- private:
-)";
+  out << "\n  /// Every option and its member, for TypedOptions.\n  static auto fields();\n\n "
+         "private:\n";
   for (const Option* option : rule.options)
     out << "  " << type_of(*option) << " " << option->name << "_ = " << initializer(*option)
         << ";\n";
-  out << "};\n\n";
+  out << "};\nextern template class TypedOptions<" << self << ">;\n\n";
 }
 
 void write_state_class(std::ostream& out, const Rule& rule) {
@@ -213,38 +203,21 @@ void write_names(std::ostream& out, const Rule& rule) {
   }
 }
 
-void write_members(std::ostream& out, const Rule& rule) {
+void write_option_definitions(std::ostream& out, const Rule& rule) {
   const std::string self = rule.name + "Options", name = rule.manifest.name;
-  out << self << "::" << self << "() : FormatSetters(\"" << name << "\") {}\n";
+  out << self << "::" << self << "() : TypedOptions(\"" << name << "\") {}\n";
   if (rule.has_lr)
     out << self << "::" << self << "(double lr) : " << self << "() { this->lr(lr); }\n";
-  out << "const std::vector<std::string>& " << self
-      << "::names() const {\n  static const std::vector<std::string> names = {\n";
-  for (const Option* option : rule.options) out << "      \"" << option->name << "\",\n";
-  out << "  };\n  return names;\n}\n";
-  out << "jit::Value " << self << "::get(std::size_t option) const {\n  switch (option) {\n";
-  for (std::size_t i = 0; i < rule.options.size(); ++i)
-    out << "    case " << i << ": return fields::to_value(" << rule.options[i]->name << "_);\n";
-  out << "    default: return {};\n  }\n}\n";
-  out << "void " << self
-      << "::put(std::size_t option, const jit::Value& value) {\n  mark(option);\n  switch (option) "
-         "{\n";
-  for (std::size_t i = 0; i < rule.options.size(); ++i)
-    out << "    case " << i << ": return fields::from_value(value, " << rule.options[i]->name
-        << "_);\n";
-  out << "    default: return;\n  }\n}\n";
-  out << "void " << self << "::snapshot(std::vector<double>& numbers) const {\n  numbers.clear();\n"
-      << "  numbers.push_back(formats_version());\n";
+  out << "auto " << self << "::fields() {\n  return std::make_tuple(";
   for (const Option* option : rule.options)
-    out << "  fields::append(numbers, " << option->name << "_);\n";
-  out << "}\n";
+    out << (option == rule.options.front() ? "\n      " : ",\n      ") << "OptionField{\""
+        << option->name << "\", &" << self << "::" << option->name << "_}";
+  out << ");\n}\ntemplate class TypedOptions<" << self << ">;\n";
 }
 
 void write_definitions(std::ostream& out, const Rule& rule) {
   const std::string self = rule.name, options = self + "Options", state = self + "ParamState";
-  write_members(out, rule);
-  out << "std::unique_ptr<ParamState> " << options << "::make_state() const {\n"
-      << "  return std::make_unique<" << state << ">();\n}\n";
+  write_option_definitions(out, rule);
   out << "std::unique_ptr<torch::optim::OptimizerParamState> " << state << "::clone() const {\n"
       << "  return std::make_unique<" << state << ">(*this);\n}\n";
   out << self << "::" << self << "(const std::vector<torch::optim::OptimizerParamGroup>& groups, "
@@ -283,18 +256,26 @@ namespace jitstep {
   out << "}  // namespace jitstep\n";
 }
 
+// A function that makes the class of a rule by the rule's name.
+void write_makers(std::ostream& out, const std::vector<Rule>& rules, const std::string& base,
+                  const std::string& function) {
+  out << "std::unique_ptr<" << base << "> " << function << "(const std::string& rule) {\n";
+  for (const Rule& rule : rules)
+    out << "  if (rule == \"" << rule.manifest.name << "\") return std::make_unique<" << rule.name
+        << base << ">();\n";
+  out << "  return nullptr;\n}\n\n";
+}
+
 void write_source(std::ostream& out, const std::vector<Rule>& rules) {
   out << "// Generated from the manifests of templates/rules.\n#include \"jitstep/rules.h\"\n\n"
-         "#include <utility>\n\n#include \"optim/options/option_fields.h\"\n\n"
+         "#include <utility>\n\n#include \"optim/options/typed_options.h\"\n\n"
          "namespace jitstep::fields {\n\n";
   for (const Rule& rule : rules) write_names(out, rule);
   out << "\n}  // namespace jitstep::fields\n\nnamespace jitstep {\n\n";
   for (const Rule& rule : rules) write_definitions(out, rule);
-  out << "std::unique_ptr<Options> make_shipped_options(const std::string& rule) {\n";
-  for (const Rule& rule : rules)
-    out << "  if (rule == \"" << rule.manifest.name << "\") return std::make_unique<" << rule.name
-        << "Options>();\n";
-  out << "  return nullptr;\n}\n\n}  // namespace jitstep\n";
+  write_makers(out, rules, "Options", "make_shipped_options");
+  write_makers(out, rules, "ParamState", "make_shipped_state");
+  out << "}  // namespace jitstep\n";
 }
 
 void generate(const std::filesystem::path& folder) {

@@ -4,6 +4,7 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -16,6 +17,15 @@
 namespace jitstep {
 
 enum class Frozen;
+enum class Moment;
+
+/// How one parameter is kept: what the formats that were asked for come to for its dtype and size.
+struct ParameterFormats {
+  /// By the slot's name ("m"); slots left out are not listed. "fp32" is as wide as the arithmetic:
+  /// float64 for a float64 parameter.
+  std::map<std::string, jit::CodecChoice> slots;
+  std::string weights;  // "native", "stochastic", ...
+};
 
 /// An optimizer of any rule. One thread at a time uses it; distinct ones may step concurrently.
 /// Arguments are checked when it is made, when groups are added and when a step finds new ones:
@@ -53,6 +63,11 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// first step does not have to. Creates no state.
   void compile();
 
+  /// How a parameter of one of the groups is kept under its group's options. Small and float64
+  /// parameters keep their state in fp32 whatever codec was chosen, and weights are native in a
+  /// dtype that the chosen format is not for.
+  ParameterFormats formats_of(const torch::Tensor& parameter) const;
+
   /// Bytes of the state of all parameters that have one.
   std::int64_t state_bytes() const;
   /// The rule's name.
@@ -74,24 +89,27 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
             Frozen frozen);
   const Options& default_options() const;
+  const Options& group_options(std::size_t group) const;
   Options& group_options(std::size_t group);
   ParamGroup merged(const ParamGroup& group) const;
-  void check_group(const ParamGroup& group, std::size_t number) const;
+  void check_group(const ParamGroup& group, std::size_t number, Moment moment) const;
   void check_distinct(const ParamGroup* more) const;
-  bool is_known(std::size_t group) const;
-  bool is_known() const;
-  void adopt();
+  bool group_unchanged(std::size_t group) const;
+  bool groups_unchanged() const;
+  void sync_groups();
   void register_members(std::size_t group);
   void collect();
   bool collect_group(std::size_t group);
+  const torch::Tensor& gradient_of(const torch::Tensor& p);
+  void check_devices() const;
   void check_memory();
   void check_new_gradients();
-  void add_waiting(std::size_t group, std::size_t place);
-  bool is_ready(Member& member, const torch::Tensor& p, int revision);
-  void attend();
+  void add_pending(std::size_t group, std::size_t place);
+  bool is_bound(Member& member, const torch::Tensor& p, int revision);
+  void bind_states();
   void restore_states();
   void renumber(const std::set<int>& taken);
-  ParamState& state_for(const torch::Tensor& p, const Options& options);
+  ParamState& state_for(const torch::Tensor& p);
 
   std::unique_ptr<Records> records_;
 };

@@ -5,8 +5,8 @@
 #include <torch/optim/optimizer.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +15,6 @@
 #include "jitstep/jit/option_values.h"
 
 namespace jitstep {
-
-class ParamState;
 
 /// Base of all options. Each option has a place in names(); one counts as set if its setter was
 /// called or its value is not the default. What a parameter group does not set, it takes from the
@@ -53,17 +51,15 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   // ---- formats
 
   /// How state and weights are kept; what is not set comes from elsewhere.
-  const Formats& formats() const { return formats_; }
+  const jit::Formats& formats() const { return formats_; }
   /// Formats to be changed.
-  Formats& edit_formats();
+  jit::Formats& edit_formats();
   std::uint64_t seed() const { return formats_.seed.value_or(0); }
 
   // ---- for the optimizer
 
   /// Everything as numbers, for a cheap comparison in every step: equal numbers, equal options.
   virtual void snapshot(std::vector<double>& numbers) const = 0;
-  /// New, empty state of the class that belongs to these options.
-  virtual std::unique_ptr<ParamState> make_state() const = 0;
 
   // ---- torch's
 
@@ -82,13 +78,17 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   /// Equal for equal formats only; for snapshot().
   double formats_version() const { return static_cast<double>(formats_version_); }
   void rename(std::string rule) { rule_ = std::move(rule); }
+  /// Never the same twice.
+  static std::uint64_t next_version();
+  /// A name or JSON; a c10::Error if it is neither.
+  static jit::CodecChoice read_codec(const std::string& text);
 
  private:
   std::size_t place(const std::string& name) const;
   bool equals(const Options& other) const;
 
   std::string rule_;
-  Formats formats_;
+  jit::Formats formats_;
   std::uint64_t formats_version_ = 0;
   std::uint64_t set_ = 0;
 };
@@ -102,12 +102,12 @@ class FormatSetters : public Options {
 
   /// The codec of all slots: a name, or JSON such as {"codec": "int8", "block": 128}.
   Derived& state(const std::string& codec) {
-    edit_formats().state = parse_codec(codec);
+    edit_formats().state = Options::read_codec(codec);
     return self();
   }
   /// The codec of one slot, by its name ("v") or torch's ("exp_avg_sq").
   Derived& state(const std::string& slot, const std::string& codec) {
-    edit_formats().slots[slot] = parse_codec(codec);
+    edit_formats().slots[slot] = Options::read_codec(codec);
     return self();
   }
   /// How the parameters are kept: "native", "stochastic", ...
@@ -135,6 +135,31 @@ class FormatSetters : public Options {
   Derived& self() { return static_cast<Derived&>(*this); }
 };
 
+/// One option of a typed class: its name, and the member that holds its value.
+template <class Owner, class T>
+struct OptionField {
+  const char* name;
+  T Owner::*value;
+};
+template <class Owner, class T>
+OptionField(const char*, T Owner::*) -> OptionField<Owner, T>;
+
+/// The options of a shipped rule: Derived has a typed member for each, and lists them in fields().
+/// Instantiated in the generated rules.cpp.
+template <class Derived>
+class JITSTEP_API TypedOptions : public FormatSetters<Derived> {
+ public:
+  using FormatSetters<Derived>::FormatSetters;
+
+  /// By name, as all options.
+  using Options::get;
+  using Options::put;
+  const std::vector<std::string>& names() const override;
+  jit::Value get(std::size_t option) const override;
+  void put(std::size_t option, const jit::Value& value) override;
+  void snapshot(std::vector<double>& numbers) const override;
+};
+
 /// Options of any rule by name, a user's own included.
 class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
  public:
@@ -152,22 +177,22 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
   /// Names the rule and checks everything set so far against it: a jit::Error for an unknown name
   /// or a wrong type. Once only.
   void bind(const std::string& rule);
-  /// What was set, by name.
+  /// What was set before the rule was named, by name.
   const jit::NamedValues& given() const { return given_; }
 
-  const std::vector<std::string>& names() const override { return names_; }
   /// By name, as all options.
   using Options::get;
   using Options::put;
-  jit::Value get(std::size_t option) const override;
+  const std::vector<std::string>& names() const override { return names_; }
+  jit::Value get(std::size_t option) const override { return values_->get(names_.at(option)); }
   void put(std::size_t option, const jit::Value& value) override;
   void snapshot(std::vector<double>& numbers) const override;
-  std::unique_ptr<ParamState> make_state() const override;
 
  private:
   jit::NamedValues given_;
-  std::vector<std::string> names_;
-  std::vector<jit::Value> values_;
+  std::optional<jit::OptionValues> values_;  // once the rule is named
+  std::vector<std::string> names_;           // of these
+  std::uint64_t version_ = 0;                // another one for other values
 };
 
 /// Options of a rule with everything unset: of the generated class for a shipped rule, else
@@ -177,6 +202,10 @@ JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule);
 /// make_options with what `given` says: a jit::Error for what the rule does not have.
 JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule,
                                                   const GenericOptions& given);
+
+/// Whether the rule of this name is the shipped one, whose classes are generated: a folder of
+/// JITSTEP_TEMPLATES may hide it behind another of its name.
+JITSTEP_API bool is_shipped(const std::string& rule);
 
 /// The generated options class of a shipped rule, or null. Defined in the generated rules.cpp.
 JITSTEP_API std::unique_ptr<Options> make_shipped_options(const std::string& rule);

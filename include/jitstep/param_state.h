@@ -14,6 +14,9 @@
 
 namespace jitstep {
 
+class TensorPlace;
+struct InitialValues;
+
 /// Step number and slots of one parameter. Bound to its parameter by the optimizer; a state made by
 /// hand or read from an archive is unbound, and bound (and converted to the optimizer's formats)
 /// when an optimizer takes it. Copies share their tensors, as torch's do.
@@ -67,8 +70,9 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   /// what is held, moved where the formats are the same and converted where they differ. If it
   /// throws, nothing has changed.
   void bind(const torch::Tensor& parameter, const jit::KernelSpec& spec, int id,
-            const std::vector<double>& initial_memory);
-  /// Whether the parameter still has the dtype, device, sizes and strides that it was bound with.
+            const InitialValues& initial);
+  /// Whether the parameter still has the dtype, device, sizes and strides that it was bound with, and
+  /// everything kept still lies where it lay: a user who was given a tensor may have changed it.
   bool fits(const torch::Tensor& parameter) const;
 
  protected:
@@ -87,9 +91,14 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   bool equals(const ParamState& other) const;
   bool holds_values(std::size_t slot) const;
   bool same_layout(const torch::Tensor& parameter) const;
+  void check_shape(const torch::Tensor& parameter) const;
   void check_complete(const StateBuffers& fresh) const;
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
-  void take_rest(StateBuffers& fresh, const torch::Tensor& parameter) const;
+  void start_new_slots(StateBuffers& fresh, const torch::Tensor& parameter,
+                       const std::vector<double>& initial) const;
+  void take_memory(StateBuffers& fresh) const;
+  void take_extra(StateBuffers& fresh, const torch::Tensor& parameter) const;
+  jit::KernelSpec held_spec(const StateBuffers& fresh) const;
   torch::Tensor old_values(std::size_t slot, const StateBuffers& fresh,
                            const c10::Device& device) const;
   void write_formats(torch::serialize::OutputArchive& archive) const;
@@ -97,9 +106,17 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
 
   std::string rule_;
   StateBuffers buffers_;
-  Layout layout_;              // of the parameter when the buffers were made
-  torch::Tensor parameter_;    // undefined: unbound
+  Layout layout_;            // of the parameter when the buffers were made
+  torch::Tensor parameter_;  // undefined: unbound
+  std::shared_ptr<const std::vector<TensorPlace>> places_;  // of the buffers' tensors, once bound
   bool from_archive_ = false;  // unbound, but its buffers have codecs and a layout
 };
+
+/// New, unbound state of a rule: of the generated class where its options are of a generated one,
+/// else generic.
+JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule);
+
+/// The generated state class of a shipped rule, or null. Defined in the generated rules.cpp.
+JITSTEP_API std::unique_ptr<ParamState> make_shipped_state(const std::string& rule);
 
 }  // namespace jitstep

@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/plan.h"
 #include "jitstep/jit/spec.h"
 
 namespace jitstep {
+namespace jit {
+struct Plan;
+struct StepTensor;
+}  // namespace jit
 
 /// The state of one parameter. A slot's codes lie in the parameter's storage order; a slot that is
 /// kept as wide as the arithmetic has the parameter's sizes and strides, the others are bytes.
@@ -32,7 +35,14 @@ struct JITSTEP_API StateBuffers {
   int id = 0;        // order of add_parameter; names the random bits
   int revision = 0;  // to be raised whenever spec or a tensor is replaced
 
-  /// Of everything but the numbers: codes, meta, memory and extra.
+  /// Visits codes, meta, memory and extra, undefined tensors too, always in the same order.
+  template <class Visit>
+  void for_each_tensor(Visit visit) const {
+    for (const Slot& slot : slots) visit(slot.codes), visit(slot.meta);
+    for (const auto& halves : memory) visit(halves[0]), visit(halves[1]);
+    visit(extra);
+  }
+  /// Of all these tensors.
   std::int64_t bytes() const;
 };
 
@@ -40,6 +50,18 @@ struct JITSTEP_API StateBuffers {
 /// each planned memory field.
 StateBuffers make_state(const torch::Tensor& p, const jit::KernelSpec& spec, int id,
                         const std::vector<double>& initial_memory);
+
+/// A state that holds nothing yet: enough to choose the kernels of its parameter.
+StateBuffers state_outline(const jit::KernelSpec& spec);
+
+/// The memory of new state alone.
+std::vector<std::array<torch::Tensor, 2>> make_memory(const torch::Tensor& p, const jit::Plan& plan,
+                                                      const std::vector<double>& initial);
+
+/// A parameter with its state in the kernels' words; null where nothing is held. g_strides: the
+/// gradient's, in p's logical order.
+jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
+                            torch::IntArrayRef g_strides);
 
 /// The values of a slot: the codes themselves where they are values, else a new tensor of the
 /// parameter's shape and layout, of the arithmetic's dtype.

@@ -7,37 +7,40 @@
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/plan.h"
 
-namespace jitstep {
+namespace jitstep::jit {
 namespace {
 
 constexpr std::int64_t kMinQuantizedSize = 4096;
 
-bool is_named(const jit::Slot& slot, const std::string& name) {
+bool is_named(const Slot& slot, const std::string& name) {
   return slot.name == name || slot.torch_name == name;
 }
 
-std::string listed_slots(const jit::Manifest& rule) {
+std::string listed_slots(const Manifest& rule) {
   std::string out;
   for (const auto& slot : rule.slots) out += (out.empty() ? "" : ", ") + slot.name;
   return out.empty() ? "none" : out;
 }
 
-jit::CodecChoice chosen(const jit::Slot& slot, const Formats& formats,
-                        const std::string& rule_default) {
+const CodecChoice kPlain{"fp32"};
+
+CodecChoice chosen(const Slot& slot, const Formats& formats, const std::string& rule_default) {
   for (const auto& [name, codec] : formats.slots)
     if (is_named(slot, name)) return codec;
   if (formats.state) return *formats.state;
-  return {rule_default.empty() ? "fp32" : rule_default};
+  return rule_default.empty() ? kPlain : CodecChoice{rule_default};
 }
 
-void check_wide(const jit::KernelSpec& spec) {
-  if (spec.parameter != jit::Dtype::float64) return;
-  for (const auto& codec : spec.slots) {
-    if (codec && codec->name != "fp32")
-      throw jit::Error(jit::text(spec.rule,
-                                 ": float64 parameters keep their state in float64; use ",
-                                 "the codec fp32 for them, not ", codec->name));
-  }
+// Whether a slot of this parameter is kept plain whatever codec was chosen.
+bool is_kept_plain(const CodecChoice& codec, const ParameterKind& parameter, std::int64_t least) {
+  if (parameter.dtype == Dtype::float64) return true;
+  return parameter.elements < least && default_catalog().codec(codec.name).block_scaled();
+}
+
+std::string weights_for(Dtype dtype, const Formats& formats) {
+  const std::string chosen = formats.weights.value_or("native");
+  const auto& known = default_catalog().weights(chosen).dtypes;
+  return std::find(known.begin(), known.end(), dtype) != known.end() ? chosen : "native";
 }
 
 }  // namespace
@@ -52,43 +55,38 @@ void Formats::inherit(const Formats& defaults) {
   if (!min_quantized_size) min_quantized_size = defaults.min_quantized_size;
 }
 
-void check_formats(const Formats& formats, const jit::Manifest& rule) {
-  if (formats.state) jit::complete(*formats.state);
+void check_formats(const Formats& formats, const Manifest& rule) {
+  if (formats.state) complete(*formats.state);
   for (const auto& [name, codec] : formats.slots) {
     const auto& slots = rule.slots;
     if (std::none_of(slots.begin(), slots.end(),
-                     [&wanted = name](const jit::Slot& slot) { return is_named(slot, wanted); }))
-      throw jit::Error(
-          jit::text(rule.name, " has no slot \"", name, "\"; it has ", listed_slots(rule)));
-    jit::complete(codec);
+                     [&wanted = name](const Slot& slot) { return is_named(slot, wanted); }))
+      throw Error(text(rule.name, " has no slot \"", name, "\"; it has ", listed_slots(rule)));
+    complete(codec);
   }
-  if (formats.weights) jit::default_catalog().weights(*formats.weights);
+  if (formats.weights) default_catalog().weights(*formats.weights);
   if (formats.min_quantized_size && *formats.min_quantized_size < 0)
-    throw jit::Error(jit::text("min_quantized_size is ", *formats.min_quantized_size,
-                               " and must be >= 0; 0 quantises the state of every parameter"));
+    throw Error(text("min_quantized_size is ", *formats.min_quantized_size,
+                     " and must be >= 0; 0 quantises the state of every parameter"));
 }
 
-jit::KernelSpec kernel_spec(const jit::OptionValues& values, const Formats& formats,
-                            const ParameterKind& parameter) {
-  const jit::Manifest& rule = values.rule();
-  jit::KernelSpec spec;
+KernelSpec kernel_spec(const OptionValues& values, const Formats& formats,
+                       const ParameterKind& parameter) {
+  const Manifest& rule = values.rule();
+  KernelSpec spec;
   spec.rule = rule.name;
   spec.flags = values.flags(parameter.dims);
   spec.gradient_flags = values.gradient_flags();
-  spec.weights = formats.weights.value_or("native");
+  spec.weights = weights_for(parameter.dtype, formats);
   spec.parameter = spec.gradient = parameter.dtype;
   const std::string rule_default = rule.default_state(spec.flags);
   const std::int64_t least = formats.min_quantized_size.value_or(
       rule.min_quantized_size(spec.flags).value_or(kMinQuantizedSize));
   for (const auto& slot : rule.slots) {
-    jit::CodecChoice codec = chosen(slot, formats, rule_default);
-    const bool small = parameter.elements < least;
-    if (small && jit::default_catalog().codec(codec.name).block_scaled()) codec = {"fp32"};
-    spec.slots.emplace_back(codec);
+    const CodecChoice codec = chosen(slot, formats, rule_default);
+    spec.slots.emplace_back(is_kept_plain(codec, parameter, least) ? kPlain : codec);
   }
-  spec = jit::resolve(spec).spec;
-  check_wide(spec);
-  return spec;
+  return resolve(spec).spec;
 }
 
-}  // namespace jitstep
+}  // namespace jitstep::jit

@@ -2,11 +2,14 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <functional>
 #include <tuple>
 #include <utility>
 
+#include "jit/codegen/spec_text.h"
+#include "jitstep/jit/catalog.h"
 #include "optim/optimizer/optimizer_records.h"
-#include "optim/options/spec_text.h"
 #include "optim/state/archive.h"
 #include "optim/tensor/memory_overlap.h"
 
@@ -39,8 +42,8 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Opti
                      Frozen frozen)
     : torch::optim::Optimizer(std::vector<ParamGroup>{}, std::move(defaults)),
       records_(std::make_unique<Records>(frozen)) {
-  GroupNumbers numbers;
-  GroupRecord().refresh(default_options(), numbers);  // validates
+  HyperSet numbers;
+  GroupRecord().refresh(default_options(), Moment::making, numbers);  // validates
   for (const auto& group : groups) add_param_group(group);
 }
 
@@ -61,8 +64,11 @@ Optimizer::Optimizer(const std::string& rule, std::vector<torch::Tensor> params,
 
 std::unique_ptr<Optimizer> Optimizer::from_spec(std::vector<torch::Tensor> params,
                                                 const std::string& json_text) {
-  const SpecText spec = parse_spec(json_text);
-  return std::make_unique<Optimizer>(spec.rule, std::move(params), spec.options);
+  const jit::SpecText spec = as_argument_error([&] { return jit::parse_spec(json_text); });
+  GenericOptions options;
+  for (const auto& [name, value] : spec.options) options.set(name, value);
+  options.edit_formats() = spec.formats;
+  return std::make_unique<Optimizer>(spec.rule, std::move(params), options);
 }
 
 const Options& Optimizer::default_options() const {
@@ -71,12 +77,16 @@ const Options& Optimizer::default_options() const {
 
 const std::string& Optimizer::rule() const { return default_options().rule(); }
 
-Options& Optimizer::group_options(std::size_t group) {
-  auto* const options = dynamic_cast<Options*>(&param_groups_[group].options());
+const Options& Optimizer::group_options(std::size_t group) const {
+  const auto* const options = dynamic_cast<const Options*>(&param_groups_[group].options());
   TORCH_CHECK(options != nullptr && options->rule() == rule(), "the options of parameter group ",
               group, " were replaced by those of another optimizer; use jitstep's options of ",
               rule());
   return *options;
+}
+
+Options& Optimizer::group_options(std::size_t group) {
+  return const_cast<Options&>(std::as_const(*this).group_options(group));
 }
 
 // ---- groups ------------------------------------------------------------------------------------
@@ -89,12 +99,13 @@ Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
 }
 
 // Every argument of a group, but whether it shares parameters with others.
-void Optimizer::check_group(const ParamGroup& group, std::size_t number) const {
+void Optimizer::check_group(const ParamGroup& group, std::size_t number, Moment moment) const {
   std::set<std::tuple<torch::ScalarType, std::int64_t, std::int64_t>> kinds;
   GroupRecord record;
-  GroupNumbers numbers;
-  about_group(number,
-              [&] { record.refresh(static_cast<const Options&>(group.options()), numbers); });
+  HyperSet numbers;
+  about_group(number, [&] {
+    record.refresh(static_cast<const Options&>(group.options()), moment, numbers);
+  });
   for (std::size_t i = 0; i < group.params().size(); ++i) {
     const torch::Tensor& p = group.params()[i];
     check_parameter(p, {number, i});
@@ -105,7 +116,8 @@ void Optimizer::check_group(const ParamGroup& group, std::size_t number) const {
 }
 
 // A parameter in two groups would be stepped twice, and memory of two parameters written by both at
-// once. `more` is a group about to be added, or null.
+// once. Within a group it may be listed twice, as parameters() of modules that share one gives it.
+// `more` is a group about to be added, or null.
 void Optimizer::check_distinct(const ParamGroup* more) const {
   std::unordered_map<void*, std::size_t> seen;
   std::vector<NamedParameter> all;
@@ -115,11 +127,7 @@ void Optimizer::check_distinct(const ParamGroup* more) const {
       TORCH_CHECK(added || found->second == number,
                   "some parameters appear in more than one parameter group: groups ", found->second,
                   " and ", number, " share one; list each parameter once");
-      TORCH_CHECK(
-          added, "jitstep: ", describe(group.params()[i], {number, i}),
-          " appears twice in its group, as parameters() of modules that share one gives it; "
-          "list each parameter once");
-      all.push_back({&group.params()[i], {number, i}});
+      if (added) all.push_back({&group.params()[i], {number, i}});
     }
   };
   for (std::size_t g = 0; g < param_groups_.size(); ++g) check(param_groups_[g], g);
@@ -128,9 +136,9 @@ void Optimizer::check_distinct(const ParamGroup* more) const {
 }
 
 void Optimizer::add_param_group(const ParamGroup& group) {
-  if (!is_known()) adopt();
+  if (!groups_unchanged()) sync_groups();
   const ParamGroup whole = merged(group);
-  check_group(whole, param_groups_.size());
+  check_group(whole, param_groups_.size(), Moment::making);
   check_distinct(&whole);
   torch::optim::Optimizer::add_param_group(whole);
   // Torch replaces options it does not know by the defaults.
@@ -140,18 +148,18 @@ void Optimizer::add_param_group(const ParamGroup& group) {
 }
 
 void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
-  if (!is_known()) adopt();
+  if (!groups_unchanged()) sync_groups();
   TORCH_CHECK(!param_groups_.empty(),
               "add_parameters needs a parameter group; use add_param_group");
   const ParamGroup added(parameters, param_groups_[0].options().clone());
-  check_group(added, 0);
+  check_group(added, 0, Moment::training);
   check_distinct(&added);
   torch::optim::Optimizer::add_parameters(parameters);
   register_members(0);
 }
 
 // Whether a group has the parameters it had when last looked at: torch's users may change them.
-bool Optimizer::is_known(std::size_t g) const {
+bool Optimizer::group_unchanged(std::size_t g) const {
   const auto& params = param_groups_[g].params();
   const auto& members = records_->groups[g].members;
   if (params.size() != members.size()) return false;
@@ -160,34 +168,63 @@ bool Optimizer::is_known(std::size_t g) const {
   return true;
 }
 
-bool Optimizer::is_known() const {
+bool Optimizer::groups_unchanged() const {
   if (records_->groups.size() != param_groups_.size()) return false;
   for (std::size_t g = 0; g < records_->groups.size(); ++g)
-    if (!is_known(g)) return false;
+    if (!group_unchanged(g)) return false;
   return true;
 }
 
 // Brings the records in line with the groups. Groups that were added through torch's base class get
 // their options merged; everything new is checked.
-void Optimizer::adopt() {
-  for (std::size_t g = records_->groups.size(); g < param_groups_.size(); ++g)
+void Optimizer::sync_groups() {
+  const std::size_t known = records_->groups.size();
+  for (std::size_t g = known; g < param_groups_.size(); ++g)
     param_groups_[g] = merged(param_groups_[g]);
   for (std::size_t g = 0; g < param_groups_.size(); ++g)
-    if (g >= records_->groups.size() || !is_known(g)) check_group(param_groups_[g], g);
+    if (g >= known || !group_unchanged(g))
+      check_group(param_groups_[g], g, g < known ? Moment::training : Moment::making);
   check_distinct(nullptr);
-  const std::size_t known = records_->groups.size();
   records_->resize(param_groups_.size());
   for (std::size_t g = 0; g < records_->groups.size(); ++g)
-    if (g >= known || !is_known(g)) register_members(g);
+    if (g >= known || !group_unchanged(g)) register_members(g);
 }
 
 void Optimizer::register_members(std::size_t g) {
   records_->memory.clear();
-  records_->groups[g].members.clear();
+  auto& members = records_->groups[g].members;
+  members.clear();
+  std::set<void*> listed;
   for (const auto& p : param_groups_[g].params()) {
-    const int id = records_->id_of(key_of(p));
-    records_->groups[g].members.push_back({.key = key_of(p), .id = id});
+    const bool repeated = !listed.insert(key_of(p)).second;
+    members.push_back({.key = key_of(p), .id = records_->id_of(key_of(p)), .repeated = repeated});
   }
+  const auto first = std::find_if(members.begin(), members.end(), std::mem_fn(&Member::repeated));
+  if (first == members.end()) return;
+  const auto place = static_cast<std::size_t>(first - members.begin());
+  TORCH_WARN("jitstep: ", describe(param_groups_[g].params()[place], {g, place}),
+             " is listed before in its group, as parameters() of modules that share one gives it; ",
+             "it is stepped once");
+}
+
+ParameterFormats Optimizer::formats_of(const torch::Tensor& parameter) const {
+  const auto has_it = [&](const ParamGroup& group) {
+    const auto& params = group.params();
+    return std::any_of(params.begin(), params.end(),
+                       [&](const auto& p) { return key_of(p) == key_of(parameter); });
+  };
+  const auto group = std::find_if(param_groups_.begin(), param_groups_.end(), has_it);
+  TORCH_CHECK(group != param_groups_.end(), "the tensor is no parameter of this optimizer");
+  GroupRecord record;
+  HyperSet numbers;
+  const auto g = static_cast<std::size_t>(group - param_groups_.begin());
+  record.refresh(group_options(g), Moment::training, numbers);
+  const jit::KernelSpec spec = record.spec(parameter);
+  ParameterFormats formats{{}, spec.weights};
+  const auto& slots = jit::default_catalog().rule(rule()).slots;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (spec.slots[i]) formats.slots[slots[i].name] = *spec.slots[i];
+  return formats;
 }
 
 std::int64_t Optimizer::state_bytes() const {
@@ -206,22 +243,24 @@ void Optimizer::save(torch::serialize::OutputArchive& archive) const {
 
 void Optimizer::load(torch::serialize::InputArchive& archive) {
   torch::NoGradGuard no_grad;
-  if (!is_known()) adopt();
+  if (!groups_unchanged()) sync_groups();
   std::vector<ArchivedGroup> groups = read_archive(archive, rule(), param_groups_);
   // Everything is bound before anything is replaced: a failed load changes nothing.
   for (std::size_t g = 0; g < groups.size(); ++g) {
     GroupRecord record;
-    GroupNumbers numbers;
+    HyperSet numbers;
     about_group(g, [&] {
-      record.refresh(groups[g].options ? *groups[g].options : group_options(g), numbers);
+      record.refresh(groups[g].options ? *groups[g].options : group_options(g), Moment::training,
+                     numbers);
     });
     for (std::size_t i = 0; i < groups[g].states.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
-      const int id = records_->groups[g].members[i].id;
+      const Member& member = records_->groups[g].members[i];
+      if (member.repeated) groups[g].states[i].reset();
+      const int id = member.id;
       about(p, {g, i}, [&] {
         const jit::KernelSpec spec = record.spec(p);
-        if (auto& state = groups[g].states[i])
-          state->bind(p, spec, id, record.initial_memory(spec, id));
+        if (auto& state = groups[g].states[i]) state->bind(p, spec, id, record.initial(spec, id));
       });
     }
   }
@@ -232,6 +271,7 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
       group_options(g).edit_formats() = groups[g].options->formats();
     }
     for (std::size_t i = 0; i < groups[g].states.size(); ++i) {
+      if (records_->groups[g].members[i].repeated) continue;
       void* const key = records_->groups[g].members[i].key;
       if (groups[g].states[i])
         state_[key] = std::move(groups[g].states[i]);

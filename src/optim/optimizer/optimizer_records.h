@@ -1,6 +1,7 @@
 // What an optimizer derives from its groups and parameters, kept from step to step.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -22,15 +23,17 @@ struct Optimizer::Member {
   const void* gradient = nullptr;  // where its gradient lay then
   int revision = -1;               // of the group when the state was bound
   int id = 0;
+  bool repeated = false;  // listed before in its group, and stepped there
 };
 
 struct Optimizer::Records {
   struct Group {
     GroupRecord record;
     std::vector<Member> members;
+    bool sums_over_all = false;  // some of its kernels take a sum over all parameters
   };
   // A parameter of this step whose state must be made or bound again first.
-  struct Waiting {
+  struct PendingBinding {
     std::size_t work, group, place;
     jit::KernelSpec spec;
     bool made;                         // in this step: there was no state before
@@ -41,11 +44,12 @@ struct Optimizer::Records {
 
   Frozen frozen;
   std::vector<Group> groups;
-  std::vector<GroupNumbers> numbers;  // of the groups
+  std::vector<HyperSet> numbers;  // of the groups
   std::unordered_map<void*, int> ids;
   std::vector<StepParameter> work;
-  std::vector<Waiting> waiting;
+  std::vector<PendingBinding> pending;
   std::vector<ParameterName> new_gradients;  // of this step: those that lie elsewhere than before
+  std::deque<torch::Tensor> materialised;    // gradients of this step that had no memory to read
   ParameterMemory memory;
   Stepper stepper;
 

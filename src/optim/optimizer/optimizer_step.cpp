@@ -1,11 +1,23 @@
 // The optimizer's steps. What a step changes before its first launch is taken back if it fails.
 #include <torch/torch.h>
 
+#include <algorithm>
+
+#include "jitstep/jit/plan.h"
 #include "optim/optimizer/optimizer_records.h"
 #include "optim/tensor/machines.h"
 #include "optim/tensor/memory_overlap.h"
 
 namespace jitstep {
+namespace {
+
+bool sums_over_all(const jit::KernelSpec& spec) {
+  const auto reductions = jit::resolve(spec).reductions;
+  return std::any_of(reductions.begin(), reductions.end(),
+                     [](const auto& r) { return r.everywhere && r.taken(); });
+}
+
+}  // namespace
 
 torch::Tensor Optimizer::step(LossClosure closure) {
   torch::NoGradGuard no_grad;
@@ -16,26 +28,44 @@ torch::Tensor Optimizer::step(LossClosure closure) {
   }
   collect();
   try {
-    attend();
+    bind_states();
     records_->stepper.step(records_->work, records_->numbers);
   } catch (...) {
     restore_states();
     throw;
   }
-  records_->waiting.clear();
+  records_->pending.clear();
   return loss;
 }
 
 // Finds the parameters with gradients and checks all of them before anything is changed.
 void Optimizer::collect() {
-  if (!is_known()) adopt();
+  if (!groups_unchanged()) sync_groups();
   records_->work.clear();
-  records_->waiting.clear();
+  records_->pending.clear();
   records_->new_gradients.clear();
+  records_->materialised.clear();
   bool moved = records_->memory.empty();
   for (std::size_t g = 0; g < records_->groups.size(); ++g) moved |= collect_group(g);
+  check_devices();
   if (moved) check_memory();
   check_new_gradients();
+}
+
+// A sum over all parameters is taken on each device alone, and would be another one than torch's.
+void Optimizer::check_devices() const {
+  const auto& work = records_->work;
+  const auto sums = std::any_of(work.begin(), work.end(), [&](const StepParameter& one) {
+    return records_->groups[one.group].sums_over_all;
+  });
+  if (!sums) return;
+  for (const StepParameter& one : work)
+    TORCH_CHECK(
+        one.p->device() == work.front().p->device(), "jitstep: parameters on ",
+        work.front().p->device(), " and ", one.p->device(),
+        " under max_grad_norm or another sum over all parameters, which each device would "
+        "take alone; call torch::nn::utils::clip_grad_norm_ instead, or give each device an "
+        "optimizer of its own");
 }
 
 // Looks anew at where parameters lie, and at every gradient.
@@ -50,7 +80,7 @@ void Optimizer::check_memory() {
       member.memory = p.const_data_ptr();
       member.gradient = nullptr;
       records_->memory.add({&p, {g, i}});
-      if (p.grad().defined()) records_->new_gradients.push_back({g, i});
+      if (p.grad().defined() && !is_lazy(p.grad())) records_->new_gradients.push_back({g, i});
     }
 }
 
@@ -62,37 +92,48 @@ void Optimizer::check_new_gradients() {
   }
 }
 
+// As kernels can read it.
+const torch::Tensor& Optimizer::gradient_of(const torch::Tensor& p) {
+  const torch::Tensor& grad = p.grad();
+  if (!is_lazy(grad)) return grad;
+  return records_->materialised.emplace_back(materialised(grad));
+}
+
 // Says whether a parameter lies elsewhere than when its group was last looked at.
 bool Optimizer::collect_group(std::size_t g) {
   Records::Group& group = records_->groups[g];
-  about_group(g, [&] { group.record.refresh(group_options(g), records_->numbers[g]); });
+  about_group(
+      g, [&] { group.record.refresh(group_options(g), Moment::training, records_->numbers[g]); });
   const auto& params = param_groups_[g].params();
   bool moved = false;
   for (std::size_t i = 0; i < params.size(); ++i) {
     const torch::Tensor& p = params[i];
-    const torch::Tensor& grad = p.grad();
-    if (!grad.defined()) continue;
-    check_gradient(p, grad, {g, i});
     Member& member = group.members[i];
-    const bool ready =
-        about(p, {g, i}, [&] { return is_ready(member, p, group.record.revision()); });
-    moved = moved || !ready || member.memory != p.const_data_ptr();
-    if (member.gradient != grad.const_data_ptr()) records_->new_gradients.push_back({g, i});
-    if (!ready) add_waiting(g, i);
+    if (member.repeated || !p.grad().defined()) continue;
+    const torch::Tensor& grad = gradient_of(p);
+    check_gradient(p, grad, {g, i});
+    const bool bound =
+        about(p, {g, i}, [&] { return is_bound(member, p, group.record.revision()); });
+    moved = moved || !bound || member.memory != p.const_data_ptr();
+    if (!is_lazy(p.grad()) && member.gradient != grad.const_data_ptr())
+      records_->new_gradients.push_back({g, i});
+    if (!bound) add_pending(g, i);
     records_->work.push_back(
         {&p, &grad, member.state ? &member.state->buffers() : nullptr, static_cast<int>(g)});
   }
   return moved;
 }
 
-void Optimizer::add_waiting(std::size_t g, std::size_t i) {
+void Optimizer::add_pending(std::size_t g, std::size_t i) {
   const torch::Tensor& p = param_groups_[g].params()[i];
+  Records::Group& group = records_->groups[g];
   check_tensor(p, {g, i});
-  const jit::KernelSpec spec = about(p, {g, i}, [&] { return records_->groups[g].record.spec(p); });
-  records_->waiting.push_back({records_->work.size(), g, i, spec, false, std::nullopt});
+  const jit::KernelSpec spec = about(p, {g, i}, [&] { return group.record.spec(p); });
+  group.sums_over_all = sums_over_all(spec);
+  records_->pending.push_back({records_->work.size(), g, i, spec, false, std::nullopt});
 }
 
-bool Optimizer::is_ready(Member& member, const torch::Tensor& p, int revision) {
+bool Optimizer::is_bound(Member& member, const torch::Tensor& p, int revision) {
   const auto found = state_.find(member.key);
   auto* const held = found == state_.end() ? nullptr : found->second.get();
   const bool same = held == member.held;
@@ -110,71 +151,68 @@ bool Optimizer::is_ready(Member& member, const torch::Tensor& p, int revision) {
          member.state->fits(p);
 }
 
-ParamState& Optimizer::state_for(const torch::Tensor& p, const Options& options) {
+ParamState& Optimizer::state_for(const torch::Tensor& p) {
   auto& held = state_[p.unsafeGetTensorImpl()];
-  if (!held) held = options.make_state();
+  if (!held) held = make_param_state(rule());
   return static_cast<ParamState&>(*held);
 }
 
 // Makes the state of parameters that get their first gradient, and binds again what was replaced,
 // moved, or has other formats now.
-void Optimizer::attend() {
+void Optimizer::bind_states() {
   // First of all: a CUDA graph capture would record the making of state.
-  for (const Records::Waiting& waiting : records_->waiting)
-    machine_of(records_->work[waiting.work].p->device()).refuse_capture();
-  for (Records::Waiting& waiting : records_->waiting) {
-    Records::Group& group = records_->groups[waiting.group];
-    Member& member = group.members[waiting.place];
-    const torch::Tensor& p = *records_->work[waiting.work].p;
+  for (const Records::PendingBinding& pending : records_->pending)
+    machine_of(records_->work[pending.work].p->device()).refuse_capture();
+  for (Records::PendingBinding& pending : records_->pending) {
+    Records::Group& group = records_->groups[pending.group];
+    Member& member = group.members[pending.place];
+    const torch::Tensor& p = *records_->work[pending.work].p;
     if (member.held == nullptr)
-      waiting.made = true;
+      pending.made = true;
     else
-      waiting.before = *member.state;
-    ParamState& state = state_for(p, group_options(waiting.group));
-    about(p, {waiting.group, waiting.place}, [&] {
-      const jit::KernelSpec& spec = waiting.spec;
-      state.bind(p, spec, member.id, group.record.initial_memory(spec, member.id));
+      pending.before = *member.state;
+    ParamState& state = state_for(p);
+    about(p, {pending.group, pending.place}, [&] {
+      const jit::KernelSpec& spec = pending.spec;
+      state.bind(p, spec, member.id, group.record.initial(spec, member.id));
     });
     member.held = member.state = &state;
     member.revision = group.record.revision();
-    records_->work[waiting.work].state = &state.buffers();
+    records_->work[pending.work].state = &state.buffers();
   }
 }
 
 // After a step that failed, such as for want of a compiler or of memory, every state is what it was
 // before, and none is left that was not there.
 void Optimizer::restore_states() {
-  for (Records::Waiting& waiting : records_->waiting) {
-    Member& member = records_->groups[waiting.group].members[waiting.place];
-    if (waiting.made) {
+  for (Records::PendingBinding& pending : records_->pending) {
+    Member& member = records_->groups[pending.group].members[pending.place];
+    if (pending.made) {
       state_.erase(member.key);
       member.held = member.state = nullptr;
-    } else if (waiting.before) {
-      *member.state = std::move(*waiting.before);
+    } else if (pending.before) {
+      *member.state = std::move(*pending.before);
     }
     member.revision = -1;
   }
-  records_->waiting.clear();
+  records_->pending.clear();
 }
 
 void Optimizer::compile() {
   torch::NoGradGuard no_grad;
-  if (!is_known()) adopt();
-  std::vector<StateBuffers> states;
+  if (!groups_unchanged()) sync_groups();
+  std::deque<StateBuffers> outlines;
   std::vector<StepParameter> parameters;
   for (std::size_t g = 0; g < records_->groups.size(); ++g) {
     GroupRecord& record = records_->groups[g].record;
-    about_group(g, [&] { record.refresh(group_options(g), records_->numbers[g]); });
+    about_group(g,
+                [&] { record.refresh(group_options(g), Moment::training, records_->numbers[g]); });
     for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
-      about(p, {g, i}, [&] {
-        const jit::KernelSpec spec = record.spec(p);
-        states.push_back(make_state(p, spec, 0, record.initial_memory(spec, 0)));
-      });
-      parameters.push_back({&p, &p, nullptr, static_cast<int>(g)});
+      about(p, {g, i}, [&] { outlines.push_back(state_outline(record.spec(p))); });
+      parameters.push_back({&p, &p, &outlines.back(), static_cast<int>(g)});
     }
   }
-  for (std::size_t i = 0; i < states.size(); ++i) parameters[i].state = &states[i];
   Stepper().prepare(parameters);
 }
 

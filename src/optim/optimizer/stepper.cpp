@@ -87,7 +87,7 @@ Member draft_member(const StepParameter& parameter, std::vector<Plan>& plans) {
            0,
            0,
            0,
-           kernel_tensor(*parameter.p, *parameter.state, parameter.grad->strides())};
+           step_tensor(*parameter.p, *parameter.state, parameter.grad->strides())};
   const torch::Device device = parameter.p->device();
   m.plan = find_or_add(
       plans, [&](const Plan& plan) { return plan.device == device; },
@@ -134,22 +134,18 @@ void Stepper::prepare(const std::vector<StepParameter>& parameters) {
 }
 
 // The set of a group at a step number, made at its first use in this step.
-static int set_for(std::vector<HyperSet>& sets, std::vector<int>& made, const GroupNumbers& numbers,
+static int set_for(std::vector<HyperSet>& sets, std::vector<int>& made, const HyperSet& numbers,
                    std::int64_t t) {
   for (int set : made)
     if (sets[set].t == t) return set;
-  HyperSet set{};
-  std::copy(numbers.hyper.begin(), numbers.hyper.end(), set.hyper);
-  std::copy(numbers.initial.begin(), numbers.initial.end(), set.initial);
-  set.t = t;
-  set.seed = numbers.seed;
-  sets.push_back(set);
+  sets.push_back(numbers);
+  sets.back().t = t;
   made.push_back(static_cast<int>(sets.size()) - 1);
   return made.back();
 }
 
 void Stepper::step(const std::vector<StepParameter>& parameters,
-                   const std::vector<GroupNumbers>& groups) {
+                   const std::vector<HyperSet>& groups) {
   State& state = *state_;
   const bool same =
       std::equal(state.members.begin(), state.members.end(), parameters.begin(), parameters.end(),

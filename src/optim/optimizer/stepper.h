@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "jitstep/args.h"
 #include "jitstep/jit/step_group.h"
 #include "jitstep/state_buffers.h"
 
@@ -17,14 +18,7 @@ struct StepParameter {
   const torch::Tensor* p;
   const torch::Tensor* grad;
   StateBuffers* state;
-  int group;  // index into the hyperparameters given to `step`
-};
-
-/// The numbers of one parameter group, laid out for the kernels.
-struct GroupNumbers {
-  std::vector<double> hyper;    // HyperSet::hyper
-  std::vector<double> initial;  // HyperSet::initial, one for each slot
-  std::uint64_t seed = 0;
+  int group;  // index into the numbers given to `step`
 };
 
 /// Not thread safe: belongs to one optimizer.
@@ -43,7 +37,8 @@ class Stepper {
   /// specs or layouts have changed since the last step. Memory and tables are made ready on all
   /// devices first: until then an Error, such as of a CUDA graph capture, leaves everything as it
   /// was. Only where a launch itself fails may parameters have been stepped; no t is counted then.
-  void step(const std::vector<StepParameter>& parameters, const std::vector<GroupNumbers>& groups);
+  /// groups: the numbers of each parameter group, whatever their t.
+  void step(const std::vector<StepParameter>& parameters, const std::vector<HyperSet>& groups);
 
  private:
   struct State;

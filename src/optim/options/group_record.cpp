@@ -3,20 +3,15 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "jitstep/args.h"
 #include "jitstep/jit/plan.h"
-#include "optim/tensor/checks.h"
+#include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 
 namespace jitstep {
 namespace {
-
-std::vector<double> initial_slots(const jit::OptionValues& values) {
-  std::vector<double> initial;
-  for (const auto& slot : values.rule().slots) initial.push_back(values.initial(slot.initial));
-  return initial;
-}
 
 // A flag may be lifted from the number of dimensions.
 bool same_flags(const jit::OptionValues& a, const jit::OptionValues& b) {
@@ -29,19 +24,28 @@ bool same_flags(const jit::OptionValues& a, const jit::OptionValues& b) {
   return true;
 }
 
+void validate(const jit::OptionValues& values, Moment moment) {
+  jit::OptionValues checked = values;
+  const jit::Option* const lr = values.rule().find("lr");
+  const bool is_number = lr != nullptr && lr->type == jit::Option::Type::number;
+  if (moment == Moment::training && is_number)
+    checked.set("lr", std::abs(values.get("lr").number()));
+  checked.validate();
+}
+
 }  // namespace
 
-void GroupRecord::refresh(const Options& options, GroupNumbers& numbers) {
+void GroupRecord::refresh(const Options& options, Moment moment, HyperSet& numbers) {
   options.snapshot(now_);
   if (now_ == seen_) return;
   as_argument_error([&] {
     jit::OptionValues values = options.values();
-    values.validate();
+    validate(values, moment);
     if (!values_ || !(options.formats() == formats_))
-      check_formats(options.formats(), values.rule());
-    GroupNumbers fresh{values.hyper(), initial_slots(values), options.seed()};
+      jit::check_formats(options.formats(), values.rule());
+    const HyperSet fresh = values.at_step(0, options.seed());
     const bool same = values_ && options.formats() == formats_ && same_flags(values, *values_);
-    numbers = std::move(fresh);
+    numbers = fresh;
     values_ = std::move(values);
     formats_ = options.formats();
     if (!same) ++revision_;
@@ -52,15 +56,17 @@ void GroupRecord::refresh(const Options& options, GroupNumbers& numbers) {
 jit::KernelSpec GroupRecord::spec(const torch::Tensor& p) const {
   const int dims = std::max<int>(1, static_cast<int>(p.dim()));
   return as_argument_error([&] {
-    return kernel_spec(*values_, formats_, {dtype_of(p), dims, p.numel()});
+    return jit::kernel_spec(*values_, formats_, {dtype_of(p), dims, p.numel()});
   });
 }
 
-std::vector<double> GroupRecord::initial_memory(const jit::KernelSpec& spec, int id) const {
+InitialValues GroupRecord::initial(const jit::KernelSpec& spec, int id) const {
   return as_argument_error([&] {
-    std::vector<double> initial;
+    InitialValues initial;
+    for (const auto& slot : values_->rule().slots)
+      initial.slots.push_back(values_->initial(slot.initial));
     for (const auto& field : jit::resolve(spec).memory)
-      initial.push_back(values_->initial(field.initial, static_cast<std::size_t>(id)));
+      initial.memory.push_back(values_->initial(field.initial, static_cast<std::size_t>(id)));
     return initial;
   });
 }

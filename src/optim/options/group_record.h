@@ -2,21 +2,31 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <vector>
 
+#include "jitstep/args.h"
 #include "jitstep/options.h"
-#include "optim/optimizer/stepper.h"
 
 namespace jitstep {
+
+/// When options are looked at. Torch checks their ranges when an optimizer is made and never again:
+/// a learning rate that became negative later, as a schedule may make it, steps the other way.
+enum class Moment { making, training };
+
+/// What a parameter's state holds before step 1.
+struct InitialValues {
+  std::vector<double> slots;   // [slot]
+  std::vector<double> memory;  // [field of the kernel's plan]
+};
 
 /// The validated options of one group in the words of the kernels.
 class GroupRecord {
  public:
-  /// Brings the record and the group's numbers up to date; a comparison of a few numbers when
-  /// nothing changed. A c10::Error for options that are out of range, before anything is changed.
-  void refresh(const Options& options, GroupNumbers& numbers);
+  /// Brings the record and the group's numbers (without a step number) up to date; a comparison of
+  /// a few numbers when nothing changed. A c10::Error for options that are out of range, before
+  /// anything is changed.
+  void refresh(const Options& options, Moment moment, HyperSet& numbers);
 
   /// Grows whenever parameters may need another kernel: flags or formats changed.
   int revision() const { return revision_; }
@@ -24,13 +34,13 @@ class GroupRecord {
   /// The kernel of one of the group's parameters: a c10::Error if its formats do not go together.
   jit::KernelSpec spec(const torch::Tensor& parameter) const;
 
-  /// What each memory field of that kernel holds before step 1.
-  std::vector<double> initial_memory(const jit::KernelSpec& spec, int id) const;
+  /// What the state under that kernel begins with; `id` indexes options that list parameters.
+  InitialValues initial(const jit::KernelSpec& spec, int id) const;
 
  private:
   std::vector<double> seen_, now_;  // snapshots of the options
   std::optional<jit::OptionValues> values_;
-  Formats formats_;
+  jit::Formats formats_;
   int revision_ = 0;
 };
 

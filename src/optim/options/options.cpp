@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "jitstep/jit/catalog.h"
-#include "jitstep/jit/error.h"
-#include "jitstep/param_state.h"
-#include "optim/options/option_fields.h"
-#include "optim/tensor/checks.h"
+#include "jit/codegen/spec_text.h"
+#include "optim/tensor/errors.h"
 
 namespace jitstep {
 namespace {
@@ -61,12 +58,16 @@ jit::Value from_ivalue(const jit::Option& option, const c10::IValue& value) {
   return {};
 }
 
-std::uint64_t next_version() {
+}  // namespace
+
+std::uint64_t Options::next_version() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
 }
 
-}  // namespace
+jit::CodecChoice Options::read_codec(const std::string& text) {
+  return as_argument_error([&] { return jit::parse_codec(text); });
+}
 
 std::size_t Options::place(const std::string& name) const {
   const auto& all = names();
@@ -107,7 +108,7 @@ void Options::inherit(const Options& defaults) {
   edit_formats().inherit(defaults.formats());
 }
 
-Formats& Options::edit_formats() {
+jit::Formats& Options::edit_formats() {
   formats_version_ = next_version();
   return formats_;
 }
@@ -123,7 +124,7 @@ void Options::serialize(torch::serialize::OutputArchive& archive) const {
   const jit::OptionValues declared(rule_);
   for (std::size_t i = 0; i < names().size(); ++i)
     archive.write(names()[i], to_ivalue(declared.declaration(names()[i]), get(i)));
-  archive.write(kFormatsKey, c10::IValue(to_json(formats_)));
+  archive.write(kFormatsKey, c10::IValue(jit::to_json(formats_)));
 }
 
 // What the archive does not have, such as our own options in one of torch's, stays as it is.
@@ -134,7 +135,8 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
     if (archive.try_read(names()[i], value))
       put(names()[i], from_ivalue(declared.declaration(names()[i]), value));
   }
-  if (archive.try_read(kFormatsKey, value)) edit_formats() = formats_from_json(value.toStringRef());
+  if (!archive.try_read(kFormatsKey, value)) return;
+  edit_formats() = as_argument_error([&] { return jit::formats_from_json(value.toStringRef()); });
 }
 
 double Options::get_lr() const { return get("lr").number(); }
@@ -152,48 +154,29 @@ void GenericOptions::bind(const std::string& rule) {
   jit::OptionValues values(rule);
   for (const auto& [name, value] : given_) values.set(name, value);
   names_ = values.names();
+  values_ = std::move(values);
   rename(rule);
-  values_.clear();
-  for (std::size_t i = 0; i < names_.size(); ++i) {
-    values_.push_back(values.get(names_[i]));
+  for (std::size_t i = 0; i < names_.size(); ++i)
     if (given_.count(names_[i]) != 0) mark(i);
-  }
 }
 
-jit::Value GenericOptions::get(std::size_t option) const { return values_.at(option); }
-
 void GenericOptions::put(std::size_t option, const jit::Value& value) {
-  values_.at(option) = value;
+  values_->set(names_.at(option), value);
+  version_ = next_version();
   mark(option);
 }
 
 void GenericOptions::snapshot(std::vector<double>& numbers) const {
-  numbers.clear();
-  numbers.push_back(formats_version());
-  const jit::Manifest& manifest = jit::default_catalog().rule(rule());
-  const jit::Manifest& gradient = jit::default_catalog().gradient();
-  for (std::size_t i = 0; i < names_.size(); ++i) {
-    const jit::Value& value = values_[i];
-    if (value.is_bool()) fields::append(numbers, value.boolean());
-    if (value.is_number()) fields::append(numbers, value.number());
-    if (value.is_null()) fields::append(numbers, std::numeric_limits<double>::quiet_NaN());
-    if (value.is_numbers()) fields::append(numbers, value.numbers());
-    if (!value.is_choice()) continue;
-    const jit::Option* const own = manifest.find(names_[i]);
-    const auto& choices = (own != nullptr ? own : gradient.find(names_[i]))->choices;
-    const auto found = std::find(choices.begin(), choices.end(), value.choice());
-    numbers.push_back(static_cast<double>(found - choices.begin()));
-  }
+  numbers = {formats_version(), static_cast<double>(version_)};
 }
 
-std::unique_ptr<ParamState> GenericOptions::make_state() const {
-  return std::make_unique<ParamState>(rule());
+bool is_shipped(const std::string& rule) {
+  const auto shipped = make_shipped_options(rule);
+  return shipped && shipped->names() == jit::OptionValues(rule).names();
 }
 
 std::unique_ptr<Options> make_options(const std::string& rule) {
-  auto shipped = make_shipped_options(rule);
-  // A rule of the same name may hide the shipped one (JITSTEP_TEMPLATES).
-  if (shipped && shipped->names() == jit::OptionValues(rule).names()) return shipped;
+  if (is_shipped(rule)) return make_shipped_options(rule);
   auto generic = std::make_unique<GenericOptions>();
   generic->bind(rule);
   return generic;

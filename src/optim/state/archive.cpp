@@ -20,10 +20,6 @@ std::int64_t read_size(InputArchive& archive, const std::string& key) {
   return size.item<std::int64_t>();
 }
 
-std::unique_ptr<ParamState> new_state(const OptimizerParamGroup& group) {
-  return static_cast<const Options&>(group.options()).make_state();
-}
-
 // Torch's archives say no rule; ours do.
 void check_origin(InputArchive& archive, const std::string& rule) {
   InputArchive ours;
@@ -40,7 +36,7 @@ void check_origin(InputArchive& archive, const std::string& rule) {
 std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerParamGroup& group) {
   auto copy = group.options().clone();
   std::unique_ptr<Options> options(static_cast<Options*>(copy.release()));
-  const Formats formats = options->formats();
+  const jit::Formats formats = options->formats();
   options->serialize(archive);
   // Numbers are the archive's, formats the optimizer's; the seed belongs to the run.
   const auto seed = options->formats().seed;
@@ -51,7 +47,7 @@ std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerPara
 
 // The states of a group: the archive names its parameters in the order of the group's.
 std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group_archive,
-                                                     InputArchive& states,
+                                                     InputArchive& states, const std::string& rule,
                                                      const OptimizerParamGroup& group) {
   const std::int64_t size = read_size(group_archive, "params/size");
   TORCH_CHECK(size == static_cast<std::int64_t>(group.params().size()),
@@ -62,7 +58,7 @@ std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group_archive
     const std::string key = read_string(group_archive, "params/" + std::to_string(i));
     InputArchive archive;
     if (!states.try_read(key, archive)) continue;
-    out[i] = new_state(group);
+    out[i] = make_param_state(rule);
     out[i]->serialize(archive);
   }
   return out;
@@ -105,7 +101,7 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const std::string& ru
   const auto state = [&](std::size_t i) -> ParamState& {
     TORCH_CHECK(i < states.size(),
                 "the archive holds state for more parameters than the optimizer");
-    if (!states[i]) states[i] = new_state(groups[0]);
+    if (!states[i]) states[i] = make_param_state(rule);
     return *states[i];
   };
   for (const auto& slot : jit::default_catalog().rule(rule).slots) {
@@ -158,7 +154,7 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const std::string
     all_groups.read("param_groups/" + std::to_string(g), group);
     group.read("options", options);
     out[g].options = read_options(options, groups[g]);
-    out[g].states = read_states(group, states, groups[g]);
+    out[g].states = read_states(group, states, rule, groups[g]);
   }
   return out;
 }

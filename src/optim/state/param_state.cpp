@@ -2,15 +2,20 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <atomic>
 #include <limits>
 #include <utility>
 
 #include "jitstep/jit/catalog.h"
-#include "jitstep/jit/formats.h"
+#include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
-#include "optim/tensor/checks.h"
+#include "jitstep/options.h"
+#include "optim/options/group_record.h"
+#include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
+#include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/tensor_place.h"
 
 namespace jitstep {
 namespace {
@@ -19,13 +24,22 @@ const std::vector<jit::Slot>& slots_of(const std::string& rule) {
   return jit::default_catalog().rule(rule).slots;
 }
 
-bool same_geometry(const torch::Tensor& a, const torch::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.device() == b.device() && a.sizes() == b.sizes() &&
-         a.strides() == b.strides();
+// What a kernel that was made for one may do with the other, once they are on one device.
+bool same_form(const torch::Tensor& a, const torch::Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides() && has_memory(a) == has_memory(b);
 }
 
-bool same_bytes(const torch::Tensor& a, const torch::Tensor& b) {
-  return a.defined() == b.defined() && (!a.defined() || a.nbytes() == b.nbytes());
+std::vector<TensorPlace> places_of(const StateBuffers& buffers) {
+  std::vector<TensorPlace> places;
+  buffers.for_each_tensor([&](const torch::Tensor& tensor) { places.emplace_back(tensor); });
+  return places;
+}
+
+bool has_slots(const StateBuffers& buffers) {
+  const auto& slots = buffers.slots;
+  return std::any_of(slots.begin(), slots.end(), [](auto& slot) { return slot.codes.defined(); });
 }
 
 torch::Tensor on(const torch::Tensor& tensor, const torch::Device& device) {
@@ -45,14 +59,15 @@ int next_revision() {
 
 }  // namespace
 
-std::size_t ParamState::place(const std::string& slot) const {
+std::size_t ParamState::place(const std::string& name) const {
   const auto& slots = slots_of(rule_);
   std::string known;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].name == slot || slots[i].torch_name == slot) return i;
+  std::size_t i = 0;
+  for (; i < slots.size() && slots[i].name != name && slots[i].torch_name != name; ++i)
     known += (i == 0 ? "" : ", ") + slots[i].name;
-  }
-  TORCH_CHECK(false, rule_, " has no slot \"", slot, "\"; it has ", known.empty() ? "none" : known);
+  TORCH_CHECK(i < slots.size(), rule_, " has no slot \"", name, "\"; it has ",
+              known.empty() ? "none" : known);
+  return i;
 }
 
 bool ParamState::holds_values(std::size_t slot) const {
@@ -119,27 +134,49 @@ bool ParamState::same_layout(const torch::Tensor& p) const {
 }
 
 bool ParamState::fits(const torch::Tensor& p) const {
-  return same_layout(p) && p.device() == layout_.device;
+  if (!same_layout(p) || p.device() != layout_.device) return false;
+  auto place = places_->begin();
+  bool same = true;
+  buffers_.for_each_tensor([&](const torch::Tensor& t) { same = place++->holds(t) && same; });
+  return same;
 }
 
-torch::Tensor ParamState::old_values(std::size_t slot, const StateBuffers& fresh,
-                                     const torch::Device& device) const {
-  const auto like = torch::empty_strided(layout_.sizes, layout_.strides,
-                                         torch::TensorOptions(layout_.dtype).device(device));
+// As kernels know what is held. An archive says no flags: those of now stand in.
+jit::KernelSpec ParamState::held_spec(const StateBuffers& fresh) const {
+  if (is_bound()) return buffers_.spec;
   jit::KernelSpec spec = fresh.spec;
   spec.parameter = spec.gradient = buffers_.spec.parameter;
   spec.weights = buffers_.spec.weights;
-  spec.slots.at(slot) = buffers_.spec.slots.at(slot);
-  const std::vector<double> no_memory(jit::resolve(spec).memory.size());
-  StateBuffers old = make_state(like, spec, buffers_.id, no_memory);
+  for (std::size_t i = 0; i < spec.slots.size(); ++i)
+    if (spec.slots[i] && buffers_.spec.slots.at(i)) spec.slots[i] = buffers_.spec.slots[i];
+  return spec;
+}
+
+// The values of a slot as it was kept before: in its formats and in the order of its elements then.
+torch::Tensor ParamState::old_values(std::size_t slot, const StateBuffers& fresh,
+                                     const torch::Device& device) const {
+  const jit::Shape shape{layout_.sizes, layout_.strides};
+  const auto like = torch::empty_strided(layout_.sizes, jit::compact_strides(shape),
+                                         torch::TensorOptions(layout_.dtype).device(device));
+  StateBuffers old;
+  old.spec = held_spec(fresh);
   old.t = buffers_.t;
-  const auto& held = buffers_.slots[slot];
-  TORCH_CHECK(
-      same_bytes(held.codes, old.slots[slot].codes) && same_bytes(held.meta, old.slots[slot].meta),
-      "the state of the slot ", slots_of(rule_)[slot].name,
-      " does not have the size its codec says; the archive is damaged");
-  old.slots[slot] = {on(held.codes, device), on(held.meta, device)};
+  old.slots.resize(fresh.slots.size());
+  old.slots[slot] = {on(buffers_.slots[slot].codes, device), on(buffers_.slots[slot].meta, device)};
+  const jit::Plan plan = jit::resolve(old.spec);
+  old.memory = make_memory(like, plan, std::vector<double>(plan.memory.size()));
+  take_memory(old);
   return decode_slot(old, like, static_cast<int>(slot));
+}
+
+void ParamState::take_memory(StateBuffers& fresh) const {
+  if (buffers_.memory.size() != fresh.memory.size()) return;
+  const int turn = static_cast<int>((buffers_.t ^ fresh.t) & 1);  // where the newest half goes
+  for (std::size_t i = 0; i < fresh.memory.size(); ++i)
+    for (int half = 0; half < 2; ++half) {
+      const auto& held = buffers_.memory[i][half ^ turn];
+      if (held.sizes() == fresh.memory[i][half].sizes()) fresh.memory[i][half].copy_(held);
+    }
 }
 
 void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& p) const {
@@ -147,28 +184,24 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
   auto& made = fresh.slots[slot];
   if (!held.codes.defined() || !made.codes.defined()) return;
   if (holds_values(slot)) {
-    if (same_geometry(held.codes, made.codes))
+    TORCH_CHECK(p.numel() == 0 || has_memory(held.codes), "the slot ",
+                slots_of(rule_)[slot].torch_name,
+                " has no memory; set its values, or erase the state to start anew");
+    if (same_form(held.codes, made.codes) && held.codes.device() == p.device())
       made.codes = held.codes;
     else
       encode_slot(fresh, p, static_cast<int>(slot), held.codes.to(p.device()));
   } else if (buffers_.spec.slots[slot] == fresh.spec.slots[slot] && same_layout(p) &&
-             same_bytes(held.codes, made.codes) && same_bytes(held.meta, made.meta)) {
+             same_form(held.codes, made.codes) && same_form(held.meta, made.meta)) {
     made = {on(held.codes, p.device()), on(held.meta, p.device())};
   } else {
     encode_slot(fresh, p, static_cast<int>(slot), old_values(slot, fresh, p.device()));
   }
 }
 
-void ParamState::take_rest(StateBuffers& fresh, const torch::Tensor& p) const {
-  const bool same_memory = buffers_.memory.size() == fresh.memory.size();
-  for (std::size_t i = 0; same_memory && i < fresh.memory.size(); ++i) {
-    for (int half = 0; half < 2; ++half) {
-      const auto& held = buffers_.memory[i][half];
-      if (held.sizes() == fresh.memory[i][half].sizes()) fresh.memory[i][half].copy_(held);
-    }
-  }
+void ParamState::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
   if (buffers_.spec.weights == fresh.spec.weights && same_layout(p) &&
-      same_bytes(buffers_.extra, fresh.extra))
+      same_form(buffers_.extra, fresh.extra))
     fresh.extra = on(buffers_.extra, p.device());
 }
 
@@ -185,6 +218,14 @@ void ParamState::check_step() const {
   }
 }
 
+// Before anything is made of the sizes that an archive says.
+void ParamState::check_shape(const torch::Tensor& p) const {
+  TORCH_CHECK(p.sizes() == layout_.sizes && layout_.strides.size() == layout_.sizes.size(),
+              "the archive holds the state of a parameter of shape ", layout_.sizes,
+              " and strides ", layout_.strides, ", not of ", p.sizes(),
+              "; load it for the parameters it is of");
+}
+
 void ParamState::check_complete(const StateBuffers& fresh) const {
   const auto& slots = slots_of(rule_);
   for (std::size_t i = 0; step() > 0 && i < fresh.slots.size(); ++i) {
@@ -195,25 +236,44 @@ void ParamState::check_complete(const StateBuffers& fresh) const {
   }
 }
 
+// Kernels read what a slot begins with at step 1 only; one that options add later must hold it.
+void ParamState::start_new_slots(StateBuffers& fresh, const torch::Tensor& p,
+                                 const std::vector<double>& initial) const {
+  for (std::size_t i = 0; fresh.t > 0 && i < fresh.slots.size(); ++i) {
+    const bool held = i < buffers_.slots.size() && buffers_.slots[i].codes.defined();
+    if (held || !fresh.slots[i].codes.defined() || initial[i] == 0) continue;
+    const auto values = torch::full({}, initial[i], torch::kFloat64).expand(p.sizes());
+    encode_slot(fresh, p, static_cast<int>(i), values);
+  }
+}
+
 void ParamState::bind(const torch::Tensor& p, const jit::KernelSpec& spec, int id,
-                      const std::vector<double>& initial_memory) {
+                      const InitialValues& initial) {
   torch::NoGradGuard no_grad;
   check_step();
+  if (from_archive_) check_shape(p);
   const bool has_id = is_bound() || from_archive_;
-  StateBuffers fresh = make_state(p, spec, has_id ? buffers_.id : id, initial_memory);
-  fresh.t = buffers_.t;
+  StateBuffers fresh = make_state(p, spec, has_id ? buffers_.id : id, initial.memory);
+  // Steps taken without slots say nothing about those there are now, which begin with their first.
+  if (has_slots(buffers_) || !has_slots(fresh)) fresh.t = buffers_.t;
   fresh.revision = next_revision();
   check_complete(fresh);
+  start_new_slots(fresh, p, initial.slots);
   if (!buffers_.slots.empty()) {
     TORCH_CHECK(buffers_.slots.size() == fresh.slots.size(), "state with ", buffers_.slots.size(),
                 " slots for the rule ", rule_, ", which has ", fresh.slots.size());
     for (std::size_t i = 0; i < fresh.slots.size(); ++i) take_slot(fresh, i, p);
   }
-  if (has_id) take_rest(fresh, p);
+  if (has_id) take_memory(fresh), take_extra(fresh, p);
   buffers_ = std::move(fresh);
+  places_ = std::make_shared<std::vector<TensorPlace>>(places_of(buffers_));
   layout_ = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
   parameter_ = p;
   from_archive_ = false;
+}
+
+std::unique_ptr<ParamState> make_param_state(const std::string& rule) {
+  return is_shipped(rule) ? make_shipped_state(rule) : std::make_unique<ParamState>(rule);
 }
 
 }  // namespace jitstep

@@ -1,9 +1,9 @@
 // Reading and writing the state of one parameter: STATE_FORMAT.md.
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
-#include "jitstep/jit/formats.h"
 #include "jitstep/param_state.h"
 #include "optim/state/archive_fields.h"
-#include "optim/tensor/checks.h"
+#include "optim/tensor/errors.h"
 
 namespace jitstep {
 namespace {
@@ -53,7 +53,7 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
   const auto& slots = jit::default_catalog().rule(rule_).slots;
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
     if (!buffers_.slots[i].codes.defined() || holds_values(i)) continue;
-    archive.write("codec_" + slots[i].name, c10::IValue(to_json(*buffers_.spec.slots[i])));
+    archive.write("codec_" + slots[i].name, c10::IValue(jit::to_json(*buffers_.spec.slots[i])));
     write_tensor(archive, "codes_" + slots[i].name, buffers_.slots[i].codes);
     write_tensor(archive, "meta_" + slots[i].name, buffers_.slots[i].meta);
   }
@@ -89,8 +89,8 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const std::string key = "codec_" + slots[i].name;
     if (c10::IValue codec; !archive.try_read(key, codec)) continue;
-    buffers_.spec.slots[i] =
-        as_argument_error([&] { return jit::complete(parse_codec(read_string(archive, key))); });
+    buffers_.spec.slots[i] = as_argument_error(
+        [&] { return jit::complete(jit::parse_codec(read_string(archive, key))); });
     buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
                          read_bytes(archive, "meta_" + slots[i].name)};
   }

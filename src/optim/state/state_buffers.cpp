@@ -5,12 +5,19 @@
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/layout.h"
+#include "jitstep/jit/plan.h"
 #include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/step_tables.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/machines.h"
+#include "optim/tensor/memory_overlap.h"
 
 namespace jitstep {
 namespace {
+
+void* address(const torch::Tensor& tensor) {
+  return tensor.defined() ? tensor.data_ptr() : nullptr;
+}
 
 torch::Tensor bytes_like(const torch::Tensor& p, std::int64_t bytes) {
   return torch::zeros({bytes}, p.options().dtype(torch::kUInt8).requires_grad(false));
@@ -38,26 +45,57 @@ StateBuffers::Slot make_slot(const torch::Tensor& p, const jit::Plan& plan, int 
   return {bytes_like(p, codes), meta > 0 ? bytes_like(p, meta) : torch::Tensor()};
 }
 
+// Bytes in one piece, where p is; no tensor at all for none.
+bool are_bytes(const torch::Tensor& tensor, std::int64_t bytes, const torch::Tensor& p) {
+  if (!tensor.defined() || bytes == 0) return bytes == 0;
+  return tensor.scalar_type() == torch::kUInt8 && tensor.is_contiguous() &&
+         tensor.numel() == bytes && tensor.device() == p.device() && has_memory(tensor);
+}
+
+void check_slot(const StateBuffers& state, const jit::Plan& plan, const torch::Tensor& p,
+                int slot) {
+  const auto [codes, meta] = jit::slot_bytes(plan, slot, p.numel());
+  const auto& held = state.slots[slot];
+  TORCH_CHECK(are_bytes(held.codes, codes, p) && are_bytes(held.meta, meta, p), "the slot ",
+              plan.rule().slots[slot].torch_name, " does not hold the ", codes,
+              " bytes of codes and ", meta, " of scales that ", plan.codec(slot)->name,
+              " keeps for a parameter of shape ", p.sizes(),
+              "; set its values, or erase the state");
+}
+
 // Runs one conversion entry over one slot; values: as wide as the arithmetic, in element order.
 void convert(const StateBuffers& state, const torch::Tensor& p, int slot, const char* direction,
              void* values) {
   if (p.numel() == 0) return;
-  jit::Machine& machine = machine_of(p.device());
-  jit::convert_slot(machine, jit::resolve(state.spec), kernel_tensor(p, state, p.strides()), slot,
+  const jit::Plan plan = jit::resolve(state.spec);
+  check_slot(state, plan, p, slot);
+  jit::convert_slot(machine_of(p.device()), plan, step_tensor(p, state, p.strides()), slot,
                     direction, values, state.t);
 }
 
 }  // namespace
 
 std::int64_t StateBuffers::bytes() const {
-  std::int64_t sum = extra.defined() ? extra.nbytes() : 0;
-  for (const auto& slot : slots) {
-    if (slot.codes.defined()) sum += slot.codes.nbytes();
-    if (slot.meta.defined()) sum += slot.meta.nbytes();
-  }
-  for (const auto& pair : memory)
-    for (const auto& tensor : pair) sum += tensor.nbytes();
+  std::int64_t sum = 0;
+  for_each_tensor([&](const torch::Tensor& tensor) {
+    sum += tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
+  });
   return sum;
+}
+
+std::vector<std::array<torch::Tensor, 2>> make_memory(const torch::Tensor& p, const jit::Plan& plan,
+                                                      const std::vector<double>& initial) {
+  std::vector<std::array<torch::Tensor, 2>> memory;
+  const jit::Shape shape = shape_of(p);
+  const int dims = static_cast<int>(shape.sizes.size());
+  for (const jit::PlannedMemory& field : plan.memory) {
+    const auto options = p.options().requires_grad(false).dtype(
+        field.is_double ? torch::kFloat64 : real_dtype(plan.spec));
+    const std::int64_t entries = jit::extent(shape, field.domain.reduced(dims)).entries;
+    const auto full = torch::full({entries}, initial[memory.size()], options);
+    memory.push_back({full, full.clone()});
+  }
+  return memory;
 }
 
 StateBuffers make_state(const torch::Tensor& p, const jit::KernelSpec& spec, int id,
@@ -68,19 +106,33 @@ StateBuffers make_state(const torch::Tensor& p, const jit::KernelSpec& spec, int
   state.id = id;
   for (std::size_t i = 0; i < spec.slots.size(); ++i)
     state.slots.push_back(make_slot(p, plan, static_cast<int>(i)));
-  const jit::Shape shape = shape_of(p);
-  const auto& planned = plan.memory;
-  for (std::size_t i = 0; i < planned.size(); ++i) {
-    const auto reduced = planned[i].domain.reduced(static_cast<int>(shape.sizes.size()));
-    const auto options = p.options().requires_grad(false).dtype(
-        planned[i].is_double ? torch::kFloat64 : real_dtype(spec));
-    const auto full =
-        torch::full({jit::extent(shape, reduced).entries}, initial_memory[i], options);
-    state.memory.push_back({full, full.clone()});
-  }
+  state.memory = make_memory(p, plan, initial_memory);
   const int extra = plan.weights->extra_bytes();
   if (extra > 0) state.extra = bytes_like(p, extra * p.numel());
   return state;
+}
+
+StateBuffers state_outline(const jit::KernelSpec& spec) {
+  StateBuffers outline;
+  outline.spec = spec;
+  outline.slots.resize(spec.slots.size());
+  outline.memory.resize(jit::resolve(spec).memory.size());
+  return outline;
+}
+
+jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
+                            torch::IntArrayRef g_strides) {
+  jit::StepTensor tensor;
+  tensor.p = p.data_ptr();
+  tensor.extra = address(state.extra);
+  for (const auto& slot : state.slots)
+    tensor.slots.push_back({address(slot.codes), address(slot.meta)});
+  for (const auto& pair : state.memory)
+    tensor.memory.push_back({address(pair[0]), address(pair[1])});
+  tensor.shape = shape_of(p);
+  tensor.g_strides = p.dim() == 0 ? std::vector<std::int64_t>{1} : g_strides.vec();
+  tensor.id = state.id;
+  return tensor;
 }
 
 torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int slot) {

@@ -42,9 +42,12 @@ bool is_frozen(const torch::Tensor& p) { return !p.requires_grad() && !p.grad().
 
 // What a gradient must be to be read at all.
 void refuse_kind(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
-  TORCH_CHECK(g.layout() == torch::kStrided, "jitstep: the gradient of ", describe(p, name),
-              " is sparse, of the layout ", g.layout(), ", which is not supported; make it dense ",
-              "with to_dense(), or build the layer with sparse(false)");
+  TORCH_CHECK(!g.is_nested(), "jitstep: the gradient of ", describe(p, name),
+              " is a nested tensor; give each of its tensors a parameter of its own");
+  TORCH_CHECK(g.layout() == torch::kStrided, "jitstep: the gradient of ", describe(p, name), " is ",
+              g.is_mkldnn() ? "" : "sparse, ", "of the layout ", g.layout(),
+              ", which is not supported; make it dense with to_dense(), or build the layer with ",
+              "sparse(false)");
   TORCH_CHECK(g.device() == p.device(), "jitstep: the gradient of ", describe(p, name), " is on ",
               g.device(), " and the parameter on ", p.device(), "; move one of them");
   TORCH_CHECK(g.sizes() == p.sizes(), "jitstep: the gradient of ", describe(p, name),
@@ -52,15 +55,13 @@ void refuse_kind(const torch::Tensor& p, const torch::Tensor& g, const Parameter
   TORCH_CHECK(g.is_floating_point(), "jitstep: the gradient of ", describe(p, name), " is ",
               g.dtype(), "; make it float64, float32, bfloat16 or float16");
   about(p, name, [&] { dtype_of(g); });
-  TORCH_CHECK(!g.is_neg(), "jitstep: the gradient of ", describe(p, name),
-              " is a negated view of other memory; replace it by its resolve_neg()");
 }
 
 void refuse_memory(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
   TORCH_CHECK(has_memory(p), "jitstep: the memory of ", describe(p, name),
               " was freed (its storage has no bytes); give it back its values before step()");
   TORCH_CHECK(has_memory(g), "jitstep: the gradient of ", describe(p, name),
-              " has no memory (its storage has no bytes); compute it anew");
+              " has no memory of its own; compute it anew");
   const bool same = p.const_data_ptr() == g.const_data_ptr() && p.strides() == g.strides() &&
                     p.scalar_type() == g.scalar_type();
   TORCH_CHECK(same || !share_memory(p, g), "jitstep: the gradient of ", describe(p, name),
@@ -73,11 +74,6 @@ bool is_supported(torch::ScalarType type) {
 }
 
 }  // namespace
-
-std::string describe(const torch::Tensor& parameter, const ParameterName& name) {
-  return c10::str("parameter ", name.place, " of group ", name.group, " (", parameter.dtype(), " ",
-                  parameter.sizes(), ")");
-}
 
 void check_parameter(const torch::Tensor& p, const ParameterName& name) {
   TORCH_CHECK(p.defined(), "jitstep: parameter ", name.place, " of group ", name.group,
@@ -104,9 +100,13 @@ void check_frozen(const std::vector<torch::Tensor>& parameters, std::size_t grou
   TORCH_WARN("jitstep: ", name, kFrozenAdvice, others);
 }
 
+torch::Tensor materialised(const torch::Tensor& g) {
+  return g._is_zerotensor() ? torch::zeros(g.sizes(), g.options()) : g.resolve_neg();
+}
+
 void check_gradient(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
-  const bool kind = g.layout() == torch::kStrided && g.device() == p.device() &&
-                    g.sizes() == p.sizes() && is_supported(g.scalar_type()) && !g.is_neg();
+  const bool kind = g.layout() == torch::kStrided && g.device() == p.device() && !g.is_nested() &&
+                    g.sizes() == p.sizes() && is_supported(g.scalar_type());
   if (!kind) refuse_kind(p, g, name);
   if (p.numel() == 0) return;
   if (!has_memory(p) || !has_memory(g) || may_share_memory(p, g)) refuse_memory(p, g, name);

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "optim/tensor/checks.h"
+#include "optim/tensor/errors.h"
 
 namespace jitstep {
 
@@ -21,10 +21,12 @@ struct NamedParameter {
 /// addresses meet. Those without memory share none.
 void check_disjoint(const std::vector<NamedParameter>& parameters);
 
-/// Whether there is anything to read or write: false without elements, and where a storage was
-/// freed under its tensor.
+/// Whether there is anything to read or write: false without elements, where a storage was freed
+/// under its tensor, and for a tensor that only says it is zero.
 inline bool has_memory(const torch::Tensor& t) {
-  return t.numel() > 0 && t.has_storage() && t.unsafeGetTensorImpl()->unsafe_storage().nbytes() > 0;
+  if (t.numel() == 0 || !t.has_storage()) return false;
+  const c10::Storage& storage = t.unsafeGetTensorImpl()->unsafe_storage();
+  return storage.nbytes() > 0 && storage.data() != nullptr;
 }
 
 /// Whether an element of one lies where an element of the other does.

@@ -37,9 +37,8 @@ TEST(BadInput, AFrozenParameterIsRefusedByNameAndWarnedAboutByTorchsClasses) {
   EXPECT_NO_THROW(AdamW{frozen});
 }
 
-TEST(BadInput, TheSameParameterTwice) {
+TEST(BadInput, TheSameParameterInTwoGroups) {
   const auto p = leaf(torch::zeros({3})), q = leaf(torch::zeros({3}));
-  EXPECT_HAS(refused({p, p}), "appears twice");
   AdamW optimizer({p});
   EXPECT_HAS(argument_error([&] {
                optimizer.add_param_group(OptimizerParamGroup({q, p}));
@@ -96,12 +95,8 @@ TEST(BadInput, OptionsOfAnotherOptimizer) {
              "belong to another optimizer");
 }
 
-TEST(BadInput, FormatsThatDoNotGoTogether) {
-  const Tensors wide = make_parameters(torch::kFloat64, {{70, 70}});
+TEST(BadInput, FormatsThatAreNotThere) {
   const Tensors single = make_parameters(torch::kFloat32);
-  EXPECT_HAS(refused(wide, AdamWOptions().state("int8")), "float64");
-  EXPECT_HAS(refused(wide, AdamWOptions().state("bf16")), "float64");
-  EXPECT_HAS(refused(single, AdamWOptions().weights("stochastic")), "bfloat16");
   EXPECT_HAS(refused(single, AdamWOptions().weights("none")), "native");
   EXPECT_HAS(refused(single, AdamWOptions().state("int7")), "int8");
   EXPECT_HAS(refused(single, AdamWOptions().state("exp_avgs", "int8")), "it has m, v, vmax");

@@ -18,6 +18,18 @@ struct Twins {
         other(b, options) {}
 };
 
+TEST(CudaDevices, ANormOverSeveralOfThemIsRefusedBeforeAnythingChanges) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{300}, {200}});
+  parameters[1] = to({parameters[1]}, kGpu)[0];
+  AdamW clipped(parameters, AdamWOptions(0.1).max_grad_norm(1)),
+      free(parameters, AdamWOptions(0.1));
+  const Tensors before = to(parameters, torch::kCPU);
+  set_gradients(parameters, 1);
+  EXPECT_HAS(argument_error([&] { clipped.step(); }), "clip_grad_norm_");
+  expect_equal(to(parameters, torch::kCPU), before);
+  EXPECT_NO_THROW(free.step());
+}
+
 TEST(CudaStreams, AStepRunsOnTheCurrentStreamBehindWhatIsThere) {
   Twins twins;
   train_same(twins.one, twins.a, 1, 2);

@@ -216,6 +216,90 @@ TEST(DropIn, ANewLearningRateActsInTheNextStep) {
   expect_close(ours, theirs, 1e-12, 1e-12);
 }
 
+TEST(DropIn, MomentumSwitchedOnLateStartsWithTheGradientItFinds) {
+  Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
+  SGD a(ours, SGDOptions(0.1));
+  torch::optim::SGD b(theirs, torch::optim::SGDOptions(0.1));
+  train(a, ours, 1, 3);
+  train(b, theirs, 1, 3);
+  static_cast<SGDOptions&>(a.param_groups()[0].options()).momentum(0.9).dampening(0.3);
+  static_cast<torch::optim::SGDOptions&>(b.param_groups()[0].options())
+      .momentum(0.9)
+      .dampening(0.3);
+  for (int step = 4; step <= 8; ++step) {
+    train(a, ours, step, step);
+    train(b, theirs, step, step);
+    expect_close(ours, theirs, 1e-12, 1e-12);
+  }
+}
+
+TEST(DropIn, AmsgradSwitchedOnLateTakesTheLargestFromThenOn) {
+  Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
+  AdamW a(ours, AdamWOptions(0.1));
+  torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));
+  train(a, ours, 1, 3);
+  train(b, theirs, 1, 3);
+  static_cast<AdamWOptions&>(a.param_groups()[0].options()).amsgrad(true);
+  static_cast<torch::optim::AdamWOptions&>(b.param_groups()[0].options()).amsgrad(true);
+  for (const auto& p : theirs)  // torch's C++ class finds no buffer and fails
+    static_cast<torch::optim::AdamWParamState&>(*b.state().at(p.unsafeGetTensorImpl()))
+        .max_exp_avg_sq(torch::zeros_like(p.detach()));
+  train(a, ours, 4, 8);
+  train(b, theirs, 4, 8);
+  expect_close(ours, theirs, 1e-12, 1e-12);
+}
+
+TEST(DropIn, AmsgradKeepsANanAsTorchDoes) {
+  Tensors ours = make_parameters(torch::kFloat64, {{50}}), theirs = clones(ours);
+  AdamW a(ours, AdamWOptions(0.1).amsgrad(true));
+  torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1).amsgrad(true));
+  for (int step = 1; step <= 5; ++step) {
+    set_gradients(ours, step);
+    if (step == 2) ours[0].mutable_grad()[7] = std::nan("");
+    theirs[0].mutable_grad() = ours[0].grad().clone();
+    a.step();
+    b.step();
+    const auto& mine = static_cast<AdamWParamState&>(*a.state().begin()->second).max_exp_avg_sq();
+    const auto& torchs =
+        static_cast<torch::optim::AdamWParamState&>(*b.state().begin()->second).max_exp_avg_sq();
+    EXPECT_TRUE(torch::allclose(mine, torchs, 1e-12, 1e-12, true)) << step;
+    EXPECT_TRUE(torch::allclose(ours[0], theirs[0], 1e-12, 1e-12, true)) << step;
+    EXPECT_EQ(torch::isnan(mine).sum().item<std::int64_t>(), step < 2 ? 0 : 1);
+  }
+}
+
+TEST(DropIn, ALearningRateThatBecameNegativeStepsTheOtherWay) {
+  Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
+  AdamW a(ours, AdamWOptions(0.1));
+  torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));
+  for (int step = 1; step <= 4; ++step) {
+    const double lr = step % 2 == 0 ? -0.05 : 0.1;
+    a.param_groups()[0].options().set_lr(lr);
+    b.param_groups()[0].options().set_lr(lr);
+    train(a, ours, step, step);
+    train(b, theirs, step, step);
+    expect_close(ours, theirs, 1e-12, 1e-12);
+  }
+}
+
+TEST(DropIn, AParameterThatModulesShareIsSteppedOnce) {
+  torch::nn::Linear shared(6, 6), same(6, 6);
+  torch::nn::Sequential model(shared, torch::nn::Tanh(), shared);
+  ASSERT_EQ(model->parameters().size(), 4u);
+  {
+    torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < 2; ++i) same->parameters()[i].copy_(shared->parameters()[i]);
+  }
+  AdamW optimizer(model->parameters(), AdamWOptions(0.1)),
+      other(same->parameters(), AdamWOptions(0.1));
+  EXPECT_EQ(optimizer.param_groups()[0].params().size(), 4u);
+  const Tensors own = shared->parameters(), theirs = same->parameters();
+  train(optimizer, own, 1, 3);
+  train(other, theirs, 1, 3);
+  expect_equal(own, theirs);
+  EXPECT_EQ(optimizer.state().size(), 2u);
+}
+
 TEST(DropIn, AccessorsAreTorchs) {
   Tensors parameters = make_parameters();
   const AdamWOptions options = AdamWOptions(1.0).betas({0.8, 0.9});

@@ -176,7 +176,7 @@ TEST(Failure, AConversionIsTakenBackIfTheKernelDoesNotCompile) {
   train(optimizer, parameters, 1, 2);
   auto& changed = static_cast<Options&>(optimizer.param_groups()[0].options());
   changed.put("around", true);
-  changed.edit_formats().state = parse_codec("int4");
+  changed.edit_formats().state = jit::CodecChoice{"int4"};
   set_gradients(parameters, 3);
   const auto codes = [&] {
     return static_cast<ParamState&>(*optimizer.state()[parameters[0].unsafeGetTensorImpl()])
@@ -189,7 +189,7 @@ TEST(Failure, AConversionIsTakenBackIfTheKernelDoesNotCompile) {
     EXPECT_TRUE(torch::equal(codes(), int8)) << "still the codes of int8";
   }
   changed.put("around", false);
-  changed.edit_formats().state = parse_codec("int8");
+  changed.edit_formats().state = jit::CodecChoice{"int8"};
   train(optimizer, parameters, 3, 4);
   train(other, twin, 1, 4);
   expect_equal(parameters, twin);

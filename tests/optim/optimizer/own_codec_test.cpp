@@ -135,7 +135,7 @@ TEST(OwnCodec, WithAMistakeSaysWhere) {
   Tensors p = make_parameters(torch::kFloat32, {{64, 80}});
   Optimizer opt("adamw", p, GenericOptions(0.1).state("wrong8"));
   const std::string found = problem([&] { train(opt, p, 1, 1); });
-  EXPECT_HAS(found, "codecs/wrong8.cuh:26");
+  EXPECT_HAS(found, "/wrong8.cuh:26");
 }
 
 }  // namespace

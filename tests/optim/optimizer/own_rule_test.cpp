@@ -45,6 +45,58 @@ TEST(OwnRule, FollowsItsFormulaToTheBit) {
   }
 }
 
+// Adds up gradients, from a start of its own if asked to.
+constexpr const char* kTallying = R"(// Descent that may tally its gradients.
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::tallying {
+struct Hyper {
+  double lr = 1e-3;   // >= 0
+  double start = 3;   // finite
+  double tally = 0;   // finite
+};
+struct Flags {
+  bool tallied = false;  // lifted: tally != 0
+};
+struct Slots {
+  Signed m;
+  Signed sum;  // if tallied; initial: start
+};
+struct Scalars {
+  real lr;
+};
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) {
+    Scalars s;
+    s.lr = static_cast<real>(h.lr);
+    return s;
+  }
+  KHD static void moments(auto& e, const auto&) {
+    e.m.next = e.g;
+    if (F.tallied) e.sum.next = e.sum.was + e.g;
+  }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.g; }
+};
+}  // namespace jitstep::rules::tallying
+)";
+
+TEST(OwnRule, ASlotThatOptionsAddLaterBeginsWithItsInitialValue) {
+  load_rule(own_file("tallying.cuh", kTallying));
+  for (const int before : {0, 2}) {
+    auto p = torch::zeros({40}).requires_grad_();
+    Optimizer opt("tallying", {p}, GenericOptions(0.1).set("tally", before == 0 ? 1.0 : 0.0));
+    p.mutable_grad() = torch::ones({40});
+    for (int step = 0; step < before; ++step) opt.step();
+    static_cast<Options&>(opt.param_groups()[0].options()).put("tally", 1.0);
+    opt.step();
+    opt.step();
+    auto& state = static_cast<ParamState&>(*opt.state().at(p.unsafeGetTensorImpl()));
+    EXPECT_TRUE(torch::equal(state.value("sum"), torch::full({40}, 5.0))) << before;
+    EXPECT_EQ(state.step(), before + 2);
+  }
+}
+
 TEST(OwnRule, IsTheOneTheReadmeShows) {
   EXPECT_NE(text_of_file(JITSTEP_SOURCE_DIR "/README.md")
                 .find(text_of_file(JITSTEP_SOURCE_DIR "/examples/signum.cuh")),
@@ -64,7 +116,7 @@ TEST(OwnRule, WithAMistakeSaysWhereAndShowsTheSource) {
     FAIL() << "a rule that does not compile was run";
   } catch (const jit::CompileError& error) {
     const std::string what = error.what();
-    EXPECT_HAS(what, "rules/broken.cuh:31");
+    EXPECT_HAS(what, "/broken.cuh:31");
     EXPECT_HAS(what, "sing");
   }
   EXPECT_TRUE(torch::equal(p.detach(), torch::ones({4})));

@@ -2,8 +2,7 @@
 // each; tests/jit/peers_defects_test.cpp has what shows on a GPU. Not stated, as there are no shards and
 // no master weights here yet: torchao's choice of formats by the local shard's size, and Apex's
 // ignored master weights of bfloat16.
-#include <c10/core/CPUAllocator.h>
-
+#include "optim/counted_memory.h"
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -163,25 +162,6 @@ TEST(PeersDefects, UnquantisedStateOfLowPrecisionParametersIsFloat) {
     EXPECT_EQ(state_of(plain, large).exp_avg_sq().scalar_type(), torch::kFloat32);
   }
 }
-
-// Counts what torch is asked for.
-class CountedMemory : public c10::Allocator {
- public:
-  CountedMemory() : whole_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, 1); }
-  ~CountedMemory() override { c10::SetCPUAllocator(whole_, 1); }
-  c10::DataPtr allocate(std::size_t bytes) override {
-    ++count;
-    return whole_->allocate(bytes);
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return whole_->raw_deleter(); }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    whole_->copy_data(to, from, bytes);
-  }
-  int count = 0;
-
- private:
-  c10::Allocator* whole_;
-};
 
 // Transformer Engine: moments below 32 bits went through float temporaries in every step.
 TEST(PeersDefects, AStepAllocatesNoTensors) {

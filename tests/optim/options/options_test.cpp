@@ -158,7 +158,7 @@ TEST(Options, EqualityComparesValuesAndFormats) {
   EXPECT_TRUE(AdamOptions().state("int8") == AdamOptions().state("int8"));
 }
 
-TEST(Formats, InheritFieldByField) {
+TEST(Options, InheritFormatsFieldByField) {
   AdamWOptions defaults, group, other;
   defaults.state("int8").state("v", "bf16").seed(3).min_quantized_size(0);
   group.state("m", "fp32");
@@ -173,41 +173,28 @@ TEST(Formats, InheritFieldByField) {
   EXPECT_TRUE(other.formats().slots.empty()) << "a codec for all slots hides the defaults' slots";
 }
 
-TEST(Formats, ACodecIsANameOrAnObject) {
-  EXPECT_EQ(parse_codec("int8"), (jit::CodecChoice{"int8", {}}));
-  const auto codec = parse_codec(R"({"codec": "int8", "block": 128, "positive_floor": false})");
-  EXPECT_EQ(codec, (jit::CodecChoice{"int8", {{"block", 128}, {"positive_floor", false}}}));
-  EXPECT_EQ(parse_codec(to_json(codec)), codec);
-  EXPECT_HAS(argument_error([] { parse_codec("{int8}"); }), "not valid JSON");
-}
-
-TEST(Formats, ANameThatIsNotUtf8IsWrittenAllTheSame) {
-  EXPECT_EQ(to_json(parse_codec("int8\xea")), "{\"codec\":\"int8\xef\xbf\xbd\"}");
-}
-
-TEST(Formats, GoThroughJson) {
-  Formats formats;
-  EXPECT_EQ(formats_from_json(to_json(formats)), formats);
-  formats.state = parse_codec("int8");
-  formats.slots["v"] = parse_codec(R"({"codec": "int4", "block": 64})");
-  formats.weights = "stochastic";
-  formats.seed = 0xffffffffffffffffu;
-  formats.min_quantized_size = 17;
-  EXPECT_EQ(formats_from_json(to_json(formats)), formats);
-}
-
-TEST(Formats, SmallParametersKeepFp32WhereTheCodecHasBlocks) {
-  const jit::OptionValues values("adamw");
-  Formats formats;
-  formats.state = parse_codec("int8");
-  formats.slots["exp_avg_sq"] = parse_codec("bf16");
-  const auto small = kernel_spec(values, formats, {jit::Dtype::float32, 1, 4095});
-  EXPECT_EQ(small.slots[0]->name, "fp32");
-  EXPECT_EQ(small.slots[1]->name, "bf16");
-  EXPECT_FALSE(small.slots[2]) << "vmax is there with amsgrad only";
-  EXPECT_EQ(kernel_spec(values, formats, {jit::Dtype::float32, 1, 4096}).slots[0]->name, "int8");
-  formats.min_quantized_size = 0;
-  EXPECT_EQ(kernel_spec(values, formats, {jit::Dtype::float32, 1, 1}).slots[0]->name, "int8");
+TEST(Formats, AModelOfSeveralDtypesTakesWhatIsForEachAndSaysSo) {
+  Tensors parameters = {torch::ones({5000}, torch::kBFloat16), torch::ones({5000}),
+                        torch::ones({5000}, torch::kFloat64), torch::ones({10}, torch::kBFloat16)};
+  for (auto& p : parameters) p.set_requires_grad(true);
+  AdamW optimizer(parameters, AdamWOptions(0.1).state("int8").weights("stochastic"));
+  const std::vector<std::pair<const char*, const char*>> expected = {
+      {"int8", "stochastic"}, {"int8", "native"}, {"fp32", "native"}, {"fp32", "stochastic"}};
+  train(optimizer, parameters, 1, 2);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ParameterFormats formats = optimizer.formats_of(parameters[i]);
+    EXPECT_EQ(formats.slots.at("m").name, expected[i].first) << i;
+    EXPECT_EQ(formats.slots.at("v").name, expected[i].first) << i;
+    EXPECT_EQ(formats.slots.count("vmax"), 0u);
+    EXPECT_EQ(formats.weights, expected[i].second) << i;
+  }
+  const auto state_of = [&](std::size_t i) -> AdamWParamState& {
+    return static_cast<AdamWParamState&>(
+        *optimizer.state().at(parameters[i].unsafeGetTensorImpl()));
+  };
+  EXPECT_EQ(state_of(1).codes("m").scalar_type(), torch::kUInt8);
+  EXPECT_EQ(state_of(2).exp_avg().scalar_type(), torch::kFloat64);
+  EXPECT_HAS(argument_error([&] { optimizer.formats_of(torch::ones({3})); }), "no parameter");
 }
 
 }  // namespace

@@ -121,6 +121,57 @@ TEST(Archive, SeedAndTensorIdsAreKept) {
   EXPECT_EQ(static_cast<ParamState&>(*second.state().begin()->second).id(), 0);
 }
 
+TEST(Archive, AParameterWithoutStateGivesUpAnIdThatALoadedOneHas) {
+  Tensors saved = make_parameters(torch::kBFloat16, {{300}, {300}});
+  AdamW first({saved[1]}, AdamWOptions());
+  first.add_parameters({saved[0]});
+  std::swap(first.param_groups()[0].params()[0], first.param_groups()[0].params()[1]);
+  set_gradients({saved[0]}, 1);
+  first.step();  // saved[0], which has the id 1, alone
+  Tensors loaded = clones(saved);
+  AdamW second(loaded, AdamWOptions().weights("stochastic"));
+  copy_through_archive(first, second);
+  train(second, loaded, 2, 2);
+  const auto id_of = [&](const torch::Tensor& p) {
+    return static_cast<ParamState&>(*second.state().at(p.unsafeGetTensorImpl())).id();
+  };
+  EXPECT_EQ(id_of(loaded[0]), 1);
+  EXPECT_NE(id_of(loaded[1]), 1) << "two parameters would round by the same random bits";
+}
+
+TEST(Archive, FormatsStayTheOptimizersOwn) {
+  Tensors source = make_parameters(torch::kFloat32, kShapes), parameters = clones(source);
+  AdamW first(source, AdamWOptions(0.25).state("bf16").min_quantized_size(100000).seed(5));
+  train(first, source, 1, 2);
+  AdamW second(parameters,
+               AdamWOptions(0.1).state("int8").state("v", "int4").min_quantized_size(1));
+  copy_through_archive(first, second);
+  const auto& options = static_cast<AdamWOptions&>(second.param_groups()[0].options());
+  EXPECT_EQ(options.lr(), 0.25);
+  EXPECT_EQ(options.formats().state->name, "int8");
+  EXPECT_EQ(options.formats().slots.at("v").name, "int4");
+  EXPECT_EQ(options.formats().min_quantized_size, 1);
+  EXPECT_EQ(options.seed(), 5u);
+  train(second, parameters, 3, 3);
+  auto& state =
+      static_cast<AdamWParamState&>(*second.state().at(parameters[1].unsafeGetTensorImpl()));
+  EXPECT_EQ(state.codes("m").nbytes(), 3u) << "int8, though there are 3 elements only";
+  EXPECT_EQ(state.codes("v").nbytes(), 2u) << "int4";
+}
+
+TEST(Archive, AParameterListedTwiceIsSavedAndLoadedOnce) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{30}, {20}}),
+          straight = clones(parameters);
+  const auto twice = [](const Tensors& p) { return Tensors{p[0], p[1], p[0]}; };
+  AdamW first(twice(parameters)), whole(straight);
+  train(first, parameters, 1, 2);
+  AdamW second(twice(parameters));
+  copy_through_archive(first, second);
+  train(second, parameters, 3, 4);
+  train(whole, straight, 1, 4);
+  expect_equal(parameters, straight);
+}
+
 // ---- torch's archives from before version 1.5
 
 void write_tensors(torch::serialize::OutputArchive& archive, const std::string& key,

@@ -1,4 +1,5 @@
 // Archives with anything missing or replaced: refused, and the optimizer is what it was.
+#include "optim/counted_memory.h"
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -103,6 +104,37 @@ TEST(DamagedArchive, AnyEntryMissingOrReplacedLeavesTheOptimizerAsItWas) {
   survives_every_damage<AdamW>(AdamWOptions(0.01));
   survives_every_damage<AdamW>(AdamWOptions(0.01).state("int8").state("v", "int4"));
   survives_every_damage<SGD>(SGDOptions(0.01).momentum(0.9).state("int8"));
+}
+
+// A few kilobytes of file may say that they are of a tensor of gigabytes.
+TEST(DamagedArchive, NoSizeIsTrustedBeforeItIsCompared) {
+  Tensors source = make_parameters(torch::kFloat32, {{70, 60}}), parameters = clones(source);
+  AdamW saved(source, AdamWOptions().state("int8")), plain(parameters);
+  AdamW same(parameters, AdamWOptions().state("int8"));
+  train(saved, source, 1, 1);
+  InputArchive whole = archive_of(saved);
+  int entries = 0;
+  OutputArchive scratch;
+  copy(whole, scratch, entries, -1, std::nullopt);
+  const std::vector<Damage> lies = {
+      c10::IValue(std::vector<std::int64_t>{1 << 14, 1 << 14}),
+      c10::IValue(std::vector<std::int64_t>{1, std::int64_t{1} << 40}),
+      c10::IValue(std::int64_t{1} << 40),
+      c10::IValue(torch::zeros({1}, torch::kUInt8).expand({1 << 30})),
+      c10::IValue(torch::zeros({1}).expand({1 << 14, 1 << 14}))};
+  for (int entry = 0; entry < entries; ++entry)
+    for (const Damage& lie : lies) {
+      OutputArchive out;
+      int next = 0;
+      copy(whole, out, next, entry, lie);
+      InputArchive damaged = reread(out);
+      const CountedMemory memory;
+      for (AdamW* optimizer : {&plain, &same}) try {
+          optimizer->load(damaged);
+        } catch (const c10::Error&) {
+        }
+      EXPECT_LT(memory.largest, 1u << 20) << "entry " << entry;
+    }
 }
 
 TEST(DamagedArchive, AFileCutAnywhereIsRefused) {

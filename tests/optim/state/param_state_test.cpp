@@ -1,5 +1,8 @@
 #include "jitstep/param_state.h"
 
+#include <functional>
+
+#include "optim/counted_memory.h"
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -126,6 +129,134 @@ TEST(ParamState, FormatsCanBeChangedBetweenSteps) {
   EXPECT_GT(state.exp_avg_sq().sum().item<double>(), 0);
 }
 
+// ---- tensors that users were given, and changed
+
+AdamWParamState& adamw_state(AdamW& optimizer, const torch::Tensor& p) {
+  return state_of<AdamWParamState>(optimizer, p);
+}
+
+TEST(ParamState, MemoryPutIntoASlotIsUsedAsByTorch) {
+  Tensors ours = make_parameters(torch::kFloat64, {{40, 40}}), theirs = clones(ours);
+  AdamW a(ours, AdamWOptions(0.1));
+  torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));
+  const std::vector<std::function<torch::Tensor()>> memories = {
+      [] {
+        return torch::rand({40, 40}, torch::kFloat64);
+      },
+      [] {
+        return torch::rand({40, 40}, torch::kFloat64).t();
+      },
+      [] {
+        return torch::rand({40, 80}, torch::kFloat64).slice(1, 0, 80, 2);
+      },
+      [] {
+        return torch::rand({40, 40});
+      }};
+  int step = 1;
+  for (const auto& memory : memories) {
+    train(a, ours, step, step);
+    train(b, theirs, step, step);
+    const torch::Tensor other = memory();
+    adamw_state(a, ours[0]).exp_avg().set_data(other.clone());
+    adamw_state(a, ours[0]).exp_avg_sq().set_data(other.abs());
+    auto& torchs = state_of<torch::optim::AdamWParamState>(b, theirs[0]);
+    torchs.exp_avg(other.to(torch::kFloat64)).exp_avg_sq(other.to(torch::kFloat64).abs());
+    train(a, ours, step + 1, step + 2);
+    train(b, theirs, step + 1, step + 2);
+    step += 3;
+    expect_close(ours, theirs, 1e-9, 1e-9);
+    EXPECT_EQ(adamw_state(a, ours[0]).step(), step - 1);
+  }
+  // The same memory read the other way round.
+  adamw_state(a, ours[0]).exp_avg().t_();
+  auto& torchs = state_of<torch::optim::AdamWParamState>(b, theirs[0]);
+  torchs.exp_avg(torchs.exp_avg().t());
+  train(a, ours, step, step);
+  train(b, theirs, step, step);
+  expect_close(ours, theirs, 1e-9, 1e-9);
+}
+
+TEST(ParamState, MemoryOfTheSlotsOwnFormIsTakenItself) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}});
+  AdamW optimizer(parameters);
+  train(optimizer, parameters, 1, 1);
+  const auto other = torch::ones({40, 30});
+  adamw_state(optimizer, parameters[0]).exp_avg().set_data(other);
+  train(optimizer, parameters, 2, 2);
+  EXPECT_FALSE(torch::equal(other, torch::ones({40, 30}))) << "the step wrote elsewhere";
+}
+
+TEST(ParamState, CodesPutIntoASlotAreUsed) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(parameters);
+  AdamW optimizer(parameters, AdamWOptions(0.1).state("int8")),
+      other(twin, AdamWOptions(0.1).state("int8"));
+  train(optimizer, parameters, 1, 2);
+  train(other, twin, 1, 2);
+  auto& state = adamw_state(optimizer, parameters[0]);
+  for (const char* slot : {"m", "v"}) {
+    state.codes(slot).set_data(state.codes(slot).clone());
+    state.meta(slot).set_data(state.meta(slot).clone());
+  }
+  train(optimizer, parameters, 3, 4);
+  train(other, twin, 3, 4);
+  expect_equal(parameters, twin);
+}
+
+TEST(ParamState, MemoryThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
+  using Change = std::function<void(AdamWParamState&)>;
+  const std::vector<std::pair<Change, const char*>> changes = {
+      {[](auto& state) {
+         state.exp_avg().set_data(torch::zeros({70, 59}));
+       },
+       "shape [70, 59]"},
+      {[](auto& state) {
+         state.exp_avg().set_data(torch::zeros({70, 60}, torch::kInt64));
+       },
+       "floating point"},
+      {[](auto& state) { state.exp_avg().resize_({3}); }, "shape [3]"},
+      {[](auto& state) { state.exp_avg().storage().unsafeGetStorageImpl()->set_nbytes(0); },
+       "has no memory"},
+      {[](auto& state) { state.codes("v").set_data(torch::zeros({3}, torch::kUInt8)); },
+       "4200 bytes of codes"},
+      {[](auto& state) { state.meta("v").set_data(torch::zeros({1}, torch::kUInt8)); },
+       "68 of scales"},
+      {[](auto& state) { state.codes("v").set_data(torch::zeros({4200})); }, "bytes of codes"},
+  };
+  for (const auto& [change, part] : changes) {
+    Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}, {9}});
+    AdamW optimizer(parameters, AdamWOptions(0.1).state("v", "int8"));
+    train(optimizer, parameters, 1, 2);
+    change(adamw_state(optimizer, parameters[0]));
+    const Tensors before = clones(parameters);
+    set_gradients(parameters, 3);
+    for (int attempt = 0; attempt < 2; ++attempt)
+      EXPECT_HAS(argument_error([&] { optimizer.step(); }), part);
+    expect_equal(parameters, before);
+    optimizer.state().erase(parameters[0].unsafeGetTensorImpl());
+    EXPECT_NO_THROW(optimizer.step());
+  }
+}
+
+TEST(ParamState, CodesThatDoNotFitAreNotDecoded) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
+  AdamW optimizer(parameters, AdamWOptions(0.1).state("int8"));
+  train(optimizer, parameters, 1, 1);
+  auto& state = adamw_state(optimizer, parameters[0]);
+  state.codes("m").set_data(torch::zeros({5}, torch::kUInt8));
+  EXPECT_HAS(argument_error([&] { state.exp_avg(); }), "4200 bytes of codes");
+  EXPECT_HAS(argument_error([&] { state.exp_avg(torch::ones({70, 60})); }), "4200 bytes of codes");
+}
+
+TEST(ParamState, ACopyOnWriteCopyOfASlotKeepsItsValues) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
+  AdamW optimizer(parameters);
+  train(optimizer, parameters, 1, 1);
+  const auto copy = adamw_state(optimizer, parameters[0]).exp_avg()._lazy_clone();
+  const auto values = copy.clone();
+  train(optimizer, parameters, 2, 2);
+  EXPECT_TRUE(torch::equal(copy, values));
+}
+
 TEST(ParamState, CompilingAheadMakesNoState) {
   Tensors parameters = make_parameters(), same = clones(parameters);
   AdamW optimizer(parameters), other(same);
@@ -136,6 +267,16 @@ TEST(ParamState, CompilingAheadMakesNoState) {
   EXPECT_EQ(kernel_statistics().compiled + kernel_statistics().from_disk, compiled);
   train(other, same, 1, 2);
   expect_equal(parameters, same);
+}
+
+TEST(ParamState, CompilingAheadTakesNoMemoryForState) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{1 << 22}});
+  AdamW optimizer(parameters, AdamWOptions().amsgrad(true));
+  LAMB other(parameters, LAMBOptions().state("int8"));
+  const CountedMemory memory;
+  optimizer.compile();
+  other.compile();
+  EXPECT_LT(memory.largest, 1u << 20);
 }
 
 }  // namespace

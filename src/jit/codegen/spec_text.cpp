@@ -1,4 +1,4 @@
-#include "optim/options/spec_text.h"
+#include "jit/codegen/spec_text.h"
 
 #include <cmath>
 #include <initializer_list>
@@ -8,26 +8,25 @@
 #include "jit/base/text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
-#include "optim/tensor/checks.h"
 
-namespace jitstep {
+namespace jitstep::jit {
 namespace {
 
 using nlohmann::json;
-using Kind = jit::Manifest::Kind;
+using Kind = Manifest::Kind;
 
 // Deeper than anything that is understood; what is shown of a text in a message is shown by recursion.
 constexpr int kMaxDepth = 16;
 
-json parse(const std::string& text, const char* what) {
+json parse(const std::string& json_text, const char* what) {
   const auto is_flat = [&](int depth, json::parse_event_t, const json&) {
-    if (depth > kMaxDepth) throw jit::Error(jit::text(what, " is nested too deeply"));
+    if (depth > kMaxDepth) throw Error(text(what, " is nested too deeply"));
     return true;
   };
   try {
-    return json::parse(text, is_flat);
+    return json::parse(json_text, is_flat);
   } catch (const json::exception& error) {  // a number may be out of range
-    throw jit::Error(jit::text(what, " is not valid JSON: ", error.what()));
+    throw Error(text(what, " is not valid JSON: ", error.what()));
   }
 }
 
@@ -37,7 +36,7 @@ std::string written(const json& value) {
 }
 
 [[noreturn]] void wrong_type(const std::string& what, const char* expected, const json& found) {
-  throw jit::Error(jit::text(what, " must be ", expected, ", not ", written(found)));
+  throw Error(text(what, " must be ", expected, ", not ", written(found)));
 }
 
 void check_keys(const json& object, const char* what, std::initializer_list<const char*> known) {
@@ -48,7 +47,7 @@ void check_keys(const json& object, const char* what, std::initializer_list<cons
       found = found || key == one;
       list += (list.empty() ? "" : ", ") + std::string(one);
     }
-    if (!found) throw jit::Error(jit::text(what, " has no \"", key, "\"; it may have ", list));
+    if (!found) throw Error(text(what, " has no \"", key, "\"; it may have ", list));
   }
 }
 
@@ -57,13 +56,13 @@ std::string read_string(const json& value, const std::string& what) {
   return value.get<std::string>();
 }
 
-jit::Value to_value(const json& value, const std::string& what) {
+Value to_value(const json& value, const std::string& what) {
   if (value.is_null()) return {};
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_number()) return value.get<double>();
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) wrong_type(what, "null, a boolean, a number, a string or numbers", value);
-  jit::Value::Numbers numbers;
+  Value::Numbers numbers;
   for (const json& one : value) {
     if (!one.is_number() && !one.is_null()) wrong_type(what, "a list of numbers", value);
     numbers.push_back(one.is_null() ? std::numeric_limits<double>::quiet_NaN() : one.get<double>());
@@ -71,17 +70,17 @@ jit::Value to_value(const json& value, const std::string& what) {
   return numbers;
 }
 
-jit::CodecChoice to_codec(const json& value) {
+CodecChoice to_codec(const json& value) {
   if (value.is_string()) return {value.get<std::string>()};
   if (!value.is_object() || !value.contains("codec"))
     wrong_type("a codec", R"(a name or an object such as {"codec": "int8", "block": 128})", value);
-  jit::CodecChoice choice{read_string(value["codec"], "\"codec\"")};
+  CodecChoice choice{read_string(value["codec"], "\"codec\"")};
   for (const auto& [name, option] : value.items())
     if (name != "codec") choice.options[name] = to_value(option, "\"" + name + "\" of a codec");
   return choice;
 }
 
-json from_codec(const jit::CodecChoice& choice) {
+json from_codec(const CodecChoice& choice) {
   json object = {{"codec", choice.name}};
   for (const auto& [name, value] : choice.options) {
     if (value.is_bool()) object[name] = value.boolean();
@@ -121,42 +120,38 @@ void read_formats(const json& spec, Formats& formats) {
 
 std::string names_of_rules() {
   std::string list;
-  for (const auto& name : jit::default_catalog().names(Kind::rule))
+  for (const auto& name : default_catalog().names(Kind::rule))
     list += (list.empty() ? "" : ", ") + name;
   return list;
-}
-
-SpecText read_spec(const std::string& text) {
-  const json spec = parse(text, "the optimizer's spec");
-  if (!spec.is_object())
-    wrong_type("the optimizer's spec", R"(an object such as {"rule": "adamw"})", spec);
-  check_keys(spec, "the optimizer's spec",
-             {"rule", "options", "state", "weights", "seed", "min_quantized_size"});
-  if (!spec.contains("rule"))
-    throw jit::Error("the optimizer's spec names no \"rule\"; there are " + names_of_rules());
-  SpecText out{read_string(spec["rule"], "\"rule\""), {}};
-  const jit::Manifest& rule = jit::default_catalog().rule(out.rule);
-  if (spec.contains("options")) {
-    if (!spec["options"].is_object()) wrong_type("\"options\"", "an object", spec["options"]);
-    for (const auto& [name, value] : spec["options"].items())
-      out.options.set(name, to_value(value, rule.name + ": the option \"" + name + "\""));
-  }
-  read_formats(spec, out.options.edit_formats());
-  return out;
 }
 
 }  // namespace
 
 SpecText parse_spec(const std::string& json_text) {
-  return as_argument_error([&] { return read_spec(json_text); });
+  const json spec = parse(json_text, "the optimizer's spec");
+  if (!spec.is_object())
+    wrong_type("the optimizer's spec", R"(an object such as {"rule": "adamw"})", spec);
+  check_keys(spec, "the optimizer's spec",
+             {"rule", "options", "state", "weights", "seed", "min_quantized_size"});
+  if (!spec.contains("rule"))
+    throw Error("the optimizer's spec names no \"rule\"; there are " + names_of_rules());
+  SpecText out{read_string(spec["rule"], "\"rule\""), {}, {}};
+  const Manifest& rule = default_catalog().rule(out.rule);
+  if (spec.contains("options")) {
+    if (!spec["options"].is_object()) wrong_type("\"options\"", "an object", spec["options"]);
+    for (const auto& [name, value] : spec["options"].items())
+      out.options[name] = to_value(value, rule.name + ": the option \"" + name + "\"");
+  }
+  read_formats(spec, out.formats);
+  return out;
 }
 
-jit::CodecChoice parse_codec(const std::string& text) {
+CodecChoice parse_codec(const std::string& text) {
   if (text.find('{') == text.npos) return {text};
-  return as_argument_error([&] { return to_codec(parse(text, "the codec")); });
+  return to_codec(parse(text, "the codec"));
 }
 
-std::string to_json(const jit::CodecChoice& codec) { return written(from_codec(codec)); }
+std::string to_json(const CodecChoice& codec) { return written(from_codec(codec)); }
 
 std::string to_json(const Formats& formats) {
   json out = json::object();
@@ -169,13 +164,11 @@ std::string to_json(const Formats& formats) {
 }
 
 Formats formats_from_json(const std::string& text) {
-  return as_argument_error([&] {
-    const json in = parse(text, "the formats in the archive");
-    Formats formats;
-    read_formats(in, formats);
-    if (in.contains("slots")) read_state(in["slots"], formats);
-    return formats;
-  });
+  const json in = parse(text, "the formats in the archive");
+  Formats formats;
+  read_formats(in, formats);
+  if (in.contains("slots")) read_state(in["slots"], formats);
+  return formats;
 }
 
-}  // namespace jitstep
+}  // namespace jitstep::jit

@@ -1,42 +1,43 @@
-#include "optim/options/spec_text.h"
+#include "jit/codegen/spec_text.h"
 
-#include "optim/training.h"
+#include <cmath>
 
-namespace jitstep::tests {
+#include "jit/fixtures.h"
+
+namespace jitstep::jit {
 namespace {
 
+#define EXPECT_HAS(text, part) \
+  EXPECT_NE(std::string(text).find(part), std::string::npos) << "in: " << (text)
+
+// What an optimizer made from a text would say of it.
 std::string refusal(const std::string& json) {
-  Tensors parameters = make_parameters();
-  return argument_error([&] { Optimizer::from_spec(parameters, json); });
+  return testing::error_of([&] {
+    const SpecText spec = parse_spec(json);
+    OptionValues values(spec.rule);
+    for (const auto& [name, value] : spec.options) values.set(name, value);
+    values.validate();
+    check_formats(spec.formats, values.rule());
+  });
 }
 
-TEST(SpecText, BuildsTheOptimizerItNames) {
-  Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}, {3}}), same = clones(parameters);
-  const auto made = Optimizer::from_spec(parameters, R"({"rule": "adamw",
-                      "options": {"lr": 0.01, "betas": [0.8, 0.99], "amsgrad": true, "decay": "after",
-                                  "max_grad_norm": 1.0},
-                      "state": {"m": "int8", "v": {"codec": "int8", "block": 128}}, "seed": 4})");
-  AdamW typed(same, AdamWOptions(0.01)
-                        .betas({0.8, 0.99})
-                        .amsgrad(true)
-                        .decay(AdamWOptions::Decay::after)
-                        .max_grad_norm(1.0)
-                        .state("m", "int8")
-                        .state("v", R"({"codec": "int8", "block": 128})")
-                        .seed(4));
-  EXPECT_TRUE(static_cast<AdamWOptions&>(made->defaults()) ==
-              static_cast<AdamWOptions&>(typed.defaults()));
-  train(*made, parameters, 1, 3);
-  train(typed, same, 1, 3);
-  expect_equal(parameters, same);
-  EXPECT_EQ(made->state_bytes(), typed.state_bytes());
-  EXPECT_EQ(made->rule(), "adamw");
-}
-
-TEST(SpecText, NullMeansNotSet) {
-  const auto made = Optimizer::from_spec(
-      make_parameters(), R"({"rule": "lamb", "options": {"weight_norm_max": null, "lr": 1}})");
-  EXPECT_FALSE(static_cast<LAMBOptions&>(made->defaults()).weight_norm_max().has_value());
+TEST(SpecText, SaysRuleOptionsAndFormats) {
+  const SpecText spec = parse_spec(R"({"rule": "lamb",
+      "options": {"lr": 1, "betas": [0.8, null], "weight_norm_max": null, "amsgrad": true},
+      "state": {"m": "int8", "v": {"codec": "int8", "block": 128}}, "weights": "stochastic",
+      "seed": 18446744073709551615, "min_quantized_size": 17})");
+  EXPECT_EQ(spec.rule, "lamb");
+  const NamedValues options = {{"lr", 1},
+                               {"betas", Value::Numbers{0.8, std::nan("")}},
+                               {"weight_norm_max", nullptr},
+                               {"amsgrad", true}};
+  EXPECT_EQ(spec.options, options);
+  Formats formats;
+  formats.slots = {{"m", {"int8"}}, {"v", {"int8", {{"block", 128}}}}};
+  formats.weights = "stochastic";
+  formats.seed = 0xffffffffffffffffu;
+  formats.min_quantized_size = 17;
+  EXPECT_EQ(spec.formats, formats);
 }
 
 TEST(SpecText, UnknownNamesAreListedWithWhatThereIs) {
@@ -93,4 +94,4 @@ TEST(SpecText, RangesAreChecked) {
 }
 
 }  // namespace
-}  // namespace jitstep::tests
+}  // namespace jitstep::jit

@@ -1,0 +1,54 @@
+// What the options classes of all shipped rules do with the table of their members: included by the
+// generated rules.cpp, which instantiates it.
+#pragma once
+
+#include <tuple>
+
+#include "jitstep/options.h"
+#include "optim/options/option_fields.h"
+
+namespace jitstep {
+namespace fields {
+
+// visit(place, field) for each option of a class.
+template <class Owner, class Visit>
+void for_each(const Visit& visit) {
+  std::size_t place = 0;
+  std::apply([&](auto... field) { (visit(place++, field), ...); }, Owner::fields());
+}
+
+}  // namespace fields
+
+template <class Derived>
+const std::vector<std::string>& TypedOptions<Derived>::names() const {
+  static const auto names = std::apply(
+      [](auto... field) { return std::vector<std::string>{field.name...}; }, Derived::fields());
+  return names;
+}
+
+template <class Derived>
+jit::Value TypedOptions<Derived>::get(std::size_t option) const {
+  jit::Value value;
+  fields::for_each<Derived>([&](std::size_t place, auto field) {
+    if (place == option) value = fields::to_value(static_cast<const Derived*>(this)->*field.value);
+  });
+  return value;
+}
+
+template <class Derived>
+void TypedOptions<Derived>::put(std::size_t option, const jit::Value& value) {
+  this->mark(option);
+  fields::for_each<Derived>([&](std::size_t place, auto field) {
+    if (place == option) fields::from_value(value, static_cast<Derived*>(this)->*field.value);
+  });
+}
+
+template <class Derived>
+void TypedOptions<Derived>::snapshot(std::vector<double>& numbers) const {
+  numbers = {this->formats_version()};
+  fields::for_each<Derived>([&](std::size_t, auto field) {
+    fields::append(numbers, static_cast<const Derived*>(this)->*field.value);
+  });
+}
+
+}  // namespace jitstep

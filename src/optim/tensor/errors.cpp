@@ -1,0 +1,12 @@
+#include "optim/tensor/errors.h"
+
+#include <torch/torch.h>
+
+namespace jitstep {
+
+std::string describe(const torch::Tensor& parameter, const ParameterName& name) {
+  return c10::str("parameter ", name.place, " of group ", name.group, " (", parameter.dtype(), " ",
+                  parameter.sizes(), ")");
+}
+
+}  // namespace jitstep

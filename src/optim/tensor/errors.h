@@ -1,0 +1,58 @@
+// Errors as torch's users expect them: c10::Error, with the parameter or group that it is about.
+#pragma once
+
+#include <torch/types.h>
+
+#include <string>
+
+#include "jitstep/jit/error.h"
+
+namespace jitstep {
+
+/// Runs `check`; a jit::Error it throws about its arguments becomes a c10::Error, as torch's own
+/// argument errors are. A failed compile and a failed CUDA call stay what they are.
+template <class Check>
+auto as_argument_error(Check&& check) {
+  try {
+    return check();
+  } catch (const jit::CompileError&) {
+    throw;
+  } catch (const jit::CudaError&) {
+    throw;
+  } catch (const jit::Error& error) {
+    TORCH_CHECK(false, error.what());
+  }
+}
+
+/// Which parameter a message speaks of.
+struct ParameterName {
+  std::size_t group = 0;
+  std::size_t place = 0;
+};
+
+/// "parameter 3 of group 0 (float32 [5, 2])".
+std::string describe(const torch::Tensor& parameter, const ParameterName& name);
+
+/// Runs `action`; a c10::Error it throws says which parameter it was about.
+template <class Action>
+auto about(const torch::Tensor& parameter, const ParameterName& name, Action&& action) {
+  try {
+    return action();
+  } catch (c10::Error& error) {
+    error.add_context(describe(parameter, name));
+    throw;
+  }
+}
+
+/// The same for the options of a parameter group.
+template <class Action>
+void about_group(std::size_t group, Action&& action) {
+  try {
+    action();
+  } catch (c10::Error& error) {
+    error.add_context(c10::str("the options of parameter group ", group));
+    throw;
+  }
+}
+
+}  // namespace jitstep

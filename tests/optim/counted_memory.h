@@ -1,0 +1,33 @@
+// What torch is asked for: an allocator that counts and passes on.
+#pragma once
+
+#include <c10/core/CPUAllocator.h>
+
+#include <algorithm>
+
+namespace jitstep::tests {
+
+/// Counts the memory that torch allocates on the CPU while it lives.
+class CountedMemory : public c10::Allocator {
+ public:
+  CountedMemory() : whole_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, 1); }
+  ~CountedMemory() override { c10::SetCPUAllocator(whole_, 1); }
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    ++count;
+    largest = std::max(largest, bytes);
+    return whole_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return whole_->raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    whole_->copy_data(to, from, bytes);
+  }
+
+  int count = 0;
+  std::size_t largest = 0;  // bytes of one allocation
+
+ private:
+  c10::Allocator* whole_;
+};
+
+}  // namespace jitstep::tests
