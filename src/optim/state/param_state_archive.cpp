@@ -1,4 +1,6 @@
 // Reading and writing the state of one parameter: STATE_FORMAT.md.
+#include <limits>
+
 #include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/param_state.h"
@@ -79,7 +81,10 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
   const std::int64_t schema = read_integer(archive, "schema");
   TORCH_CHECK(schema <= kSchema, "the archive holds jitstep state of schema ", schema,
               " and this version reads up to ", kSchema, "; update jitstep to load it");
-  buffers_.id = c10::checked_convert<int>(read_integer(archive, "id"), "a tensor id");
+  const std::int64_t id = read_integer(archive, "id");
+  TORCH_CHECK(id >= 0 && id <= std::numeric_limits<int>::max(), "the archive holds the tensor id ",
+              id, "; it is damaged: save the optimizer again");
+  buffers_.id = static_cast<int>(id);
   buffers_.spec.parameter =
       as_argument_error([&] { return jit::parse_dtype(read_string(archive, "dtype")); });
   buffers_.spec.weights = read_string(archive, "weights");
