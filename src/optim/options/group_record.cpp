@@ -27,9 +27,10 @@ bool same_flags(const jit::OptionValues& a, const jit::OptionValues& b) {
 void validate(const jit::OptionValues& values, Moment moment) {
   jit::OptionValues checked = values;
   const jit::Option* const lr = values.rule().find("lr");
-  const bool is_number = lr != nullptr && lr->type == jit::Option::Type::number;
-  if (moment == Moment::training && is_number)
-    checked.set("lr", std::abs(values.get("lr").number()));
+  if (moment == Moment::training && lr != nullptr && lr->type == jit::Option::Type::number) {
+    const double rate = values.get("lr").number();
+    if (std::isfinite(rate)) checked.set("lr", std::abs(rate));
+  }
   checked.validate();
 }
 
