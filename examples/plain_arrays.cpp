@@ -2,7 +2,7 @@
 // kernel of this machine. It must give the bits of the loop below.
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/state_memory.h>
-#include <jitstep/jit/step_group.h>
+#include <jitstep/jit/step.h>
 
 #include <cmath>
 #include <iostream>
@@ -37,14 +37,13 @@ int main(int count, char** arguments) {
     jit::CpuMachine cpu(jit::default_engine());
     const jit::Plan plan = jit::resolve(options);  // or (options, {"int8"}), {"int4"}
     const jit::StateMemory state(cpu, plan, options, {std::int64_t(p.size())});
-    jit::StepGroup group(cpu, plan, jit::default_variant(plan, cpu.target()),
-                         {state.tensor(p.data())});
-    for (int step = 1; step <= 100; ++step) {
+    jit::Step step(cpu, {{plan, {state.tensor(p.data())}}});
+    for (int t = 1; t <= 100; ++t) {
       g = p;  // the gradient of half the sum of squares
-      jit::run_step({&group}, {{{.g = g.data()}}}, {options.at_step(step)});
+      step.run({{.g = g.data()}}, {plan.at_step(options, t)});
       signum_loop(expected, m, g);
     }
-    std::cout << group.kernel().name() << ": p[157] = " << p[157] << " after 100 steps, "
+    std::cout << step.kernel().name() << ": p[157] = " << p[157] << " after 100 steps, "
               << state.bytes() << " bytes of state\n";
     return p == expected ? 0 : 1;
   } catch (const jit::Error& error) {

@@ -21,7 +21,7 @@ FLOORS = [
 # Public headers lie beside each other; those without a source of their own say here where they live.
 HEADER_ONLY = {
     "jit/error.h": "jit/base", "jit/export.h": "jit/base", "version.h": "jit/base",
-    "jit/compiler.h": "jit/compiler", "args.h": "templates",
+    "jit/compiler.h": "jit/compiler", "jit/step_tensor.h": "jit/step", "args.h": "templates",
     "jitstep.h": "optim/optimizer", "rules.h": "optim/optimizer",
 }
 GENERATED = {"jitstep/rules.h"}

@@ -57,7 +57,7 @@ struct TensorRecord {
   SlotBuffers slots[kMaxSlots];
   void* memory[kMaxMemory][2];  // [t & 1] is written in step t
   int64 n;
-  int64 offset;  // global number of element 0: not 0 for a shard
+  int64 offset;  // global number of element 0: not 0 for a shard, a multiple of 8
   int id;
   int dims;
   Dim dim[kMaxDims];
@@ -106,11 +106,20 @@ struct AllRecord {
 struct ReductionRecord {
   double* partials;      // [partial][term]
   void* coefficients;    // [entry]; domain `all`: [set]
-  const AllRecord* all;  // domain `all` only
-  double* work;          // domain `all` only: (ids rounded up to leaves + most partials) * terms
+  // domain `all` only
+  const AllRecord* all;  // one for each tensor that takes part, whatever its kernel
+  double* work;          // (ids rounded up to leaves + most partials) * terms
+  int all_count;         // of tensors
+  int all_ids;           // largest tensor id + 1
 };
 
-// The only parameter of every kernel of a step.
+// What a kernel that converts a slot moves beside it: values of `real`, in element order.
+struct Conversion {
+  const void* from;  // that are encoded
+  void* to;          // that were decoded
+};
+
+// The only parameter of every kernel.
 struct Args {
   const TensorRecord* tensors;
   const StepRecord* steps;
@@ -118,9 +127,8 @@ struct Args {
   const Item* items;
   int64 item_count;
   int set_count;
-  int all_tensors;
-  int all_ids;  // largest tensor id + 1
   int reserved;
+  Conversion conversion;  // of the only tensor, which has no step; else empty
   ReductionRecord reductions[kMaxReductions];
 };
 

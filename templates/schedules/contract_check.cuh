@@ -106,6 +106,26 @@ concept HasFinish = requires(Of<typename R::Coefficients> name, Totals<R::terms>
   requires kSame<decltype(B::finish(name, sums, 1, c)), typename R::Coefficients>;
 };
 
+// A sum over all tensors is finished for none of them: its `finish` has no memory, and not the scalars that
+// `prepare` makes of a tensor's.
+template <class B, class R, class C>
+concept HasFinishOfAll = requires(Of<typename R::Coefficients> name, Totals<R::terms>& sums, C& c) {
+  requires kSame<decltype(B::finish(name, sums, 1, c)), typename R::Coefficients>;
+};
+template <class B, class H, class M>
+concept PreparesFromMemory = requires(const H& h, M& m) {
+  B::prepare(h, 1, m);
+};
+struct ScalarsOfOneTensor {};
+template <bool OfAll, class Scalars>
+struct FinishScalars {
+  using type = Scalars;
+};
+template <class Scalars>
+struct FinishScalars<true, Scalars> {
+  using type = ScalarsOfOneTensor;
+};
+
 // KnownPass: the first pass that knows the new slots.
 template <class S, template <class> class SlotsOf, template <int> class ResultsIn, int KnownPass>
 class RuleCheck {
@@ -141,8 +161,22 @@ class RuleCheck {
 
   template <class R>
   static constexpr bool terms_fit = HasTerms<Body, R, typename From<R>::type, Context<R::pass>>;
+  // What a `finish` may read.
   template <class R>
-  static constexpr bool finish_fits = HasFinish<Body, R, Context<R::pass>, Memory>;
+  using FinishContext = const ContextView<
+      typename FinishScalars<R::everywhere &&
+                                 PreparesFromMemory<Body, typename Rule::Hyper, Memory>,
+                             ScalarsOf<Rule>>::type,
+      ResultsIn<R::pass>>;
+  template <class R>
+  static constexpr bool fits() {
+    if constexpr (R::everywhere)
+      return HasFinishOfAll<Body, R, FinishContext<R>>;
+    else
+      return HasFinish<Body, R, FinishContext<R>, Memory>;
+  }
+  template <class R>
+  static constexpr bool finish_fits = fits<R>();
 
   static void moments() {
     if constexpr (HasMoments<Body, Open, Context<kInMoments>>)
@@ -156,11 +190,13 @@ class RuleCheck {
   static void reduction() {
     constexpr Of<typename R::Coefficients> name;
     auto& sums = declare<const Totals<R::terms>>();
-    auto& c = declare<Context<R::pass>>();
-    if constexpr (terms_fit<R>) Body::terms(name, declare<typename From<R>::type>(), c);
+    auto& c = declare<FinishContext<R>>();
+    if constexpr (terms_fit<R>)
+      Body::terms(name, declare<typename From<R>::type>(), declare<Context<R::pass>>());
     if constexpr (!finish_fits<R>)
       return;
-    else if constexpr (requires { Body::finish(name, sums, 1, c, declare<Memory>()); })
+    else if constexpr (!R::everywhere &&
+                       requires { Body::finish(name, sums, 1, c, declare<Memory>()); })
       Body::finish(name, sums, 1, c, declare<Memory>());
     else
       Body::finish(name, sums, 1, c);

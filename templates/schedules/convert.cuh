@@ -1,5 +1,6 @@
 // One slot of a tensor from codes to values and back, in element order: for inspection, for
-// checkpoints of other formats, and for tests. StepRecord::g is the buffer of values.
+// checkpoints of other formats, and for tests. Its arguments are a Conversion, the tensor and a set with the
+// number of the step to come.
 #pragma once
 #include "apply.cuh"
 
@@ -10,8 +11,8 @@ template <class S, class F>
 KHD void for_items(const Args& args, Range range, F&& f) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
-    const StepRecord& step = args.steps[item.tensor];
-    const Scope<S> scope{args, args.tensors[item.tensor], step, args.sets[step.set], {}, {}, {}};
+    const StepRecord no_step{};
+    const Scope<S> scope{args, args.tensors[item.tensor], no_step, args.sets[0], {}, {}, {}};
     for_tiles<S>(scope, item, [&](const Linear& at) {
       f(scope, Linear{at.base, at.valid, false});
     });
@@ -24,7 +25,7 @@ KHD void decode(const Args& args, Range range) {
   for_items<S>(args, range, [](const Scope<S>& scope, const Linear& at) {
     real values[Shape::fragment];
     load_slot<S, I, Shape>(scope, at, values);
-    auto* to = static_cast<real*>(const_cast<void*>(scope.step.g));
+    auto* to = static_cast<real*>(scope.args.conversion.to);
     store_values<Shape>(
         to, at, [](int64 e) { return e; }, [&](int i) { return values[i]; });
   });
@@ -37,7 +38,7 @@ KHD void encode(const Args& args, Range range) {
   for_items<S>(args, range, [](const Scope<S>& scope, const Linear& at) {
     real values[Shape::fragment];
     load_values<Shape>(
-        static_cast<const real*>(scope.step.g), at, [](int64 e) { return e; },
+        static_cast<const real*>(scope.args.conversion.from), at, [](int64 e) { return e; },
         [&](int i, real x) { values[i] = flush_subnormal(x); });
     Encoded<Part, Shape> encoded;
     encode_slot<S, I, Shape>(scope, at, values, encoded.code, encoded.meta);

@@ -75,9 +75,9 @@ KHD void finish_entry(const Scope<S>& scope, const Space& space, int64 entry, bo
 template <class S, class R>
 KHD void gather_roots(const Args& args, double* roots, double* work) {
   using Shape = Tile<kLeaf, S::variant>;
-  const AllRecord* tensors = args.reductions[R::number].all;
-  for (int i = 0; i < args.all_tensors; ++i) {
-    const AllRecord& tensor = tensors[i];
+  const ReductionRecord& sum = args.reductions[R::number];
+  for (int i = 0; i < sum.all_count; ++i) {
+    const AllRecord& tensor = sum.all[i];
     for (int64 k = Shape::lane(); k < tensor.count * R::terms; k += Shape::lanes)
       work[k] = tensor.partials[k];
     warp_barrier();
@@ -125,8 +125,9 @@ KHD Scope<S> scope_of_set(const Args& args, int set) {
 template <class S, class R>
 KHD void finish_all(const Args& args) {
   using Shape = Tile<kLeaf, S::variant>;
-  const int64 leaves = (args.all_ids + kLeaf - 1) / kLeaf;
-  double* roots = args.reductions[R::number].work;
+  const ReductionRecord& sum = args.reductions[R::number];
+  const int64 leaves = (sum.all_ids + kLeaf - 1) / kLeaf;
+  double* roots = sum.work;
   for (int64 k = Shape::lane(); k < leaves * kLeaf * R::terms; k += Shape::lanes)
     roots[k] = R::Type::absent;
   warp_barrier();
@@ -138,12 +139,12 @@ KHD void finish_all(const Args& args) {
     totals.x[n] = roots[n] + 0.0;
   }
   int64 count = 0;
-  for (int i = 0; i < args.all_tensors; ++i) count += args.reductions[R::number].all[i].n;
+  for (int i = 0; i < sum.all_count; ++i) count += sum.all[i].n;
   if (thread_index() != 0) return;
   for (int set = 0; set < args.set_count; ++set) {
     const Scope<S> scope = scope_of_set<S, R::pass>(args, set);
     typename R::Part::Memory m{};
-    static_cast<typename R::Coefficients*>(args.reductions[R::number].coefficients)[set] =
+    static_cast<typename R::Coefficients*>(sum.coefficients)[set] =
         finish_part<S, R>(scope, totals, count, m);
   }
 }

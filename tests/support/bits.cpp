@@ -34,7 +34,7 @@ struct Way {
   LaneOrder lanes;
 };
 
-// Block sizes, vector widths, chunks and launch groupings that any spec can take; codec blocks of 32
+// Block sizes, vector widths, chunks and batches that any spec can take; codec blocks of 32
 // to 256 hold a lane's vector in all of them.
 const std::vector<Way>& ways() {
   static const std::vector<Way> ways = {

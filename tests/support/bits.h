@@ -30,7 +30,7 @@ std::vector<GpuWay> gpu_ways(const jit::Plan& plan);
 void expect_same_bits_on_gpu(const StepCase& c);
 
 /// Runs a case on the CPU, cut in two ways, and under the emulation with several block sizes, vector
-/// widths, chunks, launch groupings and orders of blocks and lanes; adds a gtest failure for each
+/// widths, chunks, batches and orders of blocks and lanes; adds a gtest failure for each
 /// outcome that differs from the first in any byte.
 void expect_same_bits(const StepCase& c);
 

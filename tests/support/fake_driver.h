@@ -77,7 +77,7 @@ class FakeDriver {
   // ---- memory, as torch's allocator gives it: freed memory is soon overwritten
 
   std::shared_ptr<void> allocate(int stream, std::size_t bytes);
-  void share(const std::shared_ptr<void>& memory, int stream);
+  void record_stream(const std::shared_ptr<void>& memory, int stream);
   /// Allocations that were not given back.
   int live_allocations() const { return live_; }
   /// Whether the n-th allocation from now on (counted from 0) throws std::bad_alloc.
@@ -156,7 +156,9 @@ class FakeHost : public jit::CudaHost {
   std::shared_ptr<void> allocate(std::size_t bytes) override {
     return driver_.allocate(current, bytes);
   }
-  void share(const std::shared_ptr<void>& memory) override { driver_.share(memory, current); }
+  void record_stream(const std::shared_ptr<void>& memory) override {
+    driver_.record_stream(memory, current);
+  }
 
   int current;
 

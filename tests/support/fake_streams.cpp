@@ -58,7 +58,7 @@ std::shared_ptr<void> FakeDriver::allocate(int stream, std::size_t bytes) {
   return {data, [this](void* p) { give_back(static_cast<std::byte*>(p)); }};
 }
 
-void FakeDriver::share(const std::shared_ptr<void>& memory, int stream) {
+void FakeDriver::record_stream(const std::shared_ptr<void>& memory, int stream) {
   memory_.at(static_cast<std::byte*>(memory.get())).shared.push_back(stream);
 }
 
@@ -90,9 +90,13 @@ bool FakeDriver::owns(const void* from, std::size_t bytes) const {
 // A kernel that only looks at its tables.
 void FakeDriver::run(FakeRun run) {
   const Args& args = run.args;
+  // Bytes from an address to the end of the memory it lies in.
   const auto room = [&](const void* table) -> long long {
-    const auto found = memory_.find(static_cast<std::byte*>(const_cast<void*>(table)));
-    return found == memory_.end() ? 0 : static_cast<long long>(found->second.size);
+    auto* const start = static_cast<std::byte*>(const_cast<void*>(table));
+    auto found = memory_.upper_bound(start);
+    if (found == memory_.begin()) return 0;
+    --found;
+    return found->first + found->second.size - start;
   };
   const auto fits = [&](const void* table, long long index, std::size_t size) {
     return index >= 0 && (index + 1) * static_cast<long long>(size) <= room(table);

@@ -10,7 +10,7 @@
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/state_memory.h"
-#include "jitstep/jit/step_group.h"
+#include "jitstep/jit/step.h"
 
 namespace jitstep::support {
 
@@ -41,8 +41,7 @@ class PlainSteps {
              std::int64_t offset = 0)
       : options_(options), plan_(jit::resolve(spec, own.catalog)) {
     for (const Sizes& one : sizes) add(machine, one, offset);
-    group_ = std::make_unique<jit::StepGroup>(
-        machine, plan_, jit::default_variant(plan_, machine.target()), tensors_);
+    step_ = std::make_unique<jit::Step>(machine, std::vector<jit::Batch>{{plan_, tensors_}});
   }
 
   /// One step with the options it was made with.
@@ -55,7 +54,7 @@ class PlainSteps {
     std::vector<jit::StepInput> inputs;
     for (std::size_t i = 0; i < g.size(); ++i)
       inputs.push_back({g[i].data(), set_of.empty() ? 0 : set_of[i], false});
-    jit::run_step({group_.get()}, {inputs}, sets);
+    step_->run(inputs, sets);
   }
 
   /// What is kept of tensor i, at most as long as this lives.
@@ -87,19 +86,20 @@ class PlainSteps {
     const auto garbage = [](void* to, std::int64_t bytes) {
       if (bytes > 0) std::memset(to, 0xff, static_cast<std::size_t>(bytes));
     };
+    const jit::StateLayout layout =
+        jit::state_layout(plan_, tensor.shape, jit::initial_memory(plan_, options_));
     for (std::size_t i = 0; i < tensor.slots.size(); ++i) {
-      const auto [codes, meta] = jit::slot_bytes(plan_, static_cast<int>(i), n);
-      garbage(tensor.slots[i].codes, codes);
-      garbage(tensor.slots[i].meta, meta);
+      garbage(tensor.slots[i].codes, layout.slots[i].codes);
+      garbage(tensor.slots[i].meta, layout.slots[i].meta);
     }
-    garbage(tensor.extra, n * plan_.weights->extra_bytes());
+    garbage(tensor.extra, layout.extra);
   }
 
   jit::OptionValues options_;
   jit::Plan plan_;
   std::vector<std::unique_ptr<jit::StateMemory>> states_;
   std::vector<jit::StepTensor> tensors_;
-  std::unique_ptr<jit::StepGroup> group_;
+  std::unique_ptr<jit::Step> step_;
 };
 
 /// The spec of float32 arrays under these options, with a codec for each slot of the rule.

@@ -7,7 +7,7 @@
 
 #include "jit/base/text.h"
 #include "jitstep/jit/state_memory.h"
-#include "jitstep/jit/step_group.h"
+#include "jitstep/jit/step.h"
 
 namespace jitstep::support {
 namespace {
@@ -123,7 +123,7 @@ class Runner {
     const int wp = width(plan_.spec.parameter), wg = width(plan_.spec.gradient);
     TensorData data{buffer(n * wp * (c.gaps ? 2 : 1), c.misalignment * wp),
                     buffer(n * wg, c.misalignment * wg),
-                    buffer(n * plan_.weights->extra_bytes()),
+                    buffer(0),
                     {},
                     {},
                     {},
@@ -133,9 +133,14 @@ class Runner {
     data.tensor.shape = shape_of(c);
     data.tensor.g_strides = gradient_of(c).strides;
     data.tensor.id = id;
-    for (std::size_t slot = 0; slot < plan_.spec.slots.size(); ++slot)
-      add_slot(data, static_cast<int>(slot));
-    for (const auto& field : plan_.memory) add_memory(data, field);
+    const jit::StateLayout layout =
+        jit::state_layout(plan_, data.tensor.shape, jit::initial_memory(plan_, options_));
+    data.extra = buffer(layout.extra);
+    for (const auto& slot : layout.slots) {
+      data.codes.push_back(buffer(slot.codes));
+      data.meta.push_back(buffer(slot.meta));
+    }
+    for (const auto& field : layout.memory) add_memory(data, field);
     fill_parameter(data);
     bind(data);
     data_.push_back(std::move(data));
@@ -143,21 +148,12 @@ class Runner {
 
   Buffer buffer(std::size_t bytes, std::size_t shift = 0) { return {machine_, bytes, shift}; }
 
-  void add_slot(TensorData& data, int slot) {
-    const auto [codes, meta] = jit::slot_bytes(plan_, slot, data.n);
-    data.codes.push_back(buffer(codes));
-    data.meta.push_back(buffer(meta));
-  }
-
-  void add_memory(TensorData& data, const jit::PlannedMemory& field) {
-    const auto dims = static_cast<int>(data.tensor.shape.sizes.size());
-    const auto entries = jit::extent(data.tensor.shape, field.domain.reduced(dims)).entries;
-    std::array<Buffer, 2> pair{buffer(entries * field.bytes), buffer(entries * field.bytes)};
-    const double initial = options_.initial(field.initial);
+  void add_memory(TensorData& data, const jit::StateLayout::Memory& field) {
+    const std::int64_t bytes = field.entries * field.bytes;
+    std::array<Buffer, 2> pair{buffer(bytes), buffer(bytes)};
     for (auto& buffer : pair)
-      for (std::int64_t i = 0; i < entries; ++i)
-        put(buffer.host() + i * field.bytes, field.bytes == 8 ? Dtype::float64 : Dtype::float32,
-            initial);
+      for (std::int64_t at = 0; at < bytes; at += field.bytes)
+        put(buffer.host() + at, field.bytes == 8 ? Dtype::float64 : Dtype::float32, field.initial);
     data.memory.push_back(std::move(pair));
   }
 
@@ -199,8 +195,8 @@ class Runner {
 
   void one_step(int step) {
     std::vector<HyperSet> sets;
-    std::vector<std::vector<jit::StepTensor>> tensors(group_count());
-    std::vector<std::vector<jit::StepInput>> inputs(group_count());
+    std::vector<jit::Batch> batches(batch_count());
+    std::vector<std::vector<jit::StepInput>> inputs(batch_count());
     for (auto& data : data_) {
       const int w = width(plan_.spec.gradient);
       for (std::int64_t i = 0; i < data.n; ++i)
@@ -208,34 +204,32 @@ class Runner {
       data.g.send(machine_);
       if (step < case_.tensors[data.tensor.id].first_step) continue;
       ++data.t;
-      const int group = group_of(data.tensor.id);
-      tensors[group].push_back(data.tensor);
+      const int batch = batch_of(data.tensor.id);
+      batches[batch].tensors.push_back(data.tensor);
       const bool aligned = case_.tensors[data.tensor.id].misalignment == 0;
-      inputs[group].push_back({data.g.device(), set_for(sets, data.t), aligned});
+      inputs[batch].push_back({data.g.device(), set_for(sets, data.t), aligned});
     }
-    std::vector<std::unique_ptr<jit::StepGroup>> groups;
-    std::vector<jit::StepGroup*> order;
-    std::vector<std::vector<jit::StepInput>> used;
-    for (int i = 0; i < group_count(); ++i) {
-      if (tensors[i].empty()) continue;
-      groups.push_back(std::make_unique<jit::StepGroup>(machine_, plan_, variant_, tensors[i]));
-      order.push_back(groups.back().get());
-      used.push_back(inputs[i]);
+    std::vector<jit::Batch> used;
+    std::vector<jit::StepInput> given;
+    for (int i = 0; i < batch_count(); ++i) {
+      if (batches[i].tensors.empty()) continue;
+      used.push_back({plan_, batches[i].tensors, variant_});
+      given.insert(given.end(), inputs[i].begin(), inputs[i].end());
     }
-    jit::run_step(order, used, sets);
+    jit::Step(machine_, used).run(given, sets);
   }
 
   int set_for(std::vector<HyperSet>& sets, std::int64_t t) {
     for (std::size_t i = 0; i < sets.size(); ++i)
       if (sets[i].t == t) return static_cast<int>(i);
-    sets.push_back(options_.at_step(t, 0x0123456789abcdefull));
+    sets.push_back(plan_.at_step(options_, t, 0x0123456789abcdefull));
     return static_cast<int>(sets.size()) - 1;
   }
 
-  int group_count() const {
+  int batch_count() const {
     return grouping_ == Grouping::kEachAlone ? static_cast<int>(data_.size()) : 2;
   }
-  int group_of(int id) const {
+  int batch_of(int id) const {
     if (grouping_ == Grouping::kEachAlone) return id;
     return grouping_ == Grouping::kHalves ? id % 2 : 0;
   }

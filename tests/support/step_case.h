@@ -35,7 +35,7 @@ struct StepCase {
   std::uint64_t seed = 7;
 };
 
-/// How tensors are cut into launch groups.
+/// How tensors are cut into batches.
 enum class Grouping { kTogether, kEachAlone, kHalves };
 
 /// What every tensor holds afterwards, by name ("p0", "codes1.0", "meta1.0", "memory0.0", ...).

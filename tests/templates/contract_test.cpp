@@ -351,6 +351,70 @@ INSTANTIATE_TEST_SUITE_P(Mistakes, Contract,
                                             ::testing::ValuesIn(compilers())),
                          name_of);
 
+// A rule whose step size is kept in a tensor's memory, and a sum over all tensors.
+const std::string kRemembering = R"(#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::odd {
+struct Slots {
+  Signed m;
+};
+struct Scalars { real size; };
+struct Norm { real norm; };
+struct Reductions {
+  Sum<all, 1, Norm> norm;
+};
+struct Memory {
+  Entry<tensor> size;  // initial: 1
+};
+struct Rule {
+  KHD static Scalars prepare(const auto&, int64, Memory& m) {
+    m.size.next = m.size.was / 2;
+    return {m.size.next};
+  }
+  KHD static Reals<1> terms(Of<Norm>, const auto& e, const auto& c) { return {c.size * e.g}; }
+  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64, const auto& c) {
+    return {static_cast<real>(sum[0])};
+  }
+  KHD static void moments(auto& e, const auto&) { e.m.next = e.g; }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.size * c.norm.norm * e.m.next; }
+};
+}
+)";
+
+std::string first_line_of(const std::string& rule, const Compiler& compiler) {
+  try {
+    build({.rule = rule, .codec = kCodec, .place = ""}, compiler.target, compiler.cxx);
+  } catch (const CompileError& error) {
+    const std::string what = error.what();
+    return what.substr(0, what.find('\n'));
+  }
+  return "accepted";
+}
+
+TEST(ContractOfSumsOverAll, LetsTheirFinishReadNothingThatCameFromATensorsMemory) {
+  std::string scalars = kRemembering, memory = kRemembering;
+  const std::string sum = "static_cast<real>(sum[0])", last = "int64, const auto& c)";
+  scalars.replace(scalars.find(sum), sum.size(), "c.size * " + sum);
+  memory.replace(memory.find(last), last.size(), "int64, const auto& c, Memory& m)");
+  for (const Compiler& compiler : compilers()) {
+    SCOPED_TRACE(compiler.name);
+    EXPECT_EQ(first_line_of(kRemembering, compiler), "accepted");
+    const std::string read = first_line_of(scalars, compiler);
+    EXPECT_TRUE(read.starts_with("rules/odd.cuh:22: ")) << read;
+    EXPECT_NE(
+        read.find("`prepare` reads a tensor's Memory; a `finish` over `all` has none: return the "
+                  "sum, and use scalars in `apply`"),
+        std::string::npos)
+        << read;
+    const std::string taken = first_line_of(memory, compiler);
+    EXPECT_NE(taken.find("the reduction 'norm' needs 'static Norm finish(Of<Norm>"),
+              std::string::npos)
+        << taken;
+    EXPECT_NE(taken.find("without Memory: it is finished for no tensor"), std::string::npos)
+        << taken;
+  }
+}
+
 TEST(ContractItself, IsKeptByTheTextsThatTheMistakesStartFrom) {
   EXPECT_NO_THROW(build({}, Target::emulated(), ""));
   for (const Compiler& compiler : compilers())

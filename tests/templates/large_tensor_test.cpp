@@ -7,8 +7,8 @@
 #include <cstring>
 #include <random>
 
+#include "jit/step/step_tables.h"
 #include "jitstep/jit/engine.h"
-#include "jitstep/jit/step_tables.h"
 #include "jitstep/jit/unit.h"
 #include "support/bits.h"
 #include "support/emulated_machine.h"

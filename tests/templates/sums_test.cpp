@@ -9,7 +9,8 @@
 #include <functional>
 
 #include "jit/base/text.h"
-#include "jitstep/jit/step_group.h"
+#include "jitstep/jit/step.h"
+#include "jitstep/jit/unit.h"
 #include "support/bits.h"
 #include "support/emulated_machine.h"
 #include "support/plain_steps.h"
@@ -88,11 +89,10 @@ std::vector<float> run(jit::Machine& machine, const jit::Plan& plan, const Varia
   tensor.p = p.data();
   tensor.shape = shape;
   tensor.g_strides = shape.strides;
-  jit::StepGroup group(machine, plan, variant, {tensor});
   HyperSet set{};
   set.hyper[0] = 1;  // grad_scale
   set.t = 1;
-  jit::run_step({&group}, {{jit::StepInput{g.data(), 0, false}}}, {set});
+  jit::Step(machine, {{plan, {tensor}, variant}}).run({{.g = g.data()}}, {set});
   return p;
 }
 

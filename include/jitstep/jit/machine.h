@@ -26,10 +26,10 @@ class JITSTEP_API Launches {
   // one; a table that one step reads must not be overwritten by the next on another stream.
 
   /// To be called before anything is sent or launched for a step. If the program has another current
-  /// stream than before, makes it wait for what was marked and returns true.
-  virtual bool follow() { return false; }
+  /// stream than before, makes it wait for the step that was recorded last and returns true.
+  virtual bool wait_for_last_step() { return false; }
   /// To be called after the last launch of a step.
-  virtual void mark() {}
+  virtual void record_step() {}
 };
 
 /// One device, or what stands for one. Used by one thread at a time.
@@ -53,7 +53,7 @@ class JITSTEP_API Machine {
   virtual void refuse_capture() {}
   /// Says that memory from `allocate` is used on the current stream too, and must not be given to
   /// others before the work there is done.
-  virtual void share(const std::shared_ptr<void>&) {}
+  virtual void record_stream(const std::shared_ptr<void>&) {}
 };
 
 /// Runs body(begin, end) over parts of [0, count), possibly from several threads at once.

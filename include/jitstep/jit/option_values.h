@@ -46,8 +46,7 @@ class JITSTEP_API OptionValues {
   NamedValues gradient_flags() const;
   /// HyperSet::hyper, all kMaxHyper of them.
   std::vector<double> hyper() const;
-  /// The numbers of step `t`, counted from 1. `seed`: of the random bits of formats that round at
-  /// random.
+  /// The numbers of step `t` for kernels that have these options' flags; Plan::at_step checks that.
   HyperSet at_step(std::int64_t t, std::uint64_t seed = 0) const;
   /// What a slot or memory field of the rule holds before step 1; `parameter` indexes lists.
   double initial(const Initial& initial, std::size_t parameter = 0) const;

@@ -2,9 +2,11 @@
 // and ordered. Everything that makes or runs a kernel starts from here.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "jitstep/args.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/spec.h"
 
@@ -73,6 +75,11 @@ struct JITSTEP_API Plan {
   const NamedValues& flags(int part) const;
   /// Elements of a slot that share a scale; 1 without blocks, or without the slot.
   int block(int slot) const;
+
+  /// The numbers of step `t`, counted from 1, of tensors under these options. `seed`: of the random bits of
+  /// formats that round at random. An Error for options out of range, and for those of another kernel: a
+  /// flag, or a number that switches something on, was changed since the plan was made.
+  HyperSet at_step(const OptionValues& options, std::int64_t t, std::uint64_t seed = 0) const;
 };
 
 /// Completes a spec, checks everything (names, types, dtypes, slots, limits) and plans it. Throws an
@@ -83,11 +90,5 @@ JITSTEP_API Plan resolve(const KernelSpec& spec, const Catalog& catalog = defaul
 /// sentence, if the options or the codec will not do.
 JITSTEP_API Plan resolve(const OptionValues& options, const CodecChoice& state = {.name = "fp32"},
                          const Catalog& catalog = default_catalog());
-
-/// Makes kernels that step together agree on the sums they share: where one takes a sum over all
-/// tensors, all take the gradient's transforms that any of them takes, and so run it in one pass.
-/// (A transform with a neutral number changes nothing.)
-JITSTEP_API void share_sums(const std::vector<KernelSpec*>& specs,
-                            const Catalog& catalog = default_catalog());
 
 }  // namespace jitstep::jit

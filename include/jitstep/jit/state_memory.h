@@ -3,26 +3,17 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/layout.h"
 #include "jitstep/jit/machine.h"
-#include "jitstep/jit/option_values.h"
-#include "jitstep/jit/plan.h"
-#include "jitstep/jit/step_tables.h"
+#include "jitstep/jit/state_layout.h"
+#include "jitstep/jit/step_tensor.h"
 
 namespace jitstep::jit {
-
-/// Bytes that one slot of a tensor takes: its codes, and what the codec keeps for each block.
-struct SlotBytes {
-  std::int64_t codes = 0;
-  std::int64_t meta = 0;
-};
-/// Of a slot; nothing if it is left out.
-JITSTEP_API SlotBytes slot_bytes(const Plan& plan, int slot, std::int64_t elements);
 
 /// The state of one tensor before its first step. The machine must outlive it, and it must outlive
 /// the steps that use it.
@@ -41,7 +32,7 @@ class JITSTEP_API StateMemory {
 
  private:
   void* add(Machine& machine, const std::vector<std::byte>& content);
-  void add_memory(Machine& machine, const PlannedMemory& field, double initial);
+  void* add_zeros(Machine& machine, std::int64_t bytes);
 
   Shape shape_;
   void* extra_ = nullptr;

@@ -36,6 +36,7 @@ std::string reduction_asserts(const Manifest& rule, std::size_t i) {
   const std::string who = text("the reduction '", reduction.name, "'"),
                     name = text("Of<", reduction.coefficients, ">"),
                     sums = text("Totals<", reduction.terms, ">");
+  const bool all = reduction.domain.kind == Domain::Kind::all;
   const std::string from =
       reduction.over ? rule.reductions[static_cast<std::size_t>(*reduction.over)].coefficients
                      : "auto";
@@ -44,7 +45,8 @@ std::string reduction_asserts(const Manifest& rule, std::size_t i) {
                         "& e, const auto& c)")) +
          assertion(text("UnitCheck::has_finish<", i, ">()"), who,
                    text("static ", reduction.coefficients, " finish(", name, ", const ", sums,
-                        "& sums, int64 count, const auto& c)"));
+                        "& sums, int64 count, const auto& c)",
+                        all ? ", without Memory: it is finished for no tensor" : ""));
 }
 
 std::string rule_text(const Plan& plan) {

@@ -5,6 +5,7 @@
 
 #include "jit/base/text.h"
 #include "jit/codegen/complete.h"
+#include "jit/codegen/passes.h"
 #include "jitstep/args.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
@@ -50,96 +51,14 @@ void check_limits(const Plan& plan) {
   check(memory, kMaxMemory, "fields of memory");
 }
 
-// ---- passes ------------------------------------------------------------------------------------
-
-using Passes = std::vector<int>;
-
-int last_of(const Passes& passes) {
-  return passes.empty() ? -1 : *std::max_element(passes.begin(), passes.end());
-}
-
-bool is_taken(const Reduction& reduction, const NamedValues& flags) {
-  return !reduction.condition || reduction.condition->holds(flags);
-}
-
-// A rule's reductions: after the gradient's, each after those it depends on.
-Passes rule_passes(const Plan& plan, int first) {
-  Passes passes;
-  for (const Reduction& reduction : plan.rule().reductions) {
-    int pass = first;
-    for (const int earlier : reduction.after)
-      pass = std::max(pass, passes[static_cast<std::size_t>(earlier)] + 1);
-    if (!is_taken(reduction, plan.flags(kRulePart))) pass = -1;
-    if (pass >= 0 && reduction.over && passes[static_cast<std::size_t>(*reduction.over)] < 0) {
-      throw Error(text(plan.rule().name, ": the reduction ", reduction.name,
-                       " takes the entries of one that its condition leaves out"));
-    }
-    passes.push_back(pass);
-  }
-  return passes;
-}
-
-Passes uniform_passes(const Plan& plan, int part, int pass) {
-  Passes passes;
-  if (plan.parts[part] == nullptr) return passes;
-  for (const Reduction& reduction : plan.parts[part]->reductions)
-    passes.push_back(is_taken(reduction, plan.flags(part)) ? pass : -1);
-  return passes;
-}
-
-// The pass of every reduction of every part.
-std::vector<Passes> all_passes(const Plan& plan) {
-  std::vector<Passes> all = {uniform_passes(plan, kGradientPart, 0)};
-  const int ready = last_of(all[kGradientPart]) + 1;
-  all.push_back(rule_passes(plan, ready));
-  int moments = ready;  // the first pass that knows the new slots
-  for (std::size_t i = 0; i < all[kRulePart].size(); ++i) {
-    if (plan.rule().reductions[i].moments) moments = std::max(moments, all[kRulePart][i] + 1);
-  }
-  for (int part = kFirstCodecPart; part < static_cast<int>(plan.parts.size()); ++part)
-    all.push_back(uniform_passes(plan, part, moments));
-  return all;
-}
-
-// ---- numbers -----------------------------------------------------------------------------------
-
-PlannedReduction planned(const Reduction& reduction, const Manifest& part, Dtype parameter) {
-  PlannedReduction out;
-  out.name = reduction.name;
-  out.op = reduction.op;
-  out.domain = reduction.domain;
-  out.space = reduction.domain.space();
-  out.terms = reduction.terms;
-  out.everywhere = reduction.domain.kind == Domain::Kind::all;
-  out.over = reduction.over.has_value();
-  if (out.over) out.over_domain = part.reductions[static_cast<std::size_t>(*reduction.over)].domain;
-  out.coefficient_bytes = bytes_of(reduction.fields, parameter);
-  return out;
-}
-
-void number_reductions(Plan& plan) {
-  const auto passes = all_passes(plan);
-  int over_space = kOverSpace;
-  for (std::size_t part = 0; part < passes.size(); ++part) {
-    const int first = static_cast<int>(plan.reductions.size());
-    for (std::size_t local = 0; local < passes[part].size(); ++local) {
-      const Reduction& reduction = plan.parts[part]->reductions[local];
-      PlannedReduction one = planned(reduction, *plan.parts[part], plan.spec.parameter);
-      one.number = static_cast<int>(plan.reductions.size());
-      one.part = static_cast<int>(part);
-      one.local = static_cast<int>(local);
-      one.pass = passes[part][local];
-      plan.passes = std::max(plan.passes, one.pass + 1);
-      if (one.over) {
-        one.over_number = first + *reduction.over;
-        one.space = over_space;
-        if (one.taken() && over_space++ >= kSpaces)
-          throw Error(text(plan.spec.rule, " takes more than ", kSpaces - kOverSpace,
-                           " reductions over the entries of others"));
-      }
-      plan.reductions.push_back(std::move(one));
-    }
-  }
+// What a codec's sums find out reaches it through its memory.
+void check_codec_sums(const Plan& plan) {
+  for (const PlannedReduction& r : plan.reductions)
+    if (r.part >= kFirstCodecPart && r.everywhere && r.taken())
+      throw Error(
+          text("the codec ", plan.parts[r.part]->name, " sums `", r.name,
+               "` over all tensors, but its Memory belongs to one; sum over `tensor`, or over ",
+               "a part of it"));
 }
 
 void number_memory(Plan& plan) {
@@ -152,6 +71,14 @@ void number_memory(Plan& plan) {
                              field.initial});
     }
   }
+}
+
+// Whether the options' flags are the kernel's, for a tensor of some number of dimensions.
+bool has_flags_of(const OptionValues& options, const KernelSpec& spec) {
+  if (options.gradient_flags() != spec.gradient_flags) return false;
+  for (int dims = 1; dims <= kMaxDims; ++dims)
+    if (options.flags(dims) == spec.flags) return true;
+  return false;
 }
 
 }  // namespace
@@ -169,13 +96,24 @@ int Plan::block(int slot) const {
   return found == options.end() ? 1 : static_cast<int>(found->second.number());
 }
 
+HyperSet Plan::at_step(const OptionValues& options, std::int64_t t, std::uint64_t seed) const {
+  options.validate();
+  if (options.rule().name != spec.rule || !has_flags_of(options, spec))
+    throw Error(text("the options (", options.rule().name, ": ", to_string(options.flags()), ", ",
+                     to_string(options.gradient_flags()), ") are not those of the kernel ",
+                     to_string(spec), "; resolve() them again, and make a new step of that plan"));
+  if (t < 1) throw Error(text("the step number is ", t, "; steps are counted from 1"));
+  return options.at_step(t, seed);
+}
+
 Plan resolve(const KernelSpec& spec, const Catalog& catalog) {
   Plan plan;
   plan.spec = complete(spec, catalog);
   plan.name = name_of(plan.spec);
   find_manifests(plan, catalog);
   check_limits(plan);
-  number_reductions(plan);
+  plan_reductions(plan, {});
+  check_codec_sums(plan);
   number_memory(plan);
   return plan;
 }
@@ -187,24 +125,6 @@ Plan resolve(const OptionValues& options, const CodecChoice& state, const Catalo
                   .gradient_flags = options.gradient_flags()};
   spec.slots.assign(options.rule().slots.size(), state);
   return resolve(spec, catalog);
-}
-
-void share_sums(const std::vector<KernelSpec*>& specs, const Catalog& catalog) {
-  const auto takes_all = [&](const KernelSpec* spec) {
-    const auto reductions = resolve(*spec, catalog).reductions;
-    return std::any_of(reductions.begin(), reductions.end(),
-                       [](const auto& r) { return r.everywhere && r.taken(); });
-  };
-  if (specs.size() < 2 || std::none_of(specs.begin(), specs.end(), takes_all)) return;
-  for (const Option& flag : catalog.gradient().flags) {
-    if (!flag.lifted) continue;
-    const auto is_on = [&](const KernelSpec* spec) {
-      const auto found = spec->gradient_flags.find(flag.name);
-      return found != spec->gradient_flags.end() && found->second == Value(true);
-    };
-    if (std::none_of(specs.begin(), specs.end(), is_on)) continue;
-    for (KernelSpec* spec : specs) spec->gradient_flags.insert_or_assign(flag.name, Value(true));
-  }
 }
 
 }  // namespace jitstep::jit

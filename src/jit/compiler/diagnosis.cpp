@@ -23,6 +23,10 @@ constexpr View kWritten = "a rule's `moments` sets each slot's `next`, its `appl
 constexpr View kReturned = "a codec's functions return what they make and write nothing";
 constexpr View kAlone = "`e` is one element, without neighbours";
 constexpr std::array kHints = {
+    Hint{"ScalarsOfOneTensor",
+         "`prepare` reads a tensor's Memory; a `finish` over `all` has none: return the sum, and "
+         "use "
+         "scalars in `apply`"},
     Hint{"LaterResult",
          "this reduction is finished later: order them with `after:`, or mark it `moments`"},
     Hint{"OldSlot", "`next` is set by `moments`, which waits for a reduction marked so"},

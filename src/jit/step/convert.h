@@ -3,14 +3,25 @@
 
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/machine.h"
-#include "jitstep/jit/step_tables.h"
+#include "jitstep/jit/plan.h"
+#include "jitstep/jit/step_tensor.h"
 
 namespace jitstep::jit {
 
-/// direction: "decode" or "encode". values: device memory, as wide as the arithmetic, in element
-/// order (storage order without gaps). `t`: steps taken; a codec's memory is read as after step t.
-/// A codec whose scale comes from sums over the tensor cannot encode alone: an Error.
-JITSTEP_API void convert_slot(Machine& machine, const Plan& plan, const StepTensor& tensor,
-                              int slot, const std::string& direction, void* values, std::int64_t t);
+/// A slot of a tensor, `t` steps taken: a codec's memory is read as after step t.
+struct ConvertedSlot {
+  const Plan& plan;
+  const StepTensor& tensor;
+  int slot = 0;
+  std::int64_t t = 0;
+};
+
+/// Writes what the slot holds: device memory, as wide as the arithmetic, in element order (storage order
+/// without gaps). Zeros before step 1.
+JITSTEP_API void decode_slot(Machine& machine, const ConvertedSlot& from, void* values);
+
+/// Sets the slot from such values. A codec whose scale comes from sums over the tensor cannot encode
+/// alone: an Error.
+JITSTEP_API void encode_slot(Machine& machine, const ConvertedSlot& to, const void* values);
 
 }  // namespace jitstep::jit

@@ -40,29 +40,29 @@ class CudaLaunches : public Launches {
     entries_[entry].launch(stream_, grid, threads_, &args);
   }
 
-  bool follow() override {
+  bool wait_for_last_step() override {
     if (!event_) event_ = place_.driver.create_event(place_.context);
     void* const now = place_.host.stream();
     const bool changed = now != stream_;
     if (changed) {
-      // The step before, or its mark, has failed half way.
-      if (!marked_) place_.driver.record_event(place_.context, event_, stream_);
+      // The step before, or its record, has failed half way.
+      if (!recorded_) place_.driver.record_event(place_.context, event_, stream_);
       place_.driver.wait_event(place_.context, now, event_);
       stream_ = now;
     }
-    marked_ = false;
+    recorded_ = false;
     return changed;
   }
 
-  // Note: recorded at once rather than when another stream wants to follow, as the program may have
+  // Note: recorded at once rather than when another stream wants to wait, as the program may have
   // destroyed this one by then.
   // The kernels are launched: that this fails must not look as if the step had.
-  void mark() override {
+  void record_step() override {
     try {
       place_.driver.record_event(place_.context, event_, stream_);
-      marked_ = true;
+      recorded_ = true;
     } catch (const CudaError&) {
-      marked_ = false;
+      recorded_ = false;
     }
   }
 
@@ -73,7 +73,7 @@ class CudaLaunches : public Launches {
   unsigned threads_;
   void* stream_;
   void* event_ = nullptr;
-  bool marked_ = false;  // nothing has been done since the mark
+  bool recorded_ = false;  // nothing has been done since
 };
 
 }  // namespace

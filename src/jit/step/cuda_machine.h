@@ -20,7 +20,7 @@ class JITSTEP_API CudaHost {
   /// the work is done that was on the then current stream until then.
   virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
   /// From now on, memory of `allocate` is used on the current stream too.
-  virtual void share(const std::shared_ptr<void>& memory) = 0;
+  virtual void record_stream(const std::shared_ptr<void>& memory) = 0;
 };
 
 /// One GPU. Thread safe if its host is; the engine must outlive it.
@@ -37,7 +37,7 @@ class JITSTEP_API CudaMachine : public Machine {
   std::shared_ptr<void> allocate(std::size_t bytes) override { return host_->allocate(bytes); }
   void upload(void* to, const void* from, std::size_t bytes) override;
   void refuse_capture() override;
-  void share(const std::shared_ptr<void>& memory) override { host_->share(memory); }
+  void record_stream(const std::shared_ptr<void>& memory) override { host_->record_stream(memory); }
 
  private:
   Engine& engine_;

@@ -13,47 +13,40 @@ Shape dense_shape(const std::vector<std::int64_t>& sizes) {
   return shape;
 }
 
-}  // namespace
-
-SlotBytes slot_bytes(const Plan& plan, int slot, std::int64_t elements) {
-  const Manifest* const codec = plan.codec(slot);
-  if (codec == nullptr) return {};
-  const std::int64_t block = plan.block(slot);
-  return {(elements * codec->code_bits(plan.spec.parameter) + 7) / 8,
-          (elements + block - 1) / block * codec->meta_bytes()};
+std::vector<std::byte> filled(const StateLayout::Memory& field) {
+  std::vector<std::byte> content(static_cast<std::size_t>(field.entries * field.bytes));
+  const float narrow = static_cast<float>(field.initial);
+  const void* const value = field.bytes == 8 ? static_cast<const void*>(&field.initial) : &narrow;
+  for (std::size_t at = 0; at < content.size(); at += static_cast<std::size_t>(field.bytes))
+    std::memcpy(&content[at], value, static_cast<std::size_t>(field.bytes));
+  return content;
 }
+
+}  // namespace
 
 StateMemory::StateMemory(Machine& machine, const Plan& plan, const OptionValues& options,
                          const std::vector<std::int64_t>& sizes)
     : shape_(dense_shape(sizes)) {
-  const std::int64_t n = shape_.elements();
-  const auto zeros = [&](std::int64_t bytes) {
-    return bytes == 0 ? nullptr : add(machine, std::vector<std::byte>(bytes));
-  };
-  for (std::size_t slot = 0; slot < plan.spec.slots.size(); ++slot) {
-    const auto [codes, meta] = slot_bytes(plan, static_cast<int>(slot), n);
-    slots_.push_back({zeros(codes), zeros(meta)});
+  const StateLayout layout = state_layout(plan, shape_, initial_memory(plan, options));
+  for (const StateLayout::Slot& slot : layout.slots)
+    slots_.push_back({add_zeros(machine, slot.codes), add_zeros(machine, slot.meta)});
+  for (const StateLayout::Memory& field : layout.memory) {
+    const auto content = filled(field);
+    memory_.push_back({add(machine, content), add(machine, content)});
   }
-  for (const auto& field : plan.memory) add_memory(machine, field, options.initial(field.initial));
-  extra_ = zeros(n * plan.weights->extra_bytes());
+  extra_ = add_zeros(machine, layout.extra);
+  bytes_ = layout.bytes();
 }
 
 void* StateMemory::add(Machine& machine, const std::vector<std::byte>& content) {
   held_.push_back(machine.allocate(content.size()));
   machine.upload(held_.back().get(), content.data(), content.size());
-  bytes_ += static_cast<std::int64_t>(content.size());
   return held_.back().get();
 }
 
-void StateMemory::add_memory(Machine& machine, const PlannedMemory& field, double initial) {
-  const int dims = static_cast<int>(shape_.sizes.size());
-  const std::int64_t entries = extent(shape_, field.domain.reduced(dims)).entries;
-  std::vector<std::byte> content(entries * field.bytes);
-  const float narrow = static_cast<float>(initial);
-  const void* const value = field.bytes == 8 ? static_cast<const void*>(&initial) : &narrow;
-  for (std::int64_t i = 0; i < entries; ++i)
-    std::memcpy(&content[i * field.bytes], value, field.bytes);
-  memory_.push_back({add(machine, content), add(machine, content)});
+void* StateMemory::add_zeros(Machine& machine, std::int64_t bytes) {
+  return bytes == 0 ? nullptr
+                    : add(machine, std::vector<std::byte>(static_cast<std::size_t>(bytes)));
 }
 
 StepTensor StateMemory::tensor(void* p, int id) const {

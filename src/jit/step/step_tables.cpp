@@ -1,4 +1,4 @@
-#include "jitstep/jit/step_tables.h"
+#include "jit/step/step_tables.h"
 
 #include <bit>
 

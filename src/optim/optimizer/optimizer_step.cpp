@@ -210,6 +210,7 @@ void Optimizer::compile() {
     for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
       about(p, {g, i}, [&] { outlines.push_back(state_outline(record.spec(p))); });
+      outlines.back().id = static_cast<int>(outlines.size()) - 1;
       parameters.push_back({&p, &p, &outlines.back(), static_cast<int>(g)});
     }
   }

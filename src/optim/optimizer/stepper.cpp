@@ -1,6 +1,8 @@
 #include "optim/optimizer/stepper.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "jitstep/jit/catalog.h"
 #include "optim/tensor/kernel_tensors.h"
@@ -17,7 +19,8 @@ struct Member {
   const void* p;
   torch::ScalarType grad_type;
   std::vector<std::int64_t> p_strides, g_strides;
-  int plan = 0, group = 0, place = 0;  // where its inputs go
+  std::size_t device = 0, batch = 0;  // which of State::devices, and of its batches
+  std::size_t place = 0;              // of its input there
   jit::StepTensor tensor;
 
   bool is(const StepParameter& now) const {
@@ -27,20 +30,13 @@ struct Member {
   }
 };
 
-// A launch group in the making.
-struct Group {
-  jit::KernelSpec spec;
-  std::vector<jit::StepTensor> tensors;
-};
-
-// All groups of one device.
-struct Plan {
+// All parameters of one device.
+struct DeviceStep {
   torch::Device device;
   jit::Machine* machine;
-  std::vector<Group> drafts;
-  std::vector<jit::StepGroup> groups;
-  std::vector<jit::StepGroup*> order;
-  std::vector<std::vector<jit::StepInput>> inputs;
+  std::vector<jit::Batch> batches = {};  // until the step is made of them
+  std::optional<jit::Step> step = {};
+  std::vector<jit::StepInput> inputs = {};  // batch after batch
 };
 
 jit::KernelSpec spec_of(const StepParameter& parameter) {
@@ -54,18 +50,18 @@ jit::KernelSpec spec_of(const StepParameter& parameter) {
 }
 
 template <class T, class Same, class Make>
-int find_or_add(std::vector<T>& items, Same same, Make make) {
+std::size_t find_or_add(std::vector<T>& items, Same same, Make make) {
   const auto found = std::find_if(items.begin(), items.end(), same);
-  if (found != items.end()) return static_cast<int>(found - items.begin());
-  items.push_back(make());
-  return static_cast<int>(items.size()) - 1;
+  const auto place = static_cast<std::size_t>(found - items.begin());
+  if (found == items.end()) items.push_back(make());
+  return place;
 }
 
 }  // namespace
 
 struct Stepper::State {
   std::vector<Member> members;
-  std::vector<Plan> plans;
+  std::vector<DeviceStep> devices;
   std::vector<HyperSet> sets;
   std::vector<std::vector<int>> sets_of_group;  // those made in this step
 };
@@ -77,60 +73,58 @@ Stepper& Stepper::operator=(Stepper&&) noexcept = default;
 
 namespace {
 
-Member draft_member(const StepParameter& parameter, std::vector<Plan>& plans) {
-  Member m{parameter.state,
-           parameter.state->revision,
-           parameter.p->data_ptr(),
-           parameter.grad->scalar_type(),
-           parameter.p->strides().vec(),
-           parameter.grad->strides().vec(),
-           0,
-           0,
-           0,
-           step_tensor(*parameter.p, *parameter.state, parameter.grad->strides())};
+Member draft_member(const StepParameter& parameter, std::vector<DeviceStep>& devices) {
+  Member m{.state = parameter.state,
+           .revision = parameter.state->revision,
+           .p = parameter.p->data_ptr(),
+           .grad_type = parameter.grad->scalar_type(),
+           .p_strides = parameter.p->strides().vec(),
+           .g_strides = parameter.grad->strides().vec(),
+           .tensor = step_tensor(*parameter.p, *parameter.state, parameter.grad->strides())};
   const torch::Device device = parameter.p->device();
-  m.plan = find_or_add(
-      plans, [&](const Plan& plan) { return plan.device == device; },
-      [&] { return Plan{device, &machine_of(device), {}, {}, {}, {}}; });
-  auto& drafts = plans[m.plan].drafts;
-  const jit::KernelSpec spec = spec_of(parameter);
-  m.group = find_or_add(
-      drafts, [&](const Group& g) { return g.spec == spec; },
+  m.device = find_or_add(
+      devices, [&](const DeviceStep& known) { return known.device == device; },
       [&] {
-        return Group{spec, {}};
+        return DeviceStep{device, &machine_of(device)};
       });
-  m.place = static_cast<int>(drafts[m.group].tensors.size());
-  drafts[m.group].tensors.push_back(m.tensor);
+  auto& batches = devices[m.device].batches;
+  const jit::KernelSpec spec = spec_of(parameter);
+  m.batch = find_or_add(
+      batches, [&](const jit::Batch& batch) { return batch.plan.spec == spec; },
+      [&] {
+        return jit::Batch{jit::resolve(spec), {}};
+      });
+  m.place = batches[m.batch].tensors.size();
+  batches[m.batch].tensors.push_back(m.tensor);
   return m;
 }
 
-void build(Plan& plan) {
-  std::vector<jit::KernelSpec*> specs;
-  for (Group& draft : plan.drafts) specs.push_back(&draft.spec);
-  jit::share_sums(specs);
-  plan.groups.reserve(plan.drafts.size());
-  for (const Group& draft : plan.drafts) {
-    const jit::Plan kernel = jit::resolve(draft.spec);
-    plan.groups.emplace_back(*plan.machine, kernel,
-                             jit::default_variant(kernel, plan.machine->target()), draft.tensors);
+// Inputs of a batch follow those of the batches before it.
+void place_inputs(std::vector<Member>& members, std::vector<DeviceStep>& devices) {
+  std::vector<std::vector<std::size_t>> first(devices.size());
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    std::size_t count = 0;
+    for (const jit::Batch& batch : devices[i].batches) {
+      first[i].push_back(count);
+      count += batch.tensors.size();
+    }
+    devices[i].inputs.resize(count);
   }
-  for (auto& group : plan.groups) {
-    plan.order.push_back(&group);
-    plan.inputs.emplace_back(group.size());
-  }
-  plan.drafts.clear();
+  for (Member& member : members) member.place += first[member.device][member.batch];
 }
 
 }  // namespace
 
 void Stepper::prepare(const std::vector<StepParameter>& parameters) {
   std::vector<Member> members;
-  std::vector<Plan> plans;
+  std::vector<DeviceStep> devices;
   members.reserve(parameters.size());
-  for (const auto& parameter : parameters) members.push_back(draft_member(parameter, plans));
-  for (Plan& plan : plans) build(plan);
+  for (const auto& parameter : parameters) members.push_back(draft_member(parameter, devices));
+  place_inputs(members, devices);
+  for (DeviceStep& device : devices)
+    device.step.emplace(*device.machine, std::exchange(device.batches, {}));
   state_->members = std::move(members);
-  state_->plans = std::move(plans);
+  state_->devices = std::move(devices);
 }
 
 // The set of a group at a step number, made at its first use in this step.
@@ -157,16 +151,15 @@ void Stepper::step(const std::vector<StepParameter>& parameters,
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const StepParameter& parameter = parameters[i];
     const Member& member = state.members[i];
-    Plan& plan = state.plans[member.plan];
+    DeviceStep& device = state.devices[member.device];
     const void* g = parameter.grad->const_data_ptr();
     const int set = set_for(state.sets, state.sets_of_group[parameter.group],
                             groups[parameter.group], parameter.state->t + 1);
-    plan.inputs[member.group][member.place] = {
-        g, set, plan.device.is_cpu() || is_aligned(member.tensor, g)};
+    device.inputs[member.place] = {g, set, device.device.is_cpu() || is_aligned(member.tensor, g)};
   }
   // All devices are ready before the first of them changes anything.
-  for (Plan& plan : state.plans) jit::prepare_step(plan.order, plan.inputs, state.sets);
-  for (Plan& plan : state.plans) jit::launch_step(plan.order);
+  for (DeviceStep& device : state.devices) device.step->prepare(device.inputs, state.sets);
+  for (DeviceStep& device : state.devices) device.step->launch();
   for (const auto& parameter : parameters) {
     ++parameter.state->t;
     // As torch's own in-place operations do, so that autograd sees that p has changed.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "jitstep/args.h"
-#include "jitstep/jit/step_group.h"
+#include "jitstep/jit/step.h"
 #include "jitstep/state_buffers.h"
 
 namespace jitstep {

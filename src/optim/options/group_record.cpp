@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "jitstep/args.h"
-#include "jitstep/jit/plan.h"
+#include "jitstep/jit/state_layout.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 
@@ -66,8 +66,8 @@ InitialValues GroupRecord::initial(const jit::KernelSpec& spec, int id) const {
     InitialValues initial;
     for (const auto& slot : values_->rule().slots)
       initial.slots.push_back(values_->initial(slot.initial));
-    for (const auto& field : jit::resolve(spec).memory)
-      initial.memory.push_back(values_->initial(field.initial, static_cast<std::size_t>(id)));
+    initial.memory =
+        jit::initial_memory(jit::resolve(spec), *values_, static_cast<std::size_t>(id));
     return initial;
   });
 }

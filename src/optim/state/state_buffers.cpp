@@ -6,8 +6,7 @@
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
-#include "jitstep/jit/state_memory.h"
-#include "jitstep/jit/step_tables.h"
+#include "jitstep/jit/state_layout.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/machines.h"
 #include "optim/tensor/memory_overlap.h"
@@ -40,9 +39,10 @@ torch::Tensor zeros_of(const torch::Tensor& p, torch::Dtype dtype) {
 
 StateBuffers::Slot make_slot(const torch::Tensor& p, const jit::Plan& plan, int slot) {
   if (plan.codec(slot) == nullptr) return {};
-  if (plan.codec(slot)->code == "real") return {zeros_of(p, real_dtype(plan.spec)), {}};
-  const auto [codes, meta] = jit::slot_bytes(plan, slot, p.numel());
-  return {bytes_like(p, codes), meta > 0 ? bytes_like(p, meta) : torch::Tensor()};
+  const jit::StateLayout::Slot layout = jit::slot_layout(plan, slot, p.numel());
+  if (layout.values) return {zeros_of(p, real_dtype(plan.spec)), {}};
+  return {bytes_like(p, layout.codes),
+          layout.meta > 0 ? bytes_like(p, layout.meta) : torch::Tensor()};
 }
 
 // Bytes in one piece, where p is; no tensor at all for none.
@@ -54,23 +54,13 @@ bool are_bytes(const torch::Tensor& tensor, std::int64_t bytes, const torch::Ten
 
 void check_slot(const StateBuffers& state, const jit::Plan& plan, const torch::Tensor& p,
                 int slot) {
-  const auto [codes, meta] = jit::slot_bytes(plan, slot, p.numel());
+  const jit::StateLayout::Slot layout = jit::slot_layout(plan, slot, p.numel());
   const auto& held = state.slots[slot];
-  TORCH_CHECK(are_bytes(held.codes, codes, p) && are_bytes(held.meta, meta, p), "the slot ",
-              plan.rule().slots[slot].torch_name, " does not hold the ", codes,
-              " bytes of codes and ", meta, " of scales that ", plan.codec(slot)->name,
+  TORCH_CHECK(are_bytes(held.codes, layout.codes, p) && are_bytes(held.meta, layout.meta, p),
+              "the slot ", plan.rule().slots[slot].torch_name, " does not hold the ", layout.codes,
+              " bytes of codes and ", layout.meta, " of scales that ", plan.codec(slot)->name,
               " keeps for a parameter of shape ", p.sizes(),
               "; set its values, or erase the state");
-}
-
-// Runs one conversion entry over one slot; values: as wide as the arithmetic, in element order.
-void convert(const StateBuffers& state, const torch::Tensor& p, int slot, const char* direction,
-             void* values) {
-  if (p.numel() == 0) return;
-  const jit::Plan plan = jit::resolve(state.spec);
-  check_slot(state, plan, p, slot);
-  jit::convert_slot(machine_of(p.device()), plan, step_tensor(p, state, p.strides()), slot,
-                    direction, values, state.t);
 }
 
 }  // namespace
@@ -139,7 +129,11 @@ torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int
   const auto& codes = state.slots[slot].codes;
   if (!codes.defined() || is_wide(state.spec, slot)) return codes;
   torch::Tensor values = zeros_of(p, real_dtype(state.spec));
-  if (state.t > 0) convert(state, p, slot, "decode", values.data_ptr());
+  if (state.t == 0 || p.numel() == 0) return values;
+  const jit::Plan plan = jit::resolve(state.spec);
+  check_slot(state, plan, p, slot);
+  jit::decode_slot(machine_of(p.device()),
+                   {plan, step_tensor(p, state, p.strides()), slot, state.t}, values.data_ptr());
   return values;
 }
 
@@ -157,7 +151,11 @@ void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
   }
   torch::Tensor ordered = zeros_of(p, real_dtype(state.spec));
   ordered.copy_(values);
-  convert(state, p, slot, "encode", ordered.data_ptr());
+  if (p.numel() == 0) return;
+  const jit::Plan plan = jit::resolve(state.spec);
+  check_slot(state, plan, p, slot);
+  jit::encode_slot(machine_of(p.device()),
+                   {plan, step_tensor(p, state, p.strides()), slot, state.t}, ordered.data_ptr());
 }
 
 }  // namespace jitstep

@@ -3,7 +3,8 @@
 
 #include <torch/torch.h>
 
-#include "jitstep/jit/step_tables.h"
+#include "jitstep/jit/manifest.h"
+#include "jitstep/jit/step_tensor.h"
 
 namespace jitstep {
 

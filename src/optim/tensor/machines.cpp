@@ -61,7 +61,7 @@ class TorchCudaHost : public jit::CudaHost {
     return {data, Keeper{std::move(tensor)}};
   }
 
-  void share(const std::shared_ptr<void>& memory) override {
+  void record_stream(const std::shared_ptr<void>& memory) override {
     if (auto* const keeper = std::get_deleter<Keeper>(memory))
       keeper->tensor.record_stream(current_stream(device_));
   }

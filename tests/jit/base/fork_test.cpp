@@ -46,24 +46,19 @@ class ForkedSteps : public CudaSteps {
   // A step of AdamW on the host, with one parameter of three elements that is 1 and has gradient 1.
   static float stepped_on_host(Engine& of) {
     CpuMachine cpu(of, [](std::int64_t count, const auto& body) { body(0, count); });
-    const Plan adamw = resolve(spec("adamw"));
     float p[3] = {1, 1, 1}, g[3] = {1, 1, 1}, slots[2][3] = {};
     auto tensor = tensors(1, 3);
     tensor[0].p = p;
     for (int i : {0, 1}) tensor[0].slots[i].codes = slots[i];
-    StepGroup group(cpu, adamw, default_variant(adamw, cpu.target()), tensor);
-    HyperSet set{};
     const OptionValues values("adamw");
-    const std::vector<double> hyper = values.hyper();
-    std::copy(hyper.begin(), hyper.end(), set.hyper);
-    set.t = 1;
-    run_step({&group}, {{StepInput{g, 0, false}}}, {set});
+    const Plan adamw = resolve(values);
+    Step(cpu, {{adamw, tensor}}).run({{.g = g}}, {adamw.at_step(values, 1)});
     return p[2];
   }
 };
 
 TEST_F(ForkedSteps, EveryUseOfCudaIsRefusedAfterTheParentsWithoutACallOfTheDriver) {
-  auto of = group(spec("adamw"));
+  auto of = step_of(plan("adamw"));
   step(*of, 1);
   CudaDriver& driver = engine.driver();
   void* const context = driver.primary_context(0);
@@ -74,7 +69,7 @@ TEST_F(ForkedSteps, EveryUseOfCudaIsRefusedAfterTheParentsWithoutACallOfTheDrive
     fake.clear();
     const Args args{};
     const bool refused = is_refused([&] { step(*of, 2); }) &&                         //
-                         is_refused([&] { group(spec("lamb")); }) &&                  //
+                         is_refused([&] { step_of(plan("lamb")); }) &&                //
                          is_refused([&] { driver.device_count(); }) &&                //
                          is_refused([&] { driver.device(0); }) &&                     //
                          is_refused([&] { driver.primary_context(1); }) &&            //
@@ -91,7 +86,7 @@ TEST_F(ForkedSteps, EveryUseOfCudaIsRefusedAfterTheParentsWithoutACallOfTheDrive
 }
 
 TEST_F(ForkedSteps, TheHostStillStepsAndCompilesInSuchAChild) {
-  step(*group(spec("adamw")), 1);
+  step(*step_of(plan("adamw")), 1);
   const float expected = stepped_on_host(engine);
   EXPECT_LT(expected, 1);
   EXPECT_TRUE(child_says([&] {

@@ -9,11 +9,11 @@ using namespace testing;
 using CudaLaunch = CudaSteps;
 
 TEST_F(CudaLaunch, OneLaunchStepsAllTensorsAndAPassWithASumTakesTwoMore) {
-  step(*group(spec("adamw"), 700), 1);
+  step(*step_of(plan("adamw"), 700), 1);
   EXPECT_EQ(fake.calls_of("cuLaunchKernel"),
             (Calls{text("cuLaunchKernel jitstep_apply 128x256 stream 0")}));
   fake.clear();
-  step(*group(spec("lamb", true)), 1);
+  step(*step_of(plan("lamb", true)), 1);
   EXPECT_EQ(fake.calls_of("cuLaunchKernel"),
             (Calls{"cuLaunchKernel jitstep_partials_0 3x256 stream 0",
                    "cuLaunchKernel jitstep_finish_0 1x256 stream 0",
@@ -25,7 +25,7 @@ TEST_F(CudaLaunch, OneLaunchStepsAllTensorsAndAPassWithASumTakesTwoMore) {
 TEST_F(CudaLaunch, TheGridHasABlockPerItemUpToAMultipleOfTheGpu) {
   const auto grid_of = [&](int count) {
     fake.runs.clear();
-    step(*group(spec("adamw"), count), 1);
+    step(*step_of(plan("adamw"), count), 1);
     fake.drain();
     return fake.runs.empty() ? 0u : fake.runs.back().grid;
   };
@@ -36,14 +36,13 @@ TEST_F(CudaLaunch, TheGridHasABlockPerItemUpToAMultipleOfTheGpu) {
 }
 
 TEST_F(CudaLaunch, NoItemsNoLaunch) {
-  step(*group(spec("adamw"), 4, 0), 1);
+  step(*step_of(plan("adamw"), 4, 0), 1);
   EXPECT_TRUE(fake.calls_of("cuLaunchKernel").empty());
 }
 
 TEST_F(CudaLaunch, ABlockHasTheVariantsThreads) {
-  const Plan adamw = resolve(spec("adamw"));
   for (int threads : {32, 128, 512}) {
-    StepGroup of(machines[0], adamw, Variant{threads, 32, 4, 8}, tensors(2, 10));
+    Step of(machines[0], {{plan("adamw"), tensors(2, 10), Variant{threads, 32, 4, 8}}});
     step(of, 1);
     fake.drain();
     EXPECT_EQ(fake.runs.back().block, static_cast<unsigned>(threads));
@@ -51,7 +50,7 @@ TEST_F(CudaLaunch, ABlockHasTheVariantsThreads) {
 }
 
 TEST_F(CudaLaunch, EveryLaunchHasArgumentsOfItsOwn) {
-  const auto lamb = group(spec("lamb", true));
+  const auto lamb = step_of(plan("lamb", true));
   step(*lamb, 1);
   step(*lamb, 2);
   fake.drain();
@@ -66,7 +65,7 @@ TEST_F(CudaLaunch, EveryLaunchHasArgumentsOfItsOwn) {
 }
 
 TEST_F(CudaLaunch, EachDeviceHasItsModuleItsContextAndItsStream) {
-  const auto on_0 = group(spec("adamw"), 2, 10, 0), on_1 = group(spec("adamw"), 2, 10, 1);
+  const auto on_0 = step_of(plan("adamw"), 2, 10, 0), on_1 = step_of(plan("adamw"), 2, 10, 1);
   EXPECT_EQ(fake.loaded_modules(), 2);
   EXPECT_EQ(engine.statistics().compiled, 1u);
   fake.set_current_context(0);
@@ -81,7 +80,7 @@ TEST_F(CudaLaunch, EachDeviceHasItsModuleItsContextAndItsStream) {
 }
 
 TEST_F(CudaLaunch, AFailedLaunchPutsTheContextBackAndCanBeTriedAgain) {
-  const auto on_1 = group(spec("lamb", true), 2, 10, 1);
+  const auto on_1 = step_of(plan("lamb", true), 2, 10, 1);
   for (int spared = 0; spared < 5; ++spared) {
     fake.fail("cuLaunchKernel", 701, spared, 1);
     EXPECT_THROW(step(*on_1, 1), CudaError);
@@ -96,12 +95,10 @@ TEST_F(CudaLaunch, AFailedLaunchPutsTheContextBackAndCanBeTriedAgain) {
 }
 
 TEST_F(CudaLaunch, NoDeviceIsSteppedBeforeAllAreReady) {
-  const auto on_0 = group(spec("adamw"), 2, 10, 0), on_1 = group(spec("adamw"), 2, 10, 1);
-  const std::vector<std::vector<StepInput>> inputs = {std::vector<StepInput>(2)};
+  const auto on_0 = step_of(plan("adamw"), 2, 10, 0), on_1 = step_of(plan("adamw"), 2, 10, 1);
   const auto step_both = [&] {
-    HyperSet set{};
-    for (auto* of : {on_0.get(), on_1.get()}) prepare_step({of}, inputs, {set});
-    for (auto* of : {on_0.get(), on_1.get()}) launch_step({of});
+    for (auto* of : {on_0.get(), on_1.get()}) of->prepare(inputs(2), {at_step(1)});
+    for (auto* of : {on_0.get(), on_1.get()}) of->launch();
   };
   fake.fail("cuMemcpyHtoDAsync", 2, 3, 1);  // the second table of the second device
   EXPECT_THROW(step_both(), CudaError);

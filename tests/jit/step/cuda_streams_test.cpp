@@ -15,7 +15,7 @@ using CudaStreams = CudaSteps;
 TEST_F(CudaStreams, CopiesAndLaunchesGoOnTheCurrentStream) {
   const int side = fake.new_stream();
   hosts[0]->current = side;
-  step(*group(spec("lamb", true)), 1);
+  step(*step_of(plan("lamb", true)), 1);
   EXPECT_FALSE(fake.copies.empty());
   for (const auto& [bytes, stream] : fake.copies) EXPECT_EQ(stream, side);
   fake.drain();
@@ -24,14 +24,14 @@ TEST_F(CudaStreams, CopiesAndLaunchesGoOnTheCurrentStream) {
 }
 
 TEST_F(CudaStreams, NothingWaitsWhileTheStreamStaysTheSame) {
-  const auto of = group(spec("adamw"));
+  const auto of = step_of(plan("adamw"));
   for (int t = 1; t <= 5; ++t) step(*of, t);
   EXPECT_TRUE(fake.calls_of("cuStreamWaitEvent").empty());
   EXPECT_EQ(fake.calls_of("cuEventCreate").size(), 1u);
 }
 
 // Steps on stream 0 and at once on another one.
-std::vector<std::int64_t> steps_seen(FakeDriver& fake, FakeHost& host, StepGroup& of,
+std::vector<std::int64_t> steps_seen(FakeDriver& fake, FakeHost& host, Step& of,
                                      const std::function<void(std::int64_t)>& step, bool in_turn) {
   const int side = fake.new_stream();
   step(1);
@@ -51,7 +51,7 @@ TEST_F(CudaStreams, AStepOnAnotherStreamLeavesTheTablesOfTheOneBeforeAlone) {
   for (bool in_turn : {false, true}) {
     fake.clear();
     hosts[0]->current = 0;
-    const auto of = group(spec("adamw"));
+    const auto of = step_of(plan("adamw"));
     EXPECT_EQ(steps_seen(
                   fake, *hosts[0], *of, [&](std::int64_t t) { step(*of, t); }, in_turn),
               (std::vector<std::int64_t>{2, 3}));
@@ -71,18 +71,13 @@ TEST(CudaStreamsWithoutWaiting, OverwriteTheTablesOfTheStepBefore) {
   auto owned = std::make_unique<FakeHost>(fake, 0);
   FakeHost& host = *owned;
   CudaMachine machine(engine, 0, std::move(owned));
-  const Plan adamw = resolve(spec("adamw"));
-  StepGroup of(machine, adamw, default_variant(adamw, machine.target()), tensors(3, 10));
-  const auto step = [&](std::int64_t t) {
-    HyperSet set{};
-    set.t = t;
-    run_step({&of}, {std::vector<StepInput>(3)}, {set});
-  };
+  Step of(machine, {{plan("adamw"), tensors(3, 10)}});
+  const auto step = [&](std::int64_t t) { of.run(inputs(3), {at_step(t)}); };
   EXPECT_EQ(steps_seen(fake, host, of, step, true), (std::vector<std::int64_t>{3, 3}));
 }
 
 TEST_F(CudaStreams, AStreamMayBeDestroyedAfterItsStep) {
-  const auto of = group(spec("adamw"));
+  const auto of = step_of(plan("adamw"));
   const int side = fake.new_stream();
   hosts[0]->current = side;
   step(*of, 1);
@@ -96,8 +91,8 @@ TEST_F(CudaStreams, AStreamMayBeDestroyedAfterItsStep) {
 }
 
 // Kernels have been launched by then: such a step must not be taken for one that was not done.
-TEST_F(CudaStreams, AMarkThatFailsIsNoFailedStepAndIsMadeUpFor) {
-  const auto of = group(spec("adamw"));
+TEST_F(CudaStreams, ARecordThatFailsIsNoFailedStepAndIsMadeUpFor) {
+  const auto of = step_of(plan("adamw"));
   step(*of, 1);
   fake.fail("cuEventRecord", 2, 0, 1);
   EXPECT_NO_THROW(step(*of, 2));
@@ -112,16 +107,16 @@ TEST_F(CudaStreams, AMarkThatFailsIsNoFailedStepAndIsMadeUpFor) {
   }
 }
 
-TEST_F(CudaStreams, WhatIsNeededForTheMarkIsThereBeforeTheFirstLaunch) {
-  const auto of = group(spec("adamw"));
+TEST_F(CudaStreams, WhatIsNeededToRecordAStepIsThereBeforeTheFirstLaunch) {
+  const auto of = step_of(plan("adamw"));
   fake.fail("cuEventCreate", 2, 0, 1);
   EXPECT_THROW(step(*of, 1), CudaError);
   EXPECT_TRUE(fake.calls_of("cuLaunchKernel").empty());
   EXPECT_NO_THROW(step(*of, 1));
 }
 
-TEST_F(CudaStreams, AStepThatFailedHalfWayIsFollowedToo) {
-  const auto of = group(spec("lamb", true));
+TEST_F(CudaStreams, AStepThatFailedHalfWayIsWaitedForToo) {
+  const auto of = step_of(plan("lamb", true));
   step(*of, 1);
   fake.drain();
   fake.runs.clear();
@@ -137,7 +132,7 @@ TEST_F(CudaStreams, AStepThatFailedHalfWayIsFollowedToo) {
 
 TEST_F(CudaStreams, MemoryIsNotGivenToOthersWhileAnotherStreamUsesIt) {
   const int side = fake.new_stream();
-  auto of = group(spec("lamb", true));
+  auto of = step_of(plan("lamb", true));
   step(*of, 1);
   fake.drain();
   fake.runs.clear();
@@ -150,7 +145,7 @@ TEST_F(CudaStreams, MemoryIsNotGivenToOthersWhileAnotherStreamUsesIt) {
 }
 
 // That the test above can fail.
-TEST_F(CudaStreams, MemoryThatIsNotSharedIsOverwrittenUnderAKernel) {
+TEST_F(CudaStreams, MemoryThatIsNotRecordedIsOverwrittenUnderAKernel) {
   const int side = fake.new_stream();
   auto table = fake.allocate(0, 304);
   fake.drain();
@@ -172,7 +167,7 @@ TEST_F(CudaStreams, MemoryThatIsNotSharedIsOverwrittenUnderAKernel) {
 using CudaCapture = CudaSteps;
 
 TEST_F(CudaCapture, AStepIsRefusedBeforeAnythingIsDone) {
-  const auto of = group(spec("lamb", true));
+  const auto of = step_of(plan("lamb", true));
   step(*of, 1);
   for (int status : {1, 2}) {  // active, invalidated
     fake.clear();
@@ -196,20 +191,20 @@ TEST_F(CudaCapture, AStepIsRefusedBeforeAnythingIsDone) {
 TEST_F(CudaCapture, AKernelIsNeitherCompiledNorLoaded) {
   fake.set_capture(0, 1);
   fake.clear();
-  EXPECT_NE(error_of([&] { group(spec("adamw")); }).find(kStepCapture), std::string::npos);
+  EXPECT_NE(error_of([&] { step_of(plan("adamw")); }).find(kStepCapture), std::string::npos);
   EXPECT_EQ(engine.statistics().compiled, 0u);
   EXPECT_EQ(fake.loaded_modules(), 0);
   EXPECT_EQ(fake.live_allocations(), 0);
 }
 
 TEST_F(CudaCapture, TheStateOfAnotherStreamDoesNotMatter) {
-  const auto of = group(spec("adamw"));
+  const auto of = step_of(plan("adamw"));
   fake.set_capture(fake.new_stream(), 1);
   EXPECT_NO_THROW(step(*of, 1));
 }
 
 TEST_F(CudaCapture, AnErrorOfTheQuestionItselfIsTold) {
-  const auto of = group(spec("adamw"));
+  const auto of = step_of(plan("adamw"));
   fake.fail("cuStreamIsCapturing", 906);  // the default stream while another one is captured
   const std::string message = error_of<CudaError>([&] { step(*of, 1); });
   EXPECT_NE(message.find("before or after the capture"), std::string::npos) << message;

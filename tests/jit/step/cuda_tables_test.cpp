@@ -17,87 +17,87 @@ class CudaTables : public CudaSteps {
     return sizes;
   }
   void step_with(const std::vector<StepInput>& now, const std::vector<HyperSet>& sets) {
-    run_step({adamw.get()}, {now}, sets);
+    adamw->run(now, sets);
   }
 
-  std::unique_ptr<StepGroup> adamw = group(spec("adamw"));
-  std::vector<StepInput> inputs = std::vector<StepInput>(3);
-  HyperSet set{};
+  std::unique_ptr<Step> adamw = step_of(plan("adamw"));
+  std::vector<StepInput> given = inputs(3);
+  HyperSet set = at_step(1);
 };
 
-TEST_F(CudaTables, ItemsAndTensorsAreSentWhenTheGroupIsMade) {
+TEST_F(CudaTables, ItemsAndTensorsAreSentWhenTheStepIsMade) {
   EXPECT_EQ(sent(), (Sizes{3 * sizeof(Item), 3 * sizeof(TensorRecord)}));
 }
 
 TEST_F(CudaTables, GradientsAndNumbersAreSentWithTheFirstStep) {
   sent();
-  step_with(inputs, {set});
+  step_with(given, {set});
   EXPECT_EQ(sent(), (Sizes{3 * sizeof(StepRecord), sizeof(HyperSet)}));
 }
 
 TEST_F(CudaTables, NothingIsSentForAStepLikeTheLast) {
-  step_with(inputs, {set});
+  step_with(given, {set});
   sent();
-  step_with(inputs, {set});
+  step_with(given, {set});
   EXPECT_EQ(sent(), Sizes{});
 }
 
 TEST_F(CudaTables, OnlyTheNumbersAreSentWhenTheyOrTheStepChange) {
-  step_with(inputs, {set});
+  step_with(given, {set});
   sent();
-  set.t = 1;
-  step_with(inputs, {set});
+  set.t = 2;
+  step_with(given, {set});
   EXPECT_EQ(sent(), Sizes{sizeof(HyperSet)});
   set.hyper[0] = 0.5;
-  step_with(inputs, {set});
+  step_with(given, {set});
   EXPECT_EQ(sent(), Sizes{sizeof(HyperSet)});
 }
 
 TEST_F(CudaTables, AGradientThatMovedIsSent) {
-  step_with(inputs, {set});
+  step_with(given, {set});
   sent();
-  inputs[1].g = &set;
-  step_with(inputs, {set});
+  given[1].g = &set;
+  step_with(given, {set});
   EXPECT_EQ(sent(), Sizes{3 * sizeof(StepRecord)});
-  inputs[1].aligned = true;
-  step_with(inputs, {set});
+  given[1].aligned = true;
+  step_with(given, {set});
   EXPECT_EQ(sent(), Sizes{3 * sizeof(StepRecord)});
 }
 
 TEST_F(CudaTables, AParameterWithANumberOfItsOwnTakesAnotherSet) {
-  step_with(inputs, {set});
+  step_with(given, {set});
   sent();
   HyperSet late = set;
   late.t = 7;
-  inputs[2].set = 1;
-  step_with(inputs, {set, late});
+  given[2].set = 1;
+  step_with(given, {set, late});
   EXPECT_EQ(sent(), (Sizes{3 * sizeof(StepRecord), 2 * sizeof(HyperSet)}));
 }
 
 TEST_F(CudaTables, ATableThatWasNotSentIsSentBeforeTheNextStep) {
   for (int copy : {0, 1}) {
-    inputs[0].g = inputs[0].g == &set ? nullptr : &set;
+    given[0].g = given[0].g == &set ? somewhere() : &set;
     ++set.t;
     fake.fail("cuMemcpyHtoDAsync", 2, copy, 1);
-    EXPECT_THROW(step_with(inputs, {set}), CudaError);
+    EXPECT_THROW(step_with(given, {set}), CudaError);
     fake.recover();
     fake.drain();
     fake.runs.clear();
-    step_with(inputs, {set});
+    step_with(given, {set});
     fake.drain();
     ASSERT_EQ(fake.runs.size(), 1u);
     EXPECT_EQ(fake.runs[0].t, set.t) << copy;
-    EXPECT_EQ(fake.runs[0].gradients[0], inputs[0].g) << copy;
+    EXPECT_EQ(fake.runs[0].gradients[0], given[0].g) << copy;
   }
 }
 
 TEST_F(CudaTables, AStepThatRunsOutOfMemoryCanBeTriedAgain) {
-  const auto lamb = group(spec("lamb", true));
+  const auto lamb = step_of(plan("lamb", true));
   for (int allocation = 0; allocation < 5; ++allocation) {
     fake.allocations_to_failure = allocation;
-    auto fresh = std::unique_ptr<StepGroup>();
+    auto fresh = std::unique_ptr<Step>();
     try {
-      fresh = group(spec("lamb", true));
+      fresh = step_of(plan("lamb", true));
       step(*fresh, 1);
     } catch (const std::bad_alloc&) {
     }
@@ -105,8 +105,8 @@ TEST_F(CudaTables, AStepThatRunsOutOfMemoryCanBeTriedAgain) {
     fake.drain();
     EXPECT_TRUE(fake.runs.empty());
   }
-  for (int allocation = 0; allocation < 5; ++allocation) {  // those of the first step
-    const auto fresh = group(spec("lamb", true));
+  for (int allocation = 0; allocation < 3; ++allocation) {  // those of the first step
+    const auto fresh = step_of(plan("lamb", true));
     fake.allocations_to_failure = allocation;
     EXPECT_THROW(step(*fresh, 1), std::bad_alloc);
     fake.allocations_to_failure = -1;
@@ -123,7 +123,7 @@ TEST_F(CudaTables, AStepThatRunsOutOfMemoryCanBeTriedAgain) {
 
 TEST_F(CudaTables, LargeTablesGoInPiecesThatTheDriverTakesAtOnce) {
   sent();
-  const auto large = group(spec("adamw"), 300);
+  const auto large = step_of(plan("adamw"), 300);
   std::size_t sum = 0;
   for (std::size_t bytes : sent()) {
     EXPECT_LE(bytes, 65536u);
@@ -137,25 +137,20 @@ TEST_F(CudaTables, LargeTablesGoInPiecesThatTheDriverTakesAtOnce) {
 }
 
 TEST_F(CudaTables, TheHostsCopyMayChangeOnceItIsSent) {
-  step_with(inputs, {set});
-  set.t = 1;
-  step_with(inputs, {set});
-  set.t = 2;
-  step_with(inputs, {set});
+  for (set.t = 1; set.t <= 3; ++set.t) step_with(given, {set});
   fake.drain();
   ASSERT_EQ(fake.runs.size(), 3u);
-  for (int t : {0, 1, 2}) EXPECT_EQ(fake.runs[t].t, t);
+  for (int i : {0, 1, 2}) EXPECT_EQ(fake.runs[i].t, i + 1);
 }
 
-TEST_F(CudaTables, GroupsThatComeAndGoLeaveNothingBehind) {
+TEST_F(CudaTables, StepsThatComeAndGoLeaveNothingBehind) {
   adamw.reset();
   for (int round = 0; round < 50; ++round) {
-    const auto one = group(spec("adamw"), 2 + round % 2), other = group(spec("lamb", true), 3);
+    const int count = 2 + round % 2;
+    Step both(machines[0],
+              {{plan("adamw"), tensors(count, 10)}, {plan("lamb", true), tensors(3, 10, count)}});
     hosts[0]->current = round % 3 == 0 ? 0 : fake.new_stream();
-    HyperSet numbers{};
-    numbers.t = round;
-    run_step({one.get(), other.get()},
-             {std::vector<StepInput>(one->size()), std::vector<StepInput>(3)}, {numbers});
+    step(both, round + 1);
     EXPECT_GT(fake.live_allocations(), 0);
   }
   EXPECT_EQ(fake.live_allocations(), 0);

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "jit/fixtures.h"
-#include "jitstep/jit/step_group.h"
+#include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
 namespace {
@@ -21,8 +21,8 @@ TEST(StateMemory, ASlotTakesItsCodesAndOneMetaForEachStartedBlock) {
     options.set("momentum", 0.5);
     KernelSpec spec = resolve(options, {codec}).spec;
     spec.parameter = spec.gradient = dtype;
-    const auto [codes, meta] = slot_bytes(resolve(spec), 0, n);
-    return std::pair(codes, meta);
+    const auto slot = state_layout(resolve(spec), {{n}, {1}}, {}).slots[0];
+    return std::pair(slot.codes, slot.meta);
   };
   EXPECT_EQ(bytes("fp32", Dtype::float32, 7), std::pair(std::int64_t{28}, std::int64_t{0}));
   EXPECT_EQ(bytes("fp32", Dtype::float64, 7), std::pair(std::int64_t{56}, std::int64_t{0}));
@@ -44,10 +44,9 @@ TEST(StateMemory, PlainArraysStepAsTheRuleSays) {
   std::vector<float> p(1000), q(3, 2.0f), g(p.size(), 1.0f);
   std::iota(p.begin(), p.end(), 0.0f);
   const StateMemory of_p(cpu, plan, options, {10, 100}), of_q(cpu, plan, options, {3});
-  StepGroup group(cpu, plan, default_variant(plan, cpu.target()),
-                  {of_p.tensor(p.data(), 0), of_q.tensor(q.data(), 1)});
+  Step both(cpu, {{plan, {of_p.tensor(p.data(), 0), of_q.tensor(q.data(), 1)}}});
   for (int step = 1; step <= 2; ++step)
-    run_step({&group}, {{{.g = g.data()}, {.g = g.data()}}}, {options.at_step(step)});
+    both.run({{.g = g.data()}, {.g = g.data()}}, {plan.at_step(options, step)});
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(p[i], static_cast<float>(i) - 1) << i;
   EXPECT_EQ(q, std::vector<float>(3, 1.0f));
   EXPECT_EQ(of_p.bytes(), 0);  // without momentum nothing is kept
@@ -65,9 +64,9 @@ TEST(StateMemory, StateIsKeptBetweenStepsInAnyCodec) {
     std::vector<float> p(300), g(p.size(), 1.0f);
     const StateMemory state(cpu, plan, options, {300});
     EXPECT_GE(state.bytes(), 150) << codec;
-    StepGroup group(cpu, plan, default_variant(plan, cpu.target()), {state.tensor(p.data())});
-    run_step({&group}, {{{.g = g.data()}}}, {options.at_step(1)});
-    run_step({&group}, {{{.g = g.data()}}}, {options.at_step(2)});
+    Step step(cpu, {{plan, {state.tensor(p.data())}}});
+    step.run({{.g = g.data()}}, {plan.at_step(options, 1)});
+    step.run({{.g = g.data()}}, {plan.at_step(options, 2)});
     // Momentum 1, then 1.5, which every codec holds exactly as a block's largest value.
     EXPECT_EQ(p, std::vector<float>(300, -2.5f)) << codec;
   }
@@ -85,7 +84,7 @@ TEST(StateMemory, OptionsOutOfRangeAreRefusedBeforeAnythingIsCompiled) {
 TEST(StateMemory, TheNumbersOfAStepAreTheOptionsInTheKernelsOrder) {
   OptionValues options("adamw");
   options.set("lr", 0.25);
-  const HyperSet set = options.at_step(7, 11);
+  const HyperSet set = resolve(options).at_step(options, 7, 11);
   EXPECT_EQ(set.t, 7);
   EXPECT_EQ(set.seed, 11u);
   const auto hyper = options.hyper();

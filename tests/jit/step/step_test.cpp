@@ -3,11 +3,13 @@
 
 #include <cstring>
 
-#include "jitstep/jit/step_group.h"
-#include "support/bits.h"
+#include "jit/step/step_fixtures.h"
+#include "jit/step/step_tables.h"
 
 namespace jitstep::jit {
 namespace {
+
+using namespace testing;
 
 // Records launches; memory is the host's.
 class RecordingMachine : public Machine {
@@ -42,71 +44,45 @@ class RecordingMachine : public Machine {
   };
 };
 
-std::vector<StepTensor> tensors(int count, std::int64_t size) {
-  std::vector<StepTensor> made(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) {
-    made[i].shape = {{size}, {1}};
-    made[i].g_strides = {1};
-    made[i].slots.resize(2);
-    made[i].id = i;
-  }
-  return made;
-}
-
-Plan plan(const std::string& rule, bool clipped) {
-  KernelSpec spec = support::spec_of(rule, "fp32");
-  OptionValues values(rule);
-  if (clipped) values.set("max_grad_norm", 1.0);
-  spec.flags = values.flags();
-  spec.gradient_flags = values.gradient_flags();
-  const auto& slots = default_catalog().rule(rule).slots;
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    if (!is_stored(slots[i], spec.flags)) spec.slots[i].reset();
-  return resolve(spec);
-}
-
 std::vector<std::string> launches_of(const Plan& plan, RecordingMachine& machine) {
-  StepGroup group(machine, plan, default_variant(plan, Target::cpu()), tensors(700, 33));
-  run_step({&group}, {std::vector<StepInput>(700)}, {HyperSet{}});
+  Step(machine, {{plan, tensors(700, 33)}}).run(inputs(700), {at_step(1)});
   return machine.launched;
 }
 
-TEST(StepGroup, SevenHundredTensorsTakeOneLaunch) {
+TEST(Step, SevenHundredTensorsTakeOneLaunch) {
   RecordingMachine machine;
   EXPECT_EQ(launches_of(plan("adamw", false), machine), std::vector<std::string>{"jitstep_apply"});
   EXPECT_EQ(machine.items.back(), 700);
 }
 
-TEST(StepGroup, APassWithASumTakesTwoMore) {
+TEST(Step, APassWithASumTakesTwoMore) {
   RecordingMachine machine;
   EXPECT_EQ(launches_of(plan("lamb", true), machine),
             (std::vector<std::string>{"jitstep_partials_0", "jitstep_finish_0",
                                       "jitstep_partials_1", "jitstep_finish_1", "jitstep_apply"}));
 }
 
-TEST(StepGroup, TablesAreSentAgainOnlyWhenTheyChange) {
+TEST(Step, TablesAreSentAgainOnlyWhenTheyChange) {
   RecordingMachine machine;
-  const Plan adamw = plan("adamw", false);
-  StepGroup group(machine, adamw, default_variant(adamw, Target::cpu()), tensors(3, 10));
-  std::vector<StepInput> inputs(3);
+  Step step(machine, {{plan("adamw"), tensors(3, 10)}});
+  std::vector<StepInput> given = inputs(3);
   HyperSet set{};
   const auto uploads_of_a_step = [&] {
     ++set.t;
     const int before = machine.uploads;
-    run_step({&group}, {inputs}, {set});
+    step.run(given, {set});
     return machine.uploads - before;
   };
   EXPECT_EQ(uploads_of_a_step(), 2);  // step records and hyperparameters
   EXPECT_EQ(uploads_of_a_step(), 1);  // t alone
-  inputs[1].g = &set;
+  given[1].g = &set;
   EXPECT_EQ(uploads_of_a_step(), 2);
 }
 
-TEST(StepGroup, EmptyTensorsTakeNoWork) {
+TEST(Step, EmptyTensorsTakeNoWork) {
   RecordingMachine machine;
   const Plan lamb = plan("lamb", true);
-  StepGroup group(machine, lamb, default_variant(lamb, Target::cpu()), tensors(4, 0));
-  run_step({&group}, {std::vector<StepInput>(4)}, {HyperSet{}});
+  Step(machine, {{lamb, tensors(4, 0)}}).run(inputs(4), {at_step(1)});
   for (const auto& entry : machine.launched) EXPECT_EQ(entry, "jitstep_finish_0");
 }
 

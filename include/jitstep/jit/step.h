@@ -1,0 +1,61 @@
+// The steps of all tensors of one device: a few launches, however many tensors there are.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "jitstep/jit/export.h"
+#include "jitstep/jit/machine.h"
+#include "jitstep/jit/plan.h"
+#include "jitstep/jit/step_tensor.h"
+#include "jitstep/jit/variant.h"
+
+namespace jitstep::jit {
+
+/// The tensors of one launch: they share a kernel.
+struct JITSTEP_API Batch {
+  Plan plan;
+  std::vector<StepTensor> tensors;
+  std::optional<Variant> variant = std::nullopt;  // how it is run; default_variant() unless set
+};
+
+/// Kernels, tables and buffers for the steps of some batches. The machine must outlive it; the tensors'
+/// memory must live as long as steps run. Belongs to one thread at a time.
+///
+/// A sum over `all` is a sum over the tensors of all batches whose kernels take it; what results does not
+/// depend on how tensors are put into batches, or in which order. Gradient transforms of such sums
+/// (clipping) are taken by all batches once one of them takes them, with their own numbers.
+class JITSTEP_API Step {
+ public:
+  /// Compiles or finds the kernels and fills the tables. An Error, before anything is changed, for
+  /// tensors that their kernel cannot step, kernels that do not agree about a sum, or ids that are not
+  /// distinct where a sum over `all` is taken.
+  Step(Machine& machine, const std::vector<Batch>& batches);
+  ~Step();
+  Step(Step&&) noexcept;
+  Step& operator=(Step&&) noexcept;
+
+  /// Tensors of all batches.
+  std::size_t size() const;
+  /// The kernel of a batch.
+  const Kernel& kernel(std::size_t batch = 0) const;
+
+  /// Everything the next step needs beside its launches: memory and tables. One input for each tensor,
+  /// batch after batch; sets from Plan::at_step. Throws before a parameter or its state has changed, for
+  /// inputs that make no sense and in a CUDA graph capture too; the step can then be tried again.
+  void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
+
+  /// The launches of the step that was prepared; an Error if none was. If one of them fails, parameters
+  /// may have been stepped already.
+  void launch();
+
+  /// prepare() and launch().
+  void run(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace jitstep::jit

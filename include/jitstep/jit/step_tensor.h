@@ -1,0 +1,34 @@
+// One tensor as a step sees it: where it, its state and its gradient lie.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "jitstep/args.h"
+#include "jitstep/jit/export.h"
+#include "jitstep/jit/layout.h"
+
+namespace jitstep::jit {
+
+/// A parameter with what is kept for it. Addresses are the machine's.
+struct JITSTEP_API StepTensor {
+  void* p = nullptr;
+  void* extra = nullptr;                     // of the weight format
+  std::vector<SlotBuffers> slots;            // one for each of the rule, empty if left out
+  std::vector<std::array<void*, 2>> memory;  // one for each of Plan::memory
+  Shape shape;                               // of p
+  std::vector<std::int64_t> g_strides;       // in elements, in p's logical order
+  int id = 0;               // order in the optimizer: names random bits, orders sums
+  std::int64_t offset = 0;  // global number of element 0, a multiple of 8
+};
+
+/// What a tensor is given in one step.
+struct JITSTEP_API StepInput {
+  const void* g = nullptr;
+  int set = 0;           // index into the step's HyperSets
+  bool aligned = false;  // p, g, extra and codes to 16 bytes
+  bool operator==(const StepInput&) const = default;
+};
+
+}  // namespace jitstep::jit

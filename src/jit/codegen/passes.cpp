@@ -1,0 +1,118 @@
+#include "jit/codegen/passes.h"
+
+#include <algorithm>
+
+#include "jit/base/text.h"
+#include "jitstep/args.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+int last_of(const Passes& passes) {
+  return passes.empty() ? -1 : *std::max_element(passes.begin(), passes.end());
+}
+
+bool has_memory_of(const Manifest& part, const Domain& domain) {
+  return std::any_of(part.memory.begin(), part.memory.end(),
+                     [&](const MemoryField& field) { return field.domain == domain; });
+}
+
+// Whether reduction i would advance the memory of its domain at the same time as an earlier one: both
+// walk the domain's entries, each in a space of its own, in one launch.
+bool races(const Manifest& part, const Passes& passes, std::size_t i, int pass) {
+  const Reduction& mine = part.reductions[i];
+  if (!has_memory_of(part, mine.domain)) return false;
+  for (std::size_t j = 0; j < i; ++j) {
+    const Reduction& other = part.reductions[j];
+    if (passes[j] == pass && other.domain == mine.domain && (mine.over || other.over)) return true;
+  }
+  return false;
+}
+
+void check_over(const Manifest& part, const Reduction& reduction, const Passes& passes) {
+  if (!reduction.over || passes[static_cast<std::size_t>(*reduction.over)] >= 0) return;
+  throw Error(text(part.name, ": the reduction ", reduction.name,
+                   " takes the entries of one that its condition leaves out"));
+}
+
+// Each reduction of a part after those it depends on, none before the pass `first`.
+Passes passes_of(const Plan& plan, int part, int first, const EarliestPasses& earliest) {
+  Passes passes;
+  if (plan.parts[part] == nullptr) return passes;
+  const Manifest& manifest = *plan.parts[part];
+  for (std::size_t i = 0; i < manifest.reductions.size(); ++i) {
+    const Reduction& reduction = manifest.reductions[i];
+    if (reduction.condition && !reduction.condition->holds(plan.flags(part))) {
+      passes.push_back(-1);
+      continue;
+    }
+    check_over(manifest, reduction, passes);
+    int pass = first;
+    for (const int earlier : reduction.after)
+      pass = std::max(pass, passes[static_cast<std::size_t>(earlier)] + 1);
+    const auto shared = earliest.find({part, manifest.name, reduction.name});
+    if (shared != earliest.end()) pass = std::max(pass, shared->second);
+    while (races(manifest, passes, i, pass)) ++pass;
+    passes.push_back(pass);
+  }
+  return passes;
+}
+
+PlannedReduction planned(const Reduction& reduction, const Manifest& part, Dtype parameter) {
+  PlannedReduction out;
+  out.name = reduction.name;
+  out.op = reduction.op;
+  out.domain = reduction.domain;
+  out.space = reduction.domain.space();
+  out.terms = reduction.terms;
+  out.everywhere = reduction.domain.kind == Domain::Kind::all;
+  out.over = reduction.over.has_value();
+  if (out.over) out.over_domain = part.reductions[static_cast<std::size_t>(*reduction.over)].domain;
+  out.coefficient_bytes = bytes_of(reduction.fields, parameter);
+  return out;
+}
+
+}  // namespace
+
+std::vector<Passes> all_passes(const Plan& plan, const EarliestPasses& earliest) {
+  std::vector<Passes> all = {passes_of(plan, kGradientPart, 0, earliest)};
+  const int ready = last_of(all[kGradientPart]) + 1;
+  all.push_back(passes_of(plan, kRulePart, ready, earliest));
+  int moments = ready;  // the first pass that knows the new slots
+  for (std::size_t i = 0; i < all[kRulePart].size(); ++i) {
+    if (plan.rule().reductions[i].moments) moments = std::max(moments, all[kRulePart][i] + 1);
+  }
+  for (int part = kFirstCodecPart; part < static_cast<int>(plan.parts.size()); ++part)
+    all.push_back(passes_of(plan, part, moments, earliest));
+  return all;
+}
+
+void plan_reductions(Plan& plan, const EarliestPasses& earliest) {
+  const auto passes = all_passes(plan, earliest);
+  plan.reductions.clear();
+  plan.passes = 0;
+  int over_space = kOverSpace;
+  for (std::size_t part = 0; part < passes.size(); ++part) {
+    const int first = static_cast<int>(plan.reductions.size());
+    for (std::size_t local = 0; local < passes[part].size(); ++local) {
+      const Reduction& reduction = plan.parts[part]->reductions[local];
+      PlannedReduction one = planned(reduction, *plan.parts[part], plan.spec.parameter);
+      one.number = static_cast<int>(plan.reductions.size());
+      one.part = static_cast<int>(part);
+      one.local = static_cast<int>(local);
+      one.pass = passes[part][local];
+      plan.passes = std::max(plan.passes, one.pass + 1);
+      if (one.over) {
+        one.over_number = first + *reduction.over;
+        one.space = over_space;
+        if (one.taken() && over_space++ >= kSpaces)
+          throw Error(text(plan.spec.rule, " takes more than ", kSpaces - kOverSpace,
+                           " reductions over the entries of others"));
+      }
+      plan.reductions.push_back(std::move(one));
+    }
+  }
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,103 @@
+#include "jit/codegen/shared_sums.h"
+
+#include <algorithm>
+
+#include "jit/base/text.h"
+#include "jit/codegen/passes.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+bool is_sum(const PlannedReduction& r) { return r.everywhere && r.taken(); }
+
+SumName name_of(const Plan& plan, const PlannedReduction& r) {
+  return {r.part, plan.parts[r.part]->name, r.name};
+}
+
+// The gradient's options that are on and without which it would not take this reduction.
+std::vector<std::string> flags_behind(const Plan& plan, const PlannedReduction& r) {
+  std::vector<std::string> behind;
+  const auto& condition = plan.gradient().reductions[static_cast<std::size_t>(r.local)].condition;
+  for (const Option& flag : plan.gradient().flags) {
+    NamedValues without = plan.spec.gradient_flags;
+    if (!flag.lifted || !condition || without.at(flag.name) == Value(false)) continue;
+    without.insert_or_assign(flag.name, Value(false));
+    if (!condition->holds(without)) behind.push_back(flag.name);
+  }
+  return behind;
+}
+
+void take(Plan& plan, const std::vector<std::string>& flags) {
+  for (const std::string& flag : flags)
+    plan.spec.gradient_flags.insert_or_assign(flag, Value(true));
+  plan_reductions(plan, {});
+}
+
+// All take the sums of the gradient's that one of them takes.
+void share_gradient_sums(std::vector<Plan>& plans) {
+  for (const Plan& one : std::vector<Plan>(plans)) {
+    for (const PlannedReduction& r : one.reductions) {
+      if (r.part != kGradientPart || !is_sum(r)) continue;
+      for (Plan& plan : plans)
+        if (find_sum(plan, name_of(one, r)) == nullptr) take(plan, flags_behind(one, r));
+    }
+  }
+}
+
+bool same_reductions(const Manifest& a, const Manifest& b) {
+  const auto same = [](const Reduction& x, const Reduction& y) {
+    return x.name == y.name && x.op == y.op && x.domain == y.domain && x.terms == y.terms &&
+           x.after == y.after;
+  };
+  return std::equal(a.reductions.begin(), a.reductions.end(), b.reductions.begin(),
+                    b.reductions.end(), same);
+}
+
+// Two catalogs may have different files of one name.
+void check_same_sums(const Plan& a, const Plan& b) {
+  for (const SumName& name : sums_of(a)) {
+    if (find_sum(b, name) == nullptr || same_reductions(*a.parts[name.part], *b.parts[name.part]))
+      continue;
+    throw Error(text("kernels that step together take the sum '", name.name,
+                     "' over all tensors, but ", "two different files declare it as ",
+                     name.declared_by, "'s; give all of them the same file, or step them apart"));
+  }
+}
+
+}  // namespace
+
+std::vector<SumName> sums_of(const Plan& plan) {
+  std::vector<SumName> names;
+  for (const PlannedReduction& r : plan.reductions)
+    if (is_sum(r)) names.push_back(name_of(plan, r));
+  return names;
+}
+
+const PlannedReduction* find_sum(const Plan& plan, const SumName& name) {
+  for (const PlannedReduction& r : plan.reductions)
+    if (is_sum(r) && name_of(plan, r) == name) return &r;
+  return nullptr;
+}
+
+void share_sums(std::vector<Plan>& plans) {
+  if (plans.size() < 2) return;
+  share_gradient_sums(plans);
+  for (const Plan& a : plans)
+    for (const Plan& b : plans) check_same_sums(a, b);
+  // A sum that comes later moves what depends on it, until all agree.
+  EarliestPasses passes;
+  for (bool agreed = false; !agreed;) {
+    agreed = true;
+    for (Plan& plan : plans) {
+      plan_reductions(plan, passes);
+      for (const SumName& name : sums_of(plan)) {
+        const int pass = find_sum(plan, name)->pass;
+        agreed = agreed && passes[name] >= pass;
+        passes[name] = std::max(passes[name], pass);
+      }
+    }
+  }
+}
+
+}  // namespace jitstep::jit

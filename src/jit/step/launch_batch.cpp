@@ -1,0 +1,73 @@
+#include "jit/step/launch_batch.h"
+
+#include <algorithm>
+
+#include "jitstep/jit/unit.h"
+
+namespace jitstep::jit {
+
+LaunchBatch::LaunchBatch(Machine& machine, const Plan& plan, const Variant& variant,
+                         const std::vector<StepTensor>& tensors)
+    : machine_(machine), plan_(plan) {
+  const Unit source = unit(plan, variant, machine.target());
+  tables_ = step_tables(tensors, plan.reductions, plan.passes, variant);
+  kernel_ = machine.load(source.text, source.name);
+  launches_ = machine.launches(kernel_, source.entries, variant.threads);
+  partials_.resize(static_cast<std::size_t>(plan.passes));
+  finish_.resize(partials_.size());
+  for (std::size_t pass = 0; pass < partials_.size(); ++pass) {
+    partials_[pass].send(machine, tables_.partials[pass]);
+    finish_[pass].send(machine, tables_.finish[pass]);
+  }
+  apply_.send(machine, tables_.apply);
+  tensors_.send(machine, tables_.tensors);
+  args_.tensors = tensors_.data();
+  for (const auto& reduction : plan.reductions)
+    if (reduction.taken()) add_buffers(reduction);
+}
+
+void LaunchBatch::add_buffers(const PlannedReduction& r) {
+  ReductionRecord& record = args_.reductions[r.number];
+  const auto buffer = [&](std::int64_t bytes) {
+    buffers_.emplace_back().reserve(machine_, static_cast<std::size_t>(bytes));
+    return buffers_.back().data();
+  };
+  record.partials = static_cast<double*>(
+      buffer(tables_.partial_count[r.space] * r.terms * static_cast<int>(sizeof(double))));
+  if (!r.everywhere)
+    record.coefficients = buffer(tables_.entries[r.space] * std::max(r.coefficient_bytes, 1));
+}
+
+void LaunchBatch::set_inputs(const StepRecord* steps, const HyperSet* sets, int set_count) {
+  args_.steps = steps;
+  args_.sets = sets;
+  args_.set_count = set_count;
+}
+
+bool LaunchBatch::wait_for_last_step() {
+  if (!launches_->wait_for_last_step()) return false;
+  tensors_.record_stream(machine_);
+  apply_.record_stream(machine_);
+  for (const auto* items : {&partials_, &finish_})
+    for (const Items& pass : *items) pass.record_stream(machine_);
+  for (const DeviceBuffer& buffer : buffers_) buffer.record_stream(machine_);
+  return true;
+}
+
+void LaunchBatch::launch_partials(int pass) {
+  if (pass < plan_.passes) launch(2 * pass, partials_[static_cast<std::size_t>(pass)]);
+}
+
+void LaunchBatch::launch_finish(int pass) {
+  if (pass < plan_.passes) launch(2 * pass + 1, finish_[static_cast<std::size_t>(pass)]);
+}
+
+void LaunchBatch::launch_apply() { launch(2 * plan_.passes, apply_); }
+
+void LaunchBatch::launch(int entry, const Items& items) {
+  args_.items = items.data();
+  args_.item_count = items.size();
+  if (args_.item_count > 0) launches_->launch(entry, args_);
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,62 @@
+// One kernel and the tensors it steps: its tables, its buffers and its launches, two for each pass and one
+// to apply. What it shares with others in a step, a Step gives it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "jit/step/device_table.h"
+#include "jit/step/step_tables.h"
+#include "jitstep/jit/plan.h"
+#include "jitstep/jit/variant.h"
+
+namespace jitstep::jit {
+
+class LaunchBatch {
+ public:
+  /// Compiles or finds the kernel and sends the tables.
+  LaunchBatch(Machine& machine, const Plan& plan, const Variant& variant,
+              const std::vector<StepTensor>& tensors);
+
+  const Plan& plan() const { return plan_; }
+  const Kernel& kernel() const { return *kernel_; }
+  const std::vector<TensorRecord>& tensors() const { return tables_.tensors; }
+  /// Of each tensor, without kAligned.
+  const std::vector<int>& layout() const { return tables_.layout; }
+
+  /// Where a reduction finds what lies outside of its batch.
+  ReductionRecord& reduction(int number) { return args_.reductions[number]; }
+  const ReductionRecord& reduction(int number) const { return args_.reductions[number]; }
+
+  /// The next launches read these; `steps` has one record for each tensor.
+  void set_inputs(const StepRecord* steps, const HyperSet* sets, int set_count);
+
+  /// As Launches does it; from now on its memory is used on the stream that is current.
+  bool wait_for_last_step();
+
+  // ---- launches; nothing for a pass that it does not have
+  void launch_partials(int pass);
+  void launch_finish(int pass);
+  void launch_apply();
+  void record_step() { launches_->record_step(); }
+
+ private:
+  using Items = DeviceTable<Item>;
+
+  void send_items(const Variant& variant, const std::vector<StepTensor>& tensors);
+  void add_buffers(const PlannedReduction& reduction);
+  void launch(int entry, const Items& items);
+
+  Machine& machine_;
+  Plan plan_;
+  std::shared_ptr<const Kernel> kernel_;
+  std::unique_ptr<Launches> launches_;
+  StepTables tables_;
+  Args args_{};
+  DeviceTable<TensorRecord> tensors_;
+  std::vector<Items> partials_, finish_;  // [pass]
+  Items apply_;
+  std::vector<DeviceBuffer> buffers_;  // partial sums and coefficients
+};
+
+}  // namespace jitstep::jit

@@ -1,0 +1,43 @@
+// One sum over the tensors of all batches of a step.
+#pragma once
+
+#include <vector>
+
+#include "jit/codegen/shared_sums.h"
+#include "jit/step/launch_batch.h"
+
+namespace jitstep::jit {
+
+/// Where the batches that take a sum find each other's partials, and room to add them up in. All of them
+/// add up the same; what `finish` makes of it is each batch's own.
+class SharedSum {
+ public:
+  SharedSum(Machine& machine, const SumName& name, std::vector<LaunchBatch>& batches);
+
+  const SumName& name() const { return name_; }
+
+  /// Room for what `finish` makes of each of the step's sets.
+  void reserve_coefficients(Machine& machine, std::vector<LaunchBatch>& batches, int set_count);
+
+  /// Its memory is used on the stream that is current.
+  void record_stream(Machine& machine) const;
+
+ private:
+  // A batch that takes the sum.
+  struct Taker {
+    std::size_t batch;
+    int number;  // of the reduction in its kernel
+    int bytes;   // of its coefficients
+    DeviceBuffer coefficients = {};
+  };
+
+  SumName name_;
+  std::vector<Taker> takers_;
+  DeviceTable<AllRecord> tensors_;
+  DeviceBuffer work_;
+};
+
+/// All sums over all tensors that any of the batches takes.
+std::vector<SharedSum> shared_sums(Machine& machine, std::vector<LaunchBatch>& batches);
+
+}  // namespace jitstep::jit

@@ -1,0 +1,41 @@
+#include "jitstep/jit/state_layout.h"
+
+namespace jitstep::jit {
+StateLayout::Slot slot_layout(const Plan& plan, int slot, std::int64_t elements) {
+  const Manifest* const codec = plan.codec(slot);
+  if (codec == nullptr) return {};
+  const std::int64_t block = plan.block(slot);
+  return {(elements * codec->code_bits(plan.spec.parameter) + 7) / 8,
+          (elements + block - 1) / block * codec->meta_bytes(), codec->code == "real"};
+}
+
+std::int64_t StateLayout::bytes() const {
+  std::int64_t sum = extra;
+  for (const Slot& slot : slots) sum += slot.codes + slot.meta;
+  for (const Memory& field : memory) sum += 2 * field.entries * field.bytes;
+  return sum;
+}
+
+StateLayout state_layout(const Plan& plan, const Shape& shape,
+                         const std::vector<double>& initial_memory) {
+  StateLayout layout;
+  const std::int64_t elements = shape.elements();
+  for (std::size_t slot = 0; slot < plan.spec.slots.size(); ++slot)
+    layout.slots.push_back(slot_layout(plan, static_cast<int>(slot), elements));
+  const int dims = static_cast<int>(shape.sizes.size());
+  for (const PlannedMemory& field : plan.memory)
+    layout.memory.push_back({extent(shape, field.domain.reduced(dims)).entries, field.bytes,
+                             initial_memory.at(static_cast<std::size_t>(field.number))});
+  layout.extra = elements * plan.weights->extra_bytes();
+  return layout;
+}
+
+std::vector<double> initial_memory(const Plan& plan, const OptionValues& options,
+                                   std::size_t parameter) {
+  std::vector<double> initial;
+  for (const PlannedMemory& field : plan.memory)
+    initial.push_back(options.initial(field.initial, parameter));
+  return initial;
+}
+
+}  // namespace jitstep::jit

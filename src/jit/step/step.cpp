@@ -1,0 +1,129 @@
+#include "jitstep/jit/step.h"
+
+#include <algorithm>
+
+#include "jit/codegen/shared_sums.h"
+#include "jit/step/launch_batch.h"
+#include "jit/step/shared_sum.h"
+#include "jit/step/step_checks.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+
+struct Step::State {
+  Machine& machine;
+  std::vector<LaunchBatch> batches = {};
+  std::vector<SharedSum> sums = {};
+  std::vector<const TensorRecord*> tensors = {};  // of all batches
+  std::vector<StepRecord> records = {};           // of all tensors
+  DeviceTable<StepRecord> steps = {};
+  DeviceTable<HyperSet> sets = {};
+  int passes = 0;
+  bool prepared = false;
+
+  void add_batches(const std::vector<Batch>& given);
+  void wait_for_last_step();
+  void send(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
+};
+
+namespace {
+
+// The plans of batches that can be stepped together. Memory is not looked at: it may come later.
+std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
+  std::vector<Plan> plans;
+  std::vector<const StepTensor*> all;
+  bool ordered = false;
+  for (const Batch& batch : batches) {
+    check_tensors(batch.plan, batch.tensors);
+    plans.push_back(batch.plan);
+    for (const StepTensor& tensor : batch.tensors) all.push_back(&tensor);
+    ordered = ordered || !sums_of(batch.plan).empty();
+  }
+  if (ordered) check_ids(all);
+  share_sums(plans);
+  return plans;
+}
+
+}  // namespace
+
+void Step::State::add_batches(const std::vector<Batch>& given) {
+  const std::vector<Plan> plans = plans_of(given);
+  batches.reserve(given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const Variant variant = given[i].variant.value_or(default_variant(plans[i], machine.target()));
+    batches.emplace_back(machine, plans[i], variant, given[i].tensors);
+    passes = std::max(passes, plans[i].passes);
+    for (const TensorRecord& tensor : batches.back().tensors()) tensors.push_back(&tensor);
+  }
+  sums = shared_sums(machine, batches);
+}
+
+void Step::State::wait_for_last_step() {
+  bool other_stream = false;
+  for (LaunchBatch& batch : batches) other_stream |= batch.wait_for_last_step();
+  if (!other_stream) return;
+  steps.record_stream(machine);
+  sets.record_stream(machine);
+  for (const SharedSum& sum : sums) sum.record_stream(machine);
+}
+
+void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers) {
+  records.clear();
+  for (const LaunchBatch& batch : batches)
+    for (const int layout : batch.layout()) {
+      const StepInput& input = inputs[records.size()];
+      records.push_back({input.g, input.set, layout | (input.aligned ? kAligned : 0)});
+    }
+  steps.send(machine, records);
+  sets.send(machine, numbers);
+  const int set_count = static_cast<int>(numbers.size());
+  const StepRecord* own = steps.data();
+  for (LaunchBatch& batch : batches) {
+    batch.set_inputs(own, sets.data(), set_count);
+    own += batch.tensors().size();
+  }
+  for (SharedSum& sum : sums) sum.reserve_coefficients(machine, batches, set_count);
+}
+
+Step::Step(Machine& machine, const std::vector<Batch>& batches)
+    : state_(new State{.machine = machine}) {
+  state_->add_batches(batches);
+}
+
+Step::~Step() = default;
+Step::Step(Step&&) noexcept = default;
+Step& Step::operator=(Step&&) noexcept = default;
+
+std::size_t Step::size() const { return state_->tensors.size(); }
+
+const Kernel& Step::kernel(std::size_t batch) const { return state_->batches.at(batch).kernel(); }
+
+void Step::prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
+  State& state = *state_;
+  state.prepared = false;
+  check_inputs(inputs, state.tensors, sets);
+  for (const LaunchBatch& batch : state.batches) check_memory(batch.plan(), batch.tensors());
+  state.machine.refuse_capture();
+  state.wait_for_last_step();
+  state.send(inputs, sets);
+  state.prepared = true;
+}
+
+void Step::launch() {
+  State& state = *state_;
+  if (!state.prepared) throw Error("Step::launch() without a prepare() that succeeded before it");
+  state.prepared = false;
+  for (int pass = 0; pass < state.passes; ++pass) {
+    for (LaunchBatch& batch : state.batches) batch.launch_partials(pass);
+    for (LaunchBatch& batch : state.batches) batch.launch_finish(pass);
+  }
+  for (LaunchBatch& batch : state.batches) batch.launch_apply();
+  for (LaunchBatch& batch : state.batches) batch.record_step();
+}
+
+void Step::run(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
+  prepare(inputs, sets);
+  launch();
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,96 @@
+#include "jit/step/step_checks.h"
+
+#include <map>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+template <class... Words>
+[[noreturn]] void refuse(const Plan& plan, int id, const Words&... words) {
+  throw Error(text("a step by ", plan.name, ": the tensor with id ", id, " ", words...));
+}
+
+void check_tensor(const Plan& plan, const StepTensor& tensor) {
+  const std::size_t dims = tensor.shape.sizes.size();
+  if (tensor.shape.strides.size() != dims || (dims > 0 && tensor.g_strides.size() != dims))
+    refuse(plan, tensor.id, "has ", dims, " sizes, ", tensor.shape.strides.size(), " strides and ",
+           tensor.g_strides.size(), " of its gradient; give one of each for every dimension");
+  for (const std::int64_t size : tensor.shape.sizes)
+    if (size < 0) refuse(plan, tensor.id, "has a size of ", size, "; sizes are 0 or more");
+  if (tensor.slots.size() > plan.spec.slots.size())
+    refuse(plan, tensor.id, "has ", tensor.slots.size(), " slots; the rule has ",
+           plan.spec.slots.size());
+  if (tensor.memory.size() > plan.memory.size())
+    refuse(plan, tensor.id, "has ", tensor.memory.size(), " fields of memory; the kernel has ",
+           plan.memory.size());
+  if (tensor.offset < 0 || tensor.offset % 8 != 0)
+    refuse(plan, tensor.id, "begins at element ", tensor.offset,
+           "; a shard begins at a multiple of 8, since 8 elements share a draw of random bits");
+  if (tensor.id < 0) refuse(plan, tensor.id, "needs another: ids are 0 or more");
+}
+
+}  // namespace
+
+void check_tensors(const Plan& plan, const std::vector<StepTensor>& tensors) {
+  for (const StepTensor& tensor : tensors) check_tensor(plan, tensor);
+}
+
+void check_ids(const std::vector<const StepTensor*>& tensors) {
+  std::map<int, std::size_t> seen;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto [found, fresh] = seen.emplace(tensors[i]->id, i);
+    if (!fresh)
+      throw Error(text("a step: its tensors number ", found->second, " and ", i,
+                       " (counted from 0) both have the id ", tensors[i]->id,
+                       "; ids order the sums over all tensors: give each its own"));
+  }
+}
+
+void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors) {
+  for (const TensorRecord& tensor : tensors) {
+    if (tensor.n == 0) continue;
+    const auto need = [&](const void* address, const auto&... what) {
+      if (address == nullptr) refuse(plan, tensor.id, "has no memory for ", what...);
+    };
+    need(tensor.p, "its values: p is null");
+    for (std::size_t slot = 0; slot < plan.spec.slots.size(); ++slot) {
+      const Manifest* const codec = plan.codec(static_cast<int>(slot));
+      if (codec == nullptr) continue;
+      need(tensor.slots[slot].codes, "the codes of its slot ", plan.rule().slots[slot].name);
+      if (codec->meta_bytes() > 0)
+        need(tensor.slots[slot].meta, "the scales of its slot ", plan.rule().slots[slot].name);
+    }
+    for (const PlannedMemory& field : plan.memory)
+      for (const void* half : tensor.memory[field.number])
+        need(half, "both buffers of its memory field ", field.name);
+    if (plan.weights->extra_bytes() > 0)
+      need(tensor.extra, "what the weight format ", plan.spec.weights, " keeps beside it");
+  }
+}
+
+void check_inputs(const std::vector<StepInput>& inputs,
+                  const std::vector<const TensorRecord*>& tensors,
+                  const std::vector<HyperSet>& sets) {
+  if (inputs.size() != tensors.size())
+    throw Error(text("a step of ", tensors.size(), " tensors was given ", inputs.size(),
+                     " inputs; give one for each tensor, batch after batch"));
+  for (std::size_t i = 0; i < sets.size(); ++i)
+    if (sets[i].t < 1)
+      throw Error(text("a step: set ", i, " has the step number ", sets[i].t,
+                       "; steps are counted from 1"));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto refused = [&](const auto&... words) {
+      throw Error(
+          text("a step: input ", i, ", of the tensor with id ", tensors[i]->id, ", ", words...));
+    };
+    if (inputs[i].set < 0 || static_cast<std::size_t>(inputs[i].set) >= sets.size())
+      refused("names set ", inputs[i].set, "; the step has ", sets.size());
+    if (inputs[i].g == nullptr && tensors[i]->n > 0)
+      refused("has no gradient: g is null; leave the tensor out of the step's batches");
+  }
+}
+
+}  // namespace jitstep::jit

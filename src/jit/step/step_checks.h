@@ -1,0 +1,25 @@
+// What a step refuses before anything is changed: an Error names the tensor.
+#pragma once
+
+#include <vector>
+
+#include "jitstep/jit/plan.h"
+#include "jitstep/jit/step_tensor.h"
+
+namespace jitstep::jit {
+
+/// Tensors that no kernel of this plan can step, whatever they hold: shapes, counts, numbers.
+void check_tensors(const Plan& plan, const std::vector<StepTensor>& tensors);
+
+/// Ids that are not distinct: they order the sums over all tensors.
+void check_ids(const std::vector<const StepTensor*>& tensors);
+
+/// Memory that is missing: of parameters, slots, memory fields or what a weight format keeps beside.
+void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors);
+
+/// Inputs of a step: one for each tensor, with a gradient and a set that is there.
+void check_inputs(const std::vector<StepInput>& inputs,
+                  const std::vector<const TensorRecord*>& tensors,
+                  const std::vector<HyperSet>& sets);
+
+}  // namespace jitstep::jit

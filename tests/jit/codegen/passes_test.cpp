@@ -1,0 +1,161 @@
+// In which pass reductions are taken: by kernels that step together, and where they share memory.
+#include "jit/codegen/passes.h"
+
+#include <gtest/gtest.h>
+
+#include "jit/fixtures.h"
+#include "jit/user_templates.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
+#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/step.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::error_of;
+using testing::TemporaryFolder;
+
+// Two reductions of one domain after a third, one over elements and one over its entries; `total` last.
+const std::string kChained = R"(#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::chained {
+struct Flags {
+  bool rows = true;
+};
+struct Row { real sum; };
+struct Elements { real sum; };
+struct Entries_ { real sum; };
+struct Total { real sum; };
+struct Reductions {
+  Sum<rows, 1, Row> row;                                 // if rows
+  Sum<matrices, 1, Elements> elements;                   // after: row
+  Sum<matrices, 1, Entries_, Entries<rows, Row>> entries;  // if rows
+  Sum<all, 1, Total> total;                              // after: row
+};
+MEMORY
+template <Flags F>
+struct Rule {
+  KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {e.g}; }
+  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64, const auto&) { return {static_cast<real>(sum[0])}; }
+  KHD static Reals<1> terms(Of<Elements>, const auto& e, const auto&) { return {e.g * e.g}; }
+  KHD static Elements finish(Of<Elements>, const Totals<1>& sum, int64, const auto& ADVANCE_ELEMENTS
+  KHD static Reals<1> terms(Of<Entries_>, const Row& row, const auto&) { return {row.sum}; }
+  KHD static Entries_ finish(Of<Entries_>, const Totals<1>& sum, int64, const auto& ADVANCE_ENTRIES
+  KHD static Reals<1> terms(Of<Total>, const auto& e, const auto&) { return {e.g}; }
+  KHD static Total finish(Of<Total>, const Totals<1>& sum, int64, const auto&) { return {static_cast<real>(sum[0])}; }
+  KHD static void apply(auto& e, const auto& c) { e.p = c.total.sum; }
+};
+}
+)";
+
+std::string with(std::string text, const std::string& mark, const std::string& instead) {
+  return text.replace(text.find(mark), mark.size(), instead);
+}
+
+std::string chained(bool memory) {
+  const std::string left = "return {static_cast<real>(sum[0])}; }";
+  std::string rule =
+      with(kChained, "MEMORY", memory ? "struct Memory {\n  Entry<matrices> x;\n};" : "");
+  rule = with(rule, "ADVANCE_ELEMENTS",
+              memory ? ", Memory& m) { m.x.next = m.x.was + static_cast<real>(sum[0]); " + left
+                     : ") { " + left);
+  return with(rule, "ADVANCE_ENTRIES",
+              memory ? ", Memory& m) { m.x.next = 2 * m.x.next + static_cast<real>(sum[0]); " + left
+                     : ") { " + left);
+}
+
+class PassesTest : public ::testing::Test {
+ protected:
+  void load(const std::string& rule) {
+    testing::write_file(folder / "chained.cuh", rule);
+    catalog.load_rule(folder / "chained.cuh");
+  }
+  static std::vector<int> passes(const Plan& plan) {
+    std::vector<int> out;
+    for (const auto& r : plan.reductions)
+      if (r.part == kRulePart) out.push_back(r.pass);
+    return out;
+  }
+
+  TemporaryFolder folder;
+  Engine engine{testing::settings_with_cache(folder.path())};
+  Catalog catalog{engine.templates()};
+};
+
+TEST_F(PassesTest, ReductionsOfOneDomainShareAPassUnlessTheyAdvanceTheSameMemory) {
+  load(chained(false));
+  EXPECT_EQ(passes(resolve({.rule = "chained"}, catalog)), (std::vector<int>{0, 1, 1, 1}));
+  TemplateStore other;
+  Catalog remembering(other);
+  testing::write_file(folder / "chained.cuh", chained(true));
+  remembering.load_rule(folder / "chained.cuh");
+  EXPECT_EQ(passes(resolve({.rule = "chained"}, remembering)), (std::vector<int>{0, 1, 2, 1}));
+}
+
+TEST_F(PassesTest, MemoryIsAdvancedByEachReductionOfItsDomainInTheOrderOfDeclaration) {
+  load(chained(true));
+  const OptionValues options("chained", catalog);
+  const Plan plan = resolve(options, {"fp32"}, catalog);
+  CpuMachine cpu(engine);
+  const StateMemory state(cpu, plan, options, {40, 3, 5});
+  std::vector<float> p(600), g(600);
+  for (int i = 0; i < 600; ++i) g[i] = static_cast<float>(i % 13 - 4);
+  const StepTensor tensor = state.tensor(p.data());
+  Step step(cpu, {{plan, {tensor}}});
+  std::vector<float> expected(40);
+  for (int t = 1; t <= 3; ++t) {
+    step.run({{.g = g.data()}}, {plan.at_step(options, t)});
+    for (int matrix = 0; matrix < 40; ++matrix) {
+      float squares = 0, sum = 0;
+      for (int i = 15 * matrix; i < 15 * matrix + 15; ++i) squares += g[i] * g[i], sum += g[i];
+      expected[matrix] = 2 * (expected[matrix] + squares) + sum;
+      EXPECT_EQ(static_cast<float*>(tensor.memory[0][t & 1])[matrix], expected[matrix]) << t;
+    }
+  }
+}
+
+TEST_F(PassesTest, ASumOverAllTensorsIsTakenInTheSamePassByAllWhoTakeIt) {
+  load(chained(false));
+  std::vector<Plan> plans = {resolve({.rule = "chained"}, catalog),
+                             resolve({.rule = "chained", .flags = {{"rows", false}}}, catalog)};
+  EXPECT_EQ(passes(plans[1]), (std::vector<int>{-1, 0, -1, 0}));
+  share_sums(plans);
+  EXPECT_EQ(passes(plans[0]), (std::vector<int>{0, 1, 1, 1}));
+  EXPECT_EQ(passes(plans[1]), (std::vector<int>{-1, 0, -1, 1}));
+  EXPECT_EQ(plans[1].passes, 2);
+}
+
+TEST_F(PassesTest, WhereOneKernelClipsAllDoAndNothingElseIsTakenOver) {
+  KernelSpec clipped{.rule = "lamb", .slots = {CodecChoice{"fp32"}, CodecChoice{"fp32"}}};
+  const KernelSpec plain = clipped;
+  clipped.gradient_flags = {{"clipped", true}, {"scaled", true}, {"maximize", true}};
+  std::vector<Plan> plans = {resolve(plain, catalog), resolve(clipped, catalog)};
+  share_sums(plans);
+  const NamedValues& flags = plans[0].spec.gradient_flags;
+  EXPECT_EQ(flags.at("clipped"), Value(true));
+  for (const char* left : {"scaled", "maximize", "centralized"})
+    EXPECT_EQ(flags.at(left), Value(false)) << left;
+  EXPECT_EQ(sums_of(plans[0]), sums_of(plans[1]));
+  EXPECT_EQ(plans[1].spec, resolve(clipped, catalog).spec);
+  std::vector<Plan> alone = {resolve(plain, catalog), resolve(plain, catalog)};
+  share_sums(alone);
+  EXPECT_EQ(alone[0].spec, resolve(plain, catalog).spec);
+}
+
+TEST_F(PassesTest, ACodecsSumOverAllTensorsIsRefused) {
+  std::string codec = testing::kNormedText;
+  codec = with(codec, "struct Reductions {", "struct Other { real unused; };\nstruct Reductions {");
+  codec = with(codec, "norm;", "norm;\n  Sum<all, 1, Other> other;");
+  testing::write_file(folder / "normed.cuh", codec);
+  catalog.load_codec(folder / "normed.cuh");
+  const std::string error = error_of([&] {
+    resolve({.rule = "sgd", .flags = {{"has_momentum", true}}, .slots = {CodecChoice{"normed"}}},
+            catalog);
+  });
+  EXPECT_NE(error.find("the codec normed sums `other` over all tensors"), std::string::npos)
+      << error;
+}
+
+}  // namespace
+}  // namespace jitstep::jit

@@ -1,0 +1,253 @@
+// Sums over all tensors, where the tensors are stepped by several kernels: against sums in double, and
+// the same bits however tensors are put into batches.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "jit/fixtures.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
+#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/step.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::error_of;
+using testing::settings_with_cache;
+using testing::TemporaryFolder;
+
+// p becomes the sum of the squares of all gradients, and descends by g. With `twice`, the kernel takes
+// another sum first.
+const std::string kSummed = R"(#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::summed {
+struct Hyper {
+  double lr = 1;  // >= 0
+};
+struct Flags {
+  bool twice = false;
+  bool replace = false;
+};
+struct Slots {
+  Signed m;
+};
+struct Scalars { real lr; };
+struct Sizes { double sum; };
+struct Squares { double sum; };
+struct Reductions {
+  Sum<all, 2, Sizes> sizes;      // if twice
+  Sum<all, 1, Squares> squares;  // after: sizes
+};
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
+  KHD static Reals<2> terms(Of<Sizes>, const auto& e, const auto&) { return {abs(e.g), real(1)}; }
+  KHD static Sizes finish(Of<Sizes>, const Totals<2>& sum, int64, const auto&) { return {sum[0]}; }
+  KHD static Reals<1> terms(Of<Squares>, const auto& e, const auto&) { return {e.g * e.g}; }
+  KHD static Squares finish(Of<Squares>, const Totals<1>& sum, int64, const auto&) { return {sum[0]}; }
+  KHD static void moments(auto& e, const auto&) { e.m.next = e.g; }
+  KHD static void apply(auto& e, const auto& c) {
+    const double more = F.twice ? c.sizes.sum : 0.0;
+    e.p = F.replace ? static_cast<real>(c.squares.sum + more) : e.p - c.lr * e.g;
+  }
+};
+}
+)";
+
+class SharedSums : public ::testing::Test {
+ protected:
+  SharedSums() { load(catalog, kSummed); }
+
+  void load(Catalog& into, const std::string& rule) {
+    testing::write_file(folder / "summed.cuh", rule);
+    into.load_rule(folder / "summed.cuh");
+  }
+
+  Plan plan(const OptionValues& options, const CodecChoice& codec = {"fp32"},
+            Dtype dtype = Dtype::float32) const {
+    KernelSpec spec = resolve(options, codec, catalog).spec;
+    spec.parameter = dtype;
+    return resolve(spec, catalog);
+  }
+
+  OptionValues options(bool twice, bool replace, double max_grad_norm = 0) const {
+    OptionValues made("summed", catalog);
+    made.set("twice", twice);
+    made.set("replace", replace);
+    made.set("max_grad_norm", max_grad_norm);
+    return made;
+  }
+
+  TemporaryFolder folder;
+  Engine engine{settings_with_cache(folder.path())};
+  Catalog catalog{engine.templates()};
+  CpuMachine cpu{engine};
+};
+
+TEST_F(SharedSums, ClippingIsByTheNormOfAllBatchesThoughOneOfThemTakesAnotherSum) {
+  const OptionValues once = options(false, false, 1), twice = options(true, false, 1);
+  std::vector<float> p(75), q(25), g(75, 2.0f);  // a norm of 20
+  const StateMemory of_p(cpu, plan(once), once, {75}), of_q(cpu, plan(twice), twice, {25});
+  for (const bool first : {true, false}) {
+    p.assign(75, 0);
+    q.assign(25, 0);
+    std::vector<Batch> batches = {{plan(once), {of_p.tensor(p.data(), 0)}},
+                                  {plan(twice), {of_q.tensor(q.data(), 1)}}};
+    if (!first) std::swap(batches[0], batches[1]);
+    Step(cpu, batches).run({{.g = g.data()}, {.g = g.data()}}, {once.at_step(1)});
+    const float expected = static_cast<float>(-2 * 0.05);
+    for (const float x : p) ASSERT_NEAR(x, expected, 1e-7);
+    for (const float x : q) ASSERT_NEAR(x, expected, 1e-7);
+  }
+}
+
+TEST_F(SharedSums, AreOfAllTensorsOfTheKernelsThatTakeThem) {
+  const OptionValues once = options(false, true), twice = options(true, true);
+  std::vector<float> p(70), q(30), g(70);
+  std::iota(g.begin(), g.end(), -20.0f);
+  double squares = 0, sizes = 0;
+  for (int i = 0; i < 70; ++i) squares += g[i] * g[i];
+  for (int i = 0; i < 30; ++i) squares += g[i] * g[i], sizes += std::abs(g[i]);
+  const StateMemory of_p(cpu, plan(once), once, {70}), of_q(cpu, plan(twice), twice, {30});
+  Step(cpu, {{plan(once), {of_p.tensor(p.data(), 0)}}, {plan(twice), {of_q.tensor(q.data(), 1)}}})
+      .run({{.g = g.data()}, {.g = g.data()}}, {once.at_step(1)});
+  EXPECT_EQ(p, std::vector<float>(70, static_cast<float>(squares)));
+  EXPECT_EQ(q, std::vector<float>(30, static_cast<float>(squares + sizes)));
+}
+
+TEST_F(SharedSums, OfTwoRulesAreTwoThoughTheirNamesAndNumbersAreTheSame) {
+  std::string other = kSummed;
+  other.replace(other.find("rules::summed"), 13, "rules::nearby");
+  testing::write_file(folder / "nearby.cuh", other);
+  catalog.load_rule(folder / "nearby.cuh");
+  const OptionValues ours = options(false, true);
+  OptionValues theirs("nearby", catalog);
+  theirs.set("replace", true);
+  std::vector<float> p(70), q(30), g(70, 3.0f);
+  const StateMemory of_p(cpu, plan(ours), ours, {70}), of_q(cpu, plan(theirs), theirs, {30});
+  Step(cpu, {{plan(ours), {of_p.tensor(p.data(), 0)}}, {plan(theirs), {of_q.tensor(q.data(), 1)}}})
+      .run({{.g = g.data()}, {.g = g.data()}}, {ours.at_step(1)});
+  EXPECT_EQ(p, std::vector<float>(70, 630.0f));
+  EXPECT_EQ(q, std::vector<float>(30, 270.0f));
+}
+
+// Tensors of several kinds, each with its own kernel unless two are alike.
+struct Kind {
+  std::vector<std::int64_t> sizes;
+  CodecChoice codec;
+  Dtype dtype = Dtype::float32;
+  bool twice = false;
+};
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all = {{{1000}, {"fp32"}},
+                                        {{33, 70}, {"int8"}},
+                                        {{257}, {"fp32"}, Dtype::bfloat16},
+                                        {{5, 7, 11}, {"int4"}, Dtype::float32, true},
+                                        {{4099}, {"fp32"}},
+                                        {{300}, {"int8"}, Dtype::bfloat16, true},
+                                        {{0}, {"fp32"}}};
+  return all;
+}
+
+std::vector<float> gradient(int id, std::int64_t n) {
+  std::vector<float> g(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i)
+    g[i] =
+        std::sin(static_cast<float>(i * 7 + id)) * std::pow(10.0f, static_cast<float>(i % 7) - 3);
+  return g;
+}
+
+class CutSums : public SharedSums {
+ protected:
+  // The sum as each tensor was told it, by id. `cut`: ids batch after batch.
+  std::map<int, float> told(const std::vector<std::vector<int>>& cut) {
+    std::vector<Batch> batches;
+    std::vector<StateMemory> states;
+    std::vector<std::vector<float>> gradients, values;
+    std::vector<StepInput> inputs;
+    for (const auto& ids : cut) {
+      const Kind& kind = kinds()[ids[0]];
+      const OptionValues chosen = options(kind.twice, true);
+      batches.push_back({plan(chosen, kind.codec, kind.dtype), {}});
+      for (const int id : ids) {
+        const StateMemory& state =
+            states.emplace_back(cpu, batches.back().plan, chosen, kinds()[id].sizes);
+        const std::int64_t n = state.tensor(nullptr).shape.elements();
+        gradients.push_back(gradient(id, n));
+        values.emplace_back(n + 1);
+        inputs.push_back({.g = gradients.back().data()});
+        batches.back().tensors.push_back(state.tensor(values.back().data(), id));
+      }
+    }
+    Step(cpu, batches).run(inputs, {options(false, true).at_step(1)});
+    std::map<int, float> sums;
+    std::size_t place = 0;
+    for (const auto& ids : cut)
+      for (const int id : ids) sums[id] = value(values[place++], kinds()[id].dtype);
+    return sums;
+  }
+
+  static float value(const std::vector<float>& p, Dtype dtype) {
+    std::uint32_t bits;
+    std::memcpy(&bits, p.data(), 4);
+    if (dtype == Dtype::bfloat16) bits <<= 16;
+    float first;
+    std::memcpy(&first, &bits, 4);
+    return first;
+  }
+};
+
+TEST_F(CutSums, AreThoseOfPlainLoops) {
+  double squares = 0, sizes = 0;
+  for (int id = 0; id < 7; ++id) {
+    const auto& shape = kinds()[id].sizes;
+    const auto n =
+        std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+    for (const float g : gradient(id, n)) {
+      squares += static_cast<double>(g) * g;
+      if (kinds()[id].twice) sizes += std::abs(g);
+    }
+  }
+  for (const auto& [id, sum] : told({{0, 4}, {1}, {2}, {3}, {5}, {6}})) {
+    if (id == 6) continue;  // of no elements
+    const double expected = squares + (kinds()[id].twice ? sizes : 0);
+    const double tolerance = kinds()[id].dtype == Dtype::bfloat16 ? 4e-3 : 1e-6;
+    EXPECT_NEAR(sum, expected, tolerance * expected) << "tensor " << id;
+  }
+}
+
+TEST_F(CutSums, AreTheSameBitsInAnyOrderAndInAnyBatches) {
+  const auto expected = told({{0, 4, 6}, {1}, {2}, {3}, {5}});
+  EXPECT_EQ(told({{5}, {3}, {4, 6, 0}, {2}, {1}}), expected);
+  EXPECT_EQ(told({{2}, {6}, {4}, {1}, {0}, {5}, {3}}), expected);
+}
+
+TEST_F(SharedSums, OfTwoFilesOfOneNameAreRefusedBeforeAnythingIsCompiled) {
+  std::string other = kSummed;
+  other.replace(other.find("Sum<all, 1, Squares>"), 20, "Max<all, 1, Squares>");
+  TemplateStore elsewhere;
+  Catalog changed(elsewhere);
+  load(changed, other);
+  const OptionValues ours = options(false, true), theirs("summed", changed);
+  float p = 0;
+  StepTensor tensor;
+  tensor.p = &p;
+  tensor.slots = {{&p, nullptr}};
+  tensor.shape = {{1}, {1}};
+  tensor.g_strides = {1};
+  StepTensor second = tensor;
+  second.id = 1;
+  const std::string error = error_of([&] {
+    Step(cpu, {{plan(ours), {tensor}}, {resolve(theirs, {"fp32"}, changed), {second}}});
+  });
+  EXPECT_NE(error.find("the sum 'squares' over all tensors"), std::string::npos) << error;
+  EXPECT_NE(error.find("two different files"), std::string::npos) << error;
+  EXPECT_EQ(engine.statistics().compiled, 0u);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

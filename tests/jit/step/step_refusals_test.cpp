@@ -1,0 +1,119 @@
+// What a step without torch refuses: with the tensor's or input's name, before anything is changed.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "jit/fixtures.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
+#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/step.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::error_of;
+using testing::settings_with_cache;
+using testing::TemporaryFolder;
+
+class StepRefusals : public ::testing::Test {
+ protected:
+  StepRefusals() { options.set("momentum", 0.5); }
+
+  Plan plan() const { return resolve(options, {"int8"}); }
+
+  // The error of a step of two tensors, ids 3 and 4, after `change`; the parameters must stay as they were.
+  std::string refused(const std::function<void(std::vector<StepTensor>&, std::vector<StepInput>&,
+                                               std::vector<HyperSet>&)>& change) {
+    std::vector<float> p(100, 1.0f), g(100, 1.0f);
+    const StateMemory state(cpu, plan(), options, {100}), other(cpu, plan(), options, {10, 10});
+    std::vector<StepTensor> tensors = {state.tensor(p.data(), 3), other.tensor(p.data(), 4)};
+    std::vector<StepInput> inputs = {{.g = g.data()}, {.g = g.data()}};
+    std::vector<HyperSet> sets = {plan().at_step(options, 1)};
+    change(tensors, inputs, sets);
+    const std::string error = error_of([&] { Step(cpu, {{plan(), tensors}}).run(inputs, sets); });
+    EXPECT_EQ(p, std::vector<float>(100, 1.0f));
+    return error;
+  }
+
+  TemporaryFolder folder;
+  Engine engine{settings_with_cache(folder.path())};
+  CpuMachine cpu{engine};
+  OptionValues options{"sgd"};
+};
+
+TEST_F(StepRefusals, InputsThatMakeNoSense) {
+  EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[1].set = 1; }),
+            "a step: input 1, of the tensor with id 4, names set 1; the step has 1");
+  EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[0].set = -1; }),
+            "a step: input 0, of the tensor with id 3, names set -1; the step has 1");
+  EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs.pop_back(); }),
+            "a step of 2 tensors was given 1 inputs; give one for each tensor, batch after batch");
+  EXPECT_EQ(
+      refused([](auto&, auto& inputs, auto&) { inputs[1].g = nullptr; }),
+      "a step: input 1, of the tensor with id 4, has no gradient: g is null; leave the tensor "
+      "out of the step's batches");
+  EXPECT_EQ(refused([](auto&, auto&, auto& sets) { sets[0].t = 0; }),
+            "a step: set 0 has the step number 0; steps are counted from 1");
+}
+
+TEST_F(StepRefusals, MemoryThatIsMissing) {
+  const std::string who = "a step by sgd_int8_float32: the tensor with id 4 has no memory for ";
+  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].p = nullptr; }),
+            who + "its values: p is null");
+  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots.clear(); }),
+            who + "the codes of its slot m");
+  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots[0].meta = nullptr; }),
+            who + "the scales of its slot m");
+}
+
+TEST_F(StepRefusals, TensorsThatTheKernelCannotStep) {
+  const std::string who = "a step by sgd_int8_float32: the tensor with id 4 ";
+  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].offset = 12; }),
+            who +
+                "begins at element 12; a shard begins at a multiple of 8, since 8 elements share a "
+                "draw of random bits");
+  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots.resize(9); }),
+            who + "has 9 slots; the rule has 1");
+  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].memory.resize(9); }),
+            who + "has 9 fields of memory; the kernel has 0");
+  options.set("max_grad_norm", 1.0);
+  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].id = 3; }),
+            "a step: its tensors number 0 and 1 (counted from 0) both have the id 3; ids order the "
+            "sums over all tensors: give each its own");
+}
+
+TEST_F(StepRefusals, ALaunchThatWasNotPrepared) {
+  std::vector<float> p(100, 1.0f), g(100, 1.0f);
+  const StateMemory state(cpu, plan(), options, {100});
+  Step step(cpu, {{plan(), {state.tensor(p.data())}}});
+  EXPECT_NE(error_of([&] { step.launch(); }).find("prepare()"), std::string::npos);
+  EXPECT_THROW(step.prepare({}, {}), Error);
+  EXPECT_THROW(step.launch(), Error);
+  step.run({{.g = g.data()}}, {plan().at_step(options, 1)});
+  const std::vector<float> once = p;
+  EXPECT_THROW(step.launch(), Error) << "a step number is used once";
+  EXPECT_EQ(p, once);
+}
+
+TEST_F(StepRefusals, OptionsThatNeedAnotherKernelThanThePlans) {
+  const Plan made = plan();
+  options.set("lr", 0.25);
+  EXPECT_EQ(made.at_step(options, 3).t, 3) << "numbers may change";
+  for (const auto& [name, value] : std::map<std::string, Value>{
+           {"nesterov", true}, {"max_grad_norm", 1.0}, {"momentum", 0.0}}) {
+    OptionValues changed = options;
+    changed.set(name, value);
+    const std::string error = error_of([&] { made.at_step(changed, 3); });
+    EXPECT_NE(error.find("are not those of the kernel"), std::string::npos) << name << error;
+    EXPECT_NO_THROW(resolve(changed, {"int8"}).at_step(changed, 3)) << name;
+  }
+  OptionValues wrong = options;
+  wrong.set("lr", -1.0);
+  EXPECT_THROW(made.at_step(wrong, 3), Error);
+  EXPECT_THROW(made.at_step(OptionValues("adamw"), 3), Error);
+  EXPECT_THROW(made.at_step(options, 0), Error);
+}
+
+}  // namespace
+}  // namespace jitstep::jit
