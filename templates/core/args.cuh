@@ -13,9 +13,12 @@ using uint8 = unsigned char;
 
 inline constexpr int kLeaf = 256;  // consecutive indices whose sum is one tree in `real`
 inline constexpr int kMaxDims = 8;
-inline constexpr int kMaxSlots = 4;
-inline constexpr int kMaxHyper = 32;
-inline constexpr int kMaxReductions = 8;
+inline constexpr int kMaxSlots = 8;
+inline constexpr int kCommonHyper =
+    8;  // numbers of the options common to all rules, before a rule's own
+inline constexpr int kMaxRuleHyper = 32;
+inline constexpr int kMaxHyper = kCommonHyper + kMaxRuleHyper;
+inline constexpr int kMaxReductions = 16;  // that one kernel takes
 inline constexpr int kMaxMemory = 8;
 
 // A space is one way of walking a tensor: which indices form an entry, in which order.
@@ -130,6 +133,14 @@ struct Args {
   int reserved;
   Conversion conversion;  // of the only tensor, which has no step; else empty
   ReductionRecord reductions[kMaxReductions];
+};
+
+// What a probe of a rule is given (schedules/contract_probe.cuh), and what it marks.
+struct ProbeArgs {
+  const HyperSet* sets;
+  uint8* found;
+  int set_count;
+  int reserved;
 };
 
 // How a kernel is run; never what it computes.

@@ -69,7 +69,7 @@ KHD void encode_slot(const Scope<S>& scope, const Linear& at, const real* next, 
     for (int k = 0; k < V; ++k) {
       const int i = row * V + k;
       const uint32 bits = random[C::random ? i : 0];
-      if constexpr (Part::memory_fields > 0)
+      if constexpr (Part::remembers)
         code[i] = C::encode(
             next[i], meta[row], bits,
             codec_memory<S, I>(
@@ -153,8 +153,9 @@ KHD void apply_tile(const Scope<S>& scope, const Linear& at) {
             Rule::apply(e, rule);
             f.p[i] = e.p;
             static_for<S::slots>([&](auto s) {
-              next[decltype(s)::value][i] = flush_subnormal(
-                  field<decltype(s)::value, S::slots>(static_cast<typename S::Slots&>(e)).next);
+              if constexpr (kStored<typename S::template Codec<decltype(s)::value>>)
+                next[decltype(s)::value][i] =
+                    flush_subnormal(S::template slot<decltype(s)::value>(e).next);
             });
           });
     }
@@ -192,10 +193,10 @@ KHD void for_tiles(const Scope<S>& scope, const Item& item, F&& f) {
 // Memory of domain `tensor` that no reduction finishes is advanced by `prepare` alone.
 template <class S>
 constexpr bool prepare_owns_memory() {
-  bool owns = S::Rule::memory_fields > 0;
+  bool owns = S::Rule::remembers;
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
-    if constexpr (R::part == 1 && kSame<typename R::Domain, tensor>) owns = false;
+    if constexpr (R::part == kRulePart && kSame<typename R::Domain, tensor>) owns = false;
   });
   return owns;
 }
@@ -209,7 +210,7 @@ KHD void apply(const Args& args, Range range) {
     for_tiles<S>(scope, item, [&](const Linear& at) { apply_tile<S, Pass>(scope, at); });
     if constexpr (prepare_owns_memory<S>())
       if (item.first == 0 && thread_index() == 0)
-        store_memory<S, 1, tensor>(scope.tensor, scope.set.t, 0, scope.memory);
+        store_memory<S, kRulePart, tensor>(scope.tensor, scope.set.t, 0, scope.memory);
   }
 }
 

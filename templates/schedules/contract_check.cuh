@@ -16,20 +16,20 @@ using MetaOf = typename P::Body::Meta;
 
 template <class P>
 concept HasDecode = requires(CodeOf<P> code, const MetaOf<P>& meta) {
-  requires P::memory_fields == 0;
+  requires(!P::remembers);
   static_cast<real>(P::Body::decode(code, meta));
 }
 || requires(CodeOf<P> code, const MetaOf<P>& meta, const typename P::Memory& m) {
-  requires(P::memory_fields > 0);
+  requires P::remembers;
   static_cast<real>(P::Body::decode(code, meta, m));
 };
 template <class P>
 concept HasEncode = requires(real x, const MetaOf<P>& meta, uint32 bits) {
-  requires P::memory_fields == 0;
+  requires(!P::remembers);
   static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits));
 }
 || requires(real x, const MetaOf<P>& meta, uint32 bits, const typename P::Memory& m) {
-  requires(P::memory_fields > 0);
+  requires P::remembers;
   static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits, m));
 };
 template <class P>
@@ -203,22 +203,18 @@ class RuleCheck {
   }
 
  public:
-  // Whether the rule has what its reduction J is made by.
-  template <int J>
-  static constexpr bool has_terms() {
-    return terms_fit<Reduction<S, 1, J>>;
-  }
-  template <int J>
-  static constexpr bool has_finish() {
-    return finish_fits<Reduction<S, 1, J>>;
-  }
+  // Whether the rule has what a reduction is made by.
+  template <class R>
+  static constexpr bool has_terms = terms_fit<R>;
+  template <class R>
+  static constexpr bool has_finish = finish_fits<R>;
 
-  // Has the functions instantiated; J: the reductions that are not left out.
-  template <int... J>
+  // Has the functions instantiated; R: the rule's reductions that are taken.
+  template <class... R>
   static constexpr bool read_bodies() {
     if (false) {
       moments();
-      (reduction<Reduction<S, 1, J>>(), ...);
+      (reduction<R>(), ...);
       apply();
     }
     return true;

@@ -50,7 +50,7 @@ KHD void load_gradient(const Scope<S>& scope, const Cursor& at, real* g) {
 template <class S, int I>
 KHD auto decode_one(const Scope<S>& scope, int64 e, auto code, const auto& meta) {
   using Part = typename S::template Codec<I>;
-  if constexpr (Part::memory_fields > 0)
+  if constexpr (Part::remembers)
     return Part::Body::decode(code, meta, codec_memory<S, I>(scope, e, false));
   else
     return Part::Body::decode(code, meta);
@@ -122,11 +122,15 @@ KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S,
   e.p = from.p[i];
   e.g = from.g[i];
   static_for<S::slots>([&](auto s) {
-    field<decltype(s)::value, S::slots>(static_cast<typename S::Slots&>(e)).was =
-        from.was[decltype(s)::value][i];
+    auto& slot = S::template slot<decltype(s)::value>(e);
+    slot.was = from.was[decltype(s)::value][i];
+#if defined(JITSTEP_CHECK)
+    slot.next = static_cast<real>(kNaN);  // for `moments` to set
+    if (!kStored<typename S::template Codec<decltype(s)::value>>) slot.was = slot.next;
+#endif
   });
   const auto run = [&](const auto& gradient, const auto& rule) {
-    if constexpr (kGradientReady<S, Pass>) {
+    if constexpr (gradient_ready<S, Pass>()) {
       e.g = S::Gradient::Body::transform(e.g, gradient);
       compute_moments<Rule>(e, rule);
     }

@@ -8,7 +8,7 @@ namespace jitstep {
 template <class S, class R>
 KHD void load_finish_memory(const Scope<S>& scope, int64 entry, typename R::Part::Memory& m) {
   using Domain = typename R::Domain;
-  constexpr bool kPrepared = R::part == 1 && kSame<Domain, tensor>;
+  constexpr bool kPrepared = R::part == kRulePart && kSame<Domain, tensor>;
   bool earlier = false;
   for_reductions<S>([&](auto q) {
     using Q = decltype(q);
@@ -38,9 +38,9 @@ KHD typename R::Coefficients finish_part(const Scope<S>& scope, const Totals<R::
                                          int64 count, typename R::Part::Memory& m) {
   using Body = typename R::Part::Body;
   constexpr Of<typename R::Coefficients> name;
-  if constexpr (R::part == 0) {
+  if constexpr (R::part == kGradientPart) {
     return Body::finish(name, totals, count, scope.gradient, is_centered<S>(scope.tensor));
-  } else if constexpr (R::part == 1) {
+  } else if constexpr (R::part == kRulePart) {
     if constexpr (requires { Body::finish(name, totals, count, scope.rule, m); })
       return Body::finish(name, totals, count, scope.rule, m);
     else
@@ -52,7 +52,7 @@ KHD typename R::Coefficients finish_part(const Scope<S>& scope, const Totals<R::
 
 template <class S, class R>
 KHD void finish_entry(const Scope<S>& scope, const Space& space, int64 entry, bool active) {
-  constexpr bool kRemembers = R::Part::memory_fields > 0;
+  constexpr bool kRemembers = R::Part::remembers;
   const int64 partials = space.leaves >> space.fold;
   double* x = scope.args.reductions[R::number].partials +
               (space.first_partial + entry * partials) * R::terms;
@@ -161,7 +161,7 @@ KHD void finish_item(const Args& args, const Item& item, Preparation<S>& prepara
     for_reductions<S>([&](auto r) {
       using R = decltype(r);
       if constexpr (R::pass == Pass && !R::everywhere)
-        if (R::space() == item.space) finish_entry<S, R>(scope, space, entry, active);
+        if (R::space == item.space) finish_entry<S, R>(scope, space, entry, active);
     });
   }
 }

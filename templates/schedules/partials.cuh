@@ -10,14 +10,13 @@ template <class S, class R>
 KHD auto element_terms(const auto& e, const auto& gradient, const auto& rule) {
   using Body = typename R::Part::Body;
   constexpr Of<typename R::Coefficients> name;
-  if constexpr (R::part == 0)
+  if constexpr (R::part == kGradientPart)
     return Body::terms(name, e.g, gradient);
-  else if constexpr (R::part == 1)
+  else if constexpr (R::part == kRulePart)
     return Body::terms(name, e, rule);
   else
-    return Body::terms(
-        name, flush_subnormal(
-                  field<R::part - 2, S::slots>(static_cast<const typename S::Slots&>(e)).next));
+    return Body::terms(name,
+                       flush_subnormal(S::template slot<R::part - kFirstCodecPart>(e).next));
 }
 
 template <class S, int Pass, int Space>
@@ -64,12 +63,11 @@ struct LeafSums {
   template <class R>
   KHD static void from_entries(const Scope<S>& scope, int64 entry, int64 position, int valid,
                                real (&x)[kTerms][Shape::fragment]) {
-    using Over = typename R::Type::Over;
-    using Source = typename Over::Coefficients;
+    using From = typename At<R::source, typename S::Reductions>::type;
+    using Source = typename From::Coefficients;
     const int dims = scope.tensor.dims;
-    constexpr int source = reduction_number<S, R::part, Source>();
-    const auto* from = static_cast<const Source*>(scope.args.reductions[source].coefficients) +
-                       scope.tensor.spaces[reduction_space<S, R::part, Source>()].first_entry;
+    const auto* from = static_cast<const Source*>(scope.args.reductions[R::source].coefficients) +
+                       scope.tensor.spaces[From::space].first_entry;
     UNROLL
     for (int row = 0; row < Shape::rows; ++row) {
       UNROLL
@@ -78,7 +76,7 @@ struct LeafSums {
         Source value{};
         if (within < valid)
           value = from[finer_entry(scope.tensor, R::Domain::reduced(dims),
-                                   Over::Domain::reduced(dims), entry, position + within)];
+                                   From::Domain::reduced(dims), entry, position + within)];
         take<R>(S::Rule::Body::terms(Of<typename R::Coefficients>{}, value, scope.rule), x,
                 row * Shape::vector + k, within < valid);
       }

@@ -11,8 +11,6 @@ struct Prepared {
   typename S::Rule::Memory memory;  // of domain `tensor`, advanced by `prepare`
 };
 
-inline constexpr int kRuleHyper = 8;  // HyperSet::hyper: the gradient's options come before
-
 template <class S>
 struct Scope {
   const Args& args;
@@ -26,46 +24,34 @@ struct Scope {
 
 // ---- memory ------------------------------------------------------------------------------------
 
-template <class S, int PartIndex, int Field>
-struct MemoryField {
-  using Part = typename PartOf<S, PartIndex>::type;
-  using Type = typename FieldType<Field, Part::memory_fields, typename Part::Memory>::type;
-  using Domain = typename Type::Domain;
-  using Value = typename Type::Value;
-  static constexpr int number = first_memory<S, PartIndex>() + Field;
-  KHD static Value* buffer(const TensorRecord& t, int64 step) {
-    return static_cast<Value*>(t.memory[number][step & 1]);
-  }
-};
-
 // f(MemoryField, its value in m) for the fields of a part, of one domain or (void) of all.
-template <class S, int PartIndex, class Domain, class M, class F>
+template <class S, int PartNumber, class Domain, class M, class F>
 KHD void for_memory(M& m, F&& f) {
-  using Part = typename PartOf<S, PartIndex>::type;
-  static_for<Part::memory_fields>([&](auto i) {
-    using Field = MemoryField<S, PartIndex, decltype(i)::value>;
-    if constexpr (kSame<Domain, void> || kSame<Domain, typename Field::Domain>)
-      f(Field{}, field<decltype(i)::value, Part::memory_fields>(m));
+  for_list(typename S::MemoryFields{}, [&](auto row) {
+    using Field = decltype(row);
+    if constexpr (Field::part == PartNumber &&
+                  (kSame<Domain, void> || kSame<Domain, typename Field::Domain>))
+      f(Field{}, m.*Field::pointer);
   });
 }
 
-template <class S, int PartIndex, class Domain, class M>
+template <class S, int PartNumber, class Domain, class M>
 KHD void load_old_memory(const TensorRecord& t, int64 step, int64 entry, M& m) {
-  for_memory<S, PartIndex, Domain>(m, [&](auto f, auto& value) {
+  for_memory<S, PartNumber, Domain>(m, [&](auto f, auto& value) {
     value.was = decltype(f)::buffer(t, step + 1)[entry];
     value.next = value.was;
   });
 }
 
-template <class S, int PartIndex, class Domain, class M>
+template <class S, int PartNumber, class Domain, class M>
 KHD void load_new_memory(const TensorRecord& t, int64 step, int64 entry, M& m) {
-  for_memory<S, PartIndex, Domain>(
+  for_memory<S, PartNumber, Domain>(
       m, [&](auto f, auto& value) { value.next = decltype(f)::buffer(t, step)[entry]; });
 }
 
-template <class S, int PartIndex, class Domain, class M>
+template <class S, int PartNumber, class Domain, class M>
 KHD void store_memory(const TensorRecord& t, int64 step, int64 entry, const M& m) {
-  for_memory<S, PartIndex, Domain>(
+  for_memory<S, PartNumber, Domain>(
       m, [&](auto f, const auto& value) { decltype(f)::buffer(t, step)[entry] = value.next; });
 }
 
@@ -74,7 +60,7 @@ template <class S, int I>
 KHD auto codec_memory(const Scope<S>& scope, int64 element, bool fresh) {
   using Part = typename S::template Codec<I>;
   typename Part::Memory m;
-  for_memory<S, I + 2, void>(m, [&](auto f, auto& value) {
+  for_memory<S, kFirstCodecPart + I, void>(m, [&](auto f, auto& value) {
     using Field = decltype(f);
     const int64 entry = entry_of(scope.tensor, Field::Domain::reduced(scope.tensor.dims), element);
     value.was = Field::buffer(scope.tensor, scope.set.t + 1)[entry];
@@ -92,7 +78,7 @@ KHD void prepare_set(const HyperSet& set, Prepared<S>& result) {
   using Rule = typename S::Rule;
   NoMemory none;
   const auto& gradient_hyper = *reinterpret_cast<const typename Gradient::Hyper*>(set.hyper);
-  const auto& hyper = *reinterpret_cast<const typename Rule::Hyper*>(set.hyper + kRuleHyper);
+  const auto& hyper = *reinterpret_cast<const typename Rule::Hyper*>(set.hyper + kCommonHyper);
   result.gradient = prepare<Gradient>(gradient_hyper, set.t, none);
   result.rule = prepare<Rule>(hyper, set.t, result.memory);
 }
@@ -100,21 +86,19 @@ KHD void prepare_set(const HyperSet& set, Prepared<S>& result) {
 template <class S>
 KHD Prepared<S> prepare_tensor(const TensorRecord& tensor, const HyperSet& set) {
   Prepared<S> result;
-  if constexpr (S::Rule::memory_fields > 0)
+  if constexpr (S::Rule::remembers)
     load_old_memory<S, 1, jitstep::tensor>(tensor, set.t, 0, result.memory);
   prepare_set<S>(set, result);
   return result;
 }
 
-// Where a reduction's coefficients stand among those of its part.
+// A reduction's coefficients among those of its part.
 template <class R, class Gradient, class Rule>
 KHD auto& coefficients_in(Gradient& gradient, Rule& rule) {
-  typename R::Part::Reductions* all_of_part;
-  if constexpr (R::part == 0)
-    all_of_part = &gradient;
+  if constexpr (R::part == kGradientPart)
+    return static_cast<typename R::Coefficients&>(gradient.*R::pointer);
   else
-    all_of_part = &rule;
-  return static_cast<typename R::Coefficients&>(field<R::local, R::siblings>(*all_of_part));
+    return static_cast<typename R::Coefficients&>(rule.*R::pointer);
 }
 
 // Coefficients over all tensors, as far as they are known before Pass.
@@ -122,7 +106,7 @@ template <class S, int Pass, class Gradient, class Rule>
 KHD void load_shared_coefficients(const Args& args, int set, Gradient& gradient, Rule& rule) {
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
-    if constexpr (R::part < 2 && R::pass < Pass && R::everywhere)
+    if constexpr (R::part < kFirstCodecPart && R::pass < Pass && R::everywhere)
       coefficients_in<R>(gradient, rule) = static_cast<const typename R::Coefficients*>(
           args.reductions[R::number].coefficients)[set];
   });
@@ -133,19 +117,19 @@ template <class S, int Pass, bool Uniform, class Gradient, class Rule>
 KHD void load_coefficients(const Scope<S>& scope, int64 element, Gradient& gradient, Rule& rule) {
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
-    if constexpr (R::part < 2 && R::pass < Pass && R::uniform == Uniform) {
+    if constexpr (R::part < kFirstCodecPart && R::pass < Pass && R::uniform == Uniform) {
       const auto* from = static_cast<const typename R::Coefficients*>(
           scope.args.reductions[R::number].coefficients);
       int64 at = 0;
       if constexpr (R::everywhere) {
         at = scope.step.set;
       } else {
-        const Space& space = scope.tensor.spaces[R::space()];
+        const Space& space = scope.tensor.spaces[R::space];
         at = space.first_entry;
         if constexpr (!Uniform)
           at += entry_of(scope.tensor, R::Domain::reduced(scope.tensor.dims), element);
       }
-      static_cast<typename R::Coefficients&>(coefficients_in<R>(gradient, rule)) = from[at];
+      coefficients_in<R>(gradient, rule) = from[at];
     }
   });
 }
@@ -155,7 +139,7 @@ constexpr bool has_entry_coefficients() {
   bool has = false;
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
-    if constexpr (R::part < 2 && R::pass < Pass && !R::uniform) has = true;
+    if constexpr (R::part < kFirstCodecPart && R::pass < Pass && !R::uniform) has = true;
   });
   return has;
 }
@@ -175,7 +159,7 @@ template <class S>
 class Preparation {
  public:
   KHD const Prepared<S>& of(const Args& args, int tensor) {
-    const int key = S::Rule::memory_fields > 0 ? tensor : args.steps[tensor].set;
+    const int key = S::Rule::remembers ? tensor : args.steps[tensor].set;
     if (key != key_) {
       block_barrier();
       if (thread_index() == 0)

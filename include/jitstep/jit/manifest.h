@@ -13,9 +13,6 @@
 
 namespace jitstep::jit {
 
-/// HyperSet::hyper holds that many numbers of the gradient's before the rule's own.
-inline constexpr int kCommonHyper = 8;
-
 /// The dtypes of parameters and gradients.
 enum class Dtype { float64, float32, bfloat16, float16 };
 
@@ -177,6 +174,9 @@ struct JITSTEP_API Manifest {
   // all but weights
   std::vector<Reduction> reductions;
   std::vector<MemoryField> memory;
+
+  // rules: the fields of the structure `Scalars`, as far as they are plain
+  std::vector<std::string> scalars;
 
   // codecs
   std::string code;         // uint8, uint16, real or Nibble

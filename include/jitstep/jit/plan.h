@@ -25,7 +25,7 @@ constexpr int codec_part(int slot) { return kFirstCodecPart + slot; }
 
 /// A reduction as the kernel numbers it.
 struct JITSTEP_API PlannedReduction {
-  int number = 0;
+  int number = -1;  // of those that are taken: Args::reductions; -1: its condition does not hold
   int part = kGradientPart;
   int local = 0;  // its number in its part
   int pass = -1;  // -1: its condition does not hold
@@ -37,7 +37,7 @@ struct JITSTEP_API PlannedReduction {
   bool everywhere = false;  // domain `all`
   bool over = false;        // takes the entries of an earlier reduction
   Domain over_domain = {};
-  int over_number = -1;
+  int over_number = -1;       // of that reduction
   int coefficient_bytes = 0;  // of one entry
 
   /// Whether its condition holds.
@@ -63,7 +63,7 @@ struct JITSTEP_API Plan {
   std::string name;  // readable, such as "lamb_int8_fp32_bfloat16"
   std::vector<const Manifest*> parts;  // by number; null: a slot that is left out
   const Manifest* weights = nullptr;
-  std::vector<PlannedReduction> reductions;  // by number, those that are not taken included
+  std::vector<PlannedReduction> reductions;  // part after part, those that are not taken included
   std::vector<PlannedMemory> memory;         // by number
   int passes = 0;  // of the reductions: launches of sums before the last one
 

@@ -1,9 +1,11 @@
 // One fold helper for messages and small texts: g++ 12 has no <format>.
 #pragma once
 
+#include <functional>
 #include <locale>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 namespace jitstep::jit {
 
@@ -15,6 +17,19 @@ std::string text(const Parts&... parts) {
   out.imbue(std::locale::classic());
   (out << ... << parts);
   return std::move(out).str();
+}
+
+/// The words with `between` between each two: "a, b, c". `name` makes a word of an element.
+template <class Words, class Name = std::identity>
+std::string joined(const Words& words, std::string_view between = ", ", Name name = {}) {
+  std::string out;
+  bool first = true;
+  for (const auto& word : words) {
+    if (!first) out += between;
+    out += std::invoke(name, word);
+    first = false;
+  }
+  return out;
 }
 
 }  // namespace jitstep::jit

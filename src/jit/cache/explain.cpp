@@ -12,12 +12,6 @@ namespace {
 
 using Phrases = std::vector<std::string>;
 
-std::string joined(const Phrases& phrases, const char* between) {
-  std::string line;
-  for (const std::string& phrase : phrases) line += (line.empty() ? "" : between) + phrase;
-  return line;
-}
-
 // The part of a compiler's identity under a label, or what stands under none: its version.
 struct IdentityParts {
   std::string version, isa, options;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "jit/base/text.h"
+#include "jit/codegen/unit_text.h"
 
 namespace jitstep::jit {
 namespace {
@@ -31,8 +32,8 @@ std::string results_view(const Manifest& rule, const std::vector<int>& passes) {
 }
 
 // The rule's two functions for a reduction.
-std::string reduction_asserts(const Manifest& rule, std::size_t i) {
-  const Reduction& reduction = rule.reductions[i];
+std::string reduction_asserts(const Manifest& rule, const PlannedReduction& planned) {
+  const Reduction& reduction = rule.reductions[static_cast<std::size_t>(planned.local)];
   const std::string who = text("the reduction '", reduction.name, "'"),
                     name = text("Of<", reduction.coefficients, ">"),
                     sums = text("Totals<", reduction.terms, ">");
@@ -40,10 +41,10 @@ std::string reduction_asserts(const Manifest& rule, std::size_t i) {
   const std::string from =
       reduction.over ? rule.reductions[static_cast<std::size_t>(*reduction.over)].coefficients
                      : "auto";
-  return assertion(text("UnitCheck::has_terms<", i, ">()"), who,
+  return assertion(text("UnitCheck::has_terms<", reduction_name(planned), ">"), who,
                    text("static Reals<", reduction.terms, "> terms(", name, ", const ", from,
                         "& e, const auto& c)")) +
-         assertion(text("UnitCheck::has_finish<", i, ">()"), who,
+         assertion(text("UnitCheck::has_finish<", reduction_name(planned), ">"), who,
                    text("static ", reduction.coefficients, " finish(", name, ", const ", sums,
                         "& sums, int64 count, const auto& c)",
                         all ? ", without Memory: it is finished for no tensor" : ""));
@@ -52,22 +53,19 @@ std::string reduction_asserts(const Manifest& rule, std::size_t i) {
 std::string rule_text(const Plan& plan) {
   const Manifest& rule = plan.rule();
   std::vector<int> passes;  // of the rule's own reductions; -1: left out
-  int known = 0;            // the first pass that knows the new slots
+  std::vector<std::string> taken;
+  std::string asserts;
   for (const PlannedReduction& planned : plan.reductions) {
-    if (planned.part > kRulePart) continue;
-    if (planned.part == kRulePart) passes.push_back(planned.pass);
-    if (planned.part == kGradientPart || rule.reductions[passes.size() - 1].moments)
-      known = std::max(known, planned.pass + 1);
-  }
-  std::string asserts, taken;
-  for (std::size_t i = 0; i < passes.size(); ++i) {
-    if (passes[i] < 0) continue;
-    asserts += reduction_asserts(rule, i);
-    taken += text(taken.empty() ? "" : ", ", i);
+    if (planned.part != kRulePart) continue;
+    passes.push_back(planned.pass);
+    if (!planned.taken()) continue;
+    asserts += reduction_asserts(rule, planned);
+    taken.push_back(reduction_name(planned));
   }
   return text(slots_view(rule), results_view(rule, passes),
-              "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ", known,
-              ">;\n", asserts, "static_assert(UnitCheck::read_bodies<", taken, ">());\n");
+              "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ",
+              slots_known_in(plan), ">;\n", asserts, "static_assert(UnitCheck::read_bodies<",
+              joined(taken), ">());\n");
 }
 
 std::string codec_asserts(const Manifest& codec, int slot) {
@@ -90,6 +88,17 @@ std::string namespace_of(const Manifest& manifest) {
   const bool rule = manifest.kind == Manifest::Kind::rule;
   if (manifest.kind == Manifest::Kind::gradient) return "jitstep::gradient::";
   return text("jitstep::", rule ? "rules::" : "codecs::", manifest.name, "::");
+}
+
+int slots_known_in(const Plan& plan) {
+  int known = 0;
+  for (const PlannedReduction& planned : plan.reductions) {
+    if (planned.part == kGradientPart ||
+        (planned.part == kRulePart &&
+         plan.rule().reductions[static_cast<std::size_t>(planned.local)].moments))
+      known = std::max(known, planned.pass + 1);
+  }
+  return known;
 }
 
 std::string contract_text(const Plan& plan) {

@@ -17,9 +17,7 @@ bool is_named(const Slot& slot, const std::string& name) {
 }
 
 std::string listed_slots(const Manifest& rule) {
-  std::string out;
-  for (const auto& slot : rule.slots) out += (out.empty() ? "" : ", ") + slot.name;
-  return out.empty() ? "none" : out;
+  return rule.slots.empty() ? "none" : joined(rule.slots, ", ", &Slot::name);
 }
 
 const CodecChoice kPlain{"fp32"};

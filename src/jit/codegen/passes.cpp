@@ -92,19 +92,19 @@ void plan_reductions(Plan& plan, const EarliestPasses& earliest) {
   const auto passes = all_passes(plan, earliest);
   plan.reductions.clear();
   plan.passes = 0;
-  int over_space = kOverSpace;
+  int over_space = kOverSpace, taken = 0;
   for (std::size_t part = 0; part < passes.size(); ++part) {
-    const int first = static_cast<int>(plan.reductions.size());
+    const std::size_t first = plan.reductions.size();
     for (std::size_t local = 0; local < passes[part].size(); ++local) {
       const Reduction& reduction = plan.parts[part]->reductions[local];
       PlannedReduction one = planned(reduction, *plan.parts[part], plan.spec.parameter);
-      one.number = static_cast<int>(plan.reductions.size());
       one.part = static_cast<int>(part);
       one.local = static_cast<int>(local);
       one.pass = passes[part][local];
+      if (one.taken()) one.number = taken++;
       plan.passes = std::max(plan.passes, one.pass + 1);
       if (one.over) {
-        one.over_number = first + *reduction.over;
+        one.over_number = plan.reductions[first + static_cast<std::size_t>(*reduction.over)].number;
         one.space = over_space;
         if (one.taken() && over_space++ >= kSpaces)
           throw Error(text(plan.spec.rule, " takes more than ", kSpaces - kOverSpace,

@@ -35,22 +35,6 @@ void find_manifests(Plan& plan, const Catalog& catalog) {
   plan.weights = &catalog.weights(spec.weights);
 }
 
-void check_limits(const Plan& plan) {
-  std::size_t reductions = 0, memory = 0;
-  for (const Manifest* part : plan.parts) {
-    if (part == nullptr) continue;
-    reductions += part->reductions.size();
-    memory += part->memory.size();
-  }
-  const auto check = [&](std::size_t count, int most, const char* what) {
-    if (count <= static_cast<std::size_t>(most)) return;
-    throw Error(text(plan.spec.rule, " with these codecs takes ", count, " ", what, "; ", most,
-                     " are the most. Keep some slots in another codec"));
-  };
-  check(reductions, kMaxReductions, "reductions");
-  check(memory, kMaxMemory, "fields of memory");
-}
-
 // What a codec's sums find out reaches it through its memory.
 void check_codec_sums(const Plan& plan) {
   for (const PlannedReduction& r : plan.reductions)
@@ -79,6 +63,18 @@ bool has_flags_of(const OptionValues& options, const KernelSpec& spec) {
   for (int dims = 1; dims <= kMaxDims; ++dims)
     if (options.flags(dims) == spec.flags) return true;
   return false;
+}
+
+void check_limits(const Plan& plan) {
+  const auto check = [&](std::ptrdiff_t count, int most, const char* what) {
+    if (count <= most) return;
+    throw Error(text(plan.spec.rule, " with these codecs takes ", count, " ", what, "; ", most,
+                     " are the most. Keep some slots in another codec"));
+  };
+  check(std::count_if(plan.reductions.begin(), plan.reductions.end(),
+                      [](const PlannedReduction& one) { return one.taken(); }),
+        kMaxReductions, "reductions");
+  check(std::ssize(plan.memory), kMaxMemory, "fields of memory");
 }
 
 }  // namespace
@@ -111,10 +107,10 @@ Plan resolve(const KernelSpec& spec, const Catalog& catalog) {
   plan.spec = complete(spec, catalog);
   plan.name = name_of(plan.spec);
   find_manifests(plan, catalog);
-  check_limits(plan);
   plan_reductions(plan, {});
   check_codec_sums(plan);
   number_memory(plan);
+  check_limits(plan);
   return plan;
 }
 

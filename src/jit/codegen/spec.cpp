@@ -12,9 +12,7 @@ namespace {
 
 template <class Named>
 std::string listed(const std::vector<Named>& all) {
-  std::string out;
-  for (const Named& one : all) out += (out.empty() ? "" : ", ") + one.name;
-  return out.empty() ? "none" : out;
+  return all.empty() ? "none" : joined(all, ", ", &Named::name);
 }
 
 // `values` with what `given` says over it, checked against the declarations.
@@ -59,8 +57,7 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
 void check_weights(const KernelSpec& spec, const Manifest& weights) {
   const auto& dtypes = weights.dtypes;
   if (std::find(dtypes.begin(), dtypes.end(), spec.parameter) != dtypes.end()) return;
-  std::string known;
-  for (const Dtype dtype : dtypes) known += (known.empty() ? "" : ", ") + to_string(dtype);
+  const std::string known = joined(dtypes, ", ", [](Dtype dtype) { return to_string(dtype); });
   throw Error(text("the weight format \"", weights.name, "\" is for ", known, " parameters, not ",
                    to_string(spec.parameter)));
 }

@@ -26,20 +26,10 @@ std::string literal(const Option& option, const Value& value, const std::string&
 std::string flags_text(const Plan& plan, int part, const char* type) {
   const Manifest& manifest = *plan.parts[part];
   const std::string space = namespace_of(manifest);
-  std::string out;
-  for (const Option& option : manifest.flags) {
-    out += text(out.empty() ? "" : ", ", ".", option.name, " = ",
-                literal(option, plan.flags(part).at(option.name), space));
-  }
-  return space + type + "{" + out + "}";
-}
-
-std::string passes_text(const Plan& plan, int part) {
-  std::string out;
-  for (const PlannedReduction& reduction : plan.reductions) {
-    if (reduction.part == part) out += text(out.empty() ? "" : ", ", reduction.pass);
-  }
-  return "jitstep::Passes<" + out + ">";
+  const auto field = [&](const Option& option) {
+    return text(".", option.name, " = ", literal(option, plan.flags(part).at(option.name), space));
+  };
+  return text(space, type, "{", joined(manifest.flags, ", ", field), "}");
 }
 
 std::string part_text(const Plan& plan, int part, const std::string& body) {
@@ -49,8 +39,8 @@ std::string part_text(const Plan& plan, int part, const std::string& body) {
     return declared ? space + name : text("jitstep::No", name);
   };
   return text("jitstep::Part<", body, ",\n    ", own(manifest.has_hyper, "Hyper"), ", ",
-              own(manifest.has_reductions, "Reductions"), ", ", passes_text(plan, part), ", ",
-              own(manifest.has_memory, "Memory"), ", ", manifest.memory.size(), ">");
+              own(manifest.has_reductions, "Reductions"), ", ", own(manifest.has_memory, "Memory"),
+              ">");
 }
 
 // `jitstep::codecs::int8::Codec<jitstep::Signed, ...>`.
@@ -63,16 +53,55 @@ std::string codec_type(const Plan& plan, int slot) {
   return out + ">";
 }
 
+// The C++ name of a part.
+std::string part_name(int part) {
+  if (part == kGradientPart) return "UnitGradient";
+  return part == kRulePart ? "UnitRule" : text("UnitCodec", part - kFirstCodecPart);
+}
+
+// Each codec by its name, then the list of them and of the slots' fields.
 std::string codecs_text(const Plan& plan) {
-  std::string out;
-  for (int slot = 0; slot < static_cast<int>(plan.spec.slots.size()); ++slot) {
-    out += slot == 0 ? "\n  " : ",\n  ";
-    if (plan.codec(slot) == nullptr)
-      out += "jitstep::Absent";
-    else
-      out += part_text(plan, codec_part(slot), codec_type(plan, slot));
+  const std::vector<Slot>& slots = plan.rule().slots;
+  std::string types;
+  std::vector<std::string> codecs, fields;
+  for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot) {
+    const int part = codec_part(slot);
+    const bool stored = plan.codec(slot) != nullptr;
+    if (stored)
+      types += text("using ", part_name(part), " = ", part_text(plan, part, codec_type(plan, slot)),
+                    ";\n");
+    codecs.push_back(stored ? part_name(part) : "jitstep::Absent");
+    fields.push_back(text("jitstep::Member<&", namespace_of(plan.rule()),
+                          "Slots::", slots[static_cast<std::size_t>(slot)].name, ">"));
   }
-  return "jitstep::List<" + out + ">";
+  return text(types, "using UnitCodecs = jitstep::List<", joined(codecs), ">;\n",
+              "using UnitSlotFields = jitstep::List<", joined(fields, ",\n    "), ">;\n");
+}
+
+// A row for each reduction that is taken, by name, and the list of them.
+std::string reductions_text(const Plan& plan) {
+  std::string rows;
+  std::vector<std::string> names;
+  for (const PlannedReduction& r : plan.reductions) {
+    if (!r.taken()) continue;
+    names.push_back(reduction_name(r));
+    rows += text("using ", names.back(), " = jitstep::Reduction<", part_name(r.part),
+                 ", jitstep::Planned{.part = ", r.part, ", .number = ", r.number,
+                 ", .pass = ", r.pass, ", .space = ", r.space);
+    if (r.over) rows += text(", .over = ", r.over_number);
+    rows += text("},\n    &", namespace_of(*plan.parts[static_cast<std::size_t>(r.part)]),
+                 "Reductions::", r.name, ">;\n");
+  }
+  return text(rows, "using UnitReductions = jitstep::List<", joined(names), ">;\n");
+}
+
+std::string memory_text(const Plan& plan) {
+  std::vector<std::string> rows;
+  for (const PlannedMemory& m : plan.memory)
+    rows.push_back(text("jitstep::MemoryField<", m.part, ", ", m.number, ", &",
+                        namespace_of(*plan.parts[static_cast<std::size_t>(m.part)]),
+                        "Memory::", m.name, ">"));
+  return text("using UnitMemory = jitstep::List<", joined(rows, ",\n    "), ">;\n");
 }
 
 // ---- what host and compiler must agree on ------------------------------------------------------
@@ -118,10 +147,11 @@ std::string types_text(const Plan& plan, const Variant& v) {
       space + "Rule" +
       (plan.rule().has_flags ? "<" + flags_text(plan, kRulePart, "Flags") + ">" : "");
   return text("using UnitGradient = ", part_text(plan, kGradientPart, transform), ";\n",
-              "using UnitRule = ", part_text(plan, kRulePart, body), ";\n",
-              "using UnitCodecs = ", codecs_text(plan), ";\n",
+              "using UnitRule = ", part_text(plan, kRulePart, body), ";\n", codecs_text(plan),
+              reductions_text(plan), memory_text(plan),
               "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
-              plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots", ", UnitCodecs,\n    ",
+              plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots",
+              ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitMemory, ",
               "jitstep::weights::", spec.weights, "::Weights<", type_of(spec.parameter), ">, ",
               type_of(spec.gradient), ", ", spec.strided ? "true" : "false", ",\n    ",
               "jitstep::Variant{", v.threads, ", ", v.lanes, ", ", v.vector, ", ", v.chunk,
@@ -129,6 +159,10 @@ std::string types_text(const Plan& plan, const Variant& v) {
 }
 
 }  // namespace
+
+std::string reduction_name(const PlannedReduction& reduction) {
+  return text("UnitReduction", reduction.number);
+}
 
 std::string include_text(const Plan& plan) {
   const KernelSpec& spec = plan.spec;

@@ -8,6 +8,9 @@
 
 namespace jitstep::jit {
 
+/// The C++ name of a reduction that is taken, in kernel_text.
+std::string reduction_name(const PlannedReduction& reduction);
+
 /// The arithmetic type and the includes of the plan's own files, without any schedule.
 std::string include_text(const Plan& plan);
 

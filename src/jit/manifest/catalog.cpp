@@ -43,9 +43,7 @@ std::string path_of(Kind kind, const std::string& name) {
 }
 
 std::string listed(const std::vector<std::string>& names) {
-  std::string out;
-  for (const auto& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out.empty() ? "none" : out;
+  return names.empty() ? "none" : joined(names);
 }
 
 }  // namespace

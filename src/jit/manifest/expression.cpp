@@ -210,12 +210,6 @@ class ExpressionParser {
     return {add({Op::element, -1, -1, index, name}), Type::number, true};
   }
 
-  static std::string joined(const std::vector<std::string>& words) {
-    std::string out;
-    for (const auto& word : words) out += (out.empty() ? "" : ", ") + word;
-    return out;
-  }
-
   std::string_view text_;
   const Expression::Scope& scope_;
   std::size_t at_ = 0;

@@ -36,10 +36,7 @@ std::string expectation(const Option& option) {
     case Option::Type::choice:
       break;
   }
-  std::string out = "expects one of ";
-  for (const auto& choice : option.choices)
-    out += (&choice == &option.choices[0] ? "" : ", ") + choice;
-  return out;
+  return "expects one of " + joined(option.choices);
 }
 
 bool has_type(const Option& option, const Value& value) {

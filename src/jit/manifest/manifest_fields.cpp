@@ -52,7 +52,7 @@ void read_number_type(Cursor& cursor, Option& option) {
   } else if (cursor.take_word("Numbers")) {
     option.type = Option::Type::numbers;
     cursor.expect("<");
-    option.count = cursor.integer(1, kMaxHyper);
+    option.count = cursor.integer(1, kMaxRuleHyper);
     cursor.expect(">");
   } else {
     cursor.fail("double, Numbers<N>, Nullable or List");
@@ -303,11 +303,7 @@ std::vector<Field> read_fields(const SourceLine& line, const std::vector<std::st
   while (!cursor.at_end()) {
     const auto type = std::find_if(types.begin(), types.end(),
                                    [&](std::string_view word) { return cursor.take_word(word); });
-    if (type == types.end()) {
-      std::string known;
-      for (const auto one : types) known += (known.empty() ? "" : ", ") + std::string(one);
-      cursor.fail("a field of type " + known);
-    }
+    if (type == types.end()) cursor.fail("a field of type " + joined(types));
     do fields.push_back({std::string(*type), cursor.identifier("a field's name")});
     while (cursor.take(","));
     cursor.expect(";");

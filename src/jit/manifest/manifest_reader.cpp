@@ -18,6 +18,8 @@ namespace {
 
 using Kind = Manifest::Kind;
 
+constexpr int kMostLines = 64;  // of a structure that has no limit of its own
+
 struct Grammar {
   std::string_view space;                 // the enclosing namespace, or its parent
   std::vector<std::string_view> structs;  // that belong to the manifest
@@ -69,14 +71,15 @@ class Reader {
       check_slot(made_.slots.back(), line.place);
     });
     each("Reductions", made_.has_reductions, [&](const SourceLine& line) {
-      add(made_.reductions, read_reduction(line, flags_, made_.reductions), line.place,
-          kMaxReductions, "reductions");
+      add(made_.reductions, read_reduction(line, flags_, made_.reductions), line.place, kMostLines,
+          "reductions");
       finish_reduction(line.place);
     });
     each("Memory", made_.has_memory, [&](const SourceLine& line) {
       add(made_.memory, read_memory(line), line.place, kMaxMemory, "fields of memory");
       check_memory(made_.memory.back(), line.place);
     });
+    if (made_.kind == Kind::rule) read_scalars();
     read_refusals();
     read_header();
     lines_.braces.end();
@@ -125,17 +128,18 @@ class Reader {
 
   void read_options() {
     each("Hyper", made_.has_hyper, [&](const SourceLine& line) {
-      add(made_.hyper, read_number(line), line.place, kMaxHyper, "numbers");
+      add(made_.hyper, read_number(line), line.place, kMaxRuleHyper, "numbers");
       name_option(made_.hyper.back(), line.place);
     });
-    const int most = made_.kind == Kind::gradient ? kCommonHyper : kMaxHyper - kCommonHyper;
+    const int most = made_.kind == Kind::gradient ? kCommonHyper : kMaxRuleHyper;
     if (made_.doubles() > most)
       lines_.structs.find("Hyper")->second.place.fail(
           text("Hyper holds ", made_.doubles(), " numbers; ", most, " are the most"));
     if (made_.kind == Kind::rule) symbols_["dims"] = {};
     const bool codec = made_.kind == Kind::codec;
     each(codec ? "Options" : "Flags", made_.has_flags, [&](const SourceLine& line) {
-      add(made_.flags, read_flag(line, lines_.enums, symbols_, codec), line.place, 64, "flags");
+      add(made_.flags, read_flag(line, lines_.enums, symbols_, codec), line.place, kMostLines,
+          "flags");
       name_option(made_.flags.back(), line.place);
       flags_[made_.flags.back().name] = made_.flags.back().symbol();
     });
@@ -200,6 +204,11 @@ class Reader {
 
   void finish_reduction(const Place& place) {
     Reduction& reduction = made_.reductions.back();
+    const auto always = std::count_if(made_.reductions.begin(), made_.reductions.end(),
+                                      [](const Reduction& one) { return !one.condition; });
+    if (always > kMaxReductions)
+      place.fail(text("a kernel takes at most ", kMaxReductions,
+                      " reductions; leave some out by `if`, or sum several terms in one"));
     if (made_.kind != Kind::rule && (!reduction.after.empty() || reduction.moments))
       place.fail(
           "only a rule's reductions depend on each other or feed `moments`; leave these notes out");
@@ -219,6 +228,20 @@ class Reader {
     }
   }
 
+  // `real a, b;`: the rest is for the compiler alone.
+  void read_scalars() {
+    const auto found = lines_.structs.find("Scalars");
+    if (found == lines_.structs.end()) return;
+    for (const SourceLine& line : found->second.fields) {
+      try {
+        for (Field& field : read_fields(line, {"real", "double", "float", "int", "bool", "uint32"}))
+          made_.scalars.push_back(std::move(field.name));
+      } catch (const Error&) {
+        continue;
+      }
+    }
+  }
+
   // ---- formats
   // ------------------------------------------------------------------------------------------
 
@@ -234,8 +257,7 @@ class Reader {
 
   std::string alias_among(std::string_view name, const std::vector<std::string_view>& types) const {
     const SourceLine* const line = alias(name);
-    std::string known;
-    for (const auto type : types) known += (known.empty() ? "" : ", ") + std::string(type);
+    const std::string known = joined(types);
     if (line == nullptr) top_.fail(text("expected `using ", name, " = ...;`, one of ", known));
     if (std::find(types.begin(), types.end(), line->code) == types.end())
       line->place.fail(text("expected one of ", known, ", found `", line->code, "`"));

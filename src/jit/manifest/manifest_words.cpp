@@ -109,7 +109,7 @@ constexpr std::array<View, 97> kCppWords = {"alignas",
                                             "std"};
 
 // What the files of core/ call things that every rule and codec uses.
-constexpr std::array<View, 93> kContractWords = {"KHD",
+constexpr std::array<View, 96> kContractWords = {"KHD",
                                                  "SLOW_PATH",
                                                  "UNROLL",
                                                  "jitstep",
@@ -189,6 +189,9 @@ constexpr std::array<View, 93> kContractWords = {"KHD",
                                                  "kMaxDims",
                                                  "kMaxSlots",
                                                  "kMaxHyper",
+                                                 "kCommonHyper",
+                                                 "kMaxRuleHyper",
+                                                 "ProbeArgs",
                                                  "kMaxReductions",
                                                  "kMaxMemory",
                                                  "kOverSpace",

@@ -80,9 +80,7 @@ const Manifest* OptionValues::owner(std::string_view name) const {
 
 const Option& OptionValues::declaration(std::string_view name) const {
   if (const Manifest* manifest = owner(name)) return *manifest->find(name);
-  std::string known;
-  for (const auto& one : names()) known += (known.empty() ? "" : ", ") + one;
-  throw Error(text(rule_->name, " has no option \"", name, "\"; it has ", known));
+  throw Error(text(rule_->name, " has no option \"", name, "\"; it has ", joined(names())));
 }
 
 const Value& OptionValues::get(std::string_view name) const {

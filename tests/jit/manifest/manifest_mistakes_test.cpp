@@ -93,9 +93,9 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 5, HYPER "double a = 1;\n};\nstruct Flags { bool a = true; };\n",
        "`a` is declared twice; rename one"},
       {Kind::rule, 2,
-       HYPER "Numbers<20> a = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1};\n"
+       HYPER "Numbers<24> a = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1};\n"
              "Numbers<9> b = {1,1,1,1,1,1,1,1,1};\n};\n",
-       "Hyper holds 29 numbers; 24 are the most"},
+       "Hyper holds 33 numbers; 32 are the most"},
       {Kind::rule, 3, HYPER "double a = -1;  // >= 0\n};\n",
        "the default is outside its own range: a is -1 and must be >= 0"},
       {Kind::rule, 3, HYPER "double a = 1;  // >= 0; > 0\n};\n", "expected one bound on each side"},
@@ -170,8 +170,11 @@ const std::vector<Mistake>& mistakes() {
        "no number `a` is declared among the options; `initial:` takes a number or the name of one"},
       {Kind::rule, 3, SLOTS "NonNegative v;  // initial: -1\n};\n",
        "a non-negative slot begins with a negative number; make it Signed or begin at 0"},
-      {Kind::rule, 7, SLOTS "Signed a;\nSigned b;\nSigned c;\nSigned d;\nSigned e;\n};\n",
-       "a file declares at most 4 slots"},
+      {Kind::rule, 11,
+       SLOTS
+       "Signed a;\nSigned b;\nSigned c;\nSigned d;\nSigned e;\nSigned f;\nSigned h;\nSigned i;\n"
+       "Signed j;\n};\n",
+       "a file declares at most 8 slots"},
       // ---- reductions
       {Kind::rule, 5, SUMS "Min<tensor, 1, A> a;\n};\n", "expected Sum<...> or Max<...>, found"},
       {Kind::rule, 5, SUMS "Sum<lines, 1, A> a;\n};\n",
@@ -301,6 +304,21 @@ TEST(ManifestMistakes, AFileThatCannotBeANamespaceIsRefusedByName) {
     EXPECT_EQ(problem_of_name(name), "no error");
 }
 
+std::string problem_of_many_reductions() {
+  std::string results, sums;
+  for (int i = 0; i < 17; ++i) {
+    results += text("struct R", i, " { real x; };\n");
+    sums += text("Sum<tensor, 1, R", i, "> r", i, ";\n");
+  }
+  return problem(Kind::rule, RULE + results + "struct Reductions {\n" + sums + "};\n");
+}
+
+TEST(ManifestMistakes, AKernelDoesNotTakeSeventeenReductions) {
+  EXPECT_EQ(
+      problem_of_many_reductions().find("my/mine.cuh:36: a kernel takes at most 16 reductions"), 0u)
+      << problem_of_many_reductions();
+}
+
 // What the files of core/ declare for rules and codecs: a namespace of that name would hide it.
 std::vector<std::string> words_of_the_contract() {
   std::vector<std::string> words;
@@ -364,6 +382,7 @@ TEST(ManifestMistakes, AreAllInTheTable) {
   std::vector<std::string> provoked = long_conditions();
   for (const auto& mistake : mistakes()) provoked.push_back(problem(mistake.kind, mistake.content));
   provoked.push_back(problem_of_name("lion.v2"));
+  provoked.push_back(problem_of_many_reductions());
   int messages = 0;
   for (const char* file : {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields",
                            "manifest_reader", "manifest_braces", "expression"}) {

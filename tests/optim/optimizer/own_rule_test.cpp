@@ -107,7 +107,8 @@ TEST(OwnRule, WithAMistakeSaysWhereAndShowsTheSource) {
   std::string text = text_of_file(JITSTEP_SOURCE_DIR "/examples/signum.cuh");
   while (text.find("signum") != std::string::npos) text.replace(text.find("signum"), 6, "broken");
   text.replace(text.find("sign(e.m.next)"), 14, "sing(e.m.next)");
-  load_rule(own_file("broken.cuh", text));
+  const std::string path = own_file("broken.cuh", text);
+  load_rule(path);
   auto p = torch::ones({4}).requires_grad_();
   p.mutable_grad() = torch::ones({4});
   Optimizer opt("broken", {p}, GenericOptions(0.1));
@@ -116,7 +117,7 @@ TEST(OwnRule, WithAMistakeSaysWhereAndShowsTheSource) {
     FAIL() << "a rule that does not compile was run";
   } catch (const jit::CompileError& error) {
     const std::string what = error.what();
-    EXPECT_HAS(what, "/broken.cuh:31");
+    EXPECT_TRUE(what.starts_with(path + ":31: ")) << what;
     EXPECT_HAS(what, "sing");
   }
   EXPECT_TRUE(torch::equal(p.detach(), torch::ones({4})));

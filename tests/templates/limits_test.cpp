@@ -1,0 +1,132 @@
+// As many slots, reductions and numbers as a rule may have work on every target, and one more is refused
+// when the file is loaded.
+#include <gtest/gtest.h>
+
+#include "jit/base/text.h"
+#include "jit/fixtures.h"
+#include "jitstep/args.h"
+#include "jitstep/jit/catalog.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
+#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/step_group.h"
+#include "support/emulated_machine.h"
+
+namespace jitstep::support {
+namespace {
+
+using jit::text;
+
+// Lines 0 to count - 1 of a rule.
+template <class Line>
+std::string lines(int count, const Line& line) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += line(i);
+  return out;
+}
+
+// A parameter becomes the sum of its rule's numbers, of its slots, and of all its reductions' results.
+std::string rule_of(int slots, int reductions, int numbers) {
+  const auto each = [](const char* before, const char* after) {
+    return [=](int i) { return text(before, i, after); };
+  };
+  return text(
+      "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::crowded {\n",
+      "struct Hyper {\n",
+      lines(numbers, [](int i) { return text("  double h", i, " = ", i, ";\n"); }),
+      "};\nstruct Slots {\n",
+      lines(slots, [](int i) { return text("  Signed m", i, ";  // initial: ", i, "\n"); }), "};\n",
+      lines(reductions, [](int i) { return text("struct R", i, " { real sum; };\n"); }),
+      "struct Reductions {\n",
+      lines(reductions, [](int i) { return text("  Sum<tensor, 1, R", i, "> r", i, ";\n"); }),
+      "};\nstruct Scalars { real sum; };\nstruct Rule {\n",
+      "  KHD static Scalars prepare(const Hyper& h, int64) {\n    return {static_cast<real>(0",
+      lines(numbers, each(" + h.h", "")), ")};\n  }\n",
+      "  KHD static void moments(auto& e, const auto&) {\n",
+      lines(slots,
+            [](int i) {
+              return text("    e.m", i, ".next = e.m", i, ".was + e.g * ", i + 1, ";\n");
+            }),
+      "  }\n",
+      lines(reductions,
+            [](int i) {
+              return text("  KHD static Reals<1> terms(Of<R", i,
+                          ">, const auto& e, const auto&) { return {e.g * ", i + 1,
+                          "}; }\n  KHD static R", i, " finish(Of<R", i,
+                          ">, const Totals<1>& sum, int64, const auto&) { return "
+                          "{static_cast<real>(sum[0])}; }\n");
+            }),
+      "  KHD static void apply(auto& e, const auto& c) {\n    e.p = c.sum",
+      lines(slots, each(" + e.m", ".next")),
+      lines(reductions, [](int i) { return text(" + c.r", i, ".sum"); }), ";\n  }\n};\n}\n");
+}
+
+class Limits : public ::testing::Test {
+ protected:
+  // Loads the rule into a catalog of its own.
+  const jit::Manifest& load(int slots, int reductions, int numbers) {
+    jit::testing::write_file(folder_ / "crowded.cuh", rule_of(slots, reductions, numbers));
+    return catalog_.load_rule(folder_ / "crowded.cuh");
+  }
+
+  std::string problem(int slots, int reductions, int numbers) {
+    return jit::testing::error_of([&] { load(slots, reductions, numbers); });
+  }
+
+  // What two steps with gradients of one make of 300 zeros.
+  std::vector<float> after_two_steps(jit::Machine& machine) {
+    const jit::OptionValues options("crowded", catalog_);
+    const jit::Plan plan = jit::resolve(options, {"fp32"}, catalog_);
+    std::vector<float> p(300), g(p.size(), 1);
+    const jit::StateMemory state(machine, plan, options, {std::int64_t(p.size())});
+    jit::StepGroup group(machine, plan, jit::default_variant(plan, machine.target()),
+                         {state.tensor(p.data())});
+    for (int step = 1; step <= 2; ++step)
+      jit::run_step({&group}, {{{.g = g.data()}}}, {options.at_step(step)});
+    return p;
+  }
+
+  jit::testing::TemporaryFolder folder_;
+  jit::Engine engine_{jit::testing::settings_with_nvrtc("")};
+  jit::Catalog catalog_{engine_.templates()};
+};
+
+TEST_F(Limits, EightSlotsSixteenReductionsAndThirtyTwoNumbersWork) {
+  load(8, 16, 32);
+  // 0 + 1 + ... + 31 of the numbers; of slot i its initial i and twice i + 1; of reduction i 300 (i + 1).
+  const float expected = 496 + (28 + 2 * 36) + 300 * 136;
+  jit::CpuMachine cpu(engine_);
+  EXPECT_EQ(after_two_steps(cpu), std::vector<float>(300, expected));
+  EmulatedMachine emulated(engine_, 3, BlockOrder::kForward, LaneOrder::kForward);
+  EXPECT_EQ(after_two_steps(emulated), std::vector<float>(300, expected));
+  const jit::Plan plan = jit::resolve(jit::OptionValues("crowded", catalog_), {"fp32"}, catalog_);
+  const jit::Target gpu = jit::Target::cuda(90);
+  const jit::Unit unit = jit::unit(plan, jit::default_variant(plan, gpu), gpu);
+  for (const jit::Resources& entry : engine_.build(unit.text, unit.name, gpu)->binary.resources)
+    EXPECT_EQ(entry.spill_store_bytes, 0) << entry.entry;
+}
+
+TEST_F(Limits, OneMoreOfEachIsRefusedWhenTheFileIsLoaded) {
+  const std::string file = folder_ / "crowded.cuh";
+  EXPECT_EQ(problem(9, 1, 1).find(file), 0u);
+  EXPECT_NE(problem(9, 1, 1).find("a file declares at most 8 slots"), std::string::npos);
+  EXPECT_NE(problem(1, 17, 1).find("a kernel takes at most 16 reductions; leave some out by `if`"),
+            std::string::npos);
+  EXPECT_NE(problem(1, 1, 33).find("a file declares at most 32 numbers"), std::string::npos);
+  EXPECT_EQ(catalog_.has(jit::Manifest::Kind::rule, "crowded"), false);
+}
+
+// Those of the gradient count when they are taken.
+TEST_F(Limits, ACountOfReductionsIsThatOfThoseTaken) {
+  load(1, 16, 1);
+  jit::OptionValues options("crowded", catalog_);
+  EXPECT_NO_THROW(jit::resolve(options, {"fp32"}, catalog_));
+  options.set("max_grad_norm", 1);
+  EXPECT_EQ(jit::testing::error_of([&] {
+              jit::resolve(options, {"fp32"}, catalog_);
+            }).find("crowded with these codecs takes 17 reductions; 16 are the most."),
+            0u);
+}
+
+}  // namespace
+}  // namespace jitstep::support
