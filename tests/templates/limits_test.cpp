@@ -9,7 +9,7 @@
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/state_memory.h"
-#include "jitstep/jit/step_group.h"
+#include "jitstep/jit/step.h"
 #include "support/emulated_machine.h"
 
 namespace jitstep::support {
@@ -79,10 +79,8 @@ class Limits : public ::testing::Test {
     const jit::Plan plan = jit::resolve(options, {"fp32"}, catalog_);
     std::vector<float> p(300), g(p.size(), 1);
     const jit::StateMemory state(machine, plan, options, {std::int64_t(p.size())});
-    jit::StepGroup group(machine, plan, jit::default_variant(plan, machine.target()),
-                         {state.tensor(p.data())});
-    for (int step = 1; step <= 2; ++step)
-      jit::run_step({&group}, {{{.g = g.data()}}}, {options.at_step(step)});
+    jit::Step step(machine, {{plan, {state.tensor(p.data())}}});
+    for (int t = 1; t <= 2; ++t) step.run({{.g = g.data()}}, {plan.at_step(options, t)});
     return p;
   }
 

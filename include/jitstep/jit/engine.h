@@ -45,6 +45,9 @@ class JITSTEP_API Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  /// What it was made with.
+  const Settings& settings() const;
+
   /// Where `#include "..."` of unit texts is looked up; rules and codecs are added here.
   TemplateStore& templates();
 

@@ -49,6 +49,9 @@ class JITSTEP_API Machine {
   virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
   /// Copies to the device in the order of launches; `from` may be reused at once.
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
+  /// The engine that holds rules to their contract before their first step; null: nobody asks for it
+  /// (Settings::check).
+  virtual class Engine* contract_checker() const { return nullptr; }
   /// An Error if work now would be recorded instead of done, as in a CUDA graph capture.
   virtual void refuse_capture() {}
   /// Says that memory from `allocate` is used on the current stream too, and must not be given to
@@ -73,6 +76,7 @@ class JITSTEP_API CpuMachine : public Machine {
                                      const std::vector<std::string>& entries, int threads) override;
   std::shared_ptr<void> allocate(std::size_t bytes) override;
   void upload(void* to, const void* from, std::size_t bytes) override;
+  Engine* contract_checker() const override;
 
  private:
   Engine& engine_;

@@ -41,6 +41,10 @@ struct JITSTEP_API Settings {
   /// TMPDIR, tried first for the host compiler's private work folder.
   std::string tmpdir;
 
+  /// JITSTEP_CHECK=1: kernels are compiled with everything poisoned that nobody has set, and a rule is run
+  /// on one element before its first step, to find what it leaves out. Slow to start; for who writes rules.
+  bool check = false;
+
   // ---- what affects disk use
 
   /// Size limit of `cache_dir`; the entries unused for longest go first.

@@ -89,6 +89,8 @@ Settings Settings::from_environment() {
   settings.log = log_level();
   settings.path = variable("PATH");
   settings.tmpdir = variable("TMPDIR");
+  const std::string check = variable("JITSTEP_CHECK");
+  settings.check = !check.empty() && check != "0";
   return settings;
 }
 

@@ -113,6 +113,9 @@ void plan_reductions(Plan& plan, const EarliestPasses& earliest) {
       plan.reductions.push_back(std::move(one));
     }
   }
+  if (taken > kMaxReductions)
+    throw Error(text(plan.spec.rule, " with these codecs takes ", taken, " reductions; ",
+                     kMaxReductions, " are the most. Keep some slots in another codec"));
 }
 
 }  // namespace jitstep::jit

@@ -65,16 +65,11 @@ bool has_flags_of(const OptionValues& options, const KernelSpec& spec) {
   return false;
 }
 
-void check_limits(const Plan& plan) {
-  const auto check = [&](std::ptrdiff_t count, int most, const char* what) {
-    if (count <= most) return;
-    throw Error(text(plan.spec.rule, " with these codecs takes ", count, " ", what, "; ", most,
-                     " are the most. Keep some slots in another codec"));
-  };
-  check(std::count_if(plan.reductions.begin(), plan.reductions.end(),
-                      [](const PlannedReduction& one) { return one.taken(); }),
-        kMaxReductions, "reductions");
-  check(std::ssize(plan.memory), kMaxMemory, "fields of memory");
+void check_memory(const Plan& plan) {
+  if (std::ssize(plan.memory) <= kMaxMemory) return;
+  throw Error(text(plan.spec.rule, " with these codecs takes ", plan.memory.size(),
+                   " fields of memory; ", kMaxMemory,
+                   " are the most. Keep some slots in another codec"));
 }
 
 }  // namespace
@@ -110,7 +105,7 @@ Plan resolve(const KernelSpec& spec, const Catalog& catalog) {
   plan_reductions(plan, {});
   check_codec_sums(plan);
   number_memory(plan);
-  check_limits(plan);
+  check_memory(plan);
   return plan;
 }
 

@@ -39,6 +39,7 @@ constexpr std::array kHints = {
     Hint{"modifiable lvalue", kReturned, "codecs/"},
     Hint{"const-qualified", kReturned, "codecs/"},
     Hint{"ContextView", "`c` holds what `prepare` returns and the results of reductions"},
+    Hint{"float-conversion", "a rule computes in `real`: write real(0.1), or static_cast<real>"},
     Hint{"ElementView", "`e` holds p, g and the slots"},
 };
 

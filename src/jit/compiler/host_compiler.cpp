@@ -25,10 +25,15 @@ using Words = std::vector<std::string>;
 
 // What decides the bits. Never -ffast-math: an object linked with it changes the rounding mode of
 // the whole process when it is loaded.
-Words code_flags(const Target& target) {
+Words code_flags(const Target& target, bool check) {
   Words flags = {"-std=c++20",         "-fPIC",
                  "-ffp-contract=off",  "-fno-math-errno",
                  "-fno-trapping-math", "-fvisibility=hidden"};
+  // Refused: what NVRTC refuses by itself, variables that nobody sets (not those that g++ is not sure about:
+  // what it thinks differs between its versions), and double numbers that become a `real`.
+  flags.insert(flags.end(), {"-pedantic-errors", "-Werror=uninitialized",
+                             "-Wno-maybe-uninitialized", "-Werror=float-conversion"});
+  if (check) flags.insert(flags.end(), {"-DJITSTEP_CHECK", "-ftrivial-auto-var-init=pattern"});
   if (target.kind == Target::Kind::cpu) {
     flags.insert(flags.end(), {"-O3", "-march=native"});
   } else {
@@ -44,15 +49,10 @@ Words link_flags(const Target& target) {
   return flags;
 }
 
-std::string joined(const Words& words) {
-  std::string line;
-  for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
-  return line;
-}
-
 // The last line of an identity.
-std::string options_line(const Target& target) {
-  return text("options: ", joined(code_flags(target)), " ", joined(link_flags(target)));
+std::string options_line(const Target& target, bool check) {
+  return text("options: ", joined(code_flags(target, check), " "), " ",
+              joined(link_flags(target), " "));
 }
 
 // The whole environment of a compiler, for its identity and for its work alike: English messages, its
@@ -112,7 +112,7 @@ std::string environment_failure(const std::string& source, const std::string& ou
 [[noreturn]] void refuse_stopped(const Words& words, const Settings& settings,
                                  const Finished& run) {
   throw Error(text("the host compiler did not end within ", settings.compile_seconds,
-                   " s and was stopped: ", joined(words),
+                   " s and was stopped: ", joined(words, " "),
                    "\nTry that command by hand; JITSTEP_CXX names another compiler, "
                    "JITSTEP_COMPILE_SECONDS another limit (0: none). Its output so far: ",
                    run.output));
@@ -140,7 +140,8 @@ Binary HostCompiler::compile(const std::string& source, const std::string& name,
   const PrivateFolder folder(scratch_folders(settings_));
   const std::string out = folder.path() + "/kernel.so";
   Words words = {program(), "-x", "c++", "-pipe", "-fdiagnostics-color=never"};
-  for (const Words& more : {code_flags(target), link_flags(target), Words{"-o", out, "-"}}) {
+  for (const Words& more :
+       {code_flags(target, settings_.check), link_flags(target), Words{"-o", out, "-"}}) {
     words.insert(words.end(), more.begin(), more.end());
   }
   const Finished run = run_compiler(words, source, settings_, folder.path());
@@ -179,7 +180,7 @@ std::string HostCompiler::find() const {
 std::string HostCompiler::program() const {
   if (std::string found = find(); !found.empty()) return found;
   const char* what = settings_.cxx.empty() ? "" : " (JITSTEP_CXX)";
-  throw Error(text("no host C++ compiler: looked for ", joined(names()), what, " in PATH ",
+  throw Error(text("no host C++ compiler: looked for ", joined(names(), " "), what, " in PATH ",
                    settings_.path,
                    "; install one (apt install g++) or set JITSTEP_CXX to its path"));
 }
@@ -191,14 +192,15 @@ std::string HostCompiler::read_identity(const Target& target) const {
   const Finished run = run_compiler(words, "", settings_, folder.path());
   const std::string resolved = resolved_identity(run.output);
   if (run.status > 0 || resolved.empty()) {
-    throw Error(text(words[0], " is no g++ or clang++ that can be used (", joined(words),
+    throw Error(text(words[0], " is no g++ or clang++ that can be used (", joined(words, " "),
                      "); set JITSTEP_CXX to one. Its output: ", run.output));
   }
-  return resolved + options_line(target);
+  return resolved + options_line(target, settings_.check);
 }
 
 bool HostCompiler::accepts(const std::string& identity, const Target& target) const {
-  return identity.ends_with("\n" + options_line(target)) && this_machine_runs(identity);
+  return identity.ends_with("\n" + options_line(target, settings_.check)) &&
+         this_machine_runs(identity);
 }
 
 std::string resolved_identity(const std::string& report) {

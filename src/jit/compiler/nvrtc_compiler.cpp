@@ -16,20 +16,16 @@ constexpr int kBuiltinFailure = 7;  // NVRTC_ERROR_BUILTIN_OPERATION_FAILURE
 constexpr int kCompilationError = 6;
 
 // What decides the bits, beside the architecture. Nothing here may have side effects.
-const std::vector<std::string>& code_options() {
-  static const std::vector<std::string> options = {
-      "--std=c++20",       "--device-as-default-execution-space",
-      "--fmad=false",      "--ftz=false",
-      "--prec-div=true",   "--prec-sqrt=true",
-      "--ptxas-options=-v"};
+std::vector<std::string> code_options(bool check) {
+  std::vector<std::string> options = {"--std=c++20",       "--device-as-default-execution-space",
+                                      "--fmad=false",      "--ftz=false",
+                                      "--prec-div=true",   "--prec-sqrt=true",
+                                      "--ptxas-options=-v"};
+  if (check) options.push_back("--define-macro=JITSTEP_CHECK");
   return options;
 }
 
-std::string code_options_text() {
-  std::string line;
-  for (const std::string& option : code_options()) line += " " + option;
-  return line;
-}
+std::string code_options_text(bool check) { return " " + joined(code_options(check), " "); }
 
 // One nvrtcProgram.
 class Program {
@@ -43,10 +39,11 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  int compile(const std::string& architecture) {
+  int compile(const std::string& architecture, bool check) {
     const std::string option = "--gpu-architecture=" + architecture;
+    const std::vector<std::string> more = code_options(check);
     std::vector<const char*> options = {option.c_str()};
-    for (const std::string& more : code_options()) options.push_back(more.c_str());
+    for (const std::string& one : more) options.push_back(one.c_str());
     return api_.nvrtcCompileProgram(program_, static_cast<int>(options.size()), options.data());
   }
 
@@ -77,15 +74,13 @@ class Program {
 };
 
 std::string list_of(const std::vector<int>& archs) {
-  std::string list;
-  for (int arch : archs) list += text(list.empty() ? "" : ", ", "sm_", arch);
-  return list;
+  return joined(archs, ", ", [](int arch) { return text("sm_", arch); });
 }
 
 // The version call gives no build number; the head of any PTX text does.
 std::string build_of(const NvrtcLibrary& library) {
   Program program(library.api, "", "build");
-  program.compile(text("compute_", library.archs.back()));
+  program.compile(text("compute_", library.archs.back()), false);
   const std::vector<std::byte> ptx = program.image(true);
   std::istringstream lines(std::string(reinterpret_cast<const char*>(ptx.data()), ptx.size()));
   std::string build;
@@ -134,7 +129,7 @@ Binary NvrtcCompiler::compile(const std::string& source, const std::string& name
   const NvrtcLibrary& library = opened().library;
   const std::string architecture = architecture_option(library, target);
   Program program(library.api, source, name);
-  const int code = program.compile(architecture);
+  const int code = program.compile(architecture, settings_.check);
   Binary binary;
   binary.log = program.log();
   if (code != 0) refuse(library, code, source, name, target, binary.log);
@@ -147,7 +142,8 @@ Binary NvrtcCompiler::compile(const std::string& source, const std::string& name
 
 const std::string& NvrtcCompiler::identity(const Target& target) {
   const Opened& nvrtc = opened();
-  const std::string options = architecture_option(nvrtc.library, target) + code_options_text();
+  const std::string options =
+      architecture_option(nvrtc.library, target) + code_options_text(settings_.check);
   std::lock_guard lock(mutex_);
   const auto [known, added] = identities_.try_emplace(target);
   if (added) {
@@ -164,7 +160,7 @@ bool NvrtcCompiler::available(const Target& target) {
 }
 
 bool NvrtcCompiler::accepts(const std::string& identity, const Target&) const {
-  return identity.starts_with("NVRTC ") && identity.ends_with(code_options_text());
+  return identity.starts_with("NVRTC ") && identity.ends_with(code_options_text(settings_.check));
 }
 
 void NvrtcCompiler::add_folder(const std::string& folder) {

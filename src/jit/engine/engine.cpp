@@ -215,6 +215,8 @@ Engine::Engine(Settings settings, Backends backends)
     : state_(std::make_unique<State>(std::move(settings), std::move(backends))) {}
 Engine::~Engine() = default;
 
+const Settings& Engine::settings() const { return state_->settings; }
+
 TemplateStore& Engine::templates() { return state_->templates; }
 
 std::shared_ptr<const Kernel> Engine::kernel(const std::string& unit_text, const std::string& name,

@@ -36,6 +36,9 @@ class JITSTEP_API CudaMachine : public Machine {
                                      const std::vector<std::string>& entries, int threads) override;
   std::shared_ptr<void> allocate(std::size_t bytes) override { return host_->allocate(bytes); }
   void upload(void* to, const void* from, std::size_t bytes) override;
+  Engine* contract_checker() const override {
+    return engine_.settings().check ? &engine_ : nullptr;
+  }
   void refuse_capture() override;
   void record_stream(const std::shared_ptr<void>& memory) override { host_->record_stream(memory); }
 

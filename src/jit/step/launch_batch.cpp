@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "jit/step/hold_to_contract.h"
 #include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
@@ -9,6 +10,7 @@ namespace jitstep::jit {
 LaunchBatch::LaunchBatch(Machine& machine, const Plan& plan, const Variant& variant,
                          const std::vector<StepTensor>& tensors)
     : machine_(machine), plan_(plan) {
+  if (Engine* const checker = machine.contract_checker()) hold_to_contract(plan, *checker);
   const Unit source = unit(plan, variant, machine.target());
   tables_ = step_tables(tensors, plan.reductions, plan.passes, variant);
   kernel_ = machine.load(source.text, source.name);

@@ -53,6 +53,10 @@ std::shared_ptr<void> CpuMachine::allocate(std::size_t bytes) {
   return {p, &std::free};
 }
 
+Engine* CpuMachine::contract_checker() const {
+  return engine_.settings().check ? &engine_ : nullptr;
+}
+
 void CpuMachine::upload(void* to, const void* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }

@@ -53,12 +53,18 @@ TEST(Settings, EveryVariableIsRead) {
   environment.set("JITSTEP_NVRTC", "/opt/nvrtc");
   environment.set("JITSTEP_LOG", "debug");
   environment.set("JITSTEP_COMPILE_SECONDS", "7");
+  environment.set("JITSTEP_CHECK", "1");
   environment.set("TMPDIR", "/scratch");
   const Settings settings = Settings::from_environment();
   EXPECT_EQ(settings.cache_readonly, "/shared");
   EXPECT_EQ(settings.templates, "/templates");
   EXPECT_EQ(settings.cxx, "/opt/my compiler/g++");
   EXPECT_EQ(settings.nvrtc, "/opt/nvrtc");
+  EXPECT_TRUE(settings.check);
+  for (const char* off : {"0", ""}) {
+    environment.set("JITSTEP_CHECK", off);
+    EXPECT_FALSE(Settings::from_environment().check) << off;
+  }
   EXPECT_EQ(settings.log, LogLevel::debug);
   EXPECT_EQ(settings.compile_seconds, 7);
   EXPECT_EQ(settings.tmpdir, "/scratch");

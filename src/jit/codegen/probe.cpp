@@ -1,0 +1,153 @@
+#include "jit/codegen/probe.h"
+
+#include "jit/base/text.h"
+#include "jit/codegen/contract.h"
+#include "jit/codegen/unit_text.h"
+#include "jitstep/jit/variant.h"
+
+namespace jitstep::jit {
+namespace {
+
+// Writes `struct Watch`: what is looked at after each of the rule's functions.
+class Watch {
+ public:
+  explicit Watch(const Plan& plan) : plan_(plan), rule_(plan.rule()) {}
+
+  std::string run() {
+    std::string out = "struct UnitWatch {\n";  // piece after piece, as each takes its numbers
+    out += prepared();
+    out += clear();
+    out += moved();
+    out += terms();
+    out += finished();
+    out += applied();
+    return out + "};\n";
+  }
+
+  std::vector<std::string> findings() && { return std::move(findings_); }
+
+ private:
+  // One look, and what it means if there is something.
+  std::string look(const char* how, const std::string& at, const std::string& meaning) {
+    findings_.push_back(meaning);
+    return text("    r.", how, "(", findings_.size() - 1, ", ", at, ");\n");
+  }
+
+  // The fields of memory that a function must not write: those of other domains.
+  std::string foreign_memory(const Domain& own, const std::string& function) {
+    std::string out;
+    for (const MemoryField& field : rule_.memory) {
+      if (field.domain == own) continue;
+      out += look("written", text("m.", field.name, ".next"),
+                  text("`", function, "` writes m.", field.name,
+                       ".next, memory of another domain, which is not kept"));
+    }
+    return out;
+  }
+
+  std::string prepared() {
+    std::string body;
+    for (const std::string& scalar : rule_.scalars)
+      body += look("unset", "c." + scalar, text("`prepare` leaves c.", scalar, " unset"));
+    body += foreign_memory({Domain::Kind::tensor}, "prepare");
+    return function("prepared(auto& r, const auto& c, const auto& m)", body);
+  }
+
+  // Results that are read before they are there, or although they are left out, are poison.
+  std::string clear() {
+    std::string body;
+    for (const Reduction& reduction : rule_.reductions)
+      for (const Field& field : reduction.fields)
+        body += text("    c.", reduction.name, ".", field.name, " = jitstep::Poison();\n");
+    return function("clear(auto& c)", body);
+  }
+
+  std::string moved() {
+    std::string body;
+    for (std::size_t i = 0; i < rule_.slots.size(); ++i) {
+      if (plan_.codec(static_cast<int>(i)) == nullptr) continue;
+      const std::string at = text("e.", rule_.slots[i].name, ".next");
+      body +=
+          look("unset", at,
+               text("`moments` leaves ", at, " unset, or makes it of something that is not set"));
+    }
+    return function("moved(auto& r, const auto& e)", body);
+  }
+
+  std::string terms() {
+    std::string out;
+    for (const PlannedReduction* planned : taken()) {
+      out += text("  static constexpr int terms(", index(*planned), ") { return ", findings_.size(),
+                  "; }\n");
+      findings_.push_back(text("`terms(Of<", declared(*planned).coefficients,
+                               ">)` makes a term of something that is not set"));
+    }
+    return out;
+  }
+
+  std::string finished() {
+    std::string out;
+    for (const PlannedReduction* planned : taken()) {
+      const Reduction& reduction = declared(*planned);
+      const std::string name = text("finish(Of<", reduction.coefficients, ">)");
+      std::string body;
+      for (const Field& field : reduction.fields)
+        body += look("unset", "x." + field.name,
+                     text("`", name, "` leaves c.", reduction.name, ".", field.name,
+                          " unset, or makes it of something that is not set"));
+      body += foreign_memory(reduction.domain, name);
+      out += function(
+          text("finished(", index(*planned), ", auto& r, const auto& x, const auto& m)"), body);
+    }
+    return out;
+  }
+
+  std::string applied() {
+    return function("applied(auto& r, const auto& e)",
+                    look("unset", "e.p",
+                         "`apply` makes e.p of something that is not set: a slot or a result that "
+                         "`if` leaves out, or a variable"));
+  }
+
+  // The rule's reductions that are taken.
+  std::vector<const PlannedReduction*> taken() const {
+    std::vector<const PlannedReduction*> out;
+    for (const PlannedReduction& planned : plan_.reductions)
+      if (planned.part == kRulePart && planned.taken()) out.push_back(&planned);
+    return out;
+  }
+
+  const Reduction& declared(const PlannedReduction& planned) const {
+    return rule_.reductions[static_cast<std::size_t>(planned.local)];
+  }
+
+  static std::string index(const PlannedReduction& planned) {
+    return text("jitstep::Index<", planned.number, ">");
+  }
+
+  static std::string function(const std::string& declaration, const std::string& body) {
+    return text("  static void ", declaration, " {\n", body, "  }\n");
+  }
+
+  const Plan& plan_;
+  const Manifest& rule_;
+  std::vector<std::string> findings_;
+};
+
+}  // namespace
+
+Probe probe_of(const Plan& plan) {
+  Watch watch(plan);
+  Probe made{plan.name + "_probe", {}, {}};
+  made.text = text(include_text(plan), "#include \"schedules/contract_probe.cuh\"\n",
+                   kernel_text(plan, default_variant(plan, Target::cpu())), watch.run(),
+                   "extern \"C\" __attribute__((visibility(\"default\"))) void jitstep_probe(\n"
+                   "    const void* args, long long, long long) {\n"
+                   "  jitstep::probe<UnitSpec, UnitWatch, ",
+                   plan.passes, ", ", slots_known_in(plan),
+                   ">(*static_cast<const jitstep::ProbeArgs*>(args));\n}\n");
+  made.findings = std::move(watch).findings();
+  return made;
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,164 @@
+// A step of one element in which nothing is set but what the rule itself sets: what it forgets, or takes from
+// where nothing is, is known by its bits. Run on the CPU before a rule's first step where JITSTEP_CHECK is
+// set. The host knows the fields' names: it writes Watch, which looks at them one by one, into the unit.
+#pragma once
+#include "step.cuh"
+
+namespace jitstep {
+
+// A NaN that no arithmetic makes, the same as float and as double; what is computed from it has its bits.
+inline constexpr uint32 kPoisonBits = 0x7fdabadau;
+inline constexpr uint64 kWidePoisonBits =
+    0x7ff0000000000000ull | static_cast<uint64>(kPoisonBits & 0x7fffffu) << 29;
+struct Poison {
+  operator float() const { return float_of(kPoisonBits); }
+  operator double() const { return double_of(kWidePoisonBits); }
+  operator int() const { return 0; }
+  operator uint32() const { return 0; }
+};
+inline bool is_poison(float x) { return (bits_of(x) & 0x7fffffffu) == kPoisonBits; }
+inline bool is_poison(double x) { return (bits_of(x) & 0x7fffffffffffffffull) == kWidePoisonBits; }
+inline bool is_poison(auto) { return false; }
+
+// Whether it is what the compiler fills variables with (-ftrivial-auto-var-init=pattern: 0xfe from g++; 0xaa,
+// or 0xff in floats, from clang).
+template <class T>
+bool is_filling(const T& x) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&x);
+  for (unsigned i = 1; i < sizeof(T); ++i)
+    if (bytes[i] != bytes[0]) return false;
+  const bool floating = kSame<T, float> || kSame<T, double>;
+  return bytes[0] == 0xfe || bytes[0] == 0xaa || (floating && bytes[0] == 0xff);
+}
+
+// Marks what is found first; the rest may follow from it. The numbers are the host's.
+class Findings {
+ public:
+  explicit Findings(uint8* found) : found_(found) {}
+
+  template <class T>
+  void unset(int number, const T& x) {
+    mark(number, is_filling(x) || is_poison(x));
+  }
+  void spoilt(int number, real x) { mark(number, is_poison(x)); }
+  template <class T>
+  void written(int number, const T& x) {  // although nobody may
+    mark(number, !is_poison(x));
+  }
+
+ private:
+  void mark(int number, bool wrong) {
+    if (wrong && !any_) found_[number] = 1;
+    any_ = any_ || wrong;
+  }
+
+  uint8* found_;
+  bool any_ = false;
+};
+
+template <class S, class Watch, int Passes, int KnownPass>
+class ContractProbe {
+  using Rule = typename S::Rule;
+  using Body = typename Rule::Body;
+  using Memory = typename Rule::Memory;
+
+ public:
+  ContractProbe(const HyperSet& set, real unit, Findings& findings) : findings_(findings) {
+    e_.p = unit / 2;
+    e_.g = unit / 4;
+    static_for<S::slots>([&](auto i) {
+      auto& slot = S::template slot<decltype(i)::value>(e_);
+      slot.was =
+          kStored<typename S::template Codec<decltype(i)::value>> ? unit / 8 : real(Poison());
+      slot.next = Poison();
+    });
+    Memory memory = empty_memory();
+    const auto& hyper = *reinterpret_cast<const typename Rule::Hyper*>(set.hyper + kCommonHyper);
+    static_cast<ScalarsOf<Rule>&>(c_) = prepare<Rule>(hyper, set.t, memory);
+    Watch::prepared(findings_, c_, memory);
+    Watch::clear(c_);
+  }
+
+  void run() {
+    static_for<Passes>([&](auto pass) { this->template sums<decltype(pass)::value>(); });
+    if constexpr (KnownPass >= Passes) moments();
+    Body::apply(e_, c_);
+    Watch::applied(findings_, e_);
+  }
+
+ private:
+  static Memory empty_memory() {
+    Memory memory{};
+    for_memory<S, kRulePart, void>(memory, [](auto, auto& value) {
+      value.was = real(0.5);
+      value.next = Poison();
+    });
+    return memory;
+  }
+
+  template <int Pass>
+  void sums() {
+    if constexpr (Pass == KnownPass) moments();
+    for_reductions<S>([&](auto r) {
+      using R = decltype(r);
+      if constexpr (R::part == kRulePart && R::pass == Pass) this->template reduce<R>();
+    });
+  }
+
+  void moments() {
+    compute_moments<Body>(e_, c_);
+    Watch::moved(findings_, e_);
+  }
+
+  template <class R>
+  auto& result() {
+    return static_cast<typename R::Coefficients&>(c_.*R::pointer);
+  }
+
+  template <class R>
+  auto terms() {
+    constexpr Of<typename R::Coefficients> name;
+    if constexpr (R::over) {
+      using From = typename At<R::source, typename S::Reductions>::type;
+      return Body::terms(name, static_cast<const typename From::Coefficients&>(result<From>()), c_);
+    } else {
+      return Body::terms(name, static_cast<const Element<typename S::Slots>&>(e_), c_);
+    }
+  }
+
+  // `finish` sees the memory of its own domain, and what it was, as schedules/finish.cuh has it.
+  template <class R>
+  void reduce() {
+    constexpr Of<typename R::Coefficients> name;
+    const Reals<R::terms> made = terms<R>();
+    Totals<R::terms> totals;
+    for (int n = 0; n < R::terms; ++n) {
+      findings_.spoilt(Watch::terms(Index<R::number>{}), made[n]);
+      totals.x[n] = made[n];
+    }
+    Memory memory = empty_memory();
+    for_memory<S, kRulePart, typename R::Domain>(memory,
+                                                 [](auto, auto& value) { value.next = value.was; });
+    if constexpr (requires { Body::finish(name, totals, 1, c_, memory); })
+      result<R>() = Body::finish(name, totals, 1, c_, memory);
+    else
+      result<R>() = Body::finish(name, totals, 1, c_);
+    Watch::finished(Index<R::number>{}, findings_, result<R>(), memory);
+  }
+
+  Findings& findings_;
+  Element<typename S::Slots> e_;
+  Context<Rule> c_;
+};
+
+// At every step number that is given, with values of either sign.
+template <class S, class Watch, int Passes, int KnownPass>
+void probe(const ProbeArgs& args) {
+  Findings findings(args.found);
+  for (int i = 0; i < args.set_count; ++i)
+    for (int sign = -1; sign <= 1; sign += 2)
+      ContractProbe<S, Watch, Passes, KnownPass>(args.sets[i], static_cast<real>(sign), findings)
+          .run();
+}
+
+}  // namespace jitstep

@@ -1,0 +1,264 @@
+// JITSTEP_CHECK=1: a rule is run once with everything poisoned that it has not set, and what it leaves out
+// is said by name before its first step. Without it, the compiler finds what it can.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "jit/base/text.h"
+#include "jit/compiler/host_compiler.h"
+#include "jit/compiler/nvrtc_compiler.h"
+#include "jit/fixtures.h"
+#include "jit/step/hold_to_contract.h"
+#include "jit/user_templates.h"
+#include "jitstep/jit/catalog.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
+#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/step.h"
+#include "support/combinations.h"
+
+namespace jitstep::jit {
+namespace {
+
+// A rule that uses all of the contract: a slot that may be left out, two sums, memory of two domains.
+const std::string kRule = R"(#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::mine {
+struct Hyper {
+  double lr = 1e-3;
+};
+struct Flags {
+  bool wide = false;
+};
+struct Slots {
+  Signed m;
+  NonNegative v;  // if wide
+};
+struct Scalars { real lr, decay; };
+struct Row { real mean; };
+struct Whole { real norm; double wide; };
+struct Reductions {
+  Sum<rows, 1, Row> row;       // moments
+  Sum<tensor, 1, Whole> all_of;  // after: row
+};
+struct Memory {
+  Entry<rows> row;
+  Entry<tensor> norm;
+};
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64, Memory& m) {
+    Scalars s;
+    s.lr = static_cast<real>(h.lr);
+    s.decay = real(0.5);
+    return s;
+  }
+  KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {e.g * e.g}; }
+  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64, const auto&, Memory& m) {
+    m.row.next = static_cast<real>(sum[0]);
+    return {m.row.next};
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    e.m.next = c.decay * e.m.was + e.g * c.row.mean;
+    if (F.wide) e.v.next = e.v.was + e.g * e.g;
+  }
+  KHD static Reals<1> terms(Of<Whole>, const auto& e, const auto&) { return {e.m.next}; }
+  KHD static Whole finish(Of<Whole>, const Totals<1>& sum, int64, const auto& c, Memory& m) {
+    m.norm.next = static_cast<real>(sum[0]);
+    Whole w;
+    w.norm = m.norm.next + 1;
+    w.wide = sum[0];
+    return w;
+  }
+  KHD static void apply(auto& e, const auto& c) {
+    const real size = F.wide ? e.v.next : real(1);
+    e.p -= c.lr * e.m.next / (c.all_of.norm + size);
+  }
+};
+}
+)";
+
+Settings checking() {
+  Settings settings = testing::settings_with_nvrtc("");
+  settings.check = true;
+  return settings;
+}
+
+class CheckMode : public ::testing::Test {
+ protected:
+  Plan plan_of(const std::string& rule, const NamedValues& flags = {}) {
+    engine_.templates().add("rules/mine.cuh", rule);
+    catalogs_.push_back(std::make_unique<Catalog>(engine_.templates()));
+    KernelSpec spec{.rule = "mine", .flags = flags};
+    spec.slots.assign(2, CodecChoice{"fp32"});
+    return resolve(spec, *catalogs_.back());
+  }
+
+  // What is said of the rule with `wrong` in place of `right`.
+  std::string said(const std::string& right, const std::string& wrong,
+                   const NamedValues& flags = {}) {
+    std::string rule = kRule;
+    EXPECT_NE(rule.find(right), rule.npos) << right;
+    rule.replace(rule.find(right), right.size(), wrong);
+    const Plan plan = plan_of(rule, flags);
+    return testing::error_of([&] { hold_to_contract(plan, engine_); });
+  }
+
+  Engine engine_{checking()};
+  std::vector<std::unique_ptr<Catalog>> catalogs_;
+};
+
+TEST_F(CheckMode, SaysByNameWhatARuleLeavesOut) {
+  const std::string unset = " unset, or makes it of something that is not set";
+  EXPECT_EQ(
+      said("    s.decay = real(0.5);\n", "").find("rules/mine.cuh: `prepare` leaves c.decay unset"),
+      0u);
+  EXPECT_EQ(said("    if (F.wide) e.v.next = e.v.was + e.g * e.g;\n", "", {{"wide", true}})
+                .find("rules/mine.cuh: `moments` leaves e.v.next" + unset),
+            0u);
+  EXPECT_EQ(said("c.decay * e.m.was", "c.decay * e.m.next")
+                .find("rules/mine.cuh: `moments` leaves e.m.next" + unset),
+            0u)
+      << "read before it is set";
+  EXPECT_EQ(said("    w.wide = sum[0];\n", ""),
+            "rules/mine.cuh: `finish(Of<Whole>)` leaves c.all_of.wide" + unset +
+                " (found by JITSTEP_CHECK)");
+}
+
+TEST_F(CheckMode, SaysWhatIsReadAlthoughItIsLeftOut) {
+  EXPECT_EQ(
+      said("F.wide ? e.v.next : real(1)", "e.v.was").find("rules/mine.cuh: `apply` makes e.p of"),
+      0u);
+  EXPECT_EQ(
+      said("F.wide ? e.v.next : real(1)", "e.v.next").find("rules/mine.cuh: `apply` makes e.p"),
+      0u);
+  EXPECT_NE(said("return {e.m.next}; }", "return {e.v.was}; }")
+                .find("`terms(Of<Whole>)` makes a term of something that is not set"),
+            std::string::npos);
+}
+
+TEST_F(CheckMode, SaysWhichMemoryIsWrittenByTheWrongFunction) {
+  EXPECT_EQ(
+      said("    m.norm.next = static_cast<real>(sum[0]);\n",
+           "    m.norm.next = m.row.next = static_cast<real>(sum[0]);\n"),
+      "rules/mine.cuh: `finish(Of<Whole>)` writes m.row.next, memory of another domain, which is "
+      "not kept (found by JITSTEP_CHECK)");
+  EXPECT_NE(said("    s.decay = real(0.5);\n", "    s.decay = m.row.next = real(0.5);\n")
+                .find("`prepare` writes m.row.next, memory of another domain"),
+            std::string::npos);
+}
+
+TEST_F(CheckMode, IsContentWithARuleThatKeepsItsContract) {
+  for (const bool wide : {false, true}) {
+    const Plan plan = plan_of(kRule, {{"wide", wide}});
+    EXPECT_NO_THROW(hold_to_contract(plan, engine_));
+  }
+}
+
+TEST_F(CheckMode, IsContentWithEveryShippedRuleAndThoseOfTheTests) {
+  for (const KernelSpec& spec : support::ci_combinations()) {
+    const Plan plan = resolve(spec);
+    EXPECT_NO_THROW(hold_to_contract(plan, engine_)) << plan.name;
+    for (const Option& flag : plan.rule().flags) {
+      if (flag.type != Option::Type::boolean || spec.slots.empty()) continue;
+      KernelSpec other = spec;
+      other.flags[flag.name] = !(spec.flags.at(flag.name) == Value(true));
+      other.slots.assign(plan.rule().slots.size(), CodecChoice{"fp32"});
+      const Plan turned = resolve(other);
+      EXPECT_NO_THROW(hold_to_contract(turned, engine_)) << plan.name << " " << flag.name;
+    }
+  }
+  for (const auto& [name, content] : {std::pair{"everything", testing::kEverythingText},
+                                      std::pair{"remembering", testing::kRememberingText}})
+    engine_.templates().add(text("rules/", name, ".cuh"), content);
+  const Catalog catalog(engine_.templates());
+  for (const char* name : {"everything", "remembering"}) {
+    KernelSpec spec{.rule = name};
+    spec.slots.assign(catalog.rule(name).slots.size(), CodecChoice{"fp32"});
+    const Plan plan = resolve(spec, catalog);
+    EXPECT_NO_THROW(hold_to_contract(plan, engine_)) << name;
+  }
+}
+
+TEST_F(CheckMode, IsDoneBeforeTheFirstStepOfAMachineWhoseEngineChecks) {
+  std::string rule = kRule;
+  rule.replace(rule.find("    s.decay = real(0.5);\n"), 25, "\n");
+  const Plan plan = plan_of(rule);
+  CpuMachine checks(engine_);
+  EXPECT_THROW(Step(checks, {{plan, {}}}), Error);
+  Settings settings = checking();
+  settings.check = false;
+  Engine other(settings);
+  CpuMachine trusts(other);
+  EXPECT_EQ(trusts.contract_checker(), nullptr);
+  EXPECT_EQ(checks.contract_checker(), &engine_);
+}
+
+// A machine that lets a rule run as it is.
+struct Trusting : CpuMachine {
+  using CpuMachine::CpuMachine;
+  Engine* contract_checker() const override { return nullptr; }
+};
+
+TEST_F(CheckMode, PoisonsWhatIsNotSetInTheKernelsThemselves) {
+  std::string rule = kRule;
+  rule.replace(rule.find("    if (F.wide) e.v.next = e.v.was + e.g * e.g;\n"), 48, "\n");
+  const Plan plan = plan_of(rule, {{"wide", true}});
+  const OptionValues options(plan.rule(), plan.gradient());
+  Trusting cpu(engine_);
+  const StateMemory state(cpu, plan, options, {2, 3});
+  std::vector<float> p(6, 1), g(6, 1);
+  Step step(cpu, {{plan, {state.tensor(p.data())}}});
+  step.run({{.g = g.data()}}, {options.at_step(1)});
+  for (const float x : p) EXPECT_TRUE(std::isnan(x)) << x;
+}
+
+TEST_F(CheckMode, HasKernelsOfItsOwnInTheCache) {
+  HostCompiler host(testing::settings_with_nvrtc("")), host_checks(checking());
+  NvrtcCompiler nvrtc(testing::settings_with_nvrtc("")), nvrtc_checks(checking());
+  const auto differ = [](Compiler& plain, Compiler& checks, const Target& target) {
+    EXPECT_EQ(plain.identity(target).find("JITSTEP_CHECK"), std::string::npos);
+    EXPECT_NE(checks.identity(target).find("JITSTEP_CHECK"), std::string::npos);
+    EXPECT_FALSE(plain.accepts(checks.identity(target), target));
+  };
+  differ(host, host_checks, Target::cpu());
+  differ(nvrtc, nvrtc_checks, Target::cuda(90));
+}
+
+// ---- what the host compiler finds by itself, in any mode ----------------------------------------
+
+std::string compiled(const std::string& apply) {
+  Engine engine(testing::settings_with_cache(""));
+  engine.templates().add("rules/mine.cuh",
+                         "#pragma once\n#include \"../core/contract.cuh\"\n"
+                         "namespace jitstep::rules::mine {\nstruct Rule {\n"
+                         "  KHD static void apply(auto& e, const auto&) { " +
+                             apply + " }\n};\n}\n");
+  const Catalog catalog(engine.templates());
+  const Plan plan = resolve({.rule = "mine"}, catalog);
+  const Unit made = unit(plan, default_variant(plan, Target::cpu()), Target::cpu());
+  try {
+    engine.build(made.text, made.name, Target::cpu());
+  } catch (const CompileError& error) {
+    const std::string what = error.what();
+    return what.substr(0, what.find('\n'));
+  }
+  return "";
+}
+
+TEST(CpuKernels, RefuseNumbersThatAreDoubleAndExtensionsOfTheLanguage) {
+  const std::string advice = "a rule computes in `real`: write real(0.1), or static_cast<real>";
+  for (const char* apply : {"e.p -= 0.1 * e.g;", "e.p = e.p * (1 - 0.5) - e.g;",
+                            "const real x = e.g * 0.1; e.p -= x;"}) {
+    const std::string error = compiled(apply);
+    EXPECT_EQ(error.find("rules/mine.cuh:5: "), 0u) << error;
+    EXPECT_NE(error.find(advice), error.npos) << error;
+  }
+  EXPECT_NE(
+      compiled("int n = e.g > 0; real x[n]; x[0] = e.g; e.p -= x[0];").find("rules/mine.cuh:5: "),
+      std::string::npos);
+  EXPECT_EQ(compiled("const real half = 0.5; e.p -= half * e.g;"), "");
+}
+
+}  // namespace
+}  // namespace jitstep::jit
