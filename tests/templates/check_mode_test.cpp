@@ -15,6 +15,7 @@
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/state_memory.h"
 #include "jitstep/jit/step.h"
+#include "jitstep/jit/unit.h"
 #include "support/combinations.h"
 
 namespace jitstep::jit {

@@ -10,6 +10,7 @@
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/state_memory.h"
 #include "jitstep/jit/step.h"
+#include "jitstep/jit/unit.h"
 #include "support/emulated_machine.h"
 
 namespace jitstep::support {
