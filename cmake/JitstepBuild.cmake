@@ -77,8 +77,9 @@ endfunction()
 # that lie below the source folder, where the set-up script puts torch.
 #
 # Sources are compiled once, in <target>_objects, and make two libraries: <target>, which shows only
-# what JITSTEP_API marks, and the static <target>_internals for tests, in which everything can be
-# linked to. Without BUILD_SHARED_LIBS these are the same.
+# what JITSTEP_API marks, and the static <target>_internals for the command-line tool, the tests of
+# src/jit and the fuzzers, in which everything can be linked to. Without BUILD_SHARED_LIBS these are
+# the same.
 function(jitstep_library target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT_NAME;NEEDS;RUN_PATH" "SOURCES;PUBLIC;PRIVATE")
   add_library(${target}_objects OBJECT ${arg_SOURCES})
