@@ -7,22 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "jitstep/jit/dtype.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/expression.h"
 #include "jitstep/jit/value.h"
 
 namespace jitstep::jit {
-
-/// The dtypes of parameters and gradients.
-enum class Dtype { float64, float32, bfloat16, float16 };
-
-/// "float32" and so on.
-JITSTEP_API std::string to_string(Dtype dtype);
-/// The inverse; anything else is an Error.
-JITSTEP_API Dtype parse_dtype(std::string_view name);
-JITSTEP_API int bytes_of(Dtype dtype);
-/// Bytes of the arithmetic type, `real`: 8 for float64 parameters, else 4.
-JITSTEP_API int real_bytes(Dtype parameter);
 
 /// What one entry of a reduction or of memory covers; `axis` has a dimension.
 struct JITSTEP_API Domain {

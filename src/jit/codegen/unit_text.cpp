@@ -10,12 +10,6 @@
 namespace jitstep::jit {
 namespace {
 
-constexpr std::array kDtypeNames = {"Float64", "Float32", "BFloat16", "Float16"};
-
-std::string type_of(Dtype dtype) {
-  return text("jitstep::", kDtypeNames[static_cast<std::size_t>(dtype)]);
-}
-
 std::string literal(const Option& option, const Value& value, const std::string& space) {
   if (value.is_choice()) return space + option.enumeration + "::" + value.choice();
   if (value.is_number()) return text(static_cast<long long>(value.number()));
@@ -152,8 +146,8 @@ std::string types_text(const Plan& plan, const Variant& v) {
               "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
               plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots",
               ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitMemory, ",
-              "jitstep::weights::", spec.weights, "::Weights<", type_of(spec.parameter), ">, ",
-              type_of(spec.gradient), ", ", spec.strided ? "true" : "false", ",\n    ",
+              "jitstep::weights::", spec.weights, "::Weights<", template_type(spec.parameter),
+              ">, ", template_type(spec.gradient), ", ", spec.strided ? "true" : "false", ",\n    ",
               "jitstep::Variant{", v.threads, ", ", v.lanes, ", ", v.vector, ", ", v.chunk,
               "}>;\n");
 }

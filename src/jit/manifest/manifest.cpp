@@ -11,8 +11,6 @@
 namespace jitstep::jit {
 namespace {
 
-constexpr std::array<std::string_view, 4> kDtypes = {"float64", "float32", "bfloat16", "float16"};
-
 int bytes_of_type(const std::string& type, Dtype parameter) {
   if (type == "real") return real_bytes(parameter);
   if (type == "double") return 8;
@@ -74,19 +72,6 @@ const Named* find_named(const std::vector<Named>& all, std::string_view name) {
 }
 
 }  // namespace
-
-std::string to_string(Dtype dtype) { return std::string(kDtypes[static_cast<std::size_t>(dtype)]); }
-
-Dtype parse_dtype(std::string_view name) {
-  const auto found = std::find(kDtypes.begin(), kDtypes.end(), name);
-  if (found == kDtypes.end())
-    throw Error(text("no dtype \"", name, "\"; there are float64, float32, bfloat16, float16"));
-  return static_cast<Dtype>(found - kDtypes.begin());
-}
-
-int bytes_of(Dtype dtype) { return dtype == Dtype::float64 ? 8 : dtype == Dtype::float32 ? 4 : 2; }
-
-int real_bytes(Dtype parameter) { return parameter == Dtype::float64 ? 8 : 4; }
 
 int Domain::space() const {
   switch (kind) {

@@ -1,14 +1,13 @@
 #include "jit/manifest/manifest_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <set>
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_fields.h"
+#include "jit/manifest/manifest_header.h"
 #include "jit/manifest/manifest_lines.h"
-#include "jit/manifest/manifest_notes.h"
 #include "jit/manifest/manifest_words.h"
 #include "jitstep/args.h"
 #include "jitstep/jit/error.h"
@@ -81,7 +80,7 @@ class Reader {
     });
     if (made_.kind == Kind::rule) read_scalars();
     read_refusals();
-    read_header();
+    read_header(lines_.header, flags_, made_);
     lines_.braces.end();
     return std::move(made_);
   }
@@ -124,7 +123,6 @@ class Reader {
   }
 
   // ---- options
-  // --------------------------------------------------------------------------------------
 
   void read_options() {
     each("Hyper", made_.has_hyper, [&](const SourceLine& line) {
@@ -170,7 +168,6 @@ class Reader {
   }
 
   // ---- slots, reductions, memory
-  // ----------------------------------------------------------------------
 
   void check_slot(const Slot& slot, const Place& place) {
     if (slot.name == "p" || slot.name == "g")
@@ -243,7 +240,6 @@ class Reader {
   }
 
   // ---- formats
-  // ------------------------------------------------------------------------------------------
 
   // The first alias that names a type itself, not one of this file's.
   const SourceLine* alias(std::string_view name) const {
@@ -291,84 +287,6 @@ class Reader {
         alias_among("Extra", {"NoExtra", "float", "uint8", "uint16", "uint32"});
     if (extra != "NoExtra") made_.extra = extra;
     read_random();
-  }
-
-  // ---- the leading comment
-  // --------------------------------------------------------------------------------
-
-  void read_header() {
-    for (const SourceLine& line : lines_.header) {
-      std::string_view left = line.notes;
-      while (!left.empty()) {  // two spaces or more set a key apart
-        const std::size_t gap = std::min(left.find("  "), left.size());
-        const std::string_view piece = trimmed(left.substr(0, gap));
-        left = trimmed(left.substr(gap));
-        if (read_key(piece, line.place)) continue;
-        if (made_.kind == Kind::rule) refuse_key(piece, line.place);
-        made_.description += (made_.description.empty() ? "" : " ") + std::string(piece);
-      }
-    }
-    if (made_.kind == Kind::weights && made_.dtypes.empty())
-      top_.fail("expected `for: float32, ...` in the leading comment: the dtypes it is for");
-  }
-
-  // A key that is not written as it is read: no colon, no space behind it, capital letters.
-  static void refuse_key(std::string_view piece, const Place& place) {
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kKeys = {
-        {{"class", "class: NAME"},
-         {"default state", "default state: CODEC"},
-         {"min_quantized_size", "min_quantized_size: NUMBER"}}};
-    for (const auto& [key, form] : kKeys) {
-      if (!begins_with_word(piece, key)) continue;
-      std::string_view value = trimmed(piece.substr(key.size()));
-      if (value.starts_with(':')) value = trimmed(value.substr(1));
-      if (key == "class" && !is_word(value)) continue;  // a sentence about classes
-      place.fail(
-          text("cannot read `", piece, "`: write `", form, "`, or begin prose with another word"));
-    }
-  }
-
-  bool read_key(std::string_view piece, const Place& place) {
-    const auto starts = [&](std::string_view key) { return piece.starts_with(key); };
-    const std::string_view value =
-        trimmed(piece.substr(std::min(piece.find(':') + 1, piece.size())));
-    if (made_.kind == Kind::rule && starts("class: ")) {
-      if (!made_.class_name.empty()) place.fail("a rule has one `class:`; keep one");
-      Cursor cursor(value, place);
-      made_.class_name = cursor.identifier("the name of a C++ class");
-      cursor.expect_end();
-    } else if (made_.kind == Kind::rule && starts("default state: ")) {
-      made_.default_states.push_back(rule_default(value, place));
-    } else if (made_.kind == Kind::rule && starts("min_quantized_size: ")) {
-      made_.min_quantized_sizes.push_back(rule_default(value, place));
-      Cursor(made_.min_quantized_sizes.back().value, place).integer(0, 1 << 30);
-    } else if (made_.kind == Kind::weights && starts("for: ")) {
-      read_dtypes(value, place);
-    } else {
-      return false;
-    }
-    return true;
-  }
-
-  // "CODEC" or "CODEC if CONDITION".
-  RuleDefault rule_default(std::string_view value, const Place& place) {
-    const std::size_t end = std::min(value.find(" if "), value.size());
-    RuleDefault made{std::string(trimmed(value.substr(0, end))), {}};
-    if (end < value.size()) made.condition = read_condition(value.substr(end + 4), flags_, place);
-    return made;
-  }
-
-  void read_dtypes(std::string_view value, const Place& place) {
-    Cursor cursor(value, place);
-    do {
-      const std::string name = cursor.identifier("a dtype");
-      try {
-        made_.dtypes.push_back(parse_dtype(name));
-      } catch (const Error& error) {
-        place.fail(error.what());
-      }
-    } while (cursor.take(","));
-    cursor.expect_end();
   }
 
   Place top_;

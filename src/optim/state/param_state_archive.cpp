@@ -6,23 +6,10 @@
 #include "jitstep/param_state.h"
 #include "optim/state/archive_fields.h"
 #include "optim/tensor/errors.h"
+#include "optim/tensor/kernel_tensors.h"
 
 namespace jitstep {
 namespace {
-
-torch::Dtype torch_dtype(jit::Dtype dtype) {
-  switch (dtype) {
-    case jit::Dtype::float64:
-      return torch::kFloat64;
-    case jit::Dtype::float32:
-      return torch::kFloat32;
-    case jit::Dtype::bfloat16:
-      return torch::kBFloat16;
-    case jit::Dtype::float16:
-      return torch::kFloat16;
-  }
-  return torch::kFloat32;
-}
 
 constexpr std::int64_t kSchema = 1;
 

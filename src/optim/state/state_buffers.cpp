@@ -26,10 +26,6 @@ bool is_wide(const jit::KernelSpec& spec, int slot) {
   return jit::default_catalog().codec(spec.slots[slot]->name).code == "real";
 }
 
-torch::Dtype real_dtype(const jit::KernelSpec& spec) {
-  return spec.parameter == jit::Dtype::float64 ? torch::kFloat64 : torch::kFloat32;
-}
-
 // The parameter's sizes in storage order without gaps, filled with zeros.
 torch::Tensor zeros_of(const torch::Tensor& p, torch::Dtype dtype) {
   const auto options = p.options().dtype(dtype).requires_grad(false);
@@ -40,7 +36,7 @@ torch::Tensor zeros_of(const torch::Tensor& p, torch::Dtype dtype) {
 StateBuffers::Slot make_slot(const torch::Tensor& p, const jit::Plan& plan, int slot) {
   if (plan.codec(slot) == nullptr) return {};
   const jit::StateLayout::Slot layout = jit::slot_layout(plan, slot, p.numel());
-  if (layout.values) return {zeros_of(p, real_dtype(plan.spec)), {}};
+  if (layout.values) return {zeros_of(p, real_dtype(plan.spec.parameter)), {}};
   return {bytes_like(p, layout.codes),
           layout.meta > 0 ? bytes_like(p, layout.meta) : torch::Tensor()};
 }
@@ -80,7 +76,7 @@ std::vector<std::array<torch::Tensor, 2>> make_memory(const torch::Tensor& p, co
   const int dims = static_cast<int>(shape.sizes.size());
   for (const jit::PlannedMemory& field : plan.memory) {
     const auto options = p.options().requires_grad(false).dtype(
-        field.is_double ? torch::kFloat64 : real_dtype(plan.spec));
+        field.is_double ? torch::kFloat64 : real_dtype(plan.spec.parameter));
     const std::int64_t entries = jit::extent(shape, field.domain.reduced(dims)).entries;
     const auto full = torch::full({entries}, initial[memory.size()], options);
     memory.push_back({full, full.clone()});
@@ -128,7 +124,7 @@ jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
 torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int slot) {
   const auto& codes = state.slots[slot].codes;
   if (!codes.defined() || is_wide(state.spec, slot)) return codes;
-  torch::Tensor values = zeros_of(p, real_dtype(state.spec));
+  torch::Tensor values = zeros_of(p, real_dtype(state.spec.parameter));
   if (state.t == 0 || p.numel() == 0) return values;
   const jit::Plan plan = jit::resolve(state.spec);
   check_slot(state, plan, p, slot);
@@ -149,7 +145,7 @@ void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
     codes.copy_(values);
     return;
   }
-  torch::Tensor ordered = zeros_of(p, real_dtype(state.spec));
+  torch::Tensor ordered = zeros_of(p, real_dtype(state.spec.parameter));
   ordered.copy_(values);
   if (p.numel() == 0) return;
   const jit::Plan plan = jit::resolve(state.spec);

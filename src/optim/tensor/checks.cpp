@@ -18,7 +18,7 @@ void check_kind(const torch::Tensor& p, const ParameterName& name) {
   TORCH_CHECK(!p.is_complex(), "jitstep: ", describe(p, name),
               " is complex; train the real tensor torch::view_as_real gives");
   TORCH_CHECK(p.is_floating_point(), "jitstep: ", describe(p, name),
-              " is not floating point; make it float64, float32, bfloat16 or float16");
+              " is not floating point; make it ", jit::kDtypeList);
   about(p, name, [&] { dtype_of(p); });
   TORCH_CHECK(p.has_storage(), "jitstep: ", describe(p, name),
               " has no memory of its own; give the optimizer the tensor that it wraps");
@@ -53,7 +53,7 @@ void refuse_kind(const torch::Tensor& p, const torch::Tensor& g, const Parameter
   TORCH_CHECK(g.sizes() == p.sizes(), "jitstep: the gradient of ", describe(p, name),
               " has the shape ", g.sizes(), "; compute it anew for this parameter");
   TORCH_CHECK(g.is_floating_point(), "jitstep: the gradient of ", describe(p, name), " is ",
-              g.dtype(), "; make it float64, float32, bfloat16 or float16");
+              g.dtype(), "; make it ", jit::kDtypeList);
   about(p, name, [&] { dtype_of(g); });
 }
 
@@ -66,11 +66,6 @@ void refuse_memory(const torch::Tensor& p, const torch::Tensor& g, const Paramet
                     p.scalar_type() == g.scalar_type();
   TORCH_CHECK(same || !share_memory(p, g), "jitstep: the gradient of ", describe(p, name),
               " shares memory with the parameter, but not element by element; clone() it");
-}
-
-bool is_supported(torch::ScalarType type) {
-  return type == torch::kFloat32 || type == torch::kBFloat16 || type == torch::kFloat16 ||
-         type == torch::kFloat64;
 }
 
 }  // namespace

@@ -1,26 +1,45 @@
 #include "optim/tensor/kernel_tensors.h"
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
 namespace jitstep {
+namespace {
+
+constexpr std::array<std::pair<torch::ScalarType, jit::Dtype>, 4> kDtypes = {
+    {{torch::kFloat64, jit::Dtype::float64},
+     {torch::kFloat32, jit::Dtype::float32},
+     {torch::kBFloat16, jit::Dtype::bfloat16},
+     {torch::kFloat16, jit::Dtype::float16}}};
+
+}  // namespace
+
 jit::Shape shape_of(const torch::Tensor& tensor) {
   if (tensor.dim() == 0) return {{1}, {1}};
   return {tensor.sizes().vec(), tensor.strides().vec()};
 }
 
 jit::Dtype dtype_of(const torch::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case torch::kFloat64:
-      return jit::Dtype::float64;
-    case torch::kFloat32:
-      return jit::Dtype::float32;
-    case torch::kBFloat16:
-      return jit::Dtype::bfloat16;
-    case torch::kFloat16:
-      return jit::Dtype::float16;
-    default:
-      TORCH_CHECK(false, "jitstep: dtype ", tensor.dtype(),
-                  " is not supported; parameters and gradients are float64, float32, bfloat16 or "
-                  "float16");
-  }
+  for (const auto& [torch_type, dtype] : kDtypes)
+    if (tensor.scalar_type() == torch_type) return dtype;
+  TORCH_CHECK(false, "jitstep: dtype ", tensor.dtype(),
+              " is not supported; parameters and gradients are ", jit::kDtypeList);
+}
+
+bool is_supported(torch::ScalarType type) {
+  return std::any_of(kDtypes.begin(), kDtypes.end(),
+                     [&](const auto& pair) { return pair.first == type; });
+}
+
+torch::ScalarType torch_dtype(jit::Dtype dtype) {
+  for (const auto& [torch_type, known] : kDtypes)
+    if (known == dtype) return torch_type;
+  return torch::kFloat32;  // not reached: all are known
+}
+
+torch::ScalarType real_dtype(jit::Dtype parameter) {
+  return jit::real_bytes(parameter) == 8 ? torch::kFloat64 : torch::kFloat32;
 }
 
 bool is_aligned(const jit::StepTensor& tensor, const void* g) {

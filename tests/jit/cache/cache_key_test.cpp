@@ -103,6 +103,7 @@ const std::vector<Knob> kKnobs = {
     {"compiler's machine", [](Asked& a) { a.rename = with("Target: ", "other-"); }},
     {"ISA", [](Asked& a) { a.rename = with("isa:", " -mavx1024"); }},
     {"compiler options", [](Asked& a) { a.rename = with("options:", " -ffast-math"); }},
+    {"check", [](Asked& a) { a.settings.check = true; }},
 };
 
 const std::vector<Knob> kNoKnobs = {
@@ -139,7 +140,7 @@ const std::vector<Knob> kNoKnobs = {
   [[maybe_unused]] const auto& [threads, lanes, vector, chunk] = a.variant;
   [[maybe_unused]] const auto& [digest, target, compiler] = key;
   [[maybe_unused]] const auto& [dir, readonly, templates, cxx, seconds, variables, nvrtc, search,
-                                log, path, tmpdir, bytes] = a.settings;
+                                log, path, tmpdir, check, bytes] = a.settings;
 }
 
 TEST(CacheKey, EveryKnobChangesItAndNothingElseDoes) {

@@ -18,7 +18,7 @@ std::string name_of(const std::string& call) { return call.substr(0, call.find('
 // waited for after each parameter.
 TEST_F(PeersDefectsOnGpu, AStepTakesTheCurrentStreamAndWaitsForNothing) {
   hosts[0]->current = fake.new_stream();
-  const auto of = group(spec("adamw"), 30);
+  const auto of = step_of(plan("adamw"), 30);
   step(*of, 1);
   fake.clear();
   step(*of, 2);
@@ -37,7 +37,7 @@ TEST_F(PeersDefectsOnGpu, AStepTakesTheCurrentStreamAndWaitsForNothing) {
 TEST_F(PeersDefectsOnGpu, NormsStayOnTheDeviceHoweverManyTensorsThereAre) {
   std::vector<std::vector<std::string>> calls;
   for (const int count : {3, 300}) {
-    const auto of = group(spec("lamb", true), count);
+    const auto of = step_of(plan("lamb", true), count);
     step(*of, 1);
     fake.clear();
     step(*of, 2);
