@@ -108,7 +108,8 @@ void run(jit::Launches& launches, int entry, const jit::StepTables::Items& items
   args.items = &items.at(item);
   args.item_count = args.set_count = 1;
   for (std::size_t i = 0; i < plan.reductions.size(); ++i)
-    args.reductions[i].partials = placed.partials[i];
+    if (plan.reductions[i].taken())
+      args.reductions[plan.reductions[i].number].partials = placed.partials[i];
   launches.launch(entry, args);
 }
 

@@ -109,7 +109,7 @@ constexpr std::array<View, 97> kCppWords = {"alignas",
                                             "std"};
 
 // What the files of core/ call things that every rule and codec uses.
-constexpr std::array<View, 96> kContractWords = {"KHD",
+constexpr std::array<View, 97> kContractWords = {"KHD",
                                                  "SLOW_PATH",
                                                  "UNROLL",
                                                  "jitstep",
@@ -124,6 +124,7 @@ constexpr std::array<View, 96> kContractWords = {"KHD",
                                                  "uint16",
                                                  "uint8",
                                                  "Args",
+                                                 "Conversion",
                                                  "Dim",
                                                  "Space",
                                                  "Range",

@@ -385,7 +385,7 @@ TEST(ManifestMistakes, AreAllInTheTable) {
   provoked.push_back(problem_of_many_reductions());
   int messages = 0;
   for (const char* file : {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields",
-                           "manifest_reader", "manifest_braces", "expression"}) {
+                           "manifest_reader", "manifest_header", "manifest_braces", "expression"}) {
     const std::string source = source_of(file);
     for (const std::string call : {"fail(", "identifier("}) {
       for (std::size_t at = 0; (at = source.find(call, at)) != source.npos; at += call.size()) {

@@ -147,7 +147,7 @@ TEST_F(CudaStreams, MemoryIsNotGivenToOthersWhileAnotherStreamUsesIt) {
 // That the test above can fail.
 TEST_F(CudaStreams, MemoryThatIsNotRecordedIsOverwrittenUnderAKernel) {
   const int side = fake.new_stream();
-  auto table = fake.allocate(0, 304);
+  auto table = fake.allocate(0, sizeof(HyperSet));
   fake.drain();
   Args args{};
   args.sets = static_cast<HyperSet*>(table.get());
