@@ -7,30 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "jitstep/jit/domain.h"
 #include "jitstep/jit/dtype.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/expression.h"
 #include "jitstep/jit/value.h"
 
 namespace jitstep::jit {
-
-/// What one entry of a reduction or of memory covers; `axis` has a dimension.
-struct JITSTEP_API Domain {
-  /// The domains of contract.cuh.
-  enum class Kind { all, tensor, first, rows, columns, matrices, axis };
-
-  Kind kind = Kind::tensor;
-  int axis = 0;
-
-  /// The number of the walk in TensorRecord::spaces.
-  int space() const;
-  /// One bit for each dimension that runs inside an entry, as contract.cuh's reduced(dims).
-  unsigned reduced(int dims) const;
-  bool operator==(const Domain&) const = default;
-};
-
-/// "rows", "axis<1>".
-JITSTEP_API std::string to_string(const Domain& domain);
 
 /// The numbers an option accepts. Not finite ones are always refused.
 struct JITSTEP_API Constraint {

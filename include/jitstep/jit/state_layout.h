@@ -32,6 +32,8 @@ struct JITSTEP_API StateLayout {
 
   /// Of everything.
   std::int64_t bytes() const;
+  /// Whether memory of this layout can hold what the other describes, whatever it begins with.
+  bool same_memory(const StateLayout& other) const;
 };
 
 /// Of one slot of a tensor of so many elements.

@@ -28,18 +28,18 @@ class JITSTEP_API StateMemory {
   StepTensor tensor(void* p, int id = 0) const;
 
   /// Bytes of everything kept.
-  std::int64_t bytes() const { return bytes_; }
+  std::int64_t bytes() const { return layout_.bytes(); }
 
  private:
   void* add(Machine& machine, const std::vector<std::byte>& content);
   void* add_zeros(Machine& machine, std::int64_t bytes);
 
   Shape shape_;
+  StateLayout layout_;
   void* extra_ = nullptr;
   std::vector<SlotBuffers> slots_;
   std::vector<std::array<void*, 2>> memory_;
   std::vector<std::shared_ptr<void>> held_;
-  std::int64_t bytes_ = 0;
 };
 
 }  // namespace jitstep::jit

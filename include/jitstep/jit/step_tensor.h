@@ -3,11 +3,13 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "jitstep/args.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/layout.h"
+#include "jitstep/jit/state_layout.h"
 
 namespace jitstep::jit {
 
@@ -21,6 +23,7 @@ struct JITSTEP_API StepTensor {
   std::vector<std::int64_t> g_strides;       // in elements, in p's logical order
   int id = 0;               // order in the optimizer: names random bits, orders sums
   std::int64_t offset = 0;  // global number of element 0, a multiple of 8
+  std::optional<StateLayout> layout = std::nullopt;  // of its state, if known; then it is checked
 };
 
 /// What a tensor is given in one step.

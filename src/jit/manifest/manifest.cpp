@@ -73,52 +73,6 @@ const Named* find_named(const std::vector<Named>& all, std::string_view name) {
 
 }  // namespace
 
-int Domain::space() const {
-  switch (kind) {
-    case Kind::all:
-    case Kind::tensor:
-      return 0;
-    case Kind::first:
-      return 1;
-    case Kind::rows:
-      return 2;
-    case Kind::columns:
-      return 3;
-    case Kind::matrices:
-      return 4;
-    case Kind::axis:
-      break;
-  }
-  return 5 + axis;
-}
-
-unsigned Domain::reduced(int dims) const {
-  const unsigned every = (1u << dims) - 1u;
-  const bool vector = dims < 2;
-  switch (kind) {
-    case Kind::all:
-    case Kind::tensor:
-      return every;
-    case Kind::first:
-      return vector ? every : every & ~1u;
-    case Kind::rows:
-      return dims < 1 ? 0u : 1u << (dims - 1);
-    case Kind::columns:
-      return vector ? 0u : 1u << (dims - 2);
-    case Kind::matrices:
-      return vector ? every : 3u << (dims - 2);
-    case Kind::axis:
-      break;
-  }
-  return axis < dims ? every & ~(1u << axis) : every;
-}
-
-std::string to_string(const Domain& domain) {
-  constexpr std::array kNames = {"all", "tensor", "first", "rows", "columns", "matrices"};
-  if (domain.kind == Domain::Kind::axis) return text("axis<", domain.axis, ">");
-  return kNames[static_cast<std::size_t>(domain.kind)];
-}
-
 bool Constraint::accepts(double x) const {
   if (!std::isfinite(x)) return false;
   if (low && (above ? x <= *low : x < *low)) return false;

@@ -15,18 +15,16 @@ namespace {
 constexpr int kMaxTerms = 16;
 
 // ---- types
-// ------------------------------------------------------------------------------------------
 
 Domain read_domain(Cursor& cursor) {
-  constexpr std::array<std::string_view, 6> kNames = {"all",  "tensor",  "first",
-                                                      "rows", "columns", "matrices"};
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (cursor.take_word(kNames[i])) return {static_cast<Domain::Kind>(i), 0};
-  }
-  if (!cursor.take_word("axis"))
+  const auto found = std::find_if(kDomainNames.begin(), kDomainNames.end(),
+                                  [&](std::string_view name) { return cursor.take_word(name); });
+  if (found == kDomainNames.end())
     cursor.fail("a domain: all, tensor, first, rows, columns, matrices or axis<0> to axis<3>");
+  const auto kind = static_cast<Domain::Kind>(found - kDomainNames.begin());
+  if (kind != Domain::Kind::axis) return {kind, 0};
   cursor.expect("<");
-  const Domain domain{Domain::Kind::axis, cursor.integer(0, 3)};
+  const Domain domain{kind, cursor.integer(0, 3)};
   cursor.expect(">");
   return domain;
 }

@@ -92,7 +92,8 @@ void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Ma
     }
   }
   if (made.kind == Kind::weights && made.dtypes.empty())
-    Place{made.path, 1}.fail("expected `for: float32, ...` in the leading comment: the dtypes it is for");
+    Place{made.path, 1}.fail(
+        "expected `for: float32, ...` in the leading comment: the dtypes it is for");
 }
 
 }  // namespace jitstep::jit

@@ -1,5 +1,7 @@
 #include "jitstep/jit/state_layout.h"
 
+#include <algorithm>
+
 namespace jitstep::jit {
 StateLayout::Slot slot_layout(const Plan& plan, int slot, std::int64_t elements) {
   const Manifest* const codec = plan.codec(slot);
@@ -14,6 +16,20 @@ std::int64_t StateLayout::bytes() const {
   for (const Slot& slot : slots) sum += slot.codes + slot.meta;
   for (const Memory& field : memory) sum += 2 * field.entries * field.bytes;
   return sum;
+}
+
+bool StateLayout::same_memory(const StateLayout& other) const {
+  const auto same_slot = [](const Slot& a, const Slot& b) {
+    return a.codes == b.codes && a.meta == b.meta && a.values == b.values;
+  };
+  const auto same_field = [](const Memory& a, const Memory& b) {
+    return a.entries == b.entries && a.bytes == b.bytes;
+  };
+  return extra == other.extra &&
+         std::equal(slots.begin(), slots.end(), other.slots.begin(), other.slots.end(),
+                    same_slot) &&
+         std::equal(memory.begin(), memory.end(), other.memory.begin(), other.memory.end(),
+                    same_field);
 }
 
 StateLayout state_layout(const Plan& plan, const Shape& shape,

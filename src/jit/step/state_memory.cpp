@@ -27,15 +27,14 @@ std::vector<std::byte> filled(const StateLayout::Memory& field) {
 StateMemory::StateMemory(Machine& machine, const Plan& plan, const OptionValues& options,
                          const std::vector<std::int64_t>& sizes)
     : shape_(dense_shape(sizes)) {
-  const StateLayout layout = state_layout(plan, shape_, initial_memory(plan, options));
-  for (const StateLayout::Slot& slot : layout.slots)
+  layout_ = state_layout(plan, shape_, initial_memory(plan, options));
+  for (const StateLayout::Slot& slot : layout_.slots)
     slots_.push_back({add_zeros(machine, slot.codes), add_zeros(machine, slot.meta)});
-  for (const StateLayout::Memory& field : layout.memory) {
+  for (const StateLayout::Memory& field : layout_.memory) {
     const auto content = filled(field);
     memory_.push_back({add(machine, content), add(machine, content)});
   }
-  extra_ = add_zeros(machine, layout.extra);
-  bytes_ = layout.bytes();
+  extra_ = add_zeros(machine, layout_.extra);
 }
 
 void* StateMemory::add(Machine& machine, const std::vector<std::byte>& content) {
@@ -56,7 +55,8 @@ StepTensor StateMemory::tensor(void* p, int id) const {
           .memory = memory_,
           .shape = shape_,
           .g_strides = shape_.strides,
-          .id = id};
+          .id = id,
+          .layout = layout_};
 }
 
 }  // namespace jitstep::jit

@@ -29,6 +29,10 @@ void check_tensor(const Plan& plan, const StepTensor& tensor) {
   if (tensor.offset < 0 || tensor.offset % 8 != 0)
     refuse(plan, tensor.id, "begins at element ", tensor.offset,
            "; a shard begins at a multiple of 8, since 8 elements share a draw of random bits");
+  const std::vector<double> zeros(plan.memory.size());
+  if (tensor.layout && !tensor.layout->same_memory(state_layout(plan, tensor.shape, zeros)))
+    refuse(plan, tensor.id, "has state of another layout, made for another plan or shape; make a ",
+           "StateMemory for this plan");
   if (tensor.id < 0) refuse(plan, tensor.id, "needs another: ids are 0 or more");
 }
 

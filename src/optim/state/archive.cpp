@@ -1,5 +1,6 @@
 #include "optim/state/archive.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "jitstep/jit/catalog.h"
@@ -90,8 +91,22 @@ std::int64_t old_steps(InputArchive& archive) {
   return archive.try_read("iteration_", iteration) ? iteration.toInt() : 0;
 }
 
+// Whether there is anything of an optimizer of this rule.
+bool is_old(InputArchive& archive, const std::string& rule) {
+  const auto& slots = jit::default_catalog().rule(rule).slots;
+  c10::IValue iteration;
+  return has(archive, "step_buffers") || archive.try_read("iteration_", iteration) ||
+         std::any_of(slots.begin(), slots.end(), [&](const jit::Slot& slot) {
+           const char* const key = old_name(slot.torch_name);
+           return key != nullptr && has(archive, key);
+         });
+}
+
 std::vector<ArchivedGroup> read_old(InputArchive& archive, const std::string& rule,
                                     const std::vector<OptimizerParamGroup>& groups) {
+  TORCH_CHECK(is_old(archive, rule), "jitstep: the archive holds no optimizer: neither what ",
+              "torch::save writes of one nor ", rule, "'s buffers as before torch 1.5. ",
+              "Load the file that an optimizer was saved to");
   TORCH_WARN("Your serialized ", rule, " optimizer is still using the old serialization format. ",
              "You should re-save it to use the new serialization format.");
   std::vector<ArchivedGroup> out(groups.size());

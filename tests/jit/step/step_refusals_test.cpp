@@ -77,6 +77,13 @@ TEST_F(StepRefusals, TensorsThatTheKernelCannotStep) {
             who + "has 9 slots; the rule has 1");
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].memory.resize(9); }),
             who + "has 9 fields of memory; the kernel has 0");
+  const StateMemory of_int4(cpu, resolve(options, {"int4"}), options, {100});
+  EXPECT_EQ(refused([&](auto& tensors, auto&, auto&) {
+              tensors[1] = of_int4.tensor(tensors[1].p, tensors[1].id);
+            }),
+            who +
+                "has state of another layout, made for another plan or shape; make a StateMemory "
+                "for this plan");
   options.set("max_grad_norm", 1.0);
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].id = 3; }),
             "a step: its tensors number 0 and 1 (counted from 0) both have the id 3; ids order the "

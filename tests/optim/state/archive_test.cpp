@@ -250,6 +250,22 @@ std::string refusal(From& from, To& to) {
   return message;
 }
 
+TEST(Archive, AFileThatHoldsNoOptimizerChangesNothing) {
+  std::ostringstream model, nothing;
+  torch::save(torch::nn::Linear(3, 4), model);
+  torch::serialize::OutputArchive().save_to(nothing);
+  for (const std::string& content : {model.str(), nothing.str()}) {
+    Tensors params = make_parameters(torch::kFloat32, kShapes);
+    SGD optimizer(params, SGDOptions(0.1).momentum(0.9));
+    train(optimizer, params, 1, 2);
+    std::istringstream stream(content);
+    torch::serialize::InputArchive archive;
+    archive.load_from(stream);
+    EXPECT_THROW(optimizer.load(archive), c10::Error);
+    EXPECT_EQ(optimizer.state().size(), params.size());
+  }
+}
+
 TEST(Archive, AnotherRulesStateIsRefused) {
   Tensors parameters = make_parameters();
   Adam adam(parameters, 0.1);
