@@ -43,7 +43,6 @@ class LaunchBatch {
  private:
   using Items = DeviceTable<Item>;
 
-  void send_items(const Variant& variant, const std::vector<StepTensor>& tensors);
   void add_buffers(const PlannedReduction& reduction);
   void launch(int entry, const Items& items);
 

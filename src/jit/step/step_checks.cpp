@@ -13,6 +13,12 @@ template <class... Words>
   throw Error(text("a step by ", plan.name, ": the tensor with id ", id, " ", words...));
 }
 
+// Whether its memory is laid out for this kernel; what it begins with does not matter.
+bool holds_state_of(const Plan& plan, const StepTensor& tensor) {
+  const std::vector<double> initial(plan.memory.size());
+  return tensor.layout->same_memory(state_layout(plan, tensor.shape, initial));
+}
+
 void check_tensor(const Plan& plan, const StepTensor& tensor) {
   const std::size_t dims = tensor.shape.sizes.size();
   if (tensor.shape.strides.size() != dims || (dims > 0 && tensor.g_strides.size() != dims))
@@ -29,8 +35,7 @@ void check_tensor(const Plan& plan, const StepTensor& tensor) {
   if (tensor.offset < 0 || tensor.offset % 8 != 0)
     refuse(plan, tensor.id, "begins at element ", tensor.offset,
            "; a shard begins at a multiple of 8, since 8 elements share a draw of random bits");
-  const std::vector<double> zeros(plan.memory.size());
-  if (tensor.layout && !tensor.layout->same_memory(state_layout(plan, tensor.shape, zeros)))
+  if (tensor.layout && !holds_state_of(plan, tensor))
     refuse(plan, tensor.id, "has state of another layout, made for another plan or shape; make a ",
            "StateMemory for this plan");
   if (tensor.id < 0) refuse(plan, tensor.id, "needs another: ids are 0 or more");

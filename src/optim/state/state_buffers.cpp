@@ -72,13 +72,10 @@ std::int64_t StateBuffers::bytes() const {
 std::vector<std::array<torch::Tensor, 2>> make_memory(const torch::Tensor& p, const jit::Plan& plan,
                                                       const std::vector<double>& initial) {
   std::vector<std::array<torch::Tensor, 2>> memory;
-  const jit::Shape shape = shape_of(p);
-  const int dims = static_cast<int>(shape.sizes.size());
-  for (const jit::PlannedMemory& field : plan.memory) {
-    const auto options = p.options().requires_grad(false).dtype(
-        field.is_double ? torch::kFloat64 : real_dtype(plan.spec.parameter));
-    const std::int64_t entries = jit::extent(shape, field.domain.reduced(dims)).entries;
-    const auto full = torch::full({entries}, initial[memory.size()], options);
+  for (const auto& field : jit::state_layout(plan, shape_of(p), initial).memory) {
+    const auto options = p.options().requires_grad(false).dtype(field.bytes == 8 ? torch::kFloat64
+                                                                                 : torch::kFloat32);
+    const auto full = torch::full({field.entries}, field.initial, options);
     memory.push_back({full, full.clone()});
   }
   return memory;
