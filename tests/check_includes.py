@@ -5,7 +5,7 @@
 
 A quoted include of ours is found beside the including file (templates, and programs of several
 files) or below src/, include/ or tests/; only rules.h is generated. A public header knows public
-headers only, src/jit no torch, src/optim no tuning.
+headers only, src/jit and the emulation no torch, src/optim no tuning and no emulation.
 """
 import collections
 import pathlib
@@ -15,8 +15,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FLOORS = [
     "templates", "jit/base", "jit/source", "jit/compiler", "jit/cache", "jit/engine",
-    "jit/manifest", "jit/codegen", "jit/step", "optim/tensor", "optim/options", "optim/state",
-    "optim/optimizer", "tuning", "tools", "bench", "examples", "python", "tests",
+    "jit/manifest", "jit/codegen", "jit/step", "emulation", "optim/tensor", "optim/options",
+    "optim/state", "optim/optimizer", "tuning", "tools", "bench", "examples", "python", "tests",
 ]
 # Public headers lie beside each other; those without a source of their own say here where they live.
 HEADER_ONLY = {
@@ -38,7 +38,7 @@ def room_of(path):
         sources = list((ROOT / "src").rglob(path.stem + ".cpp"))
         sources = [s for s in sources if s.relative_to(ROOT).parts[1] == ("jit" if parts[2] == "jit" else "optim")]
         return "/".join(sources[0].relative_to(ROOT).parts[1:-1]) if sources else None
-    return "/".join(parts[1:3]) if parts[0] == "src" else parts[0]
+    return "/".join(parts[1:-1]) if parts[0] == "src" else parts[0]
 
 
 def resolve(path, name):
@@ -67,8 +67,8 @@ def check(path, edges):
     if room not in FLOORS:
         yield f"{here}: lies in no room (tests/check_includes.py lists them)"
         return
-    if room.startswith("jit/") and re.search(r"#include [<\"](torch|ATen|c10)/", text):
-        yield f"{here}: src/jit knows no torch"
+    if room.startswith(("jit/", "emulation")) and re.search(r"#include [<\"](torch|ATen|c10)/", text):
+        yield f"{here}: {room} knows no torch"
     for name in (quoted or angled for quoted, angled in OURS.findall(text)):
         target = resolve(path, name)
         if target is None:
@@ -77,7 +77,8 @@ def check(path, edges):
             continue
         below = room_of(target)
         edges[room, below] += 1
-        if below in FLOORS and FLOORS.index(below) > FLOORS.index(room):
+        above = below in FLOORS and FLOORS.index(below) > FLOORS.index(room)
+        if above or (room.startswith("optim/") and below == "emulation"):
             yield f"{here}: {room} must not know {below} ({name})"
 
 

@@ -1,5 +1,5 @@
 // The only file that knows which compiler is reading: NVRTC for the GPU, the host compiler for the
-// CPU, or the host compiler reading the GPU schedule for the SIMT emulation of the tests.
+// CPU, or the host compiler reading the GPU schedule for the SIMT emulation.
 #pragma once
 #include "args.cuh"
 

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "support/step_case.h"
+#include "emulation/step_case.h"
 
 namespace jitstep::support {
+using namespace emulation;
 
 /// One or a few cases of one kind. They are made when a test runs, as some load test extensions,
 /// which other tests must not see.

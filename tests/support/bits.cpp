@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "support/emulated_machine.h"
+#include "emulation/emulated_machine.h"
 #include "support/gpu_machine.h"
 
 namespace jitstep::support {

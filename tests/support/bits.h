@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "support/step_case.h"
+#include "emulation/step_case.h"
 
 namespace jitstep::support {
+using namespace emulation;
 
 /// A spec with one codec for all slots.
 jit::KernelSpec spec_of(const std::string& rule, const std::string& codec,

@@ -3,12 +3,13 @@
 
 #include <memory>
 
+#include "emulation/step_case.h"
 #include "jit/engine/cuda_driver.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/machine.h"
-#include "support/step_case.h"
 
 namespace jitstep::support {
+using namespace emulation;
 
 /// For one thread: the GPU's context is made current where the machine is made.
 class GpuMachine : public jit::Machine {

@@ -7,11 +7,11 @@
 #include <cstring>
 #include <random>
 
+#include "emulation/emulated_machine.h"
 #include "jit/step/step_tables.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/unit.h"
 #include "support/bits.h"
-#include "support/emulated_machine.h"
 
 namespace jitstep::support {
 namespace {

@@ -2,6 +2,7 @@
 // when the file is loaded.
 #include <gtest/gtest.h>
 
+#include "emulation/emulated_machine.h"
 #include "jit/base/text.h"
 #include "jit/fixtures.h"
 #include "jitstep/args.h"
@@ -11,9 +12,9 @@
 #include "jitstep/jit/state_memory.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/jit/unit.h"
-#include "support/emulated_machine.h"
 
 namespace jitstep::support {
+using namespace emulation;
 namespace {
 
 using jit::text;

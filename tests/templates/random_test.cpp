@@ -4,10 +4,11 @@
 #include <array>
 
 #include "../../templates/core/philox.cuh"
-#include "support/emulated_machine.h"
+#include "emulation/emulated_machine.h"
 #include "support/plain_steps.h"
 
 namespace jitstep::support {
+using namespace emulation;
 namespace {
 
 using Words = std::array<std::uint32_t, 4>;

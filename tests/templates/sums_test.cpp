@@ -8,11 +8,11 @@
 #include <fstream>
 #include <functional>
 
+#include "emulation/emulated_machine.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/jit/unit.h"
 #include "support/bits.h"
-#include "support/emulated_machine.h"
 #include "support/plain_steps.h"
 
 namespace jitstep::support {

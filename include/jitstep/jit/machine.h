@@ -1,5 +1,5 @@
 // Where a step runs: memory, copies and launches of one device. The CPU's is here, a GPU's in
-// cuda_machine.h, the emulation's in the tests.
+// cuda_machine.h, the emulation's in src/emulation.
 #pragma once
 
 #include <cstddef>

@@ -7,14 +7,14 @@
 #include <set>
 #include <thread>
 
+#include "emulation/step_case.h"
 #include "jit/fixtures.h"
-#include "support/step_case.h"
 
 namespace jitstep::jit {
 namespace {
 
-using support::StepCase;
-using support::StepOutcome;
+using emulation::StepCase;
+using emulation::StepOutcome;
 using testing::TemporaryFolder;
 using Kind = Manifest::Kind;
 
@@ -71,8 +71,8 @@ StepCase case_of(const std::vector<StepCase>& all, int thread) {
 }
 
 StepOutcome run(Process& process, const StepCase& c) {
-  const Variant variant = default_variant(support::kernel_of(c, process.catalog), Target::cpu());
-  return run_case(c, process.machine, variant, support::Grouping::kHalves, process.catalog);
+  const Variant variant = default_variant(emulation::kernel_of(c, process.catalog), Target::cpu());
+  return run_case(c, process.machine, variant, emulation::Grouping::kHalves, process.catalog);
 }
 
 // A rule nobody uses: that the templates have changed must not disturb those under way.
@@ -106,7 +106,7 @@ std::vector<StepOutcome> at_once(Process& process, const std::vector<StepCase>& 
 void expect_equal(const std::vector<StepOutcome>& expected, const std::vector<StepOutcome>& found,
                   const char* when) {
   for (int i = 0; i < kThreads; ++i)
-    EXPECT_EQ(support::differences(expected[i], found[i]), std::vector<std::string>())
+    EXPECT_EQ(emulation::differences(expected[i], found[i]), std::vector<std::string>())
         << "thread " << i << ", " << when;
 }
 

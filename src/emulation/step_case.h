@@ -14,7 +14,7 @@
 #include "jitstep/jit/spec.h"
 #include "jitstep/jit/unit.h"
 
-namespace jitstep::support {
+namespace jitstep::emulation {
 
 /// One tensor: its sizes, and how far from dense and aligned it lies.
 struct TensorCase {
@@ -67,4 +67,4 @@ std::vector<std::string> differences(const StepOutcome& a, const StepOutcome& b)
 /// Sizes that catch off-by-one errors: 0, 1, vector, leaf and chunk, each less and more one.
 std::vector<TensorCase> odd_tensors();
 
-}  // namespace jitstep::support
+}  // namespace jitstep::emulation

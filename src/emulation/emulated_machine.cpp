@@ -1,10 +1,10 @@
-#include "support/emulated_machine.h"
+#include "emulation/emulated_machine.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
-namespace jitstep::support {
+namespace jitstep::emulation {
 namespace {
 
 class EmulatedLaunches : public jit::Launches {
@@ -57,4 +57,4 @@ void EmulatedMachine::upload(void* to, const void* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-}  // namespace jitstep::support
+}  // namespace jitstep::emulation

@@ -1,4 +1,4 @@
-#include "support/step_case.h"
+#include "emulation/step_case.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "jitstep/jit/state_memory.h"
 #include "jitstep/jit/step.h"
 
-namespace jitstep::support {
+namespace jitstep::emulation {
 namespace {
 
 using jit::Dtype;
@@ -320,4 +320,4 @@ std::vector<TensorCase> odd_tensors() {
   return tensors;
 }
 
-}  // namespace jitstep::support
+}  // namespace jitstep::emulation

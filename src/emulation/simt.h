@@ -1,10 +1,10 @@
-// An emulation of one kernel launch on a GPU, for tests: blocks of lanes in warps of 32, barriers,
+// An emulation of one kernel launch on a GPU: blocks of lanes in warps of 32, barriers,
 // shuffles and shared memory. Knows nothing of what the kernels compute.
 #pragma once
 
 #include <cstdint>
 
-namespace jitstep::support {
+namespace jitstep::emulation {
 
 // All that kernel text sees of the machine. Note: templates/core/port.cuh repeats this layout, as
 // device text may include no host header.
@@ -53,4 +53,4 @@ struct SimtLaunch {
 // without running destructors, and the next launch starts afresh.
 void simt_launch(void (*entry)(const void*), const void* args, SimtLaunch launch);
 
-}  // namespace jitstep::support
+}  // namespace jitstep::emulation

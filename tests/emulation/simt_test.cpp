@@ -1,5 +1,5 @@
 // The SIMT emulation itself: what it computes, and that it finds the mistakes it is there to find.
-#include "support/simt.h"
+#include "emulation/simt.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-namespace jitstep::support {
+namespace jitstep::emulation {
 namespace {
 
 constexpr LaneOrder kLaneOrders[] = {LaneOrder::kForward, LaneOrder::kReverse, LaneOrder::kRandom};
@@ -342,4 +342,4 @@ TEST(Simt, ThreadsLaunchIndependently) {
 }
 
 }  // namespace
-}  // namespace jitstep::support
+}  // namespace jitstep::emulation

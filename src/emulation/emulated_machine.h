@@ -1,11 +1,11 @@
 // The GPU schedule's own text, run lane by lane on the host.
 #pragma once
 
+#include "emulation/simt.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/machine.h"
-#include "support/simt.h"
 
-namespace jitstep::support {
+namespace jitstep::emulation {
 
 class EmulatedMachine : public jit::Machine {
  public:
@@ -29,4 +29,4 @@ class EmulatedMachine : public jit::Machine {
   LaneOrder lanes_;
 };
 
-}  // namespace jitstep::support
+}  // namespace jitstep::emulation

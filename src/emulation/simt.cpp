@@ -1,4 +1,4 @@
-#include "support/simt.h"
+#include "emulation/simt.h"
 
 #include <array>
 #include <bit>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "support/fiber.h"
+#include "emulation/fiber.h"
 
-namespace jitstep::support {
+namespace jitstep::emulation {
 namespace {
 
 constexpr unsigned kWarpSize = 32;
@@ -331,4 +331,4 @@ void simt_launch(void (*entry)(const void*), const void* args, SimtLaunch shape)
   launch.run();
 }
 
-}  // namespace jitstep::support
+}  // namespace jitstep::emulation

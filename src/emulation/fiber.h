@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace jitstep::support {
+namespace jitstep::emulation {
 
 // Owns one stack (with a guard page below it) and runs one function at a time on it. start() arms
 // it, resume() runs it up to the next suspend() or its end. Both belong to one OS thread: a fiber
@@ -54,4 +54,4 @@ class Fiber {
   [[maybe_unused]] void* tsan_host_ = nullptr;
 };
 
-}  // namespace jitstep::support
+}  // namespace jitstep::emulation

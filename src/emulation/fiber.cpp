@@ -1,4 +1,4 @@
-#include "support/fiber.h"
+#include "emulation/fiber.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -179,7 +179,7 @@ jitstep_fiber_begin:
 #error "fibers: no context switch is written for this processor (x86-64 and aarch64 have one)"
 #endif
 
-namespace jitstep::support {
+namespace jitstep::emulation {
 namespace {
 
 // Instrumented frames are several times larger; untouched pages cost nothing.
@@ -340,4 +340,4 @@ void Fiber::drop() {
 #endif
 }
 
-}  // namespace jitstep::support
+}  // namespace jitstep::emulation
