@@ -1,0 +1,40 @@
+// Adagrad (Duchi, Hazan, Singer, JMLR 12, 2011), with coupled weight decay and a learning rate that
+// shrinks with the steps, as torch.optim.Adagrad.   class: Adagrad
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::rules::adagrad {
+
+struct Hyper {
+  double lr = 1e-2;                      // >= 0
+  double lr_decay = 0;                   // >= 0
+  double weight_decay = 0;               // >= 0
+  double initial_accumulator_value = 0;  // >= 0
+  double eps = 1e-10;                    // >= 0
+};
+struct Slots {
+  NonNegative v;  // torch: sum; initial: initial_accumulator_value
+};
+struct Scalars {
+  real lr, weight_decay, eps;
+};
+
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64 t) {
+    Scalars s;
+    s.lr = static_cast<real>(h.lr / (1 + static_cast<double>(t - 1) * h.lr_decay));
+    s.weight_decay = static_cast<real>(h.weight_decay);
+    s.eps = static_cast<real>(h.eps);
+    return s;
+  }
+  KHD static real decayed(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
+  KHD static void moments(auto& e, const auto& c) {
+    const real g = decayed(e, c);
+    e.v.next = fma(g, g, e.v.was);
+  }
+  KHD static void apply(auto& e, const auto& c) {
+    e.p -= c.lr * (decayed(e, c) / (sqrt(e.v.next) + c.eps));
+  }
+};
+
+}  // namespace jitstep::rules::adagrad

@@ -1,0 +1,41 @@
+// Rprop (Riedmiller and Braun, 1993), as torch.optim.Rprop: each element has a step size of its own,
+// which grows while its gradient keeps its sign and shrinks, without a step, where the sign changes.
+// `lr` is the first step size and acts at step 1 only.   class: Rprop
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::rules::rprop {
+
+struct Hyper {
+  double lr = 1e-2;                    // >= 0
+  Numbers<2> etas = {0.5, 1.2};        // > 0
+  Numbers<2> step_sizes = {1e-6, 50};  // >= 0; the smallest and the largest
+};
+// refuse: etas[0] >= 1 || etas[1] <= 1, etas must be a factor below 1 and one above
+struct Slots {
+  Signed prev;            // torch: prev
+  NonNegative step_size;  // torch: step_size; initial: lr
+};
+struct Scalars {
+  real shrink, grow, smallest, largest;
+};
+
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) {
+    Scalars s;
+    s.shrink = static_cast<real>(h.etas[0]);
+    s.grow = static_cast<real>(h.etas[1]);
+    s.smallest = static_cast<real>(h.step_sizes[0]);
+    s.largest = static_cast<real>(h.step_sizes[1]);
+    return s;
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    const real same = e.g * e.prev.was;
+    const real factor = same > 0 ? c.grow : same < 0 ? c.shrink : real(1);
+    e.step_size.next = min(max(e.step_size.was * factor, c.smallest), c.largest);
+    e.prev.next = same < 0 ? real(0) : e.g;
+  }
+  KHD static void apply(auto& e, const auto&) { e.p -= sign(e.prev.next) * e.step_size.next; }
+};
+
+}  // namespace jitstep::rules::rprop
