@@ -1,0 +1,70 @@
+// NovoGrad, arXiv 1905.11286: the second moment is one number per tensor, the mean of its gradient's squared
+// norms. The defaults are the form of NVIDIA's Jasper (also timm's): normalised and decayed inside the first
+// moment. Without `reg_inside_moment` and with `bias_correction` it is Apex's FusedNovoGrad.   class: NovoGrad
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::rules::novograd {
+
+struct Hyper {
+  double lr = 1e-3;                 // >= 0
+  Numbers<2> betas = {0.95, 0.98};  // in [0, 1)
+  double eps = 1e-8;                // >= 0
+  double weight_decay = 0;          // >= 0
+};
+struct Flags {
+  bool grad_averaging = false;
+  bool reg_inside_moment = true;
+  bool bias_correction = false;
+  bool init_zero = false;  // else the second moment starts as the first squared norm
+};
+struct Slots {
+  Signed m;  // torch: exp_avg
+};
+struct Memory {
+  Entry<tensor, double> v;  // torch: exp_avg_sq
+};
+struct Scalars {
+  real beta1, fresh1, weight_decay, lr, correction;
+  double beta2, root_correction, eps;
+  bool first;
+};
+struct Norm {
+  real inverse;
+};  // 1 / (root of the second moment + eps)
+struct Reductions {
+  Sum<tensor, 1, Norm> norm;  // moments
+};
+
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64 t) {
+    Scalars s;
+    s.beta1 = static_cast<real>(h.betas[0]);
+    s.fresh1 = static_cast<real>(F.grad_averaging ? 1 - h.betas[0] : 1.0);
+    s.weight_decay = static_cast<real>(h.weight_decay);
+    s.correction = static_cast<real>(F.bias_correction ? 1 / (1 - power(h.betas[0], t)) : 1.0);
+    s.lr = static_cast<real>(h.lr);
+    s.beta2 = h.betas[1];
+    s.root_correction = F.bias_correction ? sqrt(1 - power(h.betas[1], t)) : 1.0;
+    s.eps = h.eps;
+    s.first = t == 1;
+    return s;
+  }
+  KHD static Reals<1> terms(Of<Norm>, const auto& e, const auto&) { return {e.g * e.g}; }
+  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64, const auto& c, Memory& m) {
+    const double mean = c.beta2 * m.v.was + (1 - c.beta2) * sum[0];
+    m.v.next = c.first && !F.init_zero ? sum[0] : mean;
+    return {static_cast<real>(1 / (sqrt(m.v.next) / c.root_correction + c.eps))};
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    const real g = F.reg_inside_moment ? fma(c.weight_decay, e.p, e.g * c.norm.inverse) : e.g;
+    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
+  }
+  KHD static void apply(auto& e, const auto& c) {
+    const real mean = e.m.next * c.correction;
+    e.p -= c.lr * (F.reg_inside_moment ? mean : fma(c.weight_decay, e.p, mean * c.norm.inverse));
+  }
+};
+
+}  // namespace jitstep::rules::novograd
