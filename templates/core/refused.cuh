@@ -2,7 +2,7 @@
 // some targets have. NVRTC knows them without any header: here they are deleted, so that every compiler
 // refuses them in the same way. (A file may declare its own of the same name.)
 #pragma once
-#include "port.cuh"
+#include "elementary.cuh"
 
 namespace jitstep {
 
@@ -18,7 +18,6 @@ JITSTEP_REFUSED_MATH(asinh)
 JITSTEP_REFUSED_MATH(atan)
 JITSTEP_REFUSED_MATH(atan2)
 JITSTEP_REFUSED_MATH(atanh)
-JITSTEP_REFUSED_MATH(cbrt)
 JITSTEP_REFUSED_MATH(ceil)
 JITSTEP_REFUSED_MATH(copysign)
 JITSTEP_REFUSED_MATH(cos)
@@ -31,9 +30,7 @@ JITSTEP_REFUSED_MATH(erfc)
 JITSTEP_REFUSED_MATH(erfcinv)
 JITSTEP_REFUSED_MATH(erfcx)
 JITSTEP_REFUSED_MATH(erfinv)
-JITSTEP_REFUSED_MATH(exp)
 JITSTEP_REFUSED_MATH(exp10)
-JITSTEP_REFUSED_MATH(exp2)
 JITSTEP_REFUSED_MATH(expm1)
 JITSTEP_REFUSED_MATH(fabs)
 JITSTEP_REFUSED_MATH(fdim)
@@ -55,10 +52,8 @@ JITSTEP_REFUSED_MATH(ldexp)
 JITSTEP_REFUSED_MATH(lgamma)
 JITSTEP_REFUSED_MATH(llrint)
 JITSTEP_REFUSED_MATH(llround)
-JITSTEP_REFUSED_MATH(log)
 JITSTEP_REFUSED_MATH(log10)
 JITSTEP_REFUSED_MATH(log1p)
-JITSTEP_REFUSED_MATH(log2)
 JITSTEP_REFUSED_MATH(logb)
 JITSTEP_REFUSED_MATH(lrint)
 JITSTEP_REFUSED_MATH(lround)
@@ -71,7 +66,6 @@ JITSTEP_REFUSED_MATH(norm3d)
 JITSTEP_REFUSED_MATH(norm4d)
 JITSTEP_REFUSED_MATH(normcdf)
 JITSTEP_REFUSED_MATH(normcdfinv)
-JITSTEP_REFUSED_MATH(pow)
 JITSTEP_REFUSED_MATH(powi)
 JITSTEP_REFUSED_MATH(rcbrt)
 JITSTEP_REFUSED_MATH(remainder)
@@ -100,6 +94,12 @@ JITSTEP_REFUSED_MATH(y0)
 JITSTEP_REFUSED_MATH(y1)
 JITSTEP_REFUSED_MATH(yn)
 
+JITSTEP_REFUSED(cbrtf)
+JITSTEP_REFUSED(expf)
+JITSTEP_REFUSED(exp2f)
+JITSTEP_REFUSED(logf)
+JITSTEP_REFUSED(log2f)
+JITSTEP_REFUSED(powf)
 JITSTEP_REFUSED(sqrtf)
 JITSTEP_REFUSED(fmaf)
 JITSTEP_REFUSED(labs)
@@ -128,6 +128,17 @@ JITSTEP_REFUSED(atomicOr)
 JITSTEP_REFUSED(atomicXor)
 JITSTEP_REFUSED(atomicInc)
 JITSTEP_REFUSED(atomicDec)
+
+// An element must not become a double unseen: these take and return double.
+#define JITSTEP_OF_DOUBLE(name) \
+  template <class... Arguments> \
+  requires((kSame<Arguments, float> || ...)) double name(Arguments...) = delete;
+JITSTEP_OF_DOUBLE(exp)
+JITSTEP_OF_DOUBLE(exp2)
+JITSTEP_OF_DOUBLE(log)
+JITSTEP_OF_DOUBLE(log2)
+JITSTEP_OF_DOUBLE(pow)
+#undef JITSTEP_OF_DOUBLE
 #undef JITSTEP_REFUSED_MATH
 #undef JITSTEP_REFUSED
 

@@ -139,6 +139,12 @@ std::vector<BitCase> extension_bit_cases() {
                 [] {
                   return Cases{of_many_domains("sgd", "axis_maxima8", {{"momentum", 0.9}})};
                 }),
+      extension("ElementaryFunctions",
+                [] {
+                  StepCase special = of_many_domains("elementary_functions", "fp32");
+                  special.special_values = true;
+                  return Cases{of_many_domains("elementary_functions", "int8"), special};
+                }),
       extension("AWeightFormatThatKeepsSomethingBesideTheParameter",
                 [] {
                   return Cases{{.spec = spec_of("adamw", "int8", "master32", Dtype::bfloat16,

@@ -85,6 +85,9 @@ TEST_F(SameTexts, AreRefusedInTheSameWordsByEveryCompiler) {
       {"make_float2(e.g, e.g).x", "`make_float2` " + own},
       {"static_cast<real>(sizeof(size_t))", "`size_t` " + own},
       {"__expf(e.g)", "`__expf` " + own},
+      {"exp(e.g)", "`exp` takes `double`, for `prepare` and `finish`: convert with static_cast"},
+      {"static_cast<real>(pow(2.0, e.g))",
+       "`pow` takes `double`, for `prepare` and `finish`: convert with static_cast"},
       {"fma(2.0, e.g, e.g)",
        "`fma` takes three `float` or three `double`: convert with static_cast"},
       {"[&](real \xce\xb2) { return \xce\xb2; }(e.g)",
@@ -101,6 +104,12 @@ TEST_F(SameTexts, OfTheFilesOwnFunctionsAreAcceptedByEveryCompiler) {
   std::string rule = rule_of("floor(fma(real(2), e.g, e.p))");  // caf\xc3\xa9: a comment may say it
   rule.replace(rule.find("  KHD"), 0,
                "  KHD static real floor(real x) { return x > 0 ? x : real(0); }\n");
+  for (const Compiler& compiler : compilers())
+    EXPECT_EQ(build(compiler, rule), "accepted") << compiler.name;
+}
+
+TEST_F(SameTexts, ThatConvertElementsToDoubleAreAcceptedByEveryCompiler) {
+  const std::string rule = rule_of("cbrt(e.g) + static_cast<real>(log(static_cast<double>(e.g)))");
   for (const Compiler& compiler : compilers())
     EXPECT_EQ(build(compiler, rule), "accepted") << compiler.name;
 }

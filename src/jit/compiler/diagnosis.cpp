@@ -136,10 +136,16 @@ View refused_function(View what) {
   return name.substr(name.find_last_of(" :") + 1);  // 0 if there is none
 }
 
+// The functions of templates/core/elementary.cuh that have no form for float.
+constexpr std::array<View, 5> kOfDouble = {"exp", "exp2", "log", "log2", "pow"};
+
 // What a refusal is called, by whichever compiler.
 std::string refusal(View function) {
   if (function == "fma")
     return "`fma` takes three `float` or three `double`: convert with static_cast";
+  if (std::find(kOfDouble.begin(), kOfDouble.end(), function) != kOfDouble.end())
+    return text("`", function,
+                "` takes `double`, for `prepare` and `finish`: convert with static_cast");
   return text("`", function, "` is a compiler's own, which differs between targets; ",
               "core/port.cuh has what may be used");
 }
