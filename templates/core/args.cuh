@@ -58,7 +58,7 @@ struct TensorRecord {
   void* p;
   void* extra;  // what the weight format keeps beside p
   SlotBuffers slots[kMaxSlots];
-  void* memory[kMaxMemory][2];  // [t & 1] is written in step t
+  void* memory[kMaxMemory][2];  // [t & 1] is written in step t; of domain `all`, [round & 1]
   int64 n;
   int64 offset;  // global number of element 0: not 0 for a shard, a multiple of 8
   int id;
@@ -85,7 +85,8 @@ struct StepRecord {
 struct HyperSet {
   double hyper[kMaxHyper];    // the gradient's options, then the rule's, in manifest order
   double initial[kMaxSlots];  // what each slot holds before step 1
-  int64 t;                    // counted from 1
+  int64 t;                    // the tensors' own step number, counted from 1
+  int64 round;                // the number of the step among those of all tensors together
   uint64 seed;
 };
 
@@ -107,8 +108,8 @@ struct AllRecord {
 
 // Where one reduction keeps its partial sums and its results.
 struct ReductionRecord {
-  double* partials;      // [partial][term]
-  void* coefficients;    // [entry]; domain `all`: [set]
+  double* partials;    // [partial][term]
+  void* coefficients;  // [entry]; domain `all`: [set]
   // domain `all` only
   const AllRecord* all;  // one for each tensor that takes part, whatever its kernel
   double* work;          // (ids rounded up to leaves + most partials) * terms
@@ -130,7 +131,8 @@ struct Args {
   const Item* items;
   int64 item_count;
   int set_count;
-  int reserved;
+  int leader =
+      -1;  // the tensor that stores memory of domain `all`, where it is one of these; else -1
   Conversion conversion;  // of the only tensor, which has no step; else empty
   ReductionRecord reductions[kMaxReductions];
 };

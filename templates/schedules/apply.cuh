@@ -190,15 +190,14 @@ KHD void for_tiles(const Scope<S>& scope, const Item& item, F&& f) {
   }
 }
 
-// Memory of domain `tensor` that no reduction finishes is advanced by `prepare` alone.
+// Memory that no reduction finishes is advanced by `prepare` alone, and stored with the tensor's first
+// elements: that of all tensors by the one that leads.
 template <class S>
-constexpr bool prepare_owns_memory() {
-  bool owns = S::Rule::remembers;
-  for_reductions<S>([&](auto r) {
-    using R = decltype(r);
-    if constexpr (R::part == kRulePart && kSame<typename R::Domain, tensor>) owns = false;
-  });
-  return owns;
+KHD void store_prepared_memory(const Scope<S>& scope, bool leads) {
+  if constexpr (!rule_finishes<S, tensor>())
+    store_memory<S, kRulePart, tensor>(scope.tensor, scope.set, 0, scope.memory);
+  if constexpr (!rule_finishes<S, all>())
+    if (leads) store_memory<S, kRulePart, all>(scope.tensor, scope.set, 0, scope.memory);
 }
 
 template <class S, int Pass>
@@ -208,9 +207,9 @@ KHD void apply(const Args& args, Range range) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
     for_tiles<S>(scope, item, [&](const Linear& at) { apply_tile<S, Pass>(scope, at); });
-    if constexpr (prepare_owns_memory<S>())
+    if constexpr (S::Rule::remembers)
       if (item.first == 0 && thread_index() == 0)
-        store_memory<S, kRulePart, tensor>(scope.tensor, scope.set.t, 0, scope.memory);
+        store_prepared_memory<S>(scope, item.tensor == args.leader);
   }
 }
 

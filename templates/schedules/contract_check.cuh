@@ -106,10 +106,11 @@ concept HasFinish = requires(Of<typename R::Coefficients> name, Totals<R::terms>
   requires kSame<decltype(B::finish(name, sums, 1, c)), typename R::Coefficients>;
 };
 
-// A sum over all tensors is finished for none of them: its `finish` has no memory, and not the scalars that
-// `prepare` makes of a tensor's.
+// A sum over all tensors is finished for none of them: its `finish` has no memory but that of all, and not
+// the scalars that `prepare` makes of a tensor's.
 template <class B, class R, class C>
-concept HasFinishOfAll = requires(Of<typename R::Coefficients> name, Totals<R::terms>& sums, C& c) {
+concept HasFinishWithoutMemory = requires(Of<typename R::Coefficients> name, Totals<R::terms>& sums,
+                                          C& c) {
   requires kSame<decltype(B::finish(name, sums, 1, c)), typename R::Coefficients>;
 };
 template <class B, class H, class M>
@@ -164,14 +165,14 @@ class RuleCheck {
   // What a `finish` may read.
   template <class R>
   using FinishContext = const ContextView<
-      typename FinishScalars<R::everywhere &&
+      typename FinishScalars<R::everywhere && rule_keeps<S, tensor>() &&
                                  PreparesFromMemory<Body, typename Rule::Hyper, Memory>,
                              ScalarsOf<Rule>>::type,
       ResultsIn<R::pass>>;
   template <class R>
   static constexpr bool fits() {
-    if constexpr (R::everywhere)
-      return HasFinishOfAll<Body, R, FinishContext<R>>;
+    if constexpr (R::everywhere && !rule_keeps<S, all>())
+      return HasFinishWithoutMemory<Body, R, FinishContext<R>>;
     else
       return HasFinish<Body, R, FinishContext<R>, Memory>;
   }
@@ -195,7 +196,7 @@ class RuleCheck {
       Body::terms(name, declare<typename From<R>::type>(), declare<Context<R::pass>>());
     if constexpr (!finish_fits<R>)
       return;
-    else if constexpr (!R::everywhere &&
+    else if constexpr ((!R::everywhere || rule_keeps<S, all>()) &&
                        requires { Body::finish(name, sums, 1, c, declare<Memory>()); })
       Body::finish(name, sums, 1, c, declare<Memory>());
     else

@@ -93,6 +93,7 @@ class ContractProbe {
       value.was = real(0.5);
       value.next = Poison();
     });
+    Watch::left_out(memory);
     return memory;
   }
 

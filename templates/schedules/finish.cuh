@@ -8,7 +8,7 @@ namespace jitstep {
 template <class S, class R>
 KHD void load_finish_memory(const Scope<S>& scope, int64 entry, typename R::Part::Memory& m) {
   using Domain = typename R::Domain;
-  constexpr bool kPrepared = R::part == kRulePart && kSame<Domain, tensor>;
+  constexpr bool kPrepared = R::part == kRulePart && (kSame<Domain, tensor> || kSame<Domain, all>);
   bool earlier = false;
   for_reductions<S>([&](auto q) {
     using Q = decltype(q);
@@ -19,8 +19,8 @@ KHD void load_finish_memory(const Scope<S>& scope, int64 entry, typename R::Part
   if constexpr (kPrepared)
     m = scope.memory;
   else
-    load_old_memory<S, R::part, Domain>(scope.tensor, scope.set.t, entry, m);
-  if (earlier) load_new_memory<S, R::part, Domain>(scope.tensor, scope.set.t, entry, m);
+    load_old_memory<S, R::part, Domain>(scope.tensor, scope.set, entry, m);
+  if (earlier) load_new_memory<S, R::part, Domain>(scope.tensor, scope.set, entry, m);
 }
 
 // Centralization is for tensors of two or more dimensions, unless the rule follows an original that
@@ -66,7 +66,7 @@ KHD void finish_entry(const Scope<S>& scope, const Space& space, int64 entry, bo
   auto* to = static_cast<typename R::Coefficients*>(scope.args.reductions[R::number].coefficients);
   to[space.first_entry + entry] = finish_part<S, R>(scope, totals, space.members, m);
   if constexpr (kRemembers)
-    store_memory<S, R::part, typename R::Domain>(scope.tensor, scope.set.t, entry, m);
+    store_memory<S, R::part, typename R::Domain>(scope.tensor, scope.set, entry, m);
 }
 
 // ---- sums over all tensors, in the order of their ids ------------------------------------------
@@ -109,17 +109,31 @@ KHD void id_leaf(double* leaf) {
   }
 }
 
-// The scalars of a set for `finish`, with the coefficients over all tensors of earlier passes. Memory
-// belongs to a tensor and is not seen here.
+// The scalars of a set for `finish`, with the coefficients over all tensors of earlier passes. Of memory
+// only that of all tensors is seen here.
 template <class S, int Pass>
 KHD Scope<S> scope_of_set(const Args& args, int set) {
   Prepared<S> prepared{};
+  load_old_memory<S, kRulePart, all>(args.tensors[0], args.sets[set], 0, prepared.memory);
   prepare_set<S>(args.sets[set], prepared);
   Scope<S> scope{args, args.tensors[0], args.steps[0], args.sets[set], {}, {}, prepared.memory};
   static_cast<ScalarsOf<typename S::Gradient>&>(scope.gradient) = prepared.gradient;
   static_cast<ScalarsOf<typename S::Rule>&>(scope.rule) = prepared.rule;
   load_shared_coefficients<S, Pass>(args, set, scope.gradient, scope.rule);
   return scope;
+}
+
+// What one set makes of a sum over all tensors. The leader's stores the memory, which later sums see.
+template <class S, class R>
+KHD void finish_set(const Args& args, int set, const Totals<R::terms>& totals, int64 count,
+                    bool leads) {
+  const Scope<S> scope = scope_of_set<S, R::pass>(args, set);
+  typename R::Part::Memory m{};
+  if constexpr (R::Part::remembers) load_finish_memory<S, R>(scope, 0, m);
+  static_cast<typename R::Coefficients*>(args.reductions[R::number].coefficients)[set] =
+      finish_part<S, R>(scope, totals, count, m);
+  if constexpr (R::Part::remembers)
+    if (leads) store_memory<S, R::part, all>(scope.tensor, scope.set, 0, m);
 }
 
 template <class S, class R>
@@ -141,12 +155,10 @@ KHD void finish_all(const Args& args) {
   int64 count = 0;
   for (int i = 0; i < sum.all_count; ++i) count += sum.all[i].n;
   if (thread_index() != 0) return;
-  for (int set = 0; set < args.set_count; ++set) {
-    const Scope<S> scope = scope_of_set<S, R::pass>(args, set);
-    typename R::Part::Memory m{};
-    static_cast<typename R::Coefficients*>(sum.coefficients)[set] =
-        finish_part<S, R>(scope, totals, count, m);
-  }
+  const int leading = args.leader < 0 ? -1 : args.steps[args.leader].set;
+  if (leading >= 0) finish_set<S, R>(args, leading, totals, count, true);
+  for (int set = 0; set < args.set_count; ++set)
+    if (set != leading) finish_set<S, R>(args, set, totals, count, false);
 }
 
 template <class S, int Pass>

@@ -73,9 +73,16 @@ struct MemoryField : Member<Pointer> {
   using Domain = typename Member<Pointer>::Type::Domain;
   using Value = typename Member<Pointer>::Type::Value;
   static constexpr int part = PartNumber, number = Number;
-  KHD static Value* buffer(const TensorRecord& t, int64 step) {
-    return static_cast<Value*>(t.memory[number][step & 1]);
+  // Its two buffers change over with the tensor's steps or, of domain `all`, with those of everybody.
+  KHD static Value* next(const TensorRecord& t, const HyperSet& set) {
+    return static_cast<Value*>(t.memory[number][turn(set) & 1]);
   }
+  KHD static Value* was(const TensorRecord& t, const HyperSet& set) {
+    return static_cast<Value*>(t.memory[number][(turn(set) + 1) & 1]);
+  }
+
+ private:
+  KHD static int64 turn(const HyperSet& set) { return kSame<Domain, all> ? set.round : set.t; }
 };
 
 // ---- the specification of a step ---------------------------------------------------------------
@@ -109,6 +116,28 @@ struct Spec {
 template <class S, class F>
 KHD constexpr void for_reductions(F&& f) {
   for_list(typename S::Reductions{}, f);
+}
+
+// Whether the rule keeps memory of a domain.
+template <class S, class Domain>
+constexpr bool rule_keeps() {
+  bool keeps = false;
+  for_list(typename S::MemoryFields{}, [&](auto row) {
+    using Field = decltype(row);
+    if constexpr (Field::part == kRulePart && kSame<typename Field::Domain, Domain>) keeps = true;
+  });
+  return keeps;
+}
+
+// Whether a taken reduction of the rule is finished over a domain, and so advances its memory.
+template <class S, class Domain>
+constexpr bool rule_finishes() {
+  bool finishes = false;
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (R::part == kRulePart && kSame<typename R::Domain, Domain>) finishes = true;
+  });
+  return finishes;
 }
 
 // Which dimensions run inside an entry of a space that belongs to a domain.

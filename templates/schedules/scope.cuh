@@ -8,7 +8,7 @@ template <class S>
 struct Prepared {
   ScalarsOf<typename S::Gradient> gradient;
   ScalarsOf<typename S::Rule> rule;
-  typename S::Rule::Memory memory;  // of domain `tensor`, advanced by `prepare`
+  typename S::Rule::Memory memory;  // of the domains `tensor` and `all`, advanced by `prepare`
 };
 
 template <class S>
@@ -36,23 +36,23 @@ KHD void for_memory(M& m, F&& f) {
 }
 
 template <class S, int PartNumber, class Domain, class M>
-KHD void load_old_memory(const TensorRecord& t, int64 step, int64 entry, M& m) {
+KHD void load_old_memory(const TensorRecord& t, const HyperSet& set, int64 entry, M& m) {
   for_memory<S, PartNumber, Domain>(m, [&](auto f, auto& value) {
-    value.was = decltype(f)::buffer(t, step + 1)[entry];
+    value.was = decltype(f)::was(t, set)[entry];
     value.next = value.was;
   });
 }
 
 template <class S, int PartNumber, class Domain, class M>
-KHD void load_new_memory(const TensorRecord& t, int64 step, int64 entry, M& m) {
+KHD void load_new_memory(const TensorRecord& t, const HyperSet& set, int64 entry, M& m) {
   for_memory<S, PartNumber, Domain>(
-      m, [&](auto f, auto& value) { value.next = decltype(f)::buffer(t, step)[entry]; });
+      m, [&](auto f, auto& value) { value.next = decltype(f)::next(t, set)[entry]; });
 }
 
 template <class S, int PartNumber, class Domain, class M>
-KHD void store_memory(const TensorRecord& t, int64 step, int64 entry, const M& m) {
+KHD void store_memory(const TensorRecord& t, const HyperSet& set, int64 entry, const M& m) {
   for_memory<S, PartNumber, Domain>(
-      m, [&](auto f, const auto& value) { decltype(f)::buffer(t, step)[entry] = value.next; });
+      m, [&](auto f, const auto& value) { decltype(f)::next(t, set)[entry] = value.next; });
 }
 
 // The memory of a codec as one element sees it; fresh: the new values are there already.
@@ -63,8 +63,8 @@ KHD auto codec_memory(const Scope<S>& scope, int64 element, bool fresh) {
   for_memory<S, kFirstCodecPart + I, void>(m, [&](auto f, auto& value) {
     using Field = decltype(f);
     const int64 entry = entry_of(scope.tensor, Field::Domain::reduced(scope.tensor.dims), element);
-    value.was = Field::buffer(scope.tensor, scope.set.t + 1)[entry];
-    if (fresh) value.next = Field::buffer(scope.tensor, scope.set.t)[entry];
+    value.was = Field::was(scope.tensor, scope.set)[entry];
+    if (fresh) value.next = Field::next(scope.tensor, scope.set)[entry];
   });
   return m;
 }
@@ -86,8 +86,8 @@ KHD void prepare_set(const HyperSet& set, Prepared<S>& result) {
 template <class S>
 KHD Prepared<S> prepare_tensor(const TensorRecord& tensor, const HyperSet& set) {
   Prepared<S> result;
-  if constexpr (S::Rule::remembers)
-    load_old_memory<S, 1, jitstep::tensor>(tensor, set.t, 0, result.memory);
+  load_old_memory<S, kRulePart, jitstep::tensor>(tensor, set, 0, result.memory);
+  load_old_memory<S, kRulePart, all>(tensor, set, 0, result.memory);
   prepare_set<S>(set, result);
   return result;
 }

@@ -106,8 +106,12 @@ struct JITSTEP_API MemoryField {
   Domain domain;
   bool is_double = false;
   std::string torch_name;
+  std::optional<Expression> condition;
   Initial initial;
   int line = 0;
+
+  /// Whether one value serves all tensors that step together (CommonMemory).
+  bool is_common() const { return domain.kind == Domain::Kind::all; }
 };
 
 /// Refused when `condition` holds, with a sentence.

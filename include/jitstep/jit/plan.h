@@ -54,6 +54,7 @@ struct JITSTEP_API PlannedMemory {
   int bytes = 4;  // of one entry
   bool is_double = false;
   Initial initial = {};
+  int place = 0;  // among the rule's fields of domain `all`: CommonMemory::halves
 };
 
 /// A kernel, complete and checked. Refers to manifests, which must outlive it (those of a Catalog live
@@ -64,7 +65,8 @@ struct JITSTEP_API Plan {
   std::vector<const Manifest*> parts;  // by number; null: a slot that is left out
   const Manifest* weights = nullptr;
   std::vector<PlannedReduction> reductions;  // part after part, those that are not taken included
-  std::vector<PlannedMemory> memory;         // by number
+  std::vector<PlannedMemory> memory;         // kept for each tensor, by number
+  std::vector<PlannedMemory> common;         // of domain `all`; numbered on
   int passes = 0;  // of the reductions: launches of sums before the last one
 
   const Manifest& gradient() const { return *parts[kGradientPart]; }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "jitstep/jit/common_memory.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/machine.h"
 #include "jitstep/jit/plan.h"
@@ -26,12 +27,17 @@ struct JITSTEP_API Batch {
 /// A sum over `all` is a sum over the tensors of all batches whose kernels take it; what results does not
 /// depend on how tensors are put into batches, or in which order. Gradient transforms of such sums
 /// (clipping) are taken by all batches once one of them takes them, with their own numbers.
+///
+/// Memory of domain `all` advances by one in every step, with the numbers of the tensor of lowest id that
+/// has elements.
 class JITSTEP_API Step {
  public:
   /// Compiles or finds the kernels and fills the tables. An Error, before anything is changed, for
   /// tensors that their kernel cannot step, kernels that do not agree about a sum, or ids that are not
   /// distinct where a sum over `all` is taken.
-  Step(Machine& machine, const std::vector<Batch>& batches);
+  /// `common`: for rules with memory of domain `all`, which all batches share; it must outlive the step
+  /// and may go on to another one of the same rule.
+  Step(Machine& machine, const std::vector<Batch>& batches, CommonMemory* common = nullptr);
   ~Step();
   Step(Step&&) noexcept;
   Step& operator=(Step&&) noexcept;

@@ -32,7 +32,8 @@ std::string results_view(const Manifest& rule, const std::vector<int>& passes) {
 }
 
 // The rule's two functions for a reduction.
-std::string reduction_asserts(const Manifest& rule, const PlannedReduction& planned) {
+std::string reduction_asserts(const Plan& plan, const PlannedReduction& planned) {
+  const Manifest& rule = plan.rule();
   const Reduction& reduction = rule.reductions[static_cast<std::size_t>(planned.local)];
   const std::string who = text("the reduction '", reduction.name, "'"),
                     name = text("Of<", reduction.coefficients, ">"),
@@ -44,10 +45,12 @@ std::string reduction_asserts(const Manifest& rule, const PlannedReduction& plan
   return assertion(text("UnitCheck::has_terms<", reduction_name(planned), ">"), who,
                    text("static Reals<", reduction.terms, "> terms(", name, ", const ", from,
                         "& e, const auto& c)")) +
-         assertion(text("UnitCheck::has_finish<", reduction_name(planned), ">"), who,
-                   text("static ", reduction.coefficients, " finish(", name, ", const ", sums,
-                        "& sums, int64 count, const auto& c)",
-                        all ? ", without Memory: it is finished for no tensor" : ""));
+         assertion(
+             text("UnitCheck::has_finish<", reduction_name(planned), ">"), who,
+             text("static ", reduction.coefficients, " finish(", name, ", const ", sums,
+                  "& sums, int64 count, const auto& c)",
+                  all && plan.common.empty() ? ", without Memory: it is finished for no tensor"
+                                             : ""));
 }
 
 std::string rule_text(const Plan& plan) {
@@ -59,7 +62,7 @@ std::string rule_text(const Plan& plan) {
     if (planned.part != kRulePart) continue;
     passes.push_back(planned.pass);
     if (!planned.taken()) continue;
-    asserts += reduction_asserts(rule, planned);
+    asserts += reduction_asserts(plan, planned);
     taken.push_back(reduction_name(planned));
   }
   return text(slots_view(rule), results_view(rule, passes),

@@ -45,16 +45,33 @@ void check_codec_sums(const Plan& plan) {
                "a part of it"));
 }
 
+bool is_taken(const Plan& plan, int part, const MemoryField& field) {
+  return !field.condition || field.condition->holds(plan.flags(part));
+}
+
+PlannedMemory planned(const MemoryField& field, int part, Dtype parameter) {
+  return {.part = part,
+          .name = field.name,
+          .torch_name = field.torch_name,
+          .domain = field.domain,
+          .bytes = field.is_double ? 8 : real_bytes(parameter),
+          .is_double = field.is_double,
+          .initial = field.initial};
+}
+
+// What belongs to a tensor comes first: these numbers index what is kept for it.
 void number_memory(Plan& plan) {
-  for (std::size_t part = 0; part < plan.parts.size(); ++part) {
+  for (int part = 0; part < std::ssize(plan.parts); ++part) {
     if (plan.parts[part] == nullptr) continue;
     for (const MemoryField& field : plan.parts[part]->memory) {
-      const int bytes = field.is_double ? 8 : real_bytes(plan.spec.parameter);
-      plan.memory.push_back({static_cast<int>(plan.memory.size()), static_cast<int>(part),
-                             field.name, field.torch_name, field.domain, bytes, field.is_double,
-                             field.initial});
+      auto& fields = field.is_common() ? plan.common : plan.memory;
+      if (is_taken(plan, part, field)) fields.push_back(planned(field, part, plan.spec.parameter));
     }
   }
+  int number = 0;
+  for (PlannedMemory& field : plan.memory) field.number = number++;
+  for (PlannedMemory& field : plan.common)
+    field.number = number++, field.place = field.number - static_cast<int>(plan.memory.size());
 }
 
 // Whether the options' flags are the kernel's, for a tensor of some number of dimensions.
@@ -66,10 +83,10 @@ bool has_flags_of(const OptionValues& options, const KernelSpec& spec) {
 }
 
 void check_memory(const Plan& plan) {
-  if (std::ssize(plan.memory) <= kMaxMemory) return;
-  throw Error(text(plan.spec.rule, " with these codecs takes ", plan.memory.size(),
-                   " fields of memory; ", kMaxMemory,
-                   " are the most. Keep some slots in another codec"));
+  const std::size_t fields = plan.memory.size() + plan.common.size();
+  if (fields <= kMaxMemory) return;
+  throw Error(text(plan.spec.rule, " with these codecs takes ", fields, " fields of memory; ",
+                   kMaxMemory, " are the most. Keep some slots in another codec"));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "jit/codegen/probe.h"
 
+#include <algorithm>
+
 #include "jit/base/text.h"
 #include "jit/codegen/contract.h"
 #include "jit/codegen/unit_text.h"
@@ -17,6 +19,7 @@ class Watch {
     std::string out = "struct UnitWatch {\n";  // piece after piece, as each takes its numbers
     out += prepared();
     out += clear();
+    out += left_out();
     out += moved();
     out += terms();
     out += finished();
@@ -33,14 +36,24 @@ class Watch {
     return text("    r.", how, "(", findings_.size() - 1, ", ", at, ");\n");
   }
 
-  // The fields of memory that a function must not write: those of other domains.
-  std::string foreign_memory(const Domain& own, const std::string& function) {
+  bool is_kept(const MemoryField& field) const {
+    const auto is_it = [&](const PlannedMemory& planned) {
+      return planned.part == kRulePart && planned.name == field.name;
+    };
+    return std::any_of(plan_.memory.begin(), plan_.memory.end(), is_it) ||
+           std::any_of(plan_.common.begin(), plan_.common.end(), is_it);
+  }
+
+  // The fields of memory that a function must not write: those of other domains, and what is left out.
+  std::string foreign_memory(const std::vector<Domain>& own, const std::string& function) {
     std::string out;
     for (const MemoryField& field : rule_.memory) {
-      if (field.domain == own) continue;
-      out += look("written", text("m.", field.name, ".next"),
-                  text("`", function, "` writes m.", field.name,
-                       ".next, memory of another domain, which is not kept"));
+      const bool foreign = std::find(own.begin(), own.end(), field.domain) == own.end();
+      if (!foreign && is_kept(field)) continue;
+      out += look(
+          "written", text("m.", field.name, ".next"),
+          text("`", function, "` writes m.", field.name, ".next, memory ",
+               foreign ? "of another domain, which" : "that `if` leaves out: it", " is not kept"));
     }
     return out;
   }
@@ -49,17 +62,26 @@ class Watch {
     std::string body;
     for (const std::string& scalar : rule_.scalars)
       body += look("unset", "c." + scalar, text("`prepare` leaves c.", scalar, " unset"));
-    body += foreign_memory({Domain::Kind::tensor}, "prepare");
+    body += foreign_memory({{Domain::Kind::tensor}, {Domain::Kind::all}}, "prepare");
     return function("prepared(auto& r, const auto& c, const auto& m)", body);
   }
 
-  // Results that are read before they are there, or although they are left out, are poison.
+  // Results that are read before they are there, or although they are left out, are poison; so is memory.
   std::string clear() {
     std::string body;
     for (const Reduction& reduction : rule_.reductions)
       for (const Field& field : reduction.fields)
         body += text("    c.", reduction.name, ".", field.name, " = jitstep::Poison();\n");
     return function("clear(auto& c)", body);
+  }
+
+  std::string left_out() {
+    std::string body;
+    for (const MemoryField& field : rule_.memory)
+      if (!is_kept(field))
+        for (const char* half : {"was", "next"})
+          body += text("    m.", field.name, ".", half, " = jitstep::Poison();\n");
+    return function("left_out(auto& m)", body);
   }
 
   std::string moved() {
@@ -95,7 +117,7 @@ class Watch {
         body += look("unset", "x." + field.name,
                      text("`", name, "` leaves c.", reduction.name, ".", field.name,
                           " unset, or makes it of something that is not set"));
-      body += foreign_memory(reduction.domain, name);
+      body += foreign_memory({reduction.domain}, name);
       out += function(
           text("finished(", index(*planned), ", auto& r, const auto& x, const auto& m)"), body);
     }

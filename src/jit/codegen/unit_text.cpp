@@ -91,10 +91,11 @@ std::string reductions_text(const Plan& plan) {
 
 std::string memory_text(const Plan& plan) {
   std::vector<std::string> rows;
-  for (const PlannedMemory& m : plan.memory)
-    rows.push_back(text("jitstep::MemoryField<", m.part, ", ", m.number, ", &",
-                        namespace_of(*plan.parts[static_cast<std::size_t>(m.part)]),
-                        "Memory::", m.name, ">"));
+  for (const auto* fields : {&plan.memory, &plan.common})
+    for (const PlannedMemory& m : *fields)
+      rows.push_back(text("jitstep::MemoryField<", m.part, ", ", m.number, ", &",
+                          namespace_of(*plan.parts[static_cast<std::size_t>(m.part)]),
+                          "Memory::", m.name, ">"));
   return text("using UnitMemory = jitstep::List<", joined(rows, ",\n    "), ">;\n");
 }
 

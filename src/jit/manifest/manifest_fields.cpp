@@ -268,15 +268,27 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
   return reduction;
 }
 
-MemoryField read_memory(const SourceLine& line) {
+namespace {
+
+// Groups of one optimizer may differ in dtypes and flags, and all of them share it.
+void check_common(const MemoryField& field, const Place& place) {
+  if (!field.is_common()) return;
+  if (!field.is_double) place.fail("memory of all tensors is kept in double: `Entry<all, double>`");
+  if (field.condition)
+    place.fail(
+        "memory of all tensors is kept whatever the flags, which may differ by group; leave "
+        "`if` out");
+}
+
+}  // namespace
+
+MemoryField read_memory(const SourceLine& line, const Symbols& flags) {
   Cursor cursor(line.code, line.place);
   MemoryField field;
   field.line = line.place.line;
   if (!cursor.take_word("Entry")) cursor.fail("Entry<domain> or Entry<domain, double>");
   cursor.expect("<");
   field.domain = read_domain(cursor);
-  if (field.domain.kind == Domain::Kind::all)
-    line.place.fail("memory belongs to a tensor; write another domain than `all`");
   if (cursor.take(",")) {
     field.is_double = cursor.take_word("double");
     if (!field.is_double && !cursor.take_word("real")) cursor.fail("real or double");
@@ -289,9 +301,12 @@ MemoryField read_memory(const SourceLine& line) {
       field.torch_name = read_torch_name(value_of(segment), line.place);
     else if (key_of(segment) == "initial")
       field.initial = read_initial(value_of(segment), line.place);
+    else if (segment.starts_with("if "))
+      field.condition = read_condition(segment.substr(3), flags, line.place);
     else
       keep_prose(segment, line.place, nullptr);
   }
+  check_common(field, line.place);
   return field;
 }
 

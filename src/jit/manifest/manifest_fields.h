@@ -31,7 +31,8 @@ Slot read_slot(const SourceLine& line, const Symbols& flags);
 Reduction read_reduction(const SourceLine& line, const Symbols& flags,
                          const std::vector<Reduction>& earlier);
 
-MemoryField read_memory(const SourceLine& line);
+/// `flags` are what its condition may name.
+MemoryField read_memory(const SourceLine& line, const Symbols& flags);
 
 /// `float low, high;` and the like: a line of Meta or of a coefficients' structure.
 std::vector<Field> read_fields(const SourceLine& line, const std::vector<std::string_view>& types);

@@ -46,7 +46,7 @@ struct NoteForm {
 constexpr std::array kNoteForms = {
     NoteForm{"torch", "torch: NAME", "slots and memory"},
     NoteForm{"initial", "initial: NUMBER or OPTION", "slots and memory"},
-    NoteForm{"if", "if CONDITION", "slots and reductions"},
+    NoteForm{"if", "if CONDITION", "slots, reductions and memory"},
     NoteForm{"lifted", "lifted: CONDITION", "flags of type bool"},
     NoteForm{"after", "after: REDUCTION, ...", "a rule's reductions"},
     NoteForm{"moments", "moments", "a rule's reductions"},

@@ -75,7 +75,7 @@ class Reader {
       finish_reduction(line.place);
     });
     each("Memory", made_.has_memory, [&](const SourceLine& line) {
-      add(made_.memory, read_memory(line), line.place, kMaxMemory, "fields of memory");
+      add(made_.memory, read_memory(line, flags_), line.place, kMaxMemory, "fields of memory");
       check_memory(made_.memory.back(), line.place);
     });
     if (made_.kind == Kind::rule) read_scalars();
@@ -175,17 +175,21 @@ class Reader {
     check_initial(slot.initial, false, place);
   }
 
-  // What is kept is written by a reduction of the same domain or, for a rule's tensors, by
-  // `prepare`.
+  // What is kept is written by a reduction of the same domain or, for a rule's tensors and for all of
+  // them, by `prepare`.
   void check_memory(const MemoryField& field, const Place& place) {
     check_initial(field.initial, true, place);
-    const bool prepared = made_.kind == Kind::rule && field.domain.kind == Domain::Kind::tensor;
+    const bool prepared = made_.kind == Kind::rule &&
+                          (field.domain.kind == Domain::Kind::tensor || field.is_common());
+    if (field.is_common() && made_.kind != Kind::rule)
+      place.fail("a codec's memory belongs to a tensor; write another domain than `all`");
     const bool finished =
         std::any_of(made_.reductions.begin(), made_.reductions.end(),
                     [&](const Reduction& reduction) { return reduction.domain == field.domain; });
     if (!prepared && !finished)
       place.fail(text("no reduction over `", to_string(field.domain),
-                      "` writes this memory; declare one, or keep it for each `tensor` of a rule"));
+                      "` writes this memory; declare one, or keep it for each `tensor` of a rule "
+                      "or for `all`"));
   }
 
   void check_initial(const Initial& initial, bool list, const Place& place) {

@@ -8,11 +8,15 @@
 namespace jitstep::jit {
 
 LaunchBatch::LaunchBatch(Machine& machine, const Plan& plan, const Variant& variant,
-                         const std::vector<StepTensor>& tensors)
+                         const std::vector<StepTensor>& tensors, const CommonMemory* common)
     : machine_(machine), plan_(plan) {
   if (Engine* const checker = machine.contract_checker()) hold_to_contract(plan, *checker);
   const Unit source = unit(plan, variant, machine.target());
   tables_ = step_tables(tensors, plan.reductions, plan.passes, variant);
+  for (const PlannedMemory& field : plan.common)
+    for (TensorRecord& tensor : tables_.tensors)
+      for (const int half : {0, 1})
+        tensor.memory[field.number][half] = common->halves[half] + field.place;
   kernel_ = machine.load(source.text, source.name);
   launches_ = machine.launches(kernel_, source.entries, variant.threads);
   partials_.resize(static_cast<std::size_t>(plan.passes));

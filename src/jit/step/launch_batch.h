@@ -7,6 +7,7 @@
 
 #include "jit/step/device_table.h"
 #include "jit/step/step_tables.h"
+#include "jitstep/jit/common_memory.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/variant.h"
 
@@ -14,9 +15,9 @@ namespace jitstep::jit {
 
 class LaunchBatch {
  public:
-  /// Compiles or finds the kernel and sends the tables.
+  /// Compiles or finds the kernel and sends the tables. `common`: what Plan::common lies in, or null.
   LaunchBatch(Machine& machine, const Plan& plan, const Variant& variant,
-              const std::vector<StepTensor>& tensors);
+              const std::vector<StepTensor>& tensors, const CommonMemory* common);
 
   const Plan& plan() const { return plan_; }
   const Kernel& kernel() const { return *kernel_; }
@@ -27,6 +28,10 @@ class LaunchBatch {
   /// Where a reduction finds what lies outside of its batch.
   ReductionRecord& reduction(int number) { return args_.reductions[number]; }
   const ReductionRecord& reduction(int number) const { return args_.reductions[number]; }
+
+  /// Has one of its tensors store the memory of all.
+  void set_leader(int tensor) { args_.leader = tensor; }
+  bool leads() const { return args_.leader >= 0; }
 
   /// The next launches read these; `steps` has one record for each tensor.
   void set_inputs(const StepRecord* steps, const HyperSet* sets, int set_count);

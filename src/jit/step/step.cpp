@@ -1,6 +1,7 @@
 #include "jitstep/jit/step.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "jit/codegen/shared_sums.h"
 #include "jit/step/launch_batch.h"
@@ -18,9 +19,13 @@ struct Step::State {
   std::vector<StepRecord> records = {};           // of all tensors
   DeviceTable<StepRecord> steps = {};
   DeviceTable<HyperSet> sets = {};
+  CommonMemory* common = nullptr;       // where a rule keeps some
+  std::vector<HyperSet> numbered = {};  // a step's sets, with the number that all tensors count
   int passes = 0;
   bool prepared = false;
+  bool led = false;  // some tensor has elements
 
+  void choose_leader();
   void add_batches(const std::vector<Batch>& given);
   void wait_for_last_step();
   void send(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
@@ -37,7 +42,7 @@ std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
     check_tensors(batch.plan, batch.tensors);
     plans.push_back(batch.plan);
     for (const StepTensor& tensor : batch.tensors) all.push_back(&tensor);
-    ordered = ordered || !sums_of(batch.plan).empty();
+    ordered = ordered || !sums_of(batch.plan).empty() || !batch.plan.common.empty();
   }
   if (ordered) check_ids(all);
   share_sums(plans);
@@ -48,14 +53,32 @@ std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
 
 void Step::State::add_batches(const std::vector<Batch>& given) {
   const std::vector<Plan> plans = plans_of(given);
+  check_common(plans, common);
   batches.reserve(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
     const Variant variant = given[i].variant.value_or(default_variant(plans[i], machine.target()));
-    batches.emplace_back(machine, plans[i], variant, given[i].tensors);
+    batches.emplace_back(machine, plans[i], variant, given[i].tensors, common);
     passes = std::max(passes, plans[i].passes);
     for (const TensorRecord& tensor : batches.back().tensors()) tensors.push_back(&tensor);
   }
   sums = shared_sums(machine, batches);
+  if (common != nullptr) choose_leader();
+}
+
+// The tensor of lowest id that has work.
+void Step::State::choose_leader() {
+  LaunchBatch* leading = nullptr;
+  int place = -1, lowest = std::numeric_limits<int>::max();
+  for (LaunchBatch& batch : batches)
+    for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
+      const TensorRecord& tensor = batch.tensors()[i];
+      if (tensor.n == 0 || tensor.id >= lowest) continue;
+      leading = &batch;
+      place = static_cast<int>(i);
+      lowest = tensor.id;
+    }
+  if (leading != nullptr) leading->set_leader(place);
+  led = leading != nullptr;
 }
 
 void Step::State::wait_for_last_step() {
@@ -75,7 +98,9 @@ void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<H
       records.push_back({input.g, input.set, layout | (input.aligned ? kAligned : 0)});
     }
   steps.send(machine, records);
-  sets.send(machine, numbers);
+  numbered = numbers;
+  for (HyperSet& set : numbered) set.round = common != nullptr ? common->steps + 1 : 0;
+  sets.send(machine, numbered);
   const int set_count = static_cast<int>(numbers.size());
   const StepRecord* own = steps.data();
   for (LaunchBatch& batch : batches) {
@@ -85,8 +110,8 @@ void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<H
   for (SharedSum& sum : sums) sum.reserve_coefficients(machine, batches, set_count);
 }
 
-Step::Step(Machine& machine, const std::vector<Batch>& batches)
-    : state_(new State{.machine = machine}) {
+Step::Step(Machine& machine, const std::vector<Batch>& batches, CommonMemory* common)
+    : state_(new State{.machine = machine, .common = common}) {
   state_->add_batches(batches);
 }
 
@@ -115,10 +140,14 @@ void Step::launch() {
   state.prepared = false;
   for (int pass = 0; pass < state.passes; ++pass) {
     for (LaunchBatch& batch : state.batches) batch.launch_partials(pass);
-    for (LaunchBatch& batch : state.batches) batch.launch_finish(pass);
+    // Who stores the memory of all comes first, so that all see what later sums begin with.
+    for (const bool leads : {true, false})
+      for (LaunchBatch& batch : state.batches)
+        if (batch.leads() == leads) batch.launch_finish(pass);
   }
   for (LaunchBatch& batch : state.batches) batch.launch_apply();
   for (LaunchBatch& batch : state.batches) batch.record_step();
+  if (state.led) ++state.common->steps;
 }
 
 void Step::run(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {

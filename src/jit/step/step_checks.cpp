@@ -47,6 +47,22 @@ void check_tensors(const Plan& plan, const std::vector<StepTensor>& tensors) {
   for (const StepTensor& tensor : tensors) check_tensor(plan, tensor);
 }
 
+void check_common(const std::vector<Plan>& plans, const CommonMemory* common) {
+  const Manifest* owner = nullptr;
+  for (const Plan& plan : plans) {
+    if (plan.common.empty()) continue;
+    if (common == nullptr || common->halves[0] == nullptr)
+      throw Error(text("the rule ", plan.spec.rule,
+                       " keeps memory of all tensors; make it once by ",
+                       "make_common_memory() and give it to every Step"));
+    if (owner != nullptr && owner != &plan.rule())
+      throw Error(text("the rules ", owner->name, " and ", plan.spec.rule,
+                       " both keep memory of all ",
+                       "tensors, and are not the same; step them apart"));
+    owner = &plan.rule();
+  }
+}
+
 void check_ids(const std::vector<const StepTensor*>& tensors) {
   std::map<int, std::size_t> seen;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "jitstep/jit/common_memory.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/step_tensor.h"
 
@@ -10,6 +11,9 @@ namespace jitstep::jit {
 
 /// Tensors that no kernel of this plan can step, whatever they hold: shapes, counts, numbers.
 void check_tensors(const Plan& plan, const std::vector<StepTensor>& tensors);
+
+/// Rules with memory of domain `all` that was not given, or that two of them would share.
+void check_common(const std::vector<Plan>& plans, const CommonMemory* common);
 
 /// Ids that are not distinct: they order the sums over all tensors.
 void check_ids(const std::vector<const StepTensor*>& tensors);
