@@ -6,6 +6,7 @@
 #include <random>
 
 #include "jit/base/text.h"
+#include "jitstep/jit/common_memory.h"
 #include "jitstep/jit/state_memory.h"
 #include "jitstep/jit/step.h"
 
@@ -109,6 +110,7 @@ class Runner {
     for (const auto& [name, value] : c.options) options_.set(name, value);
     options_.validate();
     for (std::size_t i = 0; i < c.tensors.size(); ++i) add(c.tensors[i], static_cast<int>(i));
+    common_ = jit::make_common_memory(machine_, options_);
   }
 
   StepOutcome run() {
@@ -216,7 +218,7 @@ class Runner {
       used.push_back({plan_, batches[i].tensors, variant_});
       given.insert(given.end(), inputs[i].begin(), inputs[i].end());
     }
-    jit::Step(machine_, used).run(given, sets);
+    jit::Step(machine_, used, &common_).run(given, sets);
   }
 
   int set_for(std::vector<HyperSet>& sets, std::int64_t t) {
@@ -252,6 +254,9 @@ class Runner {
         result[text("memory", id, ".", i)] =
             one_nan(data.memory[i][data.t & 1], plan_.memory[i].bytes);
     }
+    result["common"].resize(plan_.common.size() * sizeof(double));
+    if (!plan_.common.empty())
+      download_(result["common"].data(), common_.now(), result["common"].size());
     return result;
   }
 
@@ -277,6 +282,7 @@ class Runner {
   jit::Plan plan_;
   std::mt19937_64 random_;
   std::vector<TensorData> data_;
+  jit::CommonMemory common_;
 };
 
 }  // namespace

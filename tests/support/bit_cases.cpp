@@ -129,6 +129,16 @@ std::vector<BitCase> extension_bit_cases() {
                   return Cases{of_many_domains("layer_norms", "fp32", {{"smooth", true}}),
                                of_many_domains("layer_norms", "int4", {{"smooth", true}})};
                 }),
+      extension(
+          "MemoryOfAllTensorsAndMemoryUnderACondition",
+          [] {
+            std::vector<TensorCase> late = many_domains();
+            late.front().first_step = 3;  // another tensor leads before
+            const StepCase slow = of_many_domains("common_estimate", "fp32", {{"slow", true}});
+            return Cases{slow,
+                         of_many_domains("common_estimate", "int8"),
+                         {.spec = slow.spec, .options = {}, .tensors = late, .steps = 5}};
+          }),
       extension("ACodecWithASumOverTheTensor",
                 [] {
                   return Cases{of_many_domains("adamw", "tensor_scale8"),

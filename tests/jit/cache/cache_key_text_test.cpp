@@ -53,12 +53,13 @@ TEST(CacheKeyText, ATemplateThatAUnitDoesNotIncludeLeavesItAlone) {
 
 // ---- what manifests declare --------------------------------------------------------------------
 
-std::vector<Value> others(const Option& option) {
-  if (option.type == Option::Type::boolean) return {!option.initial.boolean()};
-  if (option.type != Option::Type::choice) return {option.initial.number() * 2};
+// What an option may be beside what it is; a lifted flag need not be what its declaration says.
+std::vector<Value> others(const Option& option, const Value& now) {
+  if (option.type == Option::Type::boolean) return {!now.boolean()};
+  if (option.type != Option::Type::choice) return {now.number() * 2};
   std::vector<Value> values;
   for (const std::string& choice : option.choices) {
-    if (choice != option.initial.choice()) values.push_back(choice);
+    if (choice != now.choice()) values.push_back(choice);
   }
   return values;
 }
@@ -92,10 +93,11 @@ TEST(CacheKeyText, EveryValueOfEveryFlagChangesIt) {
   const Catalog& catalog = default_catalog();
   for (const std::string& rule : catalog.names(Manifest::Kind::rule)) {
     const KernelSpec base = with_state(rule, {"fp32"});
+    const KernelSpec whole = resolve(base).spec;
     texts.add(base, rule);
     const auto turn = [&](const Manifest& manifest, NamedValues KernelSpec::*flags) {
       for (const Option& option : manifest.flags) {
-        for (const Value& value : others(option)) {
+        for (const Value& value : others(option, (whole.*flags).at(option.name))) {
           KernelSpec spec = base;
           spec.*flags = {{option.name, value}};
           texts.add(spec, text(rule, ": ", option.name, " = ", to_string(value)));
@@ -114,7 +116,7 @@ TEST(CacheKeyText, EveryCodecWithEachOfItsOptionsAndEveryWeightFormatChangesIt) 
   for (const std::string& codec : catalog.names(Manifest::Kind::codec)) {
     texts.add(with_state("adamw", {codec}), codec);
     for (const Option& option : catalog.codec(codec).flags) {
-      for (const Value& value : others(option)) {
+      for (const Value& value : others(option, complete({codec}).options.at(option.name))) {
         texts.add(with_state("adamw", {codec, {{option.name, value}}}),
                   text(codec, ": ", option.name, " = ", to_string(value)));
       }

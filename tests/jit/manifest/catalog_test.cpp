@@ -91,7 +91,8 @@ TEST_F(CatalogTest, KnowsEveryFileOfTheFolders) {
 
 TEST_F(CatalogTest, NamesWhatThereIsInsteadOfAnUnknownName) {
   const std::string found = problem([&] { catalog.rule("adamx"); });
-  EXPECT_TRUE(has(found, "there is no rule \"adamx\"; there are adam, ")) << found;
+  EXPECT_TRUE(has(found, "there is no rule \"adamx\"; there are ")) << found;
+  for (const auto& name : catalog.names(Kind::rule)) EXPECT_TRUE(has(found, name)) << found;
   EXPECT_TRUE(has(found, "load_rule"));
   EXPECT_TRUE(has(problem([&] { catalog.codec("../rules/adam"); }), "there is no codec"));
   EXPECT_TRUE(has(problem([&] { catalog.weights(""); }), "native"));

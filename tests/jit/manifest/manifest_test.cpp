@@ -231,7 +231,8 @@ TEST(Manifest, RefusesStructuresItCannotRead) {
         "struct Slots {\n  Signed m;  // initial: lr\n};\n",
         "struct Slots {\n  NonNegative v;  // initial: -1\n};\n",
         "struct Hyper {\n  double lr = 1;\n};\nstruct Slots {\n  Signed m;  // if lr != 0\n};\n",
-        "struct Slots {\n  Signed a;\n  Signed b;\n  Signed c;\n  Signed d;\n  Signed e;\n  Signed f;\n  Signed h;\n  Signed i;\n  Signed j;\n};\n",
+        "struct Slots {\n  Signed a;\n  Signed b;\n  Signed c;\n  Signed d;\n  Signed e;\n  Signed "
+        "f;\n  Signed h;\n  Signed i;\n  Signed j;\n};\n",
         "struct Memory {\n  Entry<all> x;\n};\n",
         "struct Memory {\n  Entry<rows> x;\n};\n",
         "struct Memory {\n  Entry<rows, float> x;\n};\n",

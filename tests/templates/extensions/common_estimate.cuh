@@ -1,0 +1,80 @@
+// A rule of the tests: memory of all tensors, advanced by `prepare` (how many steps all have taken) and by two
+// sums over all tensors, one after the other; memory that a condition leaves out.
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::rules::common_estimate {
+
+struct Hyper {
+  double lr = 1e-2;  // >= 0
+  double d0 = 0.5;   // > 0
+};
+struct Flags {
+  bool slow = false;  // keeps how often each tensor was stepped
+};
+struct Slots {
+  Signed m;
+};
+struct Memory {
+  Entry<all, double> steps;
+  Entry<all, double> d;       // torch: estimate; initial: d0
+  Entry<tensor, double> own;  // if slow
+  Entry<rows> row;            // if slow; initial: 1
+};
+struct Scalars {
+  real step, fresh;
+};
+struct Estimate {
+  real d;
+};
+struct Second {
+  real share;
+};
+struct Row {
+  real size;
+};
+struct Reductions {
+  Sum<all, 2, Estimate> estimate;  // moments
+  Sum<all, 1, Second> second;      // after: estimate
+  Sum<rows, 1, Row> row;           // if slow
+};
+
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
+    m.steps.next = m.steps.was + 1;
+    if (F.slow) m.own.next = m.own.was + 1 / static_cast<double>(t);
+    Scalars s;
+    s.step = static_cast<real>(h.lr * m.d.was / sqrt(m.steps.next));
+    s.fresh = static_cast<real>(F.slow ? 1 / (1 + m.own.next) : 0.25);
+    return s;
+  }
+  KHD static Reals<2> terms(Of<Estimate>, const auto& e, const auto&) {
+    return {abs(e.g), e.p * e.p};
+  }
+  KHD static Estimate finish(Of<Estimate>, const Totals<2>& sum, int64 count, const auto&,
+                             Memory& m) {
+    m.d.next =
+        (m.d.was + sum[0] / (1 + sum[1])) / 2 + m.steps.next / static_cast<double>(count + 1);
+    return {static_cast<real>(m.d.next)};
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    e.m.next = fma(c.fresh, e.g * c.estimate.d - e.m.was, e.m.was);
+  }
+  KHD static Reals<1> terms(Of<Second>, const auto& e, const auto&) { return {abs(e.m.next)}; }
+  KHD static Second finish(Of<Second>, const Totals<1>& sum, int64, const auto&, Memory& m) {
+    m.d.next = m.d.next + 1 / (1 + sum[0]);
+    return {static_cast<real>(1 / m.d.next)};
+  }
+  KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {abs(e.p)}; }
+  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64, const auto&, Memory& m) {
+    m.row.next = (m.row.was + static_cast<real>(sum[0])) / 2;
+    return {m.row.next};
+  }
+  KHD static void apply(auto& e, const auto& c) {
+    const real size = F.slow ? 1 + c.row.size : real(1);
+    e.p -= c.step * c.second.share * e.m.next / size;
+  }
+};
+
+}  // namespace jitstep::rules::common_estimate
