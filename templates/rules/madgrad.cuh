@@ -1,0 +1,56 @@
+// MADGRAD, arXiv 2101.11075: dual averaging from the first weights x0, scaled by the cube root of the summed
+// squares, as timm's MADGRAD. Without momentum x0 is not kept, but found from the last step.   class: MADGRAD
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::rules::madgrad {
+
+struct Hyper {
+  double lr = 1e-2;         // > 0
+  double momentum = 0.9;    // in [0, 1)
+  double weight_decay = 0;  // >= 0
+  double eps = 1e-6;        // >= 0
+};
+struct Flags {
+  bool decoupled_decay = false;
+  bool has_momentum = true;  // lifted: momentum != 0
+};
+struct Slots {
+  NonNegative v;  // torch: grad_sum_sq
+  Signed s;       // torch: s
+  Signed x0;      // torch: x0; if has_momentum
+};
+struct Scalars {
+  real rate, eps, momentum, fresh, weight_decay, shrink;
+  bool first;
+};
+
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64 t) {
+    Scalars s;
+    s.rate = static_cast<real>((h.lr + h.eps) * sqrt(static_cast<double>(t)));
+    s.eps = static_cast<real>(h.eps);
+    s.momentum = static_cast<real>(h.momentum);
+    s.fresh = static_cast<real>(1 - h.momentum);
+    s.weight_decay = static_cast<real>(h.weight_decay);
+    s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
+    s.first = t == 1;
+    return s;
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    const real g = F.decoupled_decay ? e.g : fma(c.weight_decay, e.p, e.g);
+    e.v.next = fma(c.rate, g * g, e.v.was);
+    e.s.next = fma(c.rate, g, e.s.was);
+    if (F.has_momentum) e.x0.next = c.first ? e.p : e.x0.was;
+  }
+  KHD static real distance(real s, real v, const auto& c) { return s / (cbrt(v) + c.eps); }
+  KHD static void apply(auto& e, const auto& c) {
+    const real p = F.decoupled_decay ? e.p * c.shrink : e.p;
+    const real x0 = F.has_momentum ? e.x0.next : p + distance(e.s.was, e.v.was, c);
+    const real z = x0 - distance(e.s.next, e.v.next, c);
+    e.p = F.has_momentum ? fma(c.momentum, p, c.fresh * z) : z;
+  }
+};
+
+}  // namespace jitstep::rules::madgrad
