@@ -160,6 +160,18 @@ class RuleCheck {
     using type = const typename R::Type::Over::Coefficients;
   };
 
+  // Two sums over all tensors would read each other's memory, in an order that depends on the batches.
+  static constexpr int sums_with_memory() {
+    int count = 0;
+    for_reductions<S>([&](auto r) {
+      using R = decltype(r);
+      if constexpr (R::part == kRulePart && R::everywhere) count += finish_remembers<R>();
+    });
+    return count;
+  }
+  static_assert(sums_with_memory() <= 1,
+                "the 'finish' of one sum over all takes 'Memory& m'; leave it out of the others");
+
   template <class R>
   static constexpr bool terms_fit = HasTerms<Body, R, typename From<R>::type, Context<R::pass>>;
   // What a `finish` may read.

@@ -8,7 +8,7 @@ namespace jitstep {
 template <class S, class R>
 KHD void load_finish_memory(const Scope<S>& scope, int64 entry, typename R::Part::Memory& m) {
   using Domain = typename R::Domain;
-  constexpr bool kPrepared = R::part == kRulePart && (kSame<Domain, tensor> || kSame<Domain, all>);
+  constexpr bool kPrepared = R::part == kRulePart && kSame<Domain, tensor>;
   bool earlier = false;
   for_reductions<S>([&](auto q) {
     using Q = decltype(q);
@@ -123,16 +123,16 @@ KHD Scope<S> scope_of_set(const Args& args, int set) {
   return scope;
 }
 
-// What one set makes of a sum over all tensors. The leader's stores the memory, which later sums see.
+// What one set makes of a sum over all tensors. The leader's stores the memory.
 template <class S, class R>
 KHD void finish_set(const Args& args, int set, const Totals<R::terms>& totals, int64 count,
                     bool leads) {
   const Scope<S> scope = scope_of_set<S, R::pass>(args, set);
   typename R::Part::Memory m{};
-  if constexpr (R::Part::remembers) load_finish_memory<S, R>(scope, 0, m);
+  if constexpr (R::Part::remembers) m = scope.memory;
   static_cast<typename R::Coefficients*>(args.reductions[R::number].coefficients)[set] =
       finish_part<S, R>(scope, totals, count, m);
-  if constexpr (R::Part::remembers)
+  if constexpr (finish_remembers<R>())
     if (leads) store_memory<S, R::part, all>(scope.tensor, scope.set, 0, m);
 }
 
@@ -156,9 +156,8 @@ KHD void finish_all(const Args& args) {
   for (int i = 0; i < sum.all_count; ++i) count += sum.all[i].n;
   if (thread_index() != 0) return;
   const int leading = args.leader < 0 ? -1 : args.steps[args.leader].set;
-  if (leading >= 0) finish_set<S, R>(args, leading, totals, count, true);
   for (int set = 0; set < args.set_count; ++set)
-    if (set != leading) finish_set<S, R>(args, set, totals, count, false);
+    finish_set<S, R>(args, set, totals, count, set == leading);
 }
 
 template <class S, int Pass>

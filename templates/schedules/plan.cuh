@@ -129,13 +129,26 @@ constexpr bool rule_keeps() {
   return keeps;
 }
 
-// Whether a taken reduction of the rule is finished over a domain, and so advances its memory.
+// Whether the `finish` of a reduction takes memory.
+template <class R>
+constexpr bool finish_remembers() {
+  using Part = typename R::Part;
+  if constexpr (Part::remembers && R::part == kRulePart)
+    return requires(Context<Part> & c, typename Part::Memory & m) {
+      Part::Body::finish(Of<typename R::Coefficients>{}, Totals<R::terms>{}, 1, c, m);
+    };
+  else
+    return Part::remembers;
+}
+
+// Whether the `finish` of a taken reduction of the rule advances its memory of a domain.
 template <class S, class Domain>
 constexpr bool rule_finishes() {
   bool finishes = false;
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
-    if constexpr (R::part == kRulePart && kSame<typename R::Domain, Domain>) finishes = true;
+    if constexpr (R::part == kRulePart && kSame<typename R::Domain, Domain>)
+      finishes = finishes || finish_remembers<R>();
   });
   return finishes;
 }

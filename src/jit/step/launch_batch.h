@@ -31,7 +31,6 @@ class LaunchBatch {
 
   /// Has one of its tensors store the memory of all.
   void set_leader(int tensor) { args_.leader = tensor; }
-  bool leads() const { return args_.leader >= 0; }
 
   /// The next launches read these; `steps` has one record for each tensor.
   void set_inputs(const StepRecord* steps, const HyperSet* sets, int set_count);

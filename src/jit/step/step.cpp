@@ -140,10 +140,7 @@ void Step::launch() {
   state.prepared = false;
   for (int pass = 0; pass < state.passes; ++pass) {
     for (LaunchBatch& batch : state.batches) batch.launch_partials(pass);
-    // Who stores the memory of all comes first, so that all see what later sums begin with.
-    for (const bool leads : {true, false})
-      for (LaunchBatch& batch : state.batches)
-        if (batch.leads() == leads) batch.launch_finish(pass);
+    for (LaunchBatch& batch : state.batches) batch.launch_finish(pass);
   }
   for (LaunchBatch& batch : state.batches) batch.launch_apply();
   for (LaunchBatch& batch : state.batches) batch.record_step();

@@ -1,5 +1,5 @@
-// A rule of the tests: memory of all tensors, advanced by `prepare` (how many steps all have taken) and by two
-// sums over all tensors, one after the other; memory that a condition leaves out.
+// A rule of the tests: memory of all tensors, advanced by `prepare` (how many steps all have taken) and by the
+// first of two sums over all tensors; memory that a condition leaves out.
 #pragma once
 #include "../core/contract.cuh"
 
@@ -62,9 +62,8 @@ struct Rule {
     e.m.next = fma(c.fresh, e.g * c.estimate.d - e.m.was, e.m.was);
   }
   KHD static Reals<1> terms(Of<Second>, const auto& e, const auto&) { return {abs(e.m.next)}; }
-  KHD static Second finish(Of<Second>, const Totals<1>& sum, int64, const auto&, Memory& m) {
-    m.d.next = m.d.next + 1 / (1 + sum[0]);
-    return {static_cast<real>(1 / m.d.next)};
+  KHD static Second finish(Of<Second>, const Totals<1>& sum, int64, const auto& c) {
+    return {static_cast<real>(1 / (c.estimate.d + sum[0]))};
   }
   KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {abs(e.p)}; }
   KHD static Row finish(Of<Row>, const Totals<1>& sum, int64, const auto&, Memory& m) {
