@@ -13,8 +13,8 @@ struct Hyper {
 };
 // refuse: etas[0] >= 1 || etas[1] <= 1, etas must be a factor below 1 and one above
 struct Slots {
-  Signed prev;            // torch: prev
-  NonNegative step_size;  // torch: step_size; initial: lr
+  Signed prev;
+  NonNegative step_size;  // initial: lr
 };
 struct Scalars {
   real shrink, grow, smallest, largest;

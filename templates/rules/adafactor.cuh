@@ -1,0 +1,110 @@
+// Adafactor, arXiv 1804.04235, as torch.optim.Adafactor: the second moment of a matrix (the last two
+// dimensions of a tensor) is the product of its rows' and columns' means; a vector keeps its own. The step is
+// relative to the parameter's root mean square and clipped by the update's.   class: Adafactor
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::rules::adafactor {
+
+struct Hyper {
+  double lr = 1e-2;               // >= 0
+  double beta2_decay = -0.8;      // <= 0; a step's squares are weighted by t to this power
+  Numbers<2> eps = {null, 1e-3};  // >= 0; of the moment's root (null: machine epsilon), of the step
+  double d = 1;                   // >= 1; the largest root mean square of an update
+  double weight_decay = 0;        // >= 0
+};
+struct Flags {
+  bool factored = false;  // lifted: dims > 1
+};
+struct Slots {
+  NonNegative v;  // torch: variance; if !factored
+};
+struct Memory {
+  Entry<rows> row;     // torch: row_var
+  Entry<columns> col;  // torch: col_var
+};
+struct Scalars {
+  real keep, fresh, floor, shrink;
+  double weight, row_floor, rate, smallest, d;
+};
+struct Row {
+  real mean;
+};
+struct Column {
+  real mean;
+};
+struct Matrix {
+  real inverse;
+};  // 1 / the mean of the rows
+struct Step {
+  real size;
+};
+struct Reductions {
+  Sum<rows, 1, Row> row;                                  // if factored
+  Sum<columns, 1, Column> column;                         // if factored
+  Sum<matrices, 1, Matrix, Entries<rows, Row>> all_rows;  // if factored
+  Sum<tensor, 2, Step> step;                              // after: column, all_rows
+};
+
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64 t) {
+    const double steps = static_cast<double>(t), weight = pow(steps, h.beta2_decay);
+    const double epsilon = kSame<real, float> ? 0x1p-23 : 0x1p-52;
+    const double root_floor = h.eps[0] == h.eps[0] ? h.eps[0] : epsilon;
+    Scalars s;
+    s.keep = static_cast<real>(1 - weight);
+    s.fresh = static_cast<real>(weight);
+    s.floor = static_cast<real>(root_floor * root_floor);
+    s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
+    s.weight = weight;
+    s.row_floor = root_floor;
+    s.rate = min(h.lr, 1 / sqrt(steps));
+    s.smallest = h.eps[1];
+    s.d = h.d;
+    return s;
+  }
+
+  // The mean of squares of a row or column.
+  KHD static real averaged(double sum, int64 count, const auto& c, real was) {
+    const double mean = sum / static_cast<double>(count);
+    return static_cast<real>(was + c.weight * (mean - was));
+  }
+  KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {e.g * e.g}; }
+  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64 count, const auto& c, Memory& m) {
+    m.row.next = averaged(sum[0], count, c, m.row.was);
+    return {m.row.next};
+  }
+  KHD static Reals<1> terms(Of<Column>, const auto& e, const auto&) { return {e.g * e.g}; }
+  KHD static Column finish(Of<Column>, const Totals<1>& sum, int64 count, const auto& c,
+                           Memory& m) {
+    m.col.next = averaged(sum[0], count, c, m.col.was);
+    return {m.col.next};
+  }
+  KHD static Reals<1> terms(Of<Matrix>, const Row& row, const auto&) { return {row.mean}; }
+  KHD static Matrix finish(Of<Matrix>, const Totals<1>& sum, int64 count, const auto& c) {
+    return {static_cast<real>(1 / max(c.row_floor, sum[0] / static_cast<double>(count)))};
+  }
+
+  KHD static void moments(auto& e, const auto& c) {
+    if (!F.factored) e.v.next = fma(c.keep, e.v.was, c.fresh * (e.g * e.g));
+  }
+  KHD static real update(const auto& e, const auto& c) {
+    const real v = F.factored ? c.row.mean * c.all_rows.inverse * c.column.mean : e.v.next;
+    return e.g / sqrt(max(c.floor, v));
+  }
+  KHD static Reals<2> terms(Of<Step>, const auto& e, const auto& c) {
+    const real u = update(e, c);
+    return {e.p * e.p, u * u};
+  }
+  KHD static Step finish(Of<Step>, const Totals<2>& sum, int64 count, const auto& c) {
+    const double n = static_cast<double>(count);
+    const double size = max(c.smallest, sqrt(sum[0] / n)), norm = sqrt(sum[1] / n);
+    return {static_cast<real>(size * c.rate / max(1.0, norm / c.d))};
+  }
+  KHD static void apply(auto& e, const auto& c) {
+    e.p = e.p * c.shrink - c.step.size * update(e, c);
+  }
+};
+
+}  // namespace jitstep::rules::adafactor

@@ -1,0 +1,49 @@
+// Averaged stochastic gradient descent (Polyak and Juditsky, 1992), as torch.optim.ASGD: the average `ax` of
+// the parameters, which the caller reads, begins after step t0. The step size eta of a step is that of the
+// step before, so a new lr acts one step late.   class: ASGD
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::rules::asgd {
+
+struct Hyper {
+  double lr = 1e-2;         // >= 0
+  double lambd = 1e-4;      // finite
+  double alpha = 0.75;      // finite
+  double t0 = 1e6;          // finite
+  double weight_decay = 0;  // >= 0
+};
+struct Slots {
+  Signed ax;
+};
+struct Memory {
+  Entry<tensor, double> eta;  // initial: lr
+  Entry<tensor, double> mu;   // initial: 1
+};
+struct Scalars {
+  real weight_decay, shrink, eta, mu;
+};
+
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
+    const double steps = static_cast<double>(t), eta = t == 1 ? h.lr : m.eta.was;
+    m.eta.next = h.lr / pow(1 + h.lambd * h.lr * steps, h.alpha);
+    m.mu.next = 1 / max(1.0, steps - h.t0);
+    Scalars s;
+    s.weight_decay = static_cast<real>(h.weight_decay);
+    s.shrink = static_cast<real>(1 - h.lambd * eta);
+    s.eta = static_cast<real>(eta);
+    s.mu = static_cast<real>(m.mu.was);
+    return s;
+  }
+  KHD static real stepped(const auto& e, const auto& c) {
+    return e.p * c.shrink - c.eta * fma(c.weight_decay, e.p, e.g);
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    const real p = stepped(e, c);
+    e.ax.next = c.mu == 1 ? p : fma(c.mu, p - e.ax.was, e.ax.was);
+  }
+  KHD static void apply(auto& e, const auto& c) { e.p = stepped(e, c); }
+};
+
+}  // namespace jitstep::rules::asgd
