@@ -1,0 +1,75 @@
+// LAMB16 (github.com/vxst/LAMB16): LAMB without bias correction, whose trust ratio is a power, so that the
+// step is a geometric mean of lr and of a thousandth of the weights' norm over the update's. The `original`
+// form caps each element at 1 in both norms; the `corrected` one does not, and corrects the moments' bias,
+// which those caps hide in the first steps.   class: LAMB16
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::rules::lamb16 {
+
+enum class Form { original, corrected };
+struct Hyper {
+  double lr = 1e-3;                 // >= 0
+  Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
+  double eps = 1e-6;                // >= 0; also the least square of an element in both norms
+  double weight_decay = 0;          // >= 0
+  double trust_scale = 0.382;       // >= 0
+};
+struct Flags {
+  Form form = Form::original;
+};
+struct Slots {
+  Signed m;       // torch: exp_avg
+  NonNegative v;  // torch: exp_avg_sq
+};
+struct Scalars {
+  real beta1, fresh1, beta2, fresh2, eps, weight_decay, correction, root_correction;
+  double lr, trust_scale;
+};
+struct Trust {
+  real step;
+};  // lr times the trust ratio
+struct Reductions {
+  Sum<tensor, 2, Trust> trust;
+};
+
+template <Flags F>
+struct Rule {
+  static constexpr bool original = F.form == Form::original;
+
+  KHD static Scalars prepare(const Hyper& h, int64 t) {
+    Scalars s;
+    s.beta1 = static_cast<real>(h.betas[0]);
+    s.fresh1 = static_cast<real>(1 - h.betas[0]);
+    s.beta2 = static_cast<real>(h.betas[1]);
+    s.fresh2 = static_cast<real>(1 - h.betas[1]);
+    s.eps = static_cast<real>(h.eps);
+    s.weight_decay = static_cast<real>(h.weight_decay);
+    s.correction = static_cast<real>(original ? 1.0 : 1 / (1 - power(h.betas[0], t)));
+    s.root_correction = static_cast<real>(original ? 1.0 : sqrt(1 - power(h.betas[1], t)));
+    s.lr = h.lr;
+    s.trust_scale = h.trust_scale;
+    return s;
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * e.g);
+    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (e.g * e.g));
+  }
+  KHD static real update(const auto& e, const auto& c) {
+    const real direction = e.m.next * c.correction / (sqrt(e.v.next) / c.root_correction + c.eps);
+    return fma(c.weight_decay, e.p, direction);
+  }
+  KHD static real square(real x, const auto& c) {
+    return max(c.eps, original ? min(real(1), x * x) : x * x);
+  }
+  KHD static Reals<2> terms(Of<Trust>, const auto& e, const auto& c) {
+    return {square(e.p, c), square(update(e, c), c)};
+  }
+  KHD static Trust finish(Of<Trust>, const Totals<2>& sum, int64, const auto& c) {
+    const double ratio = 1e-3 * sqrt(sum[0]) / sqrt(sum[1]) / c.lr;
+    return {static_cast<real>(c.lr * min(2.0, pow(ratio, c.trust_scale)))};
+  }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.trust.step * update(e, c); }
+};
+
+}  // namespace jitstep::rules::lamb16
