@@ -23,10 +23,10 @@ struct Slots {
   NonNegative v;  // torch: exp_avg_sq; if !factored
 };
 struct Memory {
-  Entry<rows> row;            // torch: exp_avg_sq_row
-  Entry<columns> column;      // torch: exp_avg_sq_col
-  Entry<rows> res_row;        // torch: exp_avg_res_row
-  Entry<columns> res_column;  // torch: exp_avg_res_col
+  Entry<rows> row;            // torch: exp_avg_sq_row; if factored
+  Entry<columns> column;      // torch: exp_avg_sq_col; if factored
+  Entry<rows> res_row;        // torch: exp_avg_res_row; if factored
+  Entry<columns> res_column;  // torch: exp_avg_res_col; if factored
 };
 struct Scalars {
   real beta1, fresh1, beta2, fresh2, beta3, fresh3, lr, weight_decay, shrink, eps1, eps2;
