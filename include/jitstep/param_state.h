@@ -66,10 +66,10 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   /// A c10::Error for a step number that kernels cannot go on from: they take step 0 to be the start
   /// and would not read what the slots hold.
   void check_step() const;
-  /// Makes this the state of a parameter under a kernel's formats: fresh if nothing is held, else
+  /// Makes this the state of a parameter in a kernel's format: fresh if nothing is held, else
   /// what is held, moved where the formats are the same and converted where they differ. If it
   /// throws, nothing has changed.
-  void bind(const torch::Tensor& parameter, const jit::KernelSpec& spec, int id,
+  void bind(const torch::Tensor& parameter, std::shared_ptr<const jit::Plan> plan, int id,
             const InitialValues& initial);
   /// Whether the parameter still has the dtype, device, sizes and strides that it was bound with, and
   /// everything kept still lies where it lay: a user who was given a tensor may have changed it.
@@ -98,7 +98,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
                        const std::vector<double>& initial) const;
   void take_memory(StateBuffers& fresh) const;
   void take_extra(StateBuffers& fresh, const torch::Tensor& parameter) const;
-  jit::KernelSpec held_spec(const StateBuffers& fresh) const;
+  std::shared_ptr<const jit::Plan> held_plan(const StateBuffers& fresh) const;
   torch::Tensor old_values(std::size_t slot, const StateBuffers& fresh,
                            const c10::Device& device) const;
   void write_formats(torch::serialize::OutputArchive& archive) const;

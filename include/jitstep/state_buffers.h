@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "jitstep/jit/export.h"
@@ -25,15 +26,14 @@ struct JITSTEP_API StateBuffers {
     torch::Tensor meta;   // undefined: the codec has none
   };
 
-  /// Rule, codecs, weight format and dtypes. The gradient's dtype and layout may change from step to
-  /// step and are not compared.
-  jit::KernelSpec spec;
+  jit::StateFormat format;                // how the tensors are kept
+  std::shared_ptr<const jit::Plan> plan;  // the kernel they are for, of this format; null: none yet
   std::vector<Slot> slots;
   std::vector<std::array<torch::Tensor, 2>> memory;  // [t & 1] is written in step t
   torch::Tensor extra;                               // of the weight format; undefined: none
   std::int64_t t = 0;                                // steps taken
   int id = 0;        // order of add_parameter; names the random bits
-  int revision = 0;  // to be raised whenever spec or a tensor is replaced
+  int revision = 0;  // to be raised whenever the plan or a tensor is replaced
 
   /// Visits codes, meta, memory and extra, undefined tensors too, always in the same order.
   template <class Visit>
@@ -48,11 +48,11 @@ struct JITSTEP_API StateBuffers {
 
 /// New state for a parameter: zeros, and memory at its initial values. `initial` has one value for
 /// each planned memory field.
-StateBuffers make_state(const torch::Tensor& p, const jit::KernelSpec& spec, int id,
+StateBuffers make_state(const torch::Tensor& p, std::shared_ptr<const jit::Plan> plan, int id,
                         const std::vector<double>& initial_memory);
 
 /// A state that holds nothing yet: enough to choose the kernels of its parameter.
-StateBuffers state_outline(const jit::KernelSpec& spec);
+StateBuffers state_outline(std::shared_ptr<const jit::Plan> plan);
 
 /// The memory of new state alone.
 std::vector<std::array<torch::Tensor, 2>> make_memory(const torch::Tensor& p, const jit::Plan& plan,
@@ -63,11 +63,11 @@ std::vector<std::array<torch::Tensor, 2>> make_memory(const torch::Tensor& p, co
 jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
                             torch::IntArrayRef g_strides);
 
-/// The values of a slot: the codes themselves where they are values, else a new tensor of the
-/// parameter's shape and layout, of the arithmetic's dtype.
+/// The values of a slot, of a state with a plan: the codes themselves where they are values, else a
+/// new tensor of the parameter's shape and layout, of the arithmetic's dtype.
 torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int slot);
 
-/// Sets a slot from values of the parameter's shape.
+/// Sets a slot of such a state from values of the parameter's shape.
 void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
                  const torch::Tensor& values);
 

@@ -122,7 +122,7 @@ class Runner {
   void add(const TensorCase& c, int id) {
     std::int64_t n = 1;
     for (auto size : c.sizes) n *= size;
-    const int wp = width(plan_.spec.parameter), wg = width(plan_.spec.gradient);
+    const int wp = width(plan_.spec.state.dtype), wg = width(plan_.spec.gradient);
     TensorData data{buffer(n * wp * (c.gaps ? 2 : 1), c.misalignment * wp),
                     buffer(n * wg, c.misalignment * wg),
                     buffer(0),
@@ -175,10 +175,10 @@ class Runner {
 
   void fill_parameter(TensorData& data) {
     std::normal_distribution<double> normal(0, 0.5);
-    const int w = width(plan_.spec.parameter);
+    const int w = width(plan_.spec.state.dtype);
     for (std::int64_t i = 0; i < data.n; ++i) {
       const std::int64_t at = case_.tensors[data.tensor.id].gaps ? 2 * i : i;
-      put(data.p.host() + at * w, plan_.spec.parameter, normal(random_));
+      put(data.p.host() + at * w, plan_.spec.state.dtype, normal(random_));
     }
   }
 
@@ -240,14 +240,14 @@ class Runner {
     StepOutcome result;
     for (const auto& data : data_) {
       const int id = data.tensor.id;
-      result[text("p", id)] = one_nan(data.p, width(plan_.spec.parameter));
+      result[text("p", id)] = one_nan(data.p, width(plan_.spec.state.dtype));
       result[text("g", id)] = data.g.with_guards(download_);
       result[text("extra", id)] = data.extra.with_guards(download_);
       for (std::size_t i = 0; i < data.codes.size(); ++i) {
         const jit::Manifest* const codec = plan_.codec(static_cast<int>(i));
         const bool wide = codec != nullptr && codec->code == "real";
         result[text("codes", id, ".", i)] =
-            one_nan(data.codes[i], wide ? std::max(4, width(plan_.spec.parameter)) : 1);
+            one_nan(data.codes[i], wide ? std::max(4, width(plan_.spec.state.dtype)) : 1);
         result[text("meta", id, ".", i)] = data.meta[i].with_guards(download_);
       }
       for (std::size_t i = 0; i < data.memory.size(); ++i)
@@ -293,8 +293,8 @@ jit::Plan kernel_of(const StepCase& c, const jit::Catalog& catalog) {
   jit::KernelSpec spec = c.spec;
   spec.flags = options.flags();
   spec.gradient_flags = options.gradient_flags();
-  for (std::size_t i = 0; i < spec.slots.size(); ++i)
-    if (!jit::is_stored(catalog.rule(spec.rule).slots[i], spec.flags)) spec.slots[i].reset();
+  for (std::size_t i = 0; i < spec.state.slots.size(); ++i)
+    if (!jit::is_stored(catalog.rule(spec.rule).slots[i], spec.flags)) spec.state.slots[i].reset();
   spec.strided = std::any_of(c.tensors.begin(), c.tensors.end(), is_strided);
   return jit::resolve(spec, catalog);
 }

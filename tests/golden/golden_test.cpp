@@ -72,8 +72,7 @@ std::string slot_name(const std::string& name) {
 // What is kept under the original's name: memory, or a slot.
 torch::Tensor kept(const ParamState& state, const std::string& name) {
   const StateBuffers& buffers = state.buffers();
-  const jit::Plan plan = jit::resolve(buffers.spec);
-  for (const jit::PlannedMemory& field : plan.memory)
+  for (const jit::PlannedMemory& field : buffers.plan->memory)
     if (field.torch_name == name || field.name == name)
       return buffers.memory[static_cast<std::size_t>(field.number)][buffers.t & 1];
   if (name == "neg_pre_grad") return -state.value("gprev");

@@ -13,7 +13,7 @@ using jit::Dtype;
 StepCase combination(jit::KernelSpec spec) {
   jit::NamedValues options;
   if (spec.rule == "sgd") options = {{"momentum", 0.9}, {"nesterov", true}};
-  for (auto& slot : spec.slots)
+  for (auto& slot : spec.state.slots)
     if (!slot) slot = jit::CodecChoice{"fp32"};
   return {.spec = spec, .options = options, .tensors = odd_tensors()};
 }
@@ -44,7 +44,7 @@ std::vector<StepCase> every_block_size() {
   for (int block : {32, 64, 512, 1024})
     for (const char* codec : {"int8", "int4"}) {
       jit::KernelSpec spec = spec_of("adamw", codec);
-      for (auto& slot : spec.slots) slot->options["block"] = block;
+      for (auto& slot : spec.state.slots) slot->options["block"] = block;
       cases.push_back({.spec = spec, .options = {}, .tensors = odd_tensors()});
     }
   return cases;

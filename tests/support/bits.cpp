@@ -80,9 +80,9 @@ jit::KernelSpec spec_of(const std::string& rule, const std::string& codec,
   jit::KernelSpec spec;
   spec.rule = rule;
   for (std::size_t i = 0; i < jit::default_catalog().rule(rule).slots.size(); ++i)
-    spec.slots.push_back(CodecChoice{codec});
-  spec.weights = weights;
-  spec.parameter = parameter;
+    spec.state.slots.push_back(CodecChoice{codec});
+  spec.state.weights = weights;
+  spec.state.dtype = parameter;
   spec.gradient = gradient;
   return spec;
 }
@@ -131,8 +131,8 @@ bool is_in(const std::vector<std::string>& names, const std::string& name) {
 }  // namespace
 
 bool is_test_extension(const jit::KernelSpec& spec) {
-  return is_in(kRules, spec.rule) || spec.weights == "master32" ||
-         std::any_of(spec.slots.begin(), spec.slots.end(),
+  return is_in(kRules, spec.rule) || spec.state.weights == "master32" ||
+         std::any_of(spec.state.slots.begin(), spec.state.slots.end(),
                      [](const auto& slot) { return slot && is_in(kCodecs, slot->name); });
 }
 

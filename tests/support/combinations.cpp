@@ -16,7 +16,7 @@ jit::KernelSpec with_flags(jit::KernelSpec spec) {
   spec.gradient_flags = options.gradient_flags();
   const auto& slots = jit::default_catalog().rule(spec.rule).slots;
   for (std::size_t i = 0; i < slots.size(); ++i)
-    if (!jit::is_stored(slots[i], spec.flags)) spec.slots[i].reset();
+    if (!jit::is_stored(slots[i], spec.flags)) spec.state.slots[i].reset();
   return jit::resolve(spec).spec;
 }
 

@@ -109,9 +109,9 @@ inline jit::KernelSpec plain_spec(const jit::OptionValues& options,
                        .flags = options.flags(),
                        .gradient_flags = options.gradient_flags()};
   for (std::size_t i = 0; i < options.rule().slots.size(); ++i) {
-    spec.slots.emplace_back();
+    spec.state.slots.emplace_back();
     if (jit::is_stored(options.rule().slots[i], spec.flags))
-      spec.slots.back() = jit::CodecChoice{i < codecs.size() ? codecs[i] : "fp32"};
+      spec.state.slots.back() = jit::CodecChoice{i < codecs.size() ? codecs[i] : "fp32"};
   }
   return spec;
 }

@@ -91,7 +91,7 @@ class CheckMode : public ::testing::Test {
     engine_.templates().add("rules/mine.cuh", rule);
     catalogs_.push_back(std::make_unique<Catalog>(engine_.templates()));
     KernelSpec spec{.rule = "mine", .flags = flags};
-    spec.slots.assign(2, CodecChoice{"fp32"});
+    spec.state.slots.assign(2, CodecChoice{"fp32"});
     return resolve(spec, *catalogs_.back());
   }
 
@@ -161,10 +161,10 @@ TEST_F(CheckMode, IsContentWithEveryShippedRuleAndThoseOfTheTests) {
     const Plan plan = resolve(spec);
     EXPECT_NO_THROW(hold_to_contract(plan, engine_)) << plan.name;
     for (const Option& flag : plan.rule().flags) {
-      if (flag.type != Option::Type::boolean || spec.slots.empty()) continue;
+      if (flag.type != Option::Type::boolean || spec.state.slots.empty()) continue;
       KernelSpec other = spec;
       other.flags[flag.name] = !(spec.flags.at(flag.name) == Value(true));
-      other.slots.assign(plan.rule().slots.size(), CodecChoice{"fp32"});
+      other.state.slots.assign(plan.rule().slots.size(), CodecChoice{"fp32"});
       const Plan turned = resolve(other);
       EXPECT_NO_THROW(hold_to_contract(turned, engine_)) << plan.name << " " << flag.name;
     }
@@ -175,7 +175,7 @@ TEST_F(CheckMode, IsContentWithEveryShippedRuleAndThoseOfTheTests) {
   const Catalog catalog(engine_.templates());
   for (const char* name : {"everything", "remembering"}) {
     KernelSpec spec{.rule = name};
-    spec.slots.assign(catalog.rule(name).slots.size(), CodecChoice{"fp32"});
+    spec.state.slots.assign(catalog.rule(name).slots.size(), CodecChoice{"fp32"});
     const Plan plan = resolve(spec, catalog);
     EXPECT_NO_THROW(hold_to_contract(plan, engine_)) << name;
   }

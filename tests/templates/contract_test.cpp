@@ -294,7 +294,7 @@ void build(const Case& made, const Target& target, const std::string& cxx) {
   const Catalog catalog(engine.templates());
   KernelSpec spec;
   spec.rule = "odd";
-  spec.slots = {CodecChoice{"even"}};
+  spec.state.slots = {CodecChoice{"even"}};
   spec.gradient_flags = OptionValues("odd", catalog).gradient_flags();
   const Plan plan = resolve(spec, catalog);
   const Unit made_unit = unit(plan, default_variant(plan, target), target);

@@ -65,13 +65,13 @@ Placed place(const jit::Plan& plan, std::int64_t n, std::int64_t offset, std::in
              const Variant& variant) {
   Placed placed;
   const jit::KernelSpec& spec = plan.spec;
-  placed.tensor.p = reserve(placed, n, 8 * jit::bytes_of(spec.parameter) * gap);
+  placed.tensor.p = reserve(placed, n, 8 * jit::bytes_of(spec.state.dtype) * gap);
   placed.g = reserve(placed, n, 8 * jit::bytes_of(spec.gradient));
-  for (std::size_t slot = 0; slot < spec.slots.size(); ++slot) {
+  for (std::size_t slot = 0; slot < spec.state.slots.size(); ++slot) {
     placed.tensor.slots.emplace_back();
     const jit::Manifest* const codec = plan.codec(static_cast<int>(slot));
     if (codec == nullptr) continue;
-    placed.tensor.slots.back().codes = reserve(placed, n, codec->code_bits(spec.parameter));
+    placed.tensor.slots.back().codes = reserve(placed, n, codec->code_bits(spec.state.dtype));
     if (codec->meta_bytes() > 0)
       placed.tensor.slots.back().meta = reserve(placed, n, 8 * codec->meta_bytes());
     if (codec->meta_bytes() > 0) placed.bits.back() = 0;  // compared below by block
@@ -146,11 +146,11 @@ class LargeTensor {
       SCOPED_TRACE(window);
       const std::int64_t n = std::min(kItem, kElements - window);
       const Placed small = place(plan_, n, window, gap_, variant);
-      const auto p_bytes = jit::bytes_of(plan_.spec.parameter),
+      const auto p_bytes = jit::bytes_of(plan_.spec.state.dtype),
                  g_bytes = jit::bytes_of(plan_.spec.gradient);
       for (const auto& [placed, first] :
            {std::pair(&huge, window), std::pair(&small, std::int64_t{0})}) {
-        fill(placed->memory[0].data() + first * p_bytes * gap_, plan_.spec.parameter, n, gap_, 1);
+        fill(placed->memory[0].data() + first * p_bytes * gap_, plan_.spec.state.dtype, n, gap_, 1);
         fill(placed->memory[1].data() + first * g_bytes, plan_.spec.gradient, n, 1, 2);
         const auto item = static_cast<std::size_t>(first / kItem);
         for (int pass = 0; pass < unit.passes; ++pass)
@@ -172,7 +172,7 @@ class LargeTensor {
                        (n * huge.bits[i] + 7) / 8))
           << "memory " << i;
     }
-    for (std::size_t s = 0; s < plan_.spec.slots.size(); ++s) {
+    for (std::size_t s = 0; s < plan_.spec.state.slots.size(); ++s) {
       if (huge.tensor.slots[s].meta == nullptr) continue;
       const std::int64_t block = plan_.block(static_cast<int>(s));
       const std::int64_t bytes = plan_.codec(static_cast<int>(s))->meta_bytes();
@@ -210,7 +210,7 @@ jit::KernelSpec large_spec(const std::string& rule, const std::string& codec,
   spec.gradient_flags = options.gradient_flags();
   const auto& slots = jit::default_catalog().rule(rule).slots;
   for (std::size_t i = 0; i < slots.size(); ++i)
-    if (!jit::is_stored(slots[i], spec.flags)) spec.slots[i].reset();
+    if (!jit::is_stored(slots[i], spec.flags)) spec.state.slots[i].reset();
   return spec;
 }
 

@@ -120,8 +120,8 @@ std::uint16_t documented(std::uint64_t seed, std::uint32_t tensor, std::uint64_t
 void expect_documented_bits(OwnTemplates& own, jit::Machine& machine, std::int64_t offset) {
   const jit::OptionValues options("idle", own.catalog);
   jit::KernelSpec spec = plain_spec(options, {"coin", "coin"});
-  spec.weights = "coin";
-  spec.parameter = spec.gradient = jit::Dtype::bfloat16;
+  spec.state.weights = "coin";
+  spec.state.dtype = spec.gradient = jit::Dtype::bfloat16;
   PlainSteps<std::uint16_t> steps(own, machine, spec, options, {{5}, {300}, {2, 600}}, offset);
   const std::uint64_t seed = 0x0123456789abcdefull;
   const std::int64_t t = (std::int64_t{1} << 32) + 3;  // of which the low half counts

@@ -68,8 +68,8 @@ TEST(WeightFormats, StartFromTheParameterAlone) {
   jit::CpuMachine cpu(own.engine);
   const auto options = options_of(own, "sgd", {{"lr", 0.125}});
   jit::KernelSpec spec = plain_spec(options);
-  spec.weights = "master32";
-  spec.parameter = jit::Dtype::bfloat16;
+  spec.state.weights = "master32";
+  spec.state.dtype = jit::Dtype::bfloat16;
   PlainSteps<std::uint16_t, float> steps(own, cpu, spec, options, {{4}});
   steps.p[0] = {0x3f80, 0x4000, 0xbf80, 0x0000};  // 1, 2, -1, 0
   std::vector<float> master = {1, 2, -1, 0};

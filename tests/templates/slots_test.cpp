@@ -36,7 +36,7 @@ PlainSteps<Real> kept(OwnTemplates& own, jit::Machine& machine, const std::vecto
                       const std::vector<std::string>& codecs) {
   const jit::OptionValues options("keeper", own.catalog);
   jit::KernelSpec spec = plain_spec(options, codecs);
-  if (sizeof(Real) == 8) spec.parameter = spec.gradient = jit::Dtype::float64;
+  if (sizeof(Real) == 8) spec.state.dtype = spec.gradient = jit::Dtype::float64;
   PlainSteps<Real> steps(own, machine, spec, options, {{static_cast<std::int64_t>(values.size())}});
   steps.g[0] = values;
   steps.step(1);

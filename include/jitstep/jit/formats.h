@@ -9,7 +9,7 @@
 
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/spec.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep::jit {
 
@@ -39,11 +39,11 @@ struct ParameterKind {
   std::int64_t elements = 0;
 };
 
-/// The kernel of a parameter with gradients of its own dtype, completed and checked: an Error says
+/// The kernel of a parameter with gradients of its own dtype: an Error says
 /// what does not go together. A format that is not for the parameter falls back: state to fp32 for
 /// float64 (whose state is float64 then) and, in block-scaled codecs, for small parameters; weights
 /// to native for a dtype that the format does not list.
-JITSTEP_API KernelSpec kernel_spec(const OptionValues& values, const Formats& formats,
-                                   const ParameterKind& parameter);
+JITSTEP_API Plan resolve(const OptionValues& values, const Formats& formats,
+                         const ParameterKind& parameter);
 
 }  // namespace jitstep::jit

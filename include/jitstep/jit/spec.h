@@ -26,15 +26,23 @@ JITSTEP_API std::string to_string(const CodecChoice& choice);
 JITSTEP_API CodecChoice complete(const CodecChoice& choice,
                                  const Catalog& catalog = default_catalog());
 
+/// How a parameter and its state are kept between steps. Two that are equal, once complete, keep the
+/// same bytes for the same values.
+struct JITSTEP_API StateFormat {
+  std::vector<std::optional<CodecChoice>> slots = {};  // one for each of the rule, none if left out
+  std::string weights = "native";
+  Dtype dtype = Dtype::float32;  // the parameter's; the arithmetic and plain state follow it
+
+  bool operator==(const StateFormat&) const = default;
+};
+
 /// A kernel as it is asked for: everything that decides its results, but its arguments. What is left
 /// out has its default; plan.h's resolve() completes and checks it.
 struct JITSTEP_API KernelSpec {
   std::string rule;
-  NamedValues flags = {};                              // of the rule, lifted ones included
-  NamedValues gradient_flags = {};                     // of the options common to all rules
-  std::vector<std::optional<CodecChoice>> slots = {};  // one for each of the rule, none if left out
-  std::string weights = "native";
-  Dtype parameter = Dtype::float32;
+  NamedValues flags = {};           // of the rule, lifted ones included
+  NamedValues gradient_flags = {};  // of the options common to all rules
+  StateFormat state = {};
   Dtype gradient = Dtype::float32;
   bool strided = false;  // some parameter or gradient is not dense
 

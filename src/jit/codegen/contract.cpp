@@ -106,7 +106,7 @@ int slots_known_in(const Plan& plan) {
 
 std::string contract_text(const Plan& plan) {
   std::string out;
-  for (int slot = 0; slot < static_cast<int>(plan.spec.slots.size()); ++slot)
+  for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot)
     if (const Manifest* const codec = plan.codec(slot)) out += codec_asserts(*codec, slot);
   return out + rule_text(plan);
 }

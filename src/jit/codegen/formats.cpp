@@ -5,7 +5,6 @@
 #include "jit/base/text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/plan.h"
 
 namespace jitstep::jit {
 namespace {
@@ -41,6 +40,19 @@ std::string weights_for(Dtype dtype, const Formats& formats) {
   return std::find(known.begin(), known.end(), dtype) != known.end() ? chosen : "native";
 }
 
+StateFormat state_format(const Manifest& rule, const NamedValues& flags, const Formats& formats,
+                         const ParameterKind& parameter) {
+  StateFormat state{.weights = weights_for(parameter.dtype, formats), .dtype = parameter.dtype};
+  const std::string rule_default = rule.default_state(flags);
+  const std::int64_t least = formats.min_quantized_size.value_or(
+      rule.min_quantized_size(flags).value_or(kMinQuantizedSize));
+  for (const auto& slot : rule.slots) {
+    const CodecChoice codec = chosen(slot, formats, rule_default);
+    state.slots.emplace_back(is_kept_plain(codec, parameter, least) ? kPlain : codec);
+  }
+  return state;
+}
+
 }  // namespace
 
 void Formats::inherit(const Formats& defaults) {
@@ -68,23 +80,13 @@ void check_formats(const Formats& formats, const Manifest& rule) {
                      " and must be >= 0; 0 quantises the state of every parameter"));
 }
 
-KernelSpec kernel_spec(const OptionValues& values, const Formats& formats,
-                       const ParameterKind& parameter) {
-  const Manifest& rule = values.rule();
-  KernelSpec spec;
-  spec.rule = rule.name;
-  spec.flags = values.flags(parameter.dims);
-  spec.gradient_flags = values.gradient_flags();
-  spec.weights = weights_for(parameter.dtype, formats);
-  spec.parameter = spec.gradient = parameter.dtype;
-  const std::string rule_default = rule.default_state(spec.flags);
-  const std::int64_t least = formats.min_quantized_size.value_or(
-      rule.min_quantized_size(spec.flags).value_or(kMinQuantizedSize));
-  for (const auto& slot : rule.slots) {
-    const CodecChoice codec = chosen(slot, formats, rule_default);
-    spec.slots.emplace_back(is_kept_plain(codec, parameter, least) ? kPlain : codec);
-  }
-  return resolve(spec).spec;
+Plan resolve(const OptionValues& values, const Formats& formats, const ParameterKind& parameter) {
+  const NamedValues flags = values.flags(parameter.dims);
+  return resolve({.rule = values.rule().name,
+                  .flags = flags,
+                  .gradient_flags = values.gradient_flags(),
+                  .state = state_format(values.rule(), flags, formats, parameter),
+                  .gradient = parameter.dtype});
 }
 
 }  // namespace jitstep::jit

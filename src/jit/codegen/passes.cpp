@@ -97,7 +97,7 @@ void plan_reductions(Plan& plan, const EarliestPasses& earliest) {
     const std::size_t first = plan.reductions.size();
     for (std::size_t local = 0; local < passes[part].size(); ++local) {
       const Reduction& reduction = plan.parts[part]->reductions[local];
-      PlannedReduction one = planned(reduction, *plan.parts[part], plan.spec.parameter);
+      PlannedReduction one = planned(reduction, *plan.parts[part], plan.spec.state.dtype);
       one.part = static_cast<int>(part);
       one.local = static_cast<int>(local);
       one.pass = passes[part][local];

@@ -15,24 +15,24 @@ namespace {
 
 std::string name_of(const KernelSpec& spec) {
   std::vector<std::string> codecs;
-  for (const auto& choice : spec.slots) {
+  for (const auto& choice : spec.state.slots) {
     if (choice) codecs.push_back(choice->name);
   }
   const bool same = std::set(codecs.begin(), codecs.end()).size() == 1;
   if (same) codecs.resize(1);
   std::string out = spec.rule;
   for (const auto& codec : codecs) out += "_" + codec;
-  out += "_" + to_string(spec.parameter);
-  if (spec.weights != "native") out += "_" + spec.weights;
+  out += "_" + to_string(spec.state.dtype);
+  if (spec.state.weights != "native") out += "_" + spec.state.weights;
   return out;
 }
 
 void find_manifests(Plan& plan, const Catalog& catalog) {
   const KernelSpec& spec = plan.spec;
   plan.parts = {&catalog.gradient(), &catalog.rule(spec.rule)};
-  for (const auto& choice : spec.slots)
+  for (const auto& choice : spec.state.slots)
     plan.parts.push_back(choice ? &catalog.codec(choice->name) : nullptr);
-  plan.weights = &catalog.weights(spec.weights);
+  plan.weights = &catalog.weights(spec.state.weights);
 }
 
 // What a codec's sums find out reaches it through its memory.
@@ -65,7 +65,8 @@ void number_memory(Plan& plan) {
     if (plan.parts[part] == nullptr) continue;
     for (const MemoryField& field : plan.parts[part]->memory) {
       auto& fields = field.is_common() ? plan.common : plan.memory;
-      if (is_taken(plan, part, field)) fields.push_back(planned(field, part, plan.spec.parameter));
+      if (is_taken(plan, part, field))
+        fields.push_back(planned(field, part, plan.spec.state.dtype));
     }
   }
   int number = 0;
@@ -94,7 +95,7 @@ void check_memory(const Plan& plan) {
 const NamedValues& Plan::flags(int part) const {
   if (part == kGradientPart) return spec.gradient_flags;
   if (part == kRulePart) return spec.flags;
-  return spec.slots[static_cast<std::size_t>(part - kFirstCodecPart)]->options;
+  return spec.state.slots[static_cast<std::size_t>(part - kFirstCodecPart)]->options;
 }
 
 int Plan::block(int slot) const {
@@ -131,7 +132,7 @@ Plan resolve(const OptionValues& options, const CodecChoice& state, const Catalo
   KernelSpec spec{.rule = options.rule().name,
                   .flags = options.flags(),
                   .gradient_flags = options.gradient_flags()};
-  spec.slots.assign(options.rule().slots.size(), state);
+  spec.state.slots.assign(options.rule().slots.size(), state);
   return resolve(spec, catalog);
 }
 

@@ -38,13 +38,14 @@ NamedValues override(NamedValues values, const NamedValues& given, const Manifes
 }
 
 void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catalog) {
-  if (spec.slots.size() != rule.slots.size()) {
+  auto& slots = spec.state.slots;
+  if (slots.size() != rule.slots.size()) {
     throw Error(text(rule.name, " has ", rule.slots.size(), " slots (", listed(rule.slots),
-                     "); the spec lists ", spec.slots.size()));
+                     "); the spec lists ", slots.size()));
   }
   for (std::size_t i = 0; i < rule.slots.size(); ++i) {
     const Slot& slot = rule.slots[i];
-    auto& choice = spec.slots[i];
+    auto& choice = slots[i];
     if (!is_stored(slot, spec.flags))
       choice.reset();
     else if (choice)
@@ -54,12 +55,12 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
   }
 }
 
-void check_weights(const KernelSpec& spec, const Manifest& weights) {
+void check_weights(Dtype parameter, const Manifest& weights) {
   const auto& dtypes = weights.dtypes;
-  if (std::find(dtypes.begin(), dtypes.end(), spec.parameter) != dtypes.end()) return;
+  if (std::find(dtypes.begin(), dtypes.end(), parameter) != dtypes.end()) return;
   const std::string known = joined(dtypes, ", ", [](Dtype dtype) { return to_string(dtype); });
   throw Error(text("the weight format \"", weights.name, "\" is for ", known, " parameters, not ",
-                   to_string(spec.parameter)));
+                   to_string(parameter)));
 }
 
 }  // namespace
@@ -80,11 +81,11 @@ std::string to_string(const KernelSpec& spec) {
   std::string out = spec.rule + "(" + to_string(spec.flags) + ")";
   if (!spec.gradient_flags.empty()) out += " gradient(" + to_string(spec.gradient_flags) + ")";
   out += " state[";
-  for (const auto& choice : spec.slots) {
-    if (&choice != &spec.slots[0]) out += ", ";
+  for (const auto& choice : spec.state.slots) {
+    if (&choice != &spec.state.slots[0]) out += ", ";
     out += choice ? to_string(*choice) : "-";
   }
-  out += "] " + spec.weights + " " + to_string(spec.parameter);
+  out += "] " + spec.state.weights + " " + to_string(spec.state.dtype);
   out += " gradients " + to_string(spec.gradient);
   return spec.strided ? out + " strided" : out;
 }
@@ -101,7 +102,7 @@ KernelSpec complete(const KernelSpec& spec, const Catalog& catalog) {
   whole.gradient_flags =
       override(defaults.gradient_flags(), spec.gradient_flags, catalog.gradient(), "flag");
   complete_slots(whole, rule, catalog);
-  check_weights(whole, catalog.weights(spec.weights));
+  check_weights(whole.state.dtype, catalog.weights(whole.state.weights));
   return whole;
 }
 

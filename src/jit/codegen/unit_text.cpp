@@ -116,8 +116,8 @@ void assert_part(std::set<std::string>& asserts, const Manifest& part, Dtype par
 std::string asserts_text(const Plan& plan) {
   std::set<std::string> asserts;
   for (const Manifest* part : plan.parts)
-    if (part != nullptr) assert_part(asserts, *part, plan.spec.parameter);
-  for (int slot = 0; slot < static_cast<int>(plan.spec.slots.size()); ++slot) {
+    if (part != nullptr) assert_part(asserts, *part, plan.spec.state.dtype);
+  for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot) {
     const Manifest* const codec = plan.codec(slot);
     if (codec == nullptr) continue;
     const bool option = codec->find("block") != nullptr;
@@ -147,10 +147,10 @@ std::string types_text(const Plan& plan, const Variant& v) {
               "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
               plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots",
               ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitMemory, ",
-              "jitstep::weights::", spec.weights, "::Weights<", template_type(spec.parameter),
-              ">, ", template_type(spec.gradient), ", ", spec.strided ? "true" : "false", ",\n    ",
-              "jitstep::Variant{", v.threads, ", ", v.lanes, ", ", v.vector, ", ", v.chunk,
-              "}>;\n");
+              "jitstep::weights::", spec.state.weights, "::Weights<",
+              template_type(spec.state.dtype), ">, ", template_type(spec.gradient), ", ",
+              spec.strided ? "true" : "false", ",\n    ", "jitstep::Variant{", v.threads, ", ",
+              v.lanes, ", ", v.vector, ", ", v.chunk, "}>;\n");
 }
 
 }  // namespace
@@ -162,14 +162,14 @@ std::string reduction_name(const PlannedReduction& reduction) {
 std::string include_text(const Plan& plan) {
   const KernelSpec& spec = plan.spec;
   std::string out =
-      text("#define JITSTEP_REAL ", real_bytes(spec.parameter) == 8 ? "double" : "float",
+      text("#define JITSTEP_REAL ", real_bytes(spec.state.dtype) == 8 ? "double" : "float",
            "\n#include \"core/gradient.cuh\"\n#include \"rules/", spec.rule, ".cuh\"\n");
   std::set<std::string> codecs;
-  for (const auto& choice : spec.slots) {
+  for (const auto& choice : spec.state.slots) {
     if (choice) codecs.insert(choice->name);
   }
   for (const auto& codec : codecs) out += text("#include \"codecs/", codec, ".cuh\"\n");
-  return out + text("#include \"weights/", spec.weights, ".cuh\"\n");
+  return out + text("#include \"weights/", spec.state.weights, ".cuh\"\n");
 }
 
 std::string kernel_text(const Plan& plan, const Variant& variant) {

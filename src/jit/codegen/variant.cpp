@@ -14,7 +14,7 @@ bool is_power(int x) { return x > 0 && std::has_single_bit(static_cast<unsigned>
 // The smallest and the largest block of the state; no block is smaller than none.
 std::pair<int, int> blocks_of(const Plan& plan) {
   int smallest = kLeaf, largest = kLeaf;
-  for (int slot = 0; slot < static_cast<int>(plan.spec.slots.size()); ++slot) {
+  for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot) {
     const int block = plan.block(slot);
     if (block > 1) smallest = std::min(smallest, block);
     largest = std::max(largest, block);

@@ -7,7 +7,7 @@ StateLayout::Slot slot_layout(const Plan& plan, int slot, std::int64_t elements)
   const Manifest* const codec = plan.codec(slot);
   if (codec == nullptr) return {};
   const std::int64_t block = plan.block(slot);
-  return {(elements * codec->code_bits(plan.spec.parameter) + 7) / 8,
+  return {(elements * codec->code_bits(plan.spec.state.dtype) + 7) / 8,
           (elements + block - 1) / block * codec->meta_bytes(), codec->code == "real"};
 }
 
@@ -36,7 +36,7 @@ StateLayout state_layout(const Plan& plan, const Shape& shape,
                          const std::vector<double>& initial_memory) {
   StateLayout layout;
   const std::int64_t elements = shape.elements();
-  for (std::size_t slot = 0; slot < plan.spec.slots.size(); ++slot)
+  for (std::size_t slot = 0; slot < plan.spec.state.slots.size(); ++slot)
     layout.slots.push_back(slot_layout(plan, static_cast<int>(slot), elements));
   const int dims = static_cast<int>(shape.sizes.size());
   for (const PlannedMemory& field : plan.memory)

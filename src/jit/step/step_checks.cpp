@@ -26,9 +26,9 @@ void check_tensor(const Plan& plan, const StepTensor& tensor) {
            tensor.g_strides.size(), " of its gradient; give one of each for every dimension");
   for (const std::int64_t size : tensor.shape.sizes)
     if (size < 0) refuse(plan, tensor.id, "has a size of ", size, "; sizes are 0 or more");
-  if (tensor.slots.size() > plan.spec.slots.size())
+  if (tensor.slots.size() > plan.spec.state.slots.size())
     refuse(plan, tensor.id, "has ", tensor.slots.size(), " slots; the rule has ",
-           plan.spec.slots.size());
+           plan.spec.state.slots.size());
   if (tensor.memory.size() > plan.memory.size())
     refuse(plan, tensor.id, "has ", tensor.memory.size(), " fields of memory; the kernel has ",
            plan.memory.size());
@@ -81,7 +81,7 @@ void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors) {
       if (address == nullptr) refuse(plan, tensor.id, "has no memory for ", what...);
     };
     need(tensor.p, "its values: p is null");
-    for (std::size_t slot = 0; slot < plan.spec.slots.size(); ++slot) {
+    for (std::size_t slot = 0; slot < plan.spec.state.slots.size(); ++slot) {
       const Manifest* const codec = plan.codec(static_cast<int>(slot));
       if (codec == nullptr) continue;
       need(tensor.slots[slot].codes, "the codes of its slot ", plan.rule().slots[slot].name);
@@ -92,7 +92,7 @@ void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors) {
       for (const void* half : tensor.memory[field.number])
         need(half, "both buffers of its memory field ", field.name);
     if (plan.weights->extra_bytes() > 0)
-      need(tensor.extra, "what the weight format ", plan.spec.weights, " keeps beside it");
+      need(tensor.extra, "what the weight format ", plan.spec.state.weights, " keeps beside it");
   }
 }
 

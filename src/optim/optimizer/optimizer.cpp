@@ -110,7 +110,7 @@ void Optimizer::check_group(const ParamGroup& group, std::size_t number, Moment 
     const torch::Tensor& p = group.params()[i];
     check_parameter(p, {number, i});
     if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second)
-      about(p, {number, i}, [&] { record.spec(p); });
+      about(p, {number, i}, [&] { record.plan(p); });
   }
   check_frozen(group.params(), number, records_->frozen);
 }
@@ -219,11 +219,11 @@ ParameterFormats Optimizer::formats_of(const torch::Tensor& parameter) const {
   HyperSet numbers;
   const auto g = static_cast<std::size_t>(group - param_groups_.begin());
   record.refresh(group_options(g), Moment::training, numbers);
-  const jit::KernelSpec spec = record.spec(parameter);
-  ParameterFormats formats{{}, spec.weights};
+  const jit::StateFormat format = record.plan(parameter)->spec.state;
+  ParameterFormats formats{{}, format.weights};
   const auto& slots = jit::default_catalog().rule(rule()).slots;
   for (std::size_t i = 0; i < slots.size(); ++i)
-    if (spec.slots[i]) formats.slots[slots[i].name] = *spec.slots[i];
+    if (format.slots[i]) formats.slots[slots[i].name] = *format.slots[i];
   return formats;
 }
 
@@ -259,8 +259,8 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
       if (member.repeated) groups[g].states[i].reset();
       const int id = member.id;
       about(p, {g, i}, [&] {
-        const jit::KernelSpec spec = record.spec(p);
-        if (auto& state = groups[g].states[i]) state->bind(p, spec, id, record.initial(spec, id));
+        const auto plan = record.plan(p);
+        if (auto& state = groups[g].states[i]) state->bind(p, plan, id, record.initial(*plan, id));
       });
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -35,7 +36,7 @@ struct Optimizer::Records {
   // A parameter of this step whose state must be made or bound again first.
   struct PendingBinding {
     std::size_t work, group, place;
-    jit::KernelSpec spec;
+    std::shared_ptr<const jit::Plan> plan;
     bool made;                         // in this step: there was no state before
     std::optional<ParamState> before;  // what there was, once it may have changed
   };

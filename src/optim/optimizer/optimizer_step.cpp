@@ -11,9 +11,8 @@
 namespace jitstep {
 namespace {
 
-bool sums_over_all(const jit::KernelSpec& spec) {
-  const auto reductions = jit::resolve(spec).reductions;
-  return std::any_of(reductions.begin(), reductions.end(),
+bool sums_over_all(const jit::Plan& plan) {
+  return std::any_of(plan.reductions.begin(), plan.reductions.end(),
                      [](const auto& r) { return r.everywhere && r.taken(); });
 }
 
@@ -128,9 +127,9 @@ void Optimizer::add_pending(std::size_t g, std::size_t i) {
   const torch::Tensor& p = param_groups_[g].params()[i];
   Records::Group& group = records_->groups[g];
   check_tensor(p, {g, i});
-  const jit::KernelSpec spec = about(p, {g, i}, [&] { return group.record.spec(p); });
-  group.sums_over_all = sums_over_all(spec);
-  records_->pending.push_back({records_->work.size(), g, i, spec, false, std::nullopt});
+  auto plan = about(p, {g, i}, [&] { return group.record.plan(p); });
+  group.sums_over_all = sums_over_all(*plan);
+  records_->pending.push_back({records_->work.size(), g, i, std::move(plan), false, std::nullopt});
 }
 
 bool Optimizer::is_bound(Member& member, const torch::Tensor& p, int revision) {
@@ -173,8 +172,7 @@ void Optimizer::bind_states() {
       pending.before = *member.state;
     ParamState& state = state_for(p);
     about(p, {pending.group, pending.place}, [&] {
-      const jit::KernelSpec& spec = pending.spec;
-      state.bind(p, spec, member.id, group.record.initial(spec, member.id));
+      state.bind(p, pending.plan, member.id, group.record.initial(*pending.plan, member.id));
     });
     member.held = member.state = &state;
     member.revision = group.record.revision();
@@ -209,7 +207,7 @@ void Optimizer::compile() {
                 [&] { record.refresh(group_options(g), Moment::training, records_->numbers[g]); });
     for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
-      about(p, {g, i}, [&] { outlines.push_back(state_outline(record.spec(p))); });
+      about(p, {g, i}, [&] { outlines.push_back(state_outline(record.plan(p))); });
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
       parameters.push_back({&p, &p, &outlines.back(), static_cast<int>(g)});
     }

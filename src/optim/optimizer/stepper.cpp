@@ -40,7 +40,7 @@ struct DeviceStep {
 };
 
 jit::KernelSpec spec_of(const StepParameter& parameter) {
-  jit::KernelSpec spec = parameter.state->spec;
+  jit::KernelSpec spec = parameter.state->plan->spec;
   spec.gradient = dtype_of(*parameter.grad);
   const jit::Shape shape = shape_of(*parameter.p);
   const auto compact = jit::compact_strides(shape);

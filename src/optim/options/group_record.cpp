@@ -54,20 +54,20 @@ void GroupRecord::refresh(const Options& options, Moment moment, HyperSet& numbe
   std::swap(seen_, now_);
 }
 
-jit::KernelSpec GroupRecord::spec(const torch::Tensor& p) const {
+std::shared_ptr<const jit::Plan> GroupRecord::plan(const torch::Tensor& p) const {
   const int dims = std::max<int>(1, static_cast<int>(p.dim()));
   return as_argument_error([&] {
-    return jit::kernel_spec(*values_, formats_, {dtype_of(p), dims, p.numel()});
+    return std::make_shared<jit::Plan>(
+        jit::resolve(*values_, formats_, {dtype_of(p), dims, p.numel()}));
   });
 }
 
-InitialValues GroupRecord::initial(const jit::KernelSpec& spec, int id) const {
+InitialValues GroupRecord::initial(const jit::Plan& plan, int id) const {
   return as_argument_error([&] {
     InitialValues initial;
     for (const auto& slot : values_->rule().slots)
       initial.slots.push_back(values_->initial(slot.initial));
-    initial.memory =
-        jit::initial_memory(jit::resolve(spec), *values_, static_cast<std::size_t>(id));
+    initial.memory = jit::initial_memory(plan, *values_, static_cast<std::size_t>(id));
     return initial;
   });
 }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "jitstep/args.h"
+#include "jitstep/jit/plan.h"
 #include "jitstep/options.h"
 
 namespace jitstep {
@@ -32,10 +34,10 @@ class GroupRecord {
   int revision() const { return revision_; }
 
   /// The kernel of one of the group's parameters: a c10::Error if its formats do not go together.
-  jit::KernelSpec spec(const torch::Tensor& parameter) const;
+  std::shared_ptr<const jit::Plan> plan(const torch::Tensor& parameter) const;
 
   /// What the state under that kernel begins with; `id` indexes options that list parameters.
-  InitialValues initial(const jit::KernelSpec& spec, int id) const;
+  InitialValues initial(const jit::Plan& plan, int id) const;
 
  private:
   std::vector<double> seen_, now_;  // snapshots of the options

@@ -71,7 +71,7 @@ std::size_t ParamState::place(const std::string& name) const {
 }
 
 bool ParamState::holds_values(std::size_t slot) const {
-  const auto& codec = buffers_.spec.slots.at(slot);
+  const auto& codec = buffers_.format.slots.at(slot);
   return codec && codec->name == "fp32";
 }
 
@@ -95,9 +95,9 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
     return;
   }
   buffers_.slots.resize(slots_of(rule_).size());
-  buffers_.spec.slots.resize(buffers_.slots.size());
+  buffers_.format.slots.resize(buffers_.slots.size());
   buffers_.slots[slot] = {values, {}};
-  buffers_.spec.slots[slot] = jit::CodecChoice{"fp32"};
+  buffers_.format.slots[slot] = jit::CodecChoice{"fp32"};
 }
 
 torch::Tensor ParamState::codes(const std::string& slot) const {
@@ -141,15 +141,16 @@ bool ParamState::fits(const torch::Tensor& p) const {
   return same;
 }
 
-// As kernels know what is held. An archive says no flags: those of now stand in.
-jit::KernelSpec ParamState::held_spec(const StateBuffers& fresh) const {
-  if (is_bound()) return buffers_.spec;
-  jit::KernelSpec spec = fresh.spec;
-  spec.parameter = spec.gradient = buffers_.spec.parameter;
-  spec.weights = buffers_.spec.weights;
-  for (std::size_t i = 0; i < spec.slots.size(); ++i)
-    if (spec.slots[i] && buffers_.spec.slots.at(i)) spec.slots[i] = buffers_.spec.slots[i];
-  return spec;
+// The kernel of what is held. An archive says no flags, and no format of slots it lacks: those of now
+// stand in.
+std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh) const {
+  if (is_bound()) return buffers_.plan;
+  jit::KernelSpec spec = fresh.plan->spec;
+  spec.state = buffers_.format;
+  spec.gradient = spec.state.dtype;
+  for (std::size_t i = 0; i < fresh.slots.size(); ++i)
+    if (!spec.state.slots.at(i)) spec.state.slots[i] = fresh.format.slots[i];
+  return std::make_shared<jit::Plan>(jit::resolve(spec));
 }
 
 // The values of a slot as it was kept before: in its formats and in the order of its elements then.
@@ -158,13 +159,10 @@ torch::Tensor ParamState::old_values(std::size_t slot, const StateBuffers& fresh
   const jit::Shape shape{layout_.sizes, layout_.strides};
   const auto like = torch::empty_strided(layout_.sizes, jit::compact_strides(shape),
                                          torch::TensorOptions(layout_.dtype).device(device));
-  StateBuffers old;
-  old.spec = held_spec(fresh);
+  StateBuffers old = state_outline(held_plan(fresh));
   old.t = buffers_.t;
-  old.slots.resize(fresh.slots.size());
   old.slots[slot] = {on(buffers_.slots[slot].codes, device), on(buffers_.slots[slot].meta, device)};
-  const jit::Plan plan = jit::resolve(old.spec);
-  old.memory = make_memory(like, plan, std::vector<double>(plan.memory.size()));
+  old.memory = make_memory(like, *old.plan, std::vector<double>(old.memory.size()));
   take_memory(old);
   return decode_slot(old, like, static_cast<int>(slot));
 }
@@ -191,7 +189,7 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
       made.codes = held.codes;
     else
       encode_slot(fresh, p, static_cast<int>(slot), held.codes.to(p.device()));
-  } else if (buffers_.spec.slots[slot] == fresh.spec.slots[slot] && same_layout(p) &&
+  } else if (buffers_.format.slots[slot] == fresh.format.slots[slot] && same_layout(p) &&
              same_form(held.codes, made.codes) && same_form(held.meta, made.meta)) {
     made = {on(held.codes, p.device()), on(held.meta, p.device())};
   } else {
@@ -200,7 +198,7 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
 }
 
 void ParamState::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
-  if (buffers_.spec.weights == fresh.spec.weights && same_layout(p) &&
+  if (buffers_.format.weights == fresh.format.weights && same_layout(p) &&
       same_form(buffers_.extra, fresh.extra))
     fresh.extra = on(buffers_.extra, p.device());
 }
@@ -247,13 +245,13 @@ void ParamState::start_new_slots(StateBuffers& fresh, const torch::Tensor& p,
   }
 }
 
-void ParamState::bind(const torch::Tensor& p, const jit::KernelSpec& spec, int id,
+void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> plan, int id,
                       const InitialValues& initial) {
   torch::NoGradGuard no_grad;
   check_step();
   if (from_archive_) check_shape(p);
   const bool has_id = is_bound() || from_archive_;
-  StateBuffers fresh = make_state(p, spec, has_id ? buffers_.id : id, initial.memory);
+  StateBuffers fresh = make_state(p, std::move(plan), has_id ? buffers_.id : id, initial.memory);
   // Steps taken without slots say nothing about those there are now, which begin with their first.
   if (has_slots(buffers_) || !has_slots(fresh)) fresh.t = buffers_.t;
   fresh.revision = next_revision();

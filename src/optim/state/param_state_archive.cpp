@@ -35,14 +35,14 @@ std::string memory_key(std::size_t i, int half) {
 void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
   archive.write("schema", c10::IValue(kSchema));
   archive.write("id", c10::IValue(std::int64_t{buffers_.id}));
-  archive.write("dtype", c10::IValue(jit::to_string(buffers_.spec.parameter)));
-  archive.write("weights", c10::IValue(buffers_.spec.weights));
+  archive.write("dtype", c10::IValue(jit::to_string(buffers_.format.dtype)));
+  archive.write("weights", c10::IValue(buffers_.format.weights));
   archive.write("sizes", c10::IValue(layout_.sizes));
   archive.write("strides", c10::IValue(layout_.strides));
   const auto& slots = jit::default_catalog().rule(rule_).slots;
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
     if (!buffers_.slots[i].codes.defined() || holds_values(i)) continue;
-    archive.write("codec_" + slots[i].name, c10::IValue(jit::to_json(*buffers_.spec.slots[i])));
+    archive.write("codec_" + slots[i].name, c10::IValue(jit::to_json(*buffers_.format.slots[i])));
     write_tensor(archive, "codes_" + slots[i].name, buffers_.slots[i].codes);
     write_tensor(archive, "meta_" + slots[i].name, buffers_.slots[i].meta);
   }
@@ -72,16 +72,16 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
   TORCH_CHECK(id >= 0 && id <= std::numeric_limits<int>::max(), "the archive holds the tensor id ",
               id, "; it is damaged: save the optimizer again");
   buffers_.id = static_cast<int>(id);
-  buffers_.spec.parameter =
+  buffers_.format.dtype =
       as_argument_error([&] { return jit::parse_dtype(read_string(archive, "dtype")); });
-  buffers_.spec.weights = read_string(archive, "weights");
+  buffers_.format.weights = read_string(archive, "weights");
   layout_ = {read_integers(archive, "sizes"), read_integers(archive, "strides"),
-             torch_dtype(buffers_.spec.parameter), torch::kCPU};
+             torch_dtype(buffers_.format.dtype), torch::kCPU};
   const auto& slots = jit::default_catalog().rule(rule_).slots;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const std::string key = "codec_" + slots[i].name;
     if (c10::IValue codec; !archive.try_read(key, codec)) continue;
-    buffers_.spec.slots[i] = as_argument_error(
+    buffers_.format.slots[i] = as_argument_error(
         [&] { return jit::complete(jit::parse_codec(read_string(archive, key))); });
     buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
                          read_bytes(archive, "meta_" + slots[i].name)};
@@ -100,7 +100,7 @@ void ParamState::serialize(torch::serialize::InputArchive& archive) {
   parameter_ = torch::Tensor();
   const auto& slots = jit::default_catalog().rule(rule_).slots;
   buffers_.slots.resize(slots.size());
-  buffers_.spec.slots.resize(slots.size());
+  buffers_.format.slots.resize(slots.size());
   bool any = false;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const auto values = read_tensor(archive, slots[i].torch_name);

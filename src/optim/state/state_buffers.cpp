@@ -22,8 +22,8 @@ torch::Tensor bytes_like(const torch::Tensor& p, std::int64_t bytes) {
   return torch::zeros({bytes}, p.options().dtype(torch::kUInt8).requires_grad(false));
 }
 
-bool is_wide(const jit::KernelSpec& spec, int slot) {
-  return jit::default_catalog().codec(spec.slots[slot]->name).code == "real";
+bool is_wide(const StateBuffers& state, int slot) {
+  return state.plan->codec(slot)->code == "real";
 }
 
 // The parameter's sizes in storage order without gaps, filled with zeros.
@@ -36,7 +36,7 @@ torch::Tensor zeros_of(const torch::Tensor& p, torch::Dtype dtype) {
 StateBuffers::Slot make_slot(const torch::Tensor& p, const jit::Plan& plan, int slot) {
   if (plan.codec(slot) == nullptr) return {};
   const jit::StateLayout::Slot layout = jit::slot_layout(plan, slot, p.numel());
-  if (layout.values) return {zeros_of(p, real_dtype(plan.spec.parameter)), {}};
+  if (layout.values) return {zeros_of(p, real_dtype(plan.spec.state.dtype)), {}};
   return {bytes_like(p, layout.codes),
           layout.meta > 0 ? bytes_like(p, layout.meta) : torch::Tensor()};
 }
@@ -48,8 +48,8 @@ bool are_bytes(const torch::Tensor& tensor, std::int64_t bytes, const torch::Ten
          tensor.numel() == bytes && tensor.device() == p.device() && has_memory(tensor);
 }
 
-void check_slot(const StateBuffers& state, const jit::Plan& plan, const torch::Tensor& p,
-                int slot) {
+void check_slot(const StateBuffers& state, const torch::Tensor& p, int slot) {
+  const jit::Plan& plan = *state.plan;
   const jit::StateLayout::Slot layout = jit::slot_layout(plan, slot, p.numel());
   const auto& held = state.slots[slot];
   TORCH_CHECK(are_bytes(held.codes, layout.codes, p) && are_bytes(held.meta, layout.meta, p),
@@ -81,25 +81,24 @@ std::vector<std::array<torch::Tensor, 2>> make_memory(const torch::Tensor& p, co
   return memory;
 }
 
-StateBuffers make_state(const torch::Tensor& p, const jit::KernelSpec& spec, int id,
+StateBuffers make_state(const torch::Tensor& p, std::shared_ptr<const jit::Plan> plan, int id,
                         const std::vector<double>& initial_memory) {
-  const jit::Plan plan = jit::resolve(spec);
-  StateBuffers state;
-  state.spec = spec;
+  StateBuffers state = state_outline(std::move(plan));
   state.id = id;
-  for (std::size_t i = 0; i < spec.slots.size(); ++i)
-    state.slots.push_back(make_slot(p, plan, static_cast<int>(i)));
-  state.memory = make_memory(p, plan, initial_memory);
-  const int extra = plan.weights->extra_bytes();
+  for (std::size_t i = 0; i < state.slots.size(); ++i)
+    state.slots[i] = make_slot(p, *state.plan, static_cast<int>(i));
+  state.memory = make_memory(p, *state.plan, initial_memory);
+  const int extra = state.plan->weights->extra_bytes();
   if (extra > 0) state.extra = bytes_like(p, extra * p.numel());
   return state;
 }
 
-StateBuffers state_outline(const jit::KernelSpec& spec) {
+StateBuffers state_outline(std::shared_ptr<const jit::Plan> plan) {
   StateBuffers outline;
-  outline.spec = spec;
-  outline.slots.resize(spec.slots.size());
-  outline.memory.resize(jit::resolve(spec).memory.size());
+  outline.format = plan->spec.state;
+  outline.slots.resize(outline.format.slots.size());
+  outline.memory.resize(plan->memory.size());
+  outline.plan = std::move(plan);
   return outline;
 }
 
@@ -120,13 +119,13 @@ jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
 
 torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int slot) {
   const auto& codes = state.slots[slot].codes;
-  if (!codes.defined() || is_wide(state.spec, slot)) return codes;
-  torch::Tensor values = zeros_of(p, real_dtype(state.spec.parameter));
+  if (!codes.defined() || is_wide(state, slot)) return codes;
+  torch::Tensor values = zeros_of(p, real_dtype(state.format.dtype));
   if (state.t == 0 || p.numel() == 0) return values;
-  const jit::Plan plan = jit::resolve(state.spec);
-  check_slot(state, plan, p, slot);
+  check_slot(state, p, slot);
   jit::decode_slot(machine_of(p.device()),
-                   {plan, step_tensor(p, state, p.strides()), slot, state.t}, values.data_ptr());
+                   {*state.plan, step_tensor(p, state, p.strides()), slot, state.t},
+                   values.data_ptr());
   return values;
 }
 
@@ -138,17 +137,17 @@ void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
   TORCH_CHECK(values.is_floating_point() && values.layout() == torch::kStrided, "state values of ",
               values.dtype(), " and layout ", values.layout(), "; use dense floating point values");
   auto& codes = state.slots[slot].codes;
-  if (is_wide(state.spec, slot)) {
+  if (is_wide(state, slot)) {
     codes.copy_(values);
     return;
   }
-  torch::Tensor ordered = zeros_of(p, real_dtype(state.spec.parameter));
+  torch::Tensor ordered = zeros_of(p, real_dtype(state.format.dtype));
   ordered.copy_(values);
   if (p.numel() == 0) return;
-  const jit::Plan plan = jit::resolve(state.spec);
-  check_slot(state, plan, p, slot);
+  check_slot(state, p, slot);
   jit::encode_slot(machine_of(p.device()),
-                   {plan, step_tensor(p, state, p.strides()), slot, state.t}, ordered.data_ptr());
+                   {*state.plan, step_tensor(p, state, p.strides()), slot, state.t},
+                   ordered.data_ptr());
 }
 
 }  // namespace jitstep

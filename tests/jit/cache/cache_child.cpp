@@ -28,7 +28,7 @@ void print_keys(bool with_gpu) {
                  .nvrtc = std::make_shared<testing::IdentityOnly<NvrtcCompiler>>(settings)});
   for (const char* rule : {"sgd", "adam", "adamw", "lamb"}) {
     KernelSpec spec{.rule = rule};
-    spec.slots.resize(default_catalog().rule(rule).slots.size(), CodecChoice{"int8"});
+    spec.state.slots.resize(default_catalog().rule(rule).slots.size(), CodecChoice{"int8"});
     for (const Target& target : {Target::cpu(), Target::emulated(), Target::cuda(90)}) {
       if (target.is_cuda() && !with_gpu) continue;
       const Plan plan = resolve(spec);

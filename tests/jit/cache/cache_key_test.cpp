@@ -25,7 +25,7 @@ using testing::settings_with_cache;
 using testing::TemporaryFolder;
 
 KernelSpec adamw_int8() {
-  return {.rule = "adamw", .slots = {CodecChoice{"int8"}, CodecChoice{"int8"}, {}}};
+  return {.rule = "adamw", .state = {{CodecChoice{"int8"}, CodecChoice{"int8"}, {}}}};
 }
 
 // ---- one knob at a time ------------------------------------------------------------------------
@@ -80,15 +80,15 @@ std::function<void(std::string&)> with(const std::string& before, const std::str
 const std::vector<Knob> kKnobs = {
     {"rule", [](Asked& a) { a.spec.rule = "adam"; }},
     {"flag of the rule",
-     [](Asked& a) { a.spec.flags["amsgrad"] = true, a.spec.slots[2] = CodecChoice{"int8"}; }},
+     [](Asked& a) { a.spec.flags["amsgrad"] = true, a.spec.state.slots[2] = CodecChoice{"int8"}; }},
     {"flag common to all", [](Asked& a) { a.spec.gradient_flags["maximize"] = true; }},
-    {"codec of m", [](Asked& a) { a.spec.slots[0] = CodecChoice{"fp32"}; }},
-    {"codec of v", [](Asked& a) { a.spec.slots[1] = CodecChoice{"fp32"}; }},
-    {"option of m's codec", [](Asked& a) { a.spec.slots[0]->options["block"] = 128; }},
-    {"option of v's codec", [](Asked& a) { a.spec.slots[1]->options["block"] = 128; }},
+    {"codec of m", [](Asked& a) { a.spec.state.slots[0] = CodecChoice{"fp32"}; }},
+    {"codec of v", [](Asked& a) { a.spec.state.slots[1] = CodecChoice{"fp32"}; }},
+    {"option of m's codec", [](Asked& a) { a.spec.state.slots[0]->options["block"] = 128; }},
+    {"option of v's codec", [](Asked& a) { a.spec.state.slots[1]->options["block"] = 128; }},
     {"weights",
-     [](Asked& a) { a.spec.weights = "stochastic", a.spec.parameter = Dtype::bfloat16; }},
-    {"parameter", [](Asked& a) { a.spec.parameter = Dtype::bfloat16; }},
+     [](Asked& a) { a.spec.state.weights = "stochastic", a.spec.state.dtype = Dtype::bfloat16; }},
+    {"parameter", [](Asked& a) { a.spec.state.dtype = Dtype::bfloat16; }},
     {"gradient", [](Asked& a) { a.spec.gradient = Dtype::bfloat16; }},
     {"strides", [](Asked& a) { a.spec.strided = true; }},
     {"threads", [](Asked& a) { a.variant.threads /= 2; }},
@@ -110,7 +110,7 @@ const std::vector<Knob> kNoKnobs = {
     {"nothing", [](Asked&) {}},
     {"what has its default", [](Asked& a) { a.spec = resolve(a.spec).spec; }},
     {"a codec of a slot that is not stored",
-     [](Asked& a) { a.spec.slots[2] = CodecChoice{"int4"}; }},
+     [](Asked& a) { a.spec.state.slots[2] = CodecChoice{"int4"}; }},
     {"a template that is not included", [](Asked& a) { a.emptied_template = "rules/lamb.cuh"; }},
     {"cache_dir", [](Asked& a) { a.settings.cache_dir = "/proc/none"; }},
     {"cache_readonly", [](Asked& a) { a.settings.cache_readonly = "/proc/none"; }},
@@ -135,7 +135,8 @@ const std::vector<Knob> kNoKnobs = {
 
 // A field added to one of these does not compile here; it needs a row above.
 [[maybe_unused]] void each_field_has_a_row(const Asked& a, const Key& key) {
-  [[maybe_unused]] const auto& [rule, flags, common, slots, weights, p, g, strided] = a.spec;
+  [[maybe_unused]] const auto& [rule, flags, common, state, g, strided] = a.spec;
+  [[maybe_unused]] const auto& [slots, weights, p] = state;
   [[maybe_unused]] const auto& [name, options] = *slots[0];
   [[maybe_unused]] const auto& [threads, lanes, vector, chunk] = a.variant;
   [[maybe_unused]] const auto& [digest, target, compiler] = key;
@@ -236,7 +237,7 @@ struct Grouping : std::numpunct<char> {
 TEST(CacheKey, TheProgramsLocaleChangesNothing) {
   testing::WarningCollector no_folder;
   Asked large;
-  large.spec.slots[0]->options["block"] = 1024;  // a number of four digits
+  large.spec.state.slots[0]->options["block"] = 1024;  // a number of four digits
   const std::string before = large.key();
   const std::locale old = std::locale::global(std::locale(std::locale::classic(), new Grouping));
   const std::string number = text(1234567), after = large.key();

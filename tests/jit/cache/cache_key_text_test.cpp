@@ -16,7 +16,7 @@ namespace {
 
 KernelSpec with_state(const std::string& rule, const CodecChoice& codec) {
   KernelSpec spec{.rule = rule};
-  spec.slots.resize(default_catalog().rule(rule).slots.size(), codec);
+  spec.state.slots.resize(default_catalog().rule(rule).slots.size(), codec);
   return spec;
 }
 
@@ -125,8 +125,8 @@ TEST(CacheKeyText, EveryCodecWithEachOfItsOptionsAndEveryWeightFormatChangesIt) 
   for (const std::string& weights : catalog.names(Manifest::Kind::weights)) {
     for (const Dtype dtype : catalog.weights(weights).dtypes) {
       KernelSpec spec = with_state("adamw", {"bf16"});
-      spec.weights = weights;
-      spec.parameter = spec.gradient = dtype;
+      spec.state.weights = weights;
+      spec.state.dtype = spec.gradient = dtype;
       if (weights != "native" || dtype != Dtype::float32)
         texts.add(spec, text(weights, to_string(dtype)));
     }
@@ -140,7 +140,7 @@ TEST(CacheKeyText, NumbersThatAreArgumentsChangeNothing) {
     const auto text_of_options = [&](const OptionValues& options) {
       KernelSpec spec{.rule = rule, .flags = options.flags()};
       spec.gradient_flags = options.gradient_flags();
-      spec.slots.resize(options.rule().slots.size(), CodecChoice{"fp32"});
+      spec.state.slots.resize(options.rule().slots.size(), CodecChoice{"fp32"});
       return unit_of(spec).text;
     };
     const OptionValues before{std::string(rule)};

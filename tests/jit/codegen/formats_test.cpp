@@ -30,18 +30,23 @@ TEST(Formats, GoThroughJson) {
   EXPECT_EQ(formats_from_json(to_json(formats)), formats);
 }
 
+StateFormat format_of(const OptionValues& values, const Formats& formats,
+                      const ParameterKind& parameter) {
+  return resolve(values, formats, parameter).spec.state;
+}
+
 TEST(Formats, SmallParametersKeepFp32WhereTheCodecHasBlocks) {
   const OptionValues values("adamw");
   Formats formats;
   formats.state = parse_codec("int8");
   formats.slots["exp_avg_sq"] = parse_codec("bf16");
-  const auto small = kernel_spec(values, formats, {Dtype::float32, 1, 4095});
+  const auto small = format_of(values, formats, {Dtype::float32, 1, 4095});
   EXPECT_EQ(small.slots[0]->name, "fp32");
   EXPECT_EQ(small.slots[1]->name, "bf16");
   EXPECT_FALSE(small.slots[2]) << "vmax is there with amsgrad only";
-  EXPECT_EQ(kernel_spec(values, formats, {Dtype::float32, 1, 4096}).slots[0]->name, "int8");
+  EXPECT_EQ(format_of(values, formats, {Dtype::float32, 1, 4096}).slots[0]->name, "int8");
   formats.min_quantized_size = 0;
-  EXPECT_EQ(kernel_spec(values, formats, {Dtype::float32, 1, 1}).slots[0]->name, "int8");
+  EXPECT_EQ(format_of(values, formats, {Dtype::float32, 1, 1}).slots[0]->name, "int8");
 }
 
 TEST(Formats, WhatIsNotForAParameterFallsBack) {
@@ -50,15 +55,15 @@ TEST(Formats, WhatIsNotForAParameterFallsBack) {
   formats.state = CodecChoice{"int8"};
   formats.slots["v"] = CodecChoice{"bf16"};
   formats.weights = "stochastic";
-  const auto wide = kernel_spec(values, formats, {Dtype::float64, 1, 1 << 20});
+  const auto wide = format_of(values, formats, {Dtype::float64, 1, 1 << 20});
   EXPECT_EQ(wide.slots[0]->name, "fp32");
   EXPECT_EQ(wide.slots[1]->name, "fp32");
   EXPECT_EQ(wide.weights, "native");
-  const auto half = kernel_spec(values, formats, {Dtype::bfloat16, 1, 1 << 20});
+  const auto half = format_of(values, formats, {Dtype::bfloat16, 1, 1 << 20});
   EXPECT_EQ(half.slots[0]->name, "int8");
   EXPECT_EQ(half.slots[1]->name, "bf16");
   EXPECT_EQ(half.weights, "stochastic");
-  EXPECT_EQ(kernel_spec(values, formats, {Dtype::float32, 1, 1 << 20}).weights, "native");
+  EXPECT_EQ(format_of(values, formats, {Dtype::float32, 1, 1 << 20}).weights, "native");
 }
 
 }  // namespace

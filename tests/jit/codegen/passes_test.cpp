@@ -127,7 +127,7 @@ TEST_F(PassesTest, ASumOverAllTensorsIsTakenInTheSamePassByAllWhoTakeIt) {
 }
 
 TEST_F(PassesTest, WhereOneKernelClipsAllDoAndNothingElseIsTakenOver) {
-  KernelSpec clipped{.rule = "lamb", .slots = {CodecChoice{"fp32"}, CodecChoice{"fp32"}}};
+  KernelSpec clipped{.rule = "lamb", .state = {{CodecChoice{"fp32"}, CodecChoice{"fp32"}}}};
   const KernelSpec plain = clipped;
   clipped.gradient_flags = {{"clipped", true}, {"scaled", true}, {"maximize", true}};
   std::vector<Plan> plans = {resolve(plain, catalog), resolve(clipped, catalog)};
@@ -150,7 +150,7 @@ TEST_F(PassesTest, ACodecsSumOverAllTensorsIsRefused) {
   testing::write_file(folder / "normed.cuh", codec);
   catalog.load_codec(folder / "normed.cuh");
   const std::string error = error_of([&] {
-    resolve({.rule = "sgd", .flags = {{"has_momentum", true}}, .slots = {CodecChoice{"normed"}}},
+    resolve({.rule = "sgd", .flags = {{"has_momentum", true}}, .state = {{CodecChoice{"normed"}}}},
             catalog);
   });
   EXPECT_NE(error.find("the codec normed sums `other` over all tensors"), std::string::npos)

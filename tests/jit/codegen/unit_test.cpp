@@ -31,11 +31,11 @@ class UnitTest : public ::testing::Test {
   }
 
   KernelSpec adamw(const CodecChoice& codec) const {
-    return {.rule = "adamw", .slots = {codec, codec, {}}};
+    return {.rule = "adamw", .state = {{codec, codec, {}}}};
   }
 
   KernelSpec everything(const CodecChoice& codec) const {
-    return {.rule = "everything", .slots = {codec, codec}};
+    return {.rule = "everything", .state = {{codec, codec}}};
   }
 
   std::string problem(const KernelSpec& spec) const {
@@ -134,20 +134,19 @@ TEST_F(UnitTest, OfShippedRulesCompiles) {
   KernelSpec amsgrad{
       .rule = "adamw",
       .flags = {{"amsgrad", true}, {"decay", "after"}},
-      .slots = {CodecChoice{"int8", {{"block", 64}}}, CodecChoice{"int4"}, CodecChoice{"bf16"}},
-      .weights = "stochastic",
-      .parameter = Dtype::bfloat16,
+      .state = {{CodecChoice{"int8", {{"block", 64}}}, CodecChoice{"int4"}, CodecChoice{"bf16"}},
+                "stochastic",
+                Dtype::bfloat16},
       .gradient = Dtype::float16};
   EXPECT_EQ(compiled(amsgrad), "");
   EXPECT_EQ(compiled(amsgrad, Target::emulated()), "");
   KernelSpec sgd{.rule = "sgd",
-                 .slots = {std::nullopt},
-                 .parameter = Dtype::float64,
+                 .state = {.slots = {std::nullopt}, .dtype = Dtype::float64},
                  .gradient = Dtype::float64};
   EXPECT_EQ(compiled(sgd), "");
   const KernelSpec lamb{.rule = "lamb",
                         .gradient_flags = {{"clipped", true}, {"centralized", true}},
-                        .slots = {CodecChoice{"int4"}, CodecChoice{"fp32"}},
+                        .state = {{CodecChoice{"int4"}, CodecChoice{"fp32"}}},
                         .strided = true};
   EXPECT_EQ(compiled(lamb, Target::cpu(), plan_asserts(lamb)), "");
 }
@@ -156,7 +155,7 @@ TEST_F(UnitTest, OfAFilesOwnRuleAndCodecCompilesAndIsNumberedAlike) {
   const KernelSpec spec = everything({"fp32"});
   EXPECT_EQ(compiled(spec, Target::cpu(), plan_asserts(spec)), "");
   EXPECT_EQ(compiled(spec, Target::emulated()), "");
-  KernelSpec remembering{.rule = "remembering", .slots = {CodecChoice{"normed"}}};
+  KernelSpec remembering{.rule = "remembering", .state = {{CodecChoice{"normed"}}}};
   EXPECT_EQ(passes(remembering), (std::vector<int>{-1, -1, 0, 1}));
   EXPECT_EQ(resolve(remembering, catalog).memory.size(), 2u);
   EXPECT_EQ(compiled(remembering, Target::cpu(), plan_asserts(remembering)), "");
@@ -164,12 +163,12 @@ TEST_F(UnitTest, OfAFilesOwnRuleAndCodecCompilesAndIsNumberedAlike) {
   KernelSpec other = everything({"fp32"});
   other.gradient_flags = {{"centralized", true}};
   other.flags = {{"last", false}, {"form", "plain"}};
-  other.parameter = Dtype::float64;
+  other.state.dtype = Dtype::float64;
   EXPECT_EQ(compiled(other, Target::cpu(), plan_asserts(other)), "");
 }
 
 TEST_F(UnitTest, TakesReductionsInTheirPasses) {
-  const KernelSpec spec{.rule = "lamb", .slots = {CodecChoice{"fp32"}, CodecChoice{"fp32"}}};
+  const KernelSpec spec{.rule = "lamb", .state = {{CodecChoice{"fp32"}, CodecChoice{"fp32"}}}};
   EXPECT_EQ(passes(spec), (std::vector<int>{-1, -1, 0}));
   KernelSpec clipped = spec;
   clipped.gradient_flags = {{"clipped", true}};
@@ -187,14 +186,14 @@ TEST_F(UnitTest, TakesReductionsInTheirPasses) {
 TEST_F(UnitTest, TakesACodecsReductionsOnceTheNewSlotsAreKnown) {
   KernelSpec sgd{.rule = "sgd",
                  .flags = {{"has_momentum", true}, {"capped", true}},
-                 .slots = {CodecChoice{"normed"}}};
+                 .state = {{CodecChoice{"normed"}}}};
   EXPECT_EQ(passes(sgd), (std::vector<int>{-1, -1, 0, 0}));
   sgd.gradient_flags = {{"clipped", true}};
   EXPECT_EQ(passes(sgd), (std::vector<int>{-1, 0, 1, 1}));
   EXPECT_EQ(compiled(sgd, Target::cpu(), plan_asserts(sgd)), "");
   const auto all = resolve({.rule = "everything",
                             .flags = {{"form", "plain"}},
-                            .slots = {std::nullopt, CodecChoice{"fp32"}}},
+                            .state = {{std::nullopt, CodecChoice{"fp32"}}}},
                            catalog)
                        .reductions;
   EXPECT_EQ(all.size(), 8u);
@@ -213,12 +212,11 @@ TEST_F(UnitTest, NumbersReductionsOverEntries) {
 }
 
 TEST_F(UnitTest, RefusesSpecsWithOneSentence) {
-  EXPECT_EQ(problem({.rule = "adamw", .slots = {}}),
-            "adamw has 3 slots (m, v, vmax); the spec lists 0");
-  EXPECT_EQ(problem({.rule = "adamw", .slots = {CodecChoice{"fp32"}, {}, {}}}),
+  EXPECT_EQ(problem({.rule = "adamw"}), "adamw has 3 slots (m, v, vmax); the spec lists 0");
+  EXPECT_EQ(problem({.rule = "adamw", .state = {{CodecChoice{"fp32"}, {}, {}}}}),
             "adamw: the slot v has no codec");
   KernelSpec spec = adamw({"fp32"});
-  spec.weights = "stochastic";
+  spec.state.weights = "stochastic";
   EXPECT_EQ(problem(spec),
             "the weight format \"stochastic\" is for bfloat16 parameters, not float32");
   spec = adamw({"int8", {{"block", 100}}});
@@ -235,7 +233,7 @@ TEST_F(UnitTest, RefusesSpecsWithOneSentence) {
 TEST_F(UnitTest, CompletedSpecsOfTheSameKernelAreEqual) {
   KernelSpec spelled = adamw({"int8", {{"block", 256}, {"positive_floor", true}}});
   spelled.flags = {{"amsgrad", false}};
-  spelled.slots[2] = CodecChoice{"int8"};  // not stored without amsgrad
+  spelled.state.slots[2] = CodecChoice{"int8"};  // not stored without amsgrad
   EXPECT_NE(spelled, adamw({"int8"}));
   EXPECT_EQ(resolve(spelled, catalog).spec, resolve(adamw({"int8"}), catalog).spec);
   EXPECT_EQ(to_string(resolve(adamw({"fp32"}), catalog).spec),
@@ -253,8 +251,8 @@ TEST_F(UnitTest, RunsInAVariantThatFitsTheFormats) {
   const Plan small = resolve(adamw({"int8", {{"block", 32}}}), catalog);
   EXPECT_EQ(default_variant(small, Target::cpu()).vector, 32);
   KernelSpec rounding = adamw({"int8", {{"block", 1024}}});
-  rounding.parameter = Dtype::bfloat16;
-  rounding.weights = "stochastic";
+  rounding.state.dtype = Dtype::bfloat16;
+  rounding.state.weights = "stochastic";
   const Plan random = resolve(rounding, catalog);
   EXPECT_EQ(default_variant(random, Target::cuda(90)).vector, 8);
   EXPECT_THROW(unit(small, {1, 1, 64, 16}, Target::cpu()), Error);

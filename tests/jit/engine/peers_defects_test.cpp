@@ -56,7 +56,7 @@ TEST(PeersDefectsOfText, NoElementOfAFloatKernelBecomesADouble) {
   const Target ptx = Target::cuda(91);  // no such GPU, so the result is text
   const auto widens = [&](const char* rule, const char* codec, Dtype dtype) {
     KernelSpec of = support::spec_of(rule, codec);
-    of.parameter = of.gradient = dtype;
+    of.state.dtype = of.gradient = dtype;
     const Plan plan = resolve(of);
     const Unit made = unit(plan, default_variant(plan, ptx), ptx);
     const auto built = default_engine().build(made.text, made.name, ptx);

@@ -91,7 +91,7 @@ class CommonMemoryTest : public ::testing::Test {
 
   Plan plan(const Given& given) {
     KernelSpec spec = resolve(options(given), {"fp32"}, catalog).spec;
-    spec.parameter = spec.gradient = given.dtype;
+    spec.state.dtype = spec.gradient = given.dtype;
     return resolve(spec, catalog);
   }
 

@@ -69,7 +69,7 @@ class SharedSums : public ::testing::Test {
   Plan plan(const OptionValues& options, const CodecChoice& codec = {"fp32"},
             Dtype dtype = Dtype::float32) const {
     KernelSpec spec = resolve(options, codec, catalog).spec;
-    spec.parameter = dtype;
+    spec.state.dtype = dtype;
     return resolve(spec, catalog);
   }
 

@@ -20,7 +20,7 @@ TEST(StateMemory, ASlotTakesItsCodesAndOneMetaForEachStartedBlock) {
     OptionValues options("sgd");
     options.set("momentum", 0.5);
     KernelSpec spec = resolve(options, {codec}).spec;
-    spec.parameter = spec.gradient = dtype;
+    spec.state.dtype = spec.gradient = dtype;
     const auto slot = state_layout(resolve(spec), {{n}, {1}}, {}).slots[0];
     return std::pair(slot.codes, slot.meta);
   };

@@ -47,7 +47,7 @@ StepCase step_case(const Catalog& catalog, const std::string& rule, const std::s
                    NamedValues options = {}) {
   StepCase made;
   made.spec.rule = rule;
-  made.spec.slots.assign(catalog.rule(rule).slots.size(), CodecChoice{codec});
+  made.spec.state.slots.assign(catalog.rule(rule).slots.size(), CodecChoice{codec});
   made.options = std::move(options);
   made.tensors = {{.sizes = {1000}}, {.sizes = {37, 29}}, {.sizes = {5000}, .first_step = 2}};
   return made;
