@@ -17,8 +17,8 @@ struct Flags {
 };
 struct Slots {
   NonNegative v;  // torch: grad_sum_sq
-  Signed s;       // torch: s
-  Signed x0;      // torch: x0; if has_momentum
+  Signed s;
+  Signed x0;  // if has_momentum
 };
 struct Scalars {
   real rate, eps, momentum, fresh, weight_decay, shrink;
