@@ -1,0 +1,75 @@
+// ADOPT, arXiv 2411.02853: Adam with the second moment of the steps before, so that any beta2 converges, as
+// timm's Adopt: the first step only fills v, and the k-th one after it clips at k^clip_exp.   class: ADOPT
+#pragma once
+#include "../formulas/caution.cuh"
+
+namespace jitstep::rules::adopt {
+
+struct Hyper {
+  double lr = 1e-3;                  // >= 0
+  Numbers<2> betas = {0.9, 0.9999};  // in [0, 1)
+  double eps = 1e-6;                 // >= 0; the smallest denominator, not added to it
+  Nullable clip_exp = 0.333;         // finite
+  double weight_decay = 0;           // >= 0
+};
+struct Flags {
+  bool decoupled = false;
+  bool caution = false;
+  bool clipped = false;  // lifted: clip_exp != null
+};
+struct Slots {
+  Signed m;       // torch: exp_avg
+  NonNegative v;  // torch: exp_avg_sq
+};
+struct Scalars {
+  real lr, beta1, fresh1, beta2, fresh2, eps, clip, weight_decay, shrink;
+  bool first;
+};
+struct Caution {
+  real scale;
+};
+struct Reductions {
+  Sum<tensor, 1, Caution> agreeing;  // if caution
+};
+
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64 t) {
+    Scalars s;
+    s.lr = static_cast<real>(h.lr);
+    s.beta1 = static_cast<real>(h.betas[0]);
+    s.fresh1 = static_cast<real>(1 - h.betas[0]);
+    s.beta2 = static_cast<real>(h.betas[1]);
+    s.fresh2 = static_cast<real>(1 - h.betas[1]);
+    s.eps = static_cast<real>(h.eps);
+    s.clip = static_cast<real>(F.clipped ? pow(static_cast<double>(t - 1), h.clip_exp.value) : 0.0);
+    s.weight_decay = static_cast<real>(h.weight_decay);
+    s.shrink = static_cast<real>(F.decoupled ? 1 - h.lr * h.weight_decay : 1.0);
+    s.first = t == 1;
+    return s;
+  }
+  KHD static real gradient(const auto& e, const auto& c) {
+    return F.decoupled ? e.g : fma(c.weight_decay, e.p, e.g);
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    const real g = gradient(e, c);
+    real u = g / max(c.eps, sqrt(e.v.was));
+    if (F.clipped) u = max(-c.clip, min(c.clip, u));
+    e.m.next = c.first ? e.m.was : fma(c.beta1, e.m.was, c.fresh1 * u);
+    e.v.next = c.first ? g * g : fma(c.beta2, e.v.was, c.fresh2 * (g * g));
+  }
+  KHD static Reals<1> terms(Of<Caution>, const auto& e, const auto& c) {
+    return {formulas::agreement(e.m.next, gradient(e, c))};
+  }
+  KHD static Caution finish(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
+    return {formulas::caution_scale(sum, count)};
+  }
+  KHD static void apply(auto& e, const auto& c) {
+    if (c.first) return;
+    real m = e.m.next;
+    if (F.caution) m = formulas::cautious(m, gradient(e, c), c.agreeing.scale);
+    e.p = e.p * c.shrink - c.lr * m;
+  }
+};
+
+}  // namespace jitstep::rules::adopt

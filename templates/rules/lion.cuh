@@ -1,0 +1,60 @@
+// Lion, arXiv 2302.06675: the sign of an average of gradients, with decoupled weight decay, as lion-pytorch
+// and timm (caution) have it.   class: Lion
+#pragma once
+#include "../formulas/caution.cuh"
+
+namespace jitstep::rules::lion {
+
+struct Hyper {
+  double lr = 1e-4;                // >= 0
+  Numbers<2> betas = {0.9, 0.99};  // in [0, 1)
+  double weight_decay = 0;         // >= 0
+};
+struct Flags {
+  bool caution = false;
+};
+struct Slots {
+  Signed m;  // torch: exp_avg
+};
+struct Scalars {
+  real lr, beta1, fresh1, beta2, fresh2, shrink;
+};
+struct Caution {
+  real scale;
+};
+struct Reductions {
+  Sum<tensor, 1, Caution> agreeing;  // if caution
+};
+
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) {
+    Scalars s;
+    s.lr = static_cast<real>(h.lr);
+    s.beta1 = static_cast<real>(h.betas[0]);
+    s.fresh1 = static_cast<real>(1 - h.betas[0]);
+    s.beta2 = static_cast<real>(h.betas[1]);
+    s.fresh2 = static_cast<real>(1 - h.betas[1]);
+    s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
+    return s;
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    e.m.next = fma(c.beta2, e.m.was, c.fresh2 * e.g);
+  }
+  KHD static real update(const auto& e, const auto& c) {
+    return sign(fma(c.beta1, e.m.was, c.fresh1 * e.g));
+  }
+  KHD static Reals<1> terms(Of<Caution>, const auto& e, const auto& c) {
+    return {formulas::agreement(update(e, c), e.g)};
+  }
+  KHD static Caution finish(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
+    return {formulas::caution_scale(sum, count)};
+  }
+  KHD static void apply(auto& e, const auto& c) {
+    real u = update(e, c);
+    if (F.caution) u = formulas::cautious(u, e.g, c.agreeing.scale);
+    e.p = e.p * c.shrink - c.lr * u;
+  }
+};
+
+}  // namespace jitstep::rules::lion

@@ -1,0 +1,64 @@
+// SGD with momentum and decoupled weight decay, arXiv 1711.05101, as timm's SGDW.   class: SGDW
+#pragma once
+#include "../formulas/caution.cuh"
+
+namespace jitstep::rules::sgdw {
+
+struct Hyper {
+  double lr = 1e-3;         // >= 0
+  double momentum = 0;      // >= 0
+  double dampening = 0;     // finite
+  double weight_decay = 0;  // >= 0
+};
+struct Flags {
+  bool nesterov = false;
+  bool caution = false;
+  bool has_momentum = false;  // lifted: momentum != 0
+};
+// refuse: nesterov && (momentum <= 0 || dampening != 0), Nesterov momentum requires a momentum and zero dampening
+struct Slots {
+  Signed m;  // torch: momentum_buffer; if has_momentum
+};
+struct Scalars {
+  real lr, momentum, fresh, shrink;
+  bool first;
+};
+struct Caution {
+  real scale;
+};
+struct Reductions {
+  Sum<tensor, 1, Caution> agreeing;  // if caution && has_momentum
+};
+
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64 t) {
+    Scalars s;
+    s.lr = static_cast<real>(h.lr);
+    s.momentum = static_cast<real>(h.momentum);
+    s.fresh = static_cast<real>(1 - h.dampening);
+    s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
+    s.first = t == 1;
+    return s;
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    e.m.next = c.first ? e.g : fma(c.momentum, e.m.was, c.fresh * e.g);
+  }
+  KHD static real update(const auto& e, const auto& c) {
+    if (!F.has_momentum) return e.g;
+    return F.nesterov ? fma(c.momentum, e.m.next, e.g) : e.m.next;
+  }
+  KHD static Reals<1> terms(Of<Caution>, const auto& e, const auto& c) {
+    return {formulas::agreement(update(e, c), e.g)};
+  }
+  KHD static Caution finish(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
+    return {formulas::caution_scale(sum, count)};
+  }
+  KHD static void apply(auto& e, const auto& c) {
+    real u = update(e, c);
+    if (F.caution && F.has_momentum) u = formulas::cautious(u, e.g, c.agreeing.scale);
+    e.p = e.p * c.shrink - c.lr * u;
+  }
+};
+
+}  // namespace jitstep::rules::sgdw
