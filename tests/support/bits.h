@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "emulation/step_case.h"
+#include "emulation/step_run.h"
 
 namespace jitstep::support {
 using namespace emulation;

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "emulation/step_case.h"
+#include "emulation/step_run.h"
 #include "jit/engine/cuda_driver.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/machine.h"

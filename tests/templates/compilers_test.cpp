@@ -22,7 +22,7 @@ StepOutcome run_with(const std::string& compiler, const StepCase& c) {
 TEST_P(Compilers, MakeKernelsOfTheSameBits) {
   for (const StepCase& c : GetParam().make()) {
     SCOPED_TRACE(to_string(kernel_of(c).spec));
-    EXPECT_EQ(differences(run_with(gcc(), c), run_with(clang(), c)), std::vector<std::string>());
+    EXPECT_EQ(differences(run_with(gcc(), c), run_with(clang(), c)), std::vector<Difference>());
   }
 }
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "emulation/step_case.h"
+#include "emulation/step_run.h"
 #include "jit/fixtures.h"
 
 namespace jitstep::jit {
@@ -106,7 +106,7 @@ std::vector<StepOutcome> at_once(Process& process, const std::vector<StepCase>& 
 void expect_equal(const std::vector<StepOutcome>& expected, const std::vector<StepOutcome>& found,
                   const char* when) {
   for (int i = 0; i < kThreads; ++i)
-    EXPECT_EQ(emulation::differences(expected[i], found[i]), std::vector<std::string>())
+    EXPECT_EQ(emulation::differences(expected[i], found[i]), std::vector<emulation::Difference>())
         << "thread " << i << ", " << when;
 }
 

@@ -1,0 +1,51 @@
+// A case's steps on any machine, one after the other, and what each of them leaves.
+#pragma once
+
+#include <cstring>
+#include <memory>
+
+#include "emulation/guarded_buffer.h"
+#include "emulation/step_case.h"
+#include "emulation/step_outcome.h"
+#include "jitstep/jit/machine.h"
+#include "jitstep/jit/variant.h"
+
+namespace jitstep::emulation {
+
+/// How tensors are cut into batches.
+enum class Grouping { kTogether, kEachAlone, kHalves };
+
+/// A machine and the way back from its memory, which is the host's own unless said otherwise.
+struct Device {
+  jit::Machine& machine;
+  Download download = [](void* to, const void* from, std::size_t n) { std::memcpy(to, from, n); };
+
+  Device(jit::Machine& m) : machine(m) {}  // NOLINT(google-explicit-constructor)
+  Device(jit::Machine& m, Download d) : machine(m), download(std::move(d)) {}
+};
+
+/// The steps of one case. The case, the machine and the catalog must outlive it. Two runs of a case
+/// see the same numbers.
+class StepRun {
+ public:
+  StepRun(const StepCase& c, const Device& device, const jit::Variant& variant,
+          Grouping grouping = Grouping::kTogether,
+          const jit::Catalog& catalog = jit::default_catalog());
+  ~StepRun();
+
+  /// Makes the next step; false, and nothing done, after the last one.
+  bool step();
+  /// Every buffer as the steps so far have left it.
+  StepOutcome outcome() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// What all steps of a case leave.
+StepOutcome run_case(const StepCase& c, const Device& device, const jit::Variant& variant,
+                     Grouping grouping = Grouping::kTogether,
+                     const jit::Catalog& catalog = jit::default_catalog());
+
+}  // namespace jitstep::emulation

@@ -1,0 +1,112 @@
+// What is said of two outcomes that differ.
+#include "emulation/step_outcome.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "jitstep/jit/error.h"
+
+namespace jitstep::emulation {
+namespace {
+
+template <class T>
+KeptBuffer buffer_of(const std::string& name, Elements elements, const std::vector<T>& values) {
+  KeptBuffer buffer{3, name, elements, sizeof(T), {}};
+  buffer.bytes.resize(values.size() * sizeof(T) + 2 * KeptBuffer::kGuard);
+  std::memcpy(&buffer.bytes[KeptBuffer::kGuard], values.data(), values.size() * sizeof(T));
+  return buffer;
+}
+
+template <class T>
+std::string said(Elements elements, const std::vector<T>& one, const std::vector<T>& other) {
+  const auto found =
+      differences({buffer_of("x", elements, one)}, {buffer_of("x", elements, other)});
+  return found.empty() ? "" : to_string(found[0]);
+}
+
+TEST(StepOutcomes, ThatAreTheSameHaveNoDifference) {
+  EXPECT_EQ(said<float>(Elements::float32, {1, 2}, {1, 2}), "");
+  EXPECT_EQ(said<float>(Elements::float32, {}, {}), "");
+}
+
+TEST(StepOutcomes, DifferInTheFirstElementThatDiffersAndBothValuesAreSaid) {
+  EXPECT_EQ(said<float>(Elements::float32, {1, 0.5f, 3}, {1, 0.25f, 4}),
+            "tensor 3: x[1] is 0.5 (0x3f000000) and 0.25 (0x3e800000)");
+  EXPECT_EQ(said<double>(Elements::float64, {0.1}, {-0.0}),
+            "tensor 3: x[0] is 0.1 (0x3fb999999999999a) and -0 (0x8000000000000000)");
+  EXPECT_EQ(said<std::uint16_t>(Elements::bfloat16, {0x3f80}, {0x3f81}),
+            "tensor 3: x[0] is 1 (0x3f80) and 1.0078125 (0x3f81)");
+  EXPECT_EQ(said<std::uint16_t>(Elements::float16, {0x3c00, 0xc001}, {0x3c00, 0x0001}),
+            "tensor 3: x[1] is -2.0019531 (0xc001) and 5.9604645e-08 (0x0001)");
+  EXPECT_EQ(said<std::uint32_t>(Elements::bytes, {1, 2, 0xab}, {1, 2, 0xac}),
+            "tensor 3: x[2] is 0x000000ab and 0x000000ac");
+}
+
+TEST(StepOutcomes, DifferByOneBitOfASignOrOfAZero) {
+  EXPECT_EQ(said<float>(Elements::float32, {0.0f}, {-0.0f}),
+            "tensor 3: x[0] is 0 (0x00000000) and -0 (0x80000000)");
+}
+
+TEST(StepOutcomes, NameTheElementOfANibble) {
+  EXPECT_EQ(said<std::uint8_t>(Elements::nibbles, {0x21, 0x43}, {0x21, 0x45}),
+            "tensor 3: x[2] is 0x03 and 0x05");
+  EXPECT_EQ(said<std::uint8_t>(Elements::nibbles, {0x21, 0x43}, {0x21, 0x73}),
+            "tensor 3: x[3] is 0x04 and 0x07");
+}
+
+TEST(StepOutcomes, HaveEachBufferThatDiffers) {
+  const StepOutcome one = {buffer_of<float>("a", Elements::float32, {1}),
+                           buffer_of<float>("b", Elements::float32, {1}),
+                           buffer_of<float>("c", Elements::float32, {1})};
+  StepOutcome other = one;
+  other[0] = buffer_of<float>("a", Elements::float32, {2});
+  other[2] = buffer_of<float>("c", Elements::float32, {2});
+  const auto found = differences(one, other);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].name, "a");
+  EXPECT_EQ(found[1].name, "c");
+}
+
+TEST(StepOutcomes, ShowWhatWasWrittenOutsideOfABuffer) {
+  const KeptBuffer one = buffer_of<float>("x", Elements::float32, {1, 2});
+  for (const auto& [byte, element] : {std::pair<std::size_t, int>{KeptBuffer::kGuard - 1, -1},
+                                      {KeptBuffer::kGuard - 5, -2},
+                                      {KeptBuffer::kGuard + 8, 2},
+                                      {KeptBuffer::kGuard + 12, 3}}) {
+    KeptBuffer other = one;
+    other.bytes[byte] = std::byte{0x7f};
+    const auto found = differences({one}, {other});
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_TRUE(found[0].outside);
+    EXPECT_EQ(found[0].element, element) << byte;
+    EXPECT_EQ(found[0].one, "0x00");
+    EXPECT_EQ(found[0].other, "0x7f");
+  }
+}
+
+TEST(StepOutcomes, CountAllWideNansAsOne) {
+  KeptBuffer one = buffer_of<float>("x", Elements::float32, {NAN, 1}), other = one;
+  other.bytes[KeptBuffer::kGuard] ^= std::byte{1};
+  EXPECT_EQ(differences({one}, {other}).size(), 1u);
+  one.make_nans_one();
+  other.make_nans_one();
+  EXPECT_EQ(differences({one}, {other}).size(), 0u);
+  KeptBuffer narrow = buffer_of<std::uint16_t>("x", Elements::bfloat16, {0x7fc0}),
+             wrong = buffer_of<std::uint16_t>("x", Elements::bfloat16, {0x7fc1});
+  narrow.make_nans_one();
+  wrong.make_nans_one();
+  EXPECT_EQ(differences({narrow}, {wrong}).size(), 1u)
+      << "the only NaN of 16 bits is the contract's";
+}
+
+TEST(StepOutcomes, OfDifferentCasesAreNotCompared) {
+  const StepOutcome one = {buffer_of<float>("x", Elements::float32, {1})};
+  EXPECT_THROW(differences(one, {}), jit::Error);
+  EXPECT_THROW(differences(one, {buffer_of<float>("x", Elements::float32, {1, 2})}), jit::Error);
+  EXPECT_THROW(differences(one, {buffer_of<float>("y", Elements::float32, {1})}), jit::Error);
+}
+
+}  // namespace
+}  // namespace jitstep::emulation
