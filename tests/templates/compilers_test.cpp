@@ -3,6 +3,7 @@
 
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/machine.h"
+#include "emulation/step_run.h"
 #include "support/bit_cases.h"
 #include "support/compilers.h"
 

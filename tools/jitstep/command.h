@@ -7,5 +7,7 @@ namespace jitstep::tool {
 
 /// Adds a subcommand, which sets the tool's exit status when it runs: 0, or 1 for bad news.
 void add_cache_command(CLI::App& app, int& status);
+/// The same; 3 stands for what could not be checked.
+void add_check_command(CLI::App& app, int& status);
 
 }  // namespace jitstep::tool

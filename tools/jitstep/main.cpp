@@ -8,8 +8,13 @@
 
 #include "command.h"
 
+namespace {
+constexpr int kUsage = 2;
+}
+
 int main(int argc, char** argv) {
-  CLI::App app("Looks after the compiled kernels of jitstep.", "jitstep");
+  CLI::App app("Checks rules and codecs, and looks after the compiled kernels of jitstep.",
+               "jitstep");
   app.set_version_flag("--version", jitstep::version());
   app.require_subcommand(1);
   int status = 0;
@@ -18,14 +23,16 @@ int main(int argc, char** argv) {
     std::cerr << "jitstep: " << warning << "\n";
     warned = true;
   });
+  jitstep::tool::add_check_command(app, status);
   jitstep::tool::add_cache_command(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return app.exit(error) == 0 ? 0 : kUsage;
   } catch (const jitstep::Error& error) {
     std::cerr << "jitstep: " << error.what() << "\n";
     return 1;
   }
-  return warned && status == 0 ? 1 : status;
+  // A folder that is refused is bad news for who looks after it, and for nobody else.
+  return warned && status == 0 && app.got_subcommand("cache") ? 1 : status;
 }

@@ -1,0 +1,145 @@
+// jitstep check: what somebody who writes a rule or a codec wants to know about the file.
+#include <jit/base/text.h>
+#include <jitstep/jit/error.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+
+#include "check/kernel_check.h"
+#include "check/kernels.h"
+#include "check/report.h"
+#include "check/request.h"
+#include "check/workbench.h"
+#include "command.h"
+
+namespace jitstep::tool {
+namespace {
+
+using namespace jitstep::jit;
+using check::Report;
+using check::Request;
+
+constexpr const char* kFooter =
+    "A rule is tried with its default options in every codec and in float64 and bfloat16, and in\n"
+    "float32 with options that switch on each of its flags; a codec with adamw, lamb and sgd. "
+    "Each\n"
+    "kernel is compiled for the CPU, for the GPU targets (which needs NVRTC and no GPU) and for "
+    "the\n"
+    "emulation of a GPU; held to the contract, as by JITSTEP_CHECK=1; and stepped on small "
+    "tensors,\n"
+    "which must leave the same bits on the CPU and under the emulation.\n\n"
+    "Exit status: 0 all right, 1 something is wrong with the file, 2 usage, 3 nothing wrong was "
+    "found\n"
+    "but a compiler is missing, so that not everything was checked. A warning is no error.";
+
+// One line on a terminal, written over and over.
+class ProgressLine {
+ public:
+  ~ProgressLine() { say(""); }
+  void operator()(std::size_t done, std::size_t all, const std::string& what) const {
+    say(text("[", done + 1, "/", all, "] ", what));
+  }
+
+ private:
+  void say(const std::string& line) const {
+    if (shown_) std::cerr << "\r\033[K" << line << std::flush;
+  }
+  bool shown_ = ::isatty(STDERR_FILENO) == 1;
+};
+
+// The targets that can be compiled for, the CPU first; the others are reported.
+std::vector<Target> usable(const Request& request, Report& report) {
+  std::vector<Target> asked = {Target::cpu()}, targets;
+  asked.insert(asked.end(), request.targets.begin(), request.targets.end());
+  for (const Target& target : asked) {
+    const std::string problem = check::compiler_problem(target);
+    if (problem.empty())
+      targets.push_back(target);
+    else
+      report.unchecked.push_back(text(to_string(target), ": ", problem));
+  }
+  return targets;
+}
+
+// The kernels that the choices make; what makes none is reported.
+std::vector<check::Candidate> candidates(const std::vector<check::Choice>& choices,
+                                         const Catalog& catalog, Report& report) {
+  std::vector<check::Candidate> all;
+  for (const check::Choice& choice : choices) {
+    try {
+      all.push_back(check::candidate(choice, catalog));
+    } catch (const Error& error) {
+      report.problems.push_back({.what = error.what()});
+    }
+  }
+  return all;
+}
+
+void check_file(const Request& request, check::Workbenches& benches, Report& report) {
+  const auto choices = check::choices(*report.manifest, request, benches);
+  const auto kernels = candidates(choices, benches.plain.catalog, report);
+  report.targets = usable(request, report);
+  if (report.targets.empty() || report.targets[0] != Target::cpu()) return;
+  const ProgressLine progress;
+  report.kernels = check::check_kernels(kernels, {report.targets.begin() + 1, report.targets.end()},
+                                        benches, progress);
+}
+
+int run(const Request& request) {
+  check::Workbenches benches;
+  Report report{.path = request.file};
+  try {
+    report.manifest = &benches.load(request.file);
+  } catch (const Error& error) {
+    report.problems.push_back({.what = error.what()});
+  }
+  try {
+    if (report.manifest != nullptr) check_file(request, benches, report);
+  } catch (const Error& error) {  // of what is asked for beside the file
+    std::cerr << "jitstep: " << error.what() << "\n";
+    return check::kUsage;
+  }
+  std::cout << (request.json ? to_json(report) : to_text(report));
+  return report.status();
+}
+
+// A target's name as CLI11 checks it.
+std::string target_problem(const std::string& word) {
+  try {
+    if (parse_target(word).kind != Target::Kind::emulated) return "";
+  } catch (const Error&) {
+  }
+  return text("'", word, "' is no target: use cpu, or sm_ with a number, as in sm_90");
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app, int& status) {
+  CLI::App* const command = app.add_subcommand(
+      "check",
+      "Tries a file with a rule or a codec: compiles it, holds it to the contract, compares "
+      "bits on small tensors, and says what it takes");
+  command->footer(kFooter);
+  const auto request = std::make_shared<Request>();
+  const auto targets =
+      std::make_shared<std::vector<std::string>>(std::vector<std::string>{"cpu", "sm_80", "sm_90"});
+  command->add_option("file", request->file, "The file")->required();
+  command->add_option("--codec", request->codecs,
+                      "Codecs to keep a rule's slots in: names, files, or texts as "
+                      "{\"codec\": \"int8\", \"block\": 64}; every one unless given");
+  command->add_option("--weights", request->weights,
+                      "Weight formats to keep a rule's parameters in, each in all its dtypes");
+  command->add_option("--target", *targets, "What to compile for, beside the CPU")
+      ->check(CLI::Validator(target_problem, "cpu or sm_NN"))
+      ->capture_default_str();
+  command->add_flag("--json", request->json, "Prints one object instead of tables");
+  command->callback([request, targets, &status] {
+    for (const std::string& word : *targets)
+      if (const Target target = parse_target(word); target.is_cuda())
+        request->targets.push_back(target);
+    status = run(*request);
+  });
+}
+
+}  // namespace jitstep::tool

@@ -1,0 +1,201 @@
+#include "kernel_check.h"
+
+#include <jit/base/text.h>
+#include <jit/codegen/probe.h>
+#include <jit/step/hold_to_contract.h>
+#include <jitstep/jit/error.h>
+#include <jitstep/jit/state_layout.h>
+#include <jitstep/jit/unit.h>
+#include <jitstep/jit/variant.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "steps.h"
+
+namespace jitstep::tool::check {
+namespace {
+
+using namespace jitstep::jit;
+
+// A text to compile, in one of the engines.
+struct Job {
+  Engine* engine;
+  std::string text, name;
+  Target target;
+};
+
+// Compiles all of them, in as many threads as there are processors. Engines remember what does not compile
+// and say it again when they are asked.
+void compile(const std::vector<Job>& jobs, const Progress& progress) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  const auto work = [&] {
+    for (std::size_t i; (i = next++) < jobs.size();) {
+      const Job& job = jobs[i];
+      {
+        std::lock_guard lock(mutex);
+        progress(i, jobs.size(), text("compiling ", job.name, " for ", to_string(job.target)));
+      }
+      try {
+        job.engine->build(job.text, job.name, job.target);
+      } catch (const Error&) {
+        continue;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+}
+
+Job job_of(Engine& engine, const Plan& plan, const Variant& variant, const Target& target) {
+  const Unit made = unit(plan, variant, target);
+  return {&engine, made.text, made.name, target};
+}
+
+Job cpu_job(Engine& engine, const Plan& plan) {
+  return job_of(engine, plan, default_variant(plan, Target::cpu()), Target::cpu());
+}
+
+Job gpu_job(Engine& engine, const Plan& plan, const Target& target) {
+  return job_of(engine, plan, default_variant(plan, target), target);
+}
+
+StateReport state_of(const Plan& plan, const OptionValues& options) {
+  const Shape shape{{1024, 1024}, {1024, 1}};
+  const StateLayout layout = state_layout(plan, shape, initial_memory(plan, options));
+  const double elements = static_cast<double>(shape.elements());
+  StateReport report;
+  for (std::size_t i = 0; i < layout.slots.size(); ++i)
+    report.slots.emplace_back(
+        plan.rule().slots[i].name,
+        static_cast<double>(layout.slots[i].codes + layout.slots[i].meta) / elements);
+  for (const StateLayout::Memory& field : layout.memory)
+    report.memory += 2.0 * static_cast<double>(field.entries * field.bytes) / elements;
+  report.extra = static_cast<double>(layout.extra) / elements;
+  report.all = static_cast<double>(layout.bytes()) / elements;
+  return report;
+}
+
+std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
+
+class KernelCheck {
+ public:
+  KernelCheck(const Candidate& candidate, Workbenches& benches)
+      : candidate_(candidate), benches_(benches) {
+    report_.name = candidate.name;
+    report_.plan = kernel_of(candidate.steps, benches.plain.catalog);
+    report_.state = state_of(*report_.plan, options_of(candidate.steps, benches.plain.catalog));
+  }
+
+  Job first_job() { return cpu_job(benches_.plain.engine, *report_.plan); }
+
+  // Everything else that will be needed; nothing if the first one failed.
+  std::vector<Job> other_jobs(const std::vector<Target>& targets) {
+    build(first_job());
+    if (!report_.problems.empty()) return {};
+    const Plan& plan = *report_.plan;
+    std::vector<Job> jobs;
+    for (const Target& target : targets)
+      jobs.push_back(gpu_job(benches_.plain.engine, plan, target));
+    for (const Way& way : ways(plan))
+      jobs.push_back(job_of(benches_.plain.engine, plan, way.variant, Target::emulated()));
+    const Plan poisoned = poisoned_plan();
+    const Probe probe = probe_of(poisoned);
+    jobs.push_back({&benches_.poisoned.engine, probe.text, probe.name, Target::cpu()});
+    jobs.push_back(cpu_job(benches_.poisoned.engine, poisoned));
+    return jobs;
+  }
+
+  void run(const std::vector<Target>& targets) {
+    if (!report_.problems.empty()) return;
+    for (const Target& target : targets)
+      build(gpu_job(benches_.plain.engine, *report_.plan, target));
+    report_.keeps_contract = attempt([&] {
+      hold_to_contract(poisoned_plan(), benches_.poisoned.engine);
+      return difference_of_poison(candidate_, benches_);
+    });
+    if (!*report_.keeps_contract) return;  // what is not set differs anyway
+    report_.same_bits =
+        attempt([&] { return difference_under_emulation(candidate_, benches_.plain); }, "bits");
+    attempt([&] {
+      const std::string warning = warning_of_bowl(candidate_, benches_.plain);
+      if (!warning.empty()) report_.warnings.push_back(warning);
+      return "";
+    });
+  }
+
+  KernelReport report() && { return std::move(report_); }
+
+ private:
+  Plan poisoned_plan() const { return kernel_of(candidate_.steps, benches_.poisoned.catalog); }
+
+  // Reports what is said or thrown, in a group if it has one; whether there was nothing.
+  template <class Check>
+  bool attempt(const Check& check, const std::string& group = "") {
+    const auto report = [&](const std::string& what, const std::string& details = "") {
+      report_.problems.push_back({what, details, group.empty() ? what : group});
+    };
+    try {
+      const std::string found = check();
+      if (found.empty()) return true;
+      report(found);
+    } catch (const CompileError& error) {
+      report(first_line(error.what()), error.what());
+    } catch (const std::exception& error) {
+      report(error.what());
+    }
+    return false;
+  }
+
+  void build(const Job& job) {
+    TargetReport target{.target = job.target};
+    target.compiled = attempt([&] {
+      const auto built = job.engine->build(job.text, job.name, job.target);
+      target.compile_ms = built->compile_ms;
+      target.from_cache = built->from_cache;
+      target.entries = built->binary.resources;
+      return "";
+    });
+    for (const Resources& entry : target.entries)
+      if (const int spilled = entry.spill_load_bytes + entry.spill_store_bytes; spilled > 0)
+        report_.warnings.push_back(text("on ", to_string(job.target), ", ", entry.entry, " spills ",
+                                        spilled, " bytes of registers, which is slow"));
+    report_.targets.push_back(std::move(target));
+  }
+
+  const Candidate& candidate_;
+  Workbenches& benches_;
+  KernelReport report_;
+};
+
+}  // namespace
+
+std::vector<KernelReport> check_kernels(const std::vector<Candidate>& candidates,
+                                        const std::vector<Target>& targets, Workbenches& benches,
+                                        const Progress& progress) {
+  std::vector<KernelCheck> checks;
+  std::vector<Job> jobs;
+  for (const Candidate& candidate : candidates) {
+    checks.emplace_back(candidate, benches);
+    jobs.push_back(checks.back().first_job());
+  }
+  compile(jobs, progress);
+  jobs.clear();
+  for (KernelCheck& check : checks)
+    for (Job& job : check.other_jobs(targets)) jobs.push_back(std::move(job));
+  compile(jobs, progress);
+  std::vector<KernelReport> reports;
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    progress(i, checks.size(), "stepping " + candidates[i].name);
+    checks[i].run(targets);
+    reports.push_back(std::move(checks[i]).report());
+  }
+  return reports;
+}
+
+}  // namespace jitstep::tool::check

@@ -1,0 +1,132 @@
+#include "kernels.h"
+
+#include <jit/base/text.h>
+#include <jit/codegen/spec_text.h>
+#include <jitstep/jit/error.h>
+#include <jitstep/jit/option_values.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace jitstep::tool::check {
+namespace {
+
+using namespace jitstep::jit;
+using emulation::StepCase;
+using emulation::TensorCase;
+
+// Elements one less and one more than a leaf and a block, matrices, a tensor that is not aligned, one that
+// lies transposed, one that begins later and one that misses a step.
+std::vector<TensorCase> tensors_for(const OptionValues& options, int dims) {
+  std::vector<TensorCase> all;
+  for (const std::int64_t n : {0, 1, 3, 255, 256, 257, 4097}) all.push_back({.sizes = {n}});
+  all.push_back({.sizes = {1000}, .misalignment = 1});
+  all.push_back({.sizes = {300}, .skipped_step = 2});
+  all.push_back({.sizes = {7, 131}});
+  all.push_back({.sizes = {31, 40}, .transposed = true, .grad_transposed = true});
+  all.push_back({.sizes = {9, 33}, .skipped_step = 3});
+  all.push_back({.sizes = {3, 5, 41}, .first_step = 2});
+  const NamedValues flags = options.flags(dims);
+  std::erase_if(all, [&](const TensorCase& tensor) {
+    return options.flags(static_cast<int>(tensor.sizes.size())) != flags;
+  });
+  return all;
+}
+
+std::vector<CodecChoice> codecs_for(const Request& request, Workbenches& benches) {
+  std::vector<CodecChoice> codecs;
+  for (const std::string& word : request.codecs) {
+    if (word.ends_with(".cuh")) {
+      const Manifest& codec = benches.load(word);
+      if (codec.kind != Manifest::Kind::codec)
+        throw Error(text(word, " is a rule; --codec takes codecs"));
+      codecs.push_back({codec.name});
+    } else {
+      codecs.push_back(complete(parse_codec(word), benches.plain.catalog));
+    }
+  }
+  if (!codecs.empty()) return codecs;
+  codecs.push_back({"fp32"});
+  for (const std::string& name : benches.plain.catalog.names(Manifest::Kind::codec))
+    if (name != "fp32") codecs.push_back({name});
+  return codecs;
+}
+
+std::vector<Weights> weights_for(const Request& request, const Catalog& catalog) {
+  std::vector<Weights> all;
+  for (const std::string& name : request.weights)
+    for (const Dtype dtype : catalog.weights(name).dtypes) all.push_back({name, dtype});
+  // float32 first: it is what options are tried with.
+  std::stable_partition(all.begin(), all.end(),
+                        [](const Weights& weights) { return weights.dtype == Dtype::float32; });
+  if (!all.empty()) return all;
+  all = {{}, {"native", Dtype::float64}, {"native", Dtype::bfloat16}};
+  for (const std::string& name : catalog.names(Manifest::Kind::weights))
+    if (name != "native") all.push_back({name, catalog.weights(name).dtypes.front()});
+  return all;
+}
+
+std::vector<Choice> choices_of_rule(const Manifest& rule, const Request& request,
+                                    Workbenches& benches) {
+  const Catalog& catalog = benches.plain.catalog;
+  std::vector<CodecChoice> codecs = codecs_for(request, benches);
+  if (rule.slots.empty()) codecs.resize(1);
+  const std::vector<Weights> weights = weights_for(request, catalog);
+  std::vector<Choice> all;
+  for (const CodecChoice& codec : codecs)
+    all.push_back({.rule = rule.name, .codec = codec, .weights = weights[0]});
+  for (std::size_t i = 1; i < weights.size(); ++i) {
+    // As an optimizer does: state of float64 parameters is float64.
+    const bool wide = weights[i].dtype == Dtype::float64;
+    all.push_back({.rule = rule.name,
+                   .codec = wide ? CodecChoice{"fp32"} : codecs[0],
+                   .weights = weights[i]});
+  }
+  const std::vector<RuleOptions> options = cover(rule, catalog);
+  for (std::size_t i = 1; i < options.size(); ++i)
+    all.push_back(
+        {.rule = rule.name, .options = options[i], .codec = codecs[0], .weights = weights[0]});
+  return all;
+}
+
+// Signed and non-negative slots, sums over the tensor, a slot alone.
+std::vector<Choice> choices_of_codec(const Manifest& codec, const Request& request) {
+  if (!request.codecs.empty() || !request.weights.empty())
+    throw Error(text(request.file, " is a codec; --codec and --weights are for rules"));
+  std::vector<Choice> all;
+  for (const NamedValues& options : cover(codec))
+    all.push_back({.rule = "adamw", .codec = {codec.name, options}});
+  all.push_back({.rule = "adamw",
+                 .codec = {codec.name},
+                 .weights = {.name = "native", .dtype = Dtype::bfloat16}});
+  all.push_back({.rule = "lamb", .codec = {codec.name}});
+  all.push_back({.rule = "sgd", .options = {{{"momentum", 0.9}}}, .codec = {codec.name}});
+  return all;
+}
+
+}  // namespace
+
+std::vector<Choice> choices(const Manifest& file, const Request& request, Workbenches& benches) {
+  return file.kind == Manifest::Kind::rule ? choices_of_rule(file, request, benches)
+                                           : choices_of_codec(file, request);
+}
+
+Candidate candidate(const Choice& choice, const Catalog& catalog) {
+  StepCase steps{.spec = {.rule = choice.rule,
+                          .weights = choice.weights.name,
+                          .parameter = choice.weights.dtype,
+                          .gradient = choice.weights.dtype},
+                 .options = choice.options.values,
+                 .tensors = {},
+                 .steps = 4,
+                 .dims = choice.options.dims};
+  steps.spec.slots.assign(catalog.rule(choice.rule).slots.size(), choice.codec);
+  steps.tensors = tensors_for(options_of(steps, catalog), steps.dims);
+  std::string name = kernel_of(steps, catalog).name;
+  if (!choice.codec.options.empty()) name += " " + to_string(choice.codec);
+  if (!choice.options.values.empty()) name += " " + to_string(choice.options.values);
+  if (choice.options.dims != RuleOptions().dims) name += text(" dims=", choice.options.dims);
+  return {name, steps, choice.options.values.empty()};
+}
+
+}  // namespace jitstep::tool::check

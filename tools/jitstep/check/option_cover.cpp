@@ -1,0 +1,149 @@
+#include "option_cover.h"
+
+#include <jitstep/jit/error.h>
+#include <jitstep/jit/option_values.h>
+
+#include <limits>
+#include <optional>
+#include <set>
+
+namespace jitstep::tool::check {
+namespace {
+
+using namespace jitstep::jit;
+
+bool is_accepted(const Option& option, const Value& value) {
+  return !option.type_problem(value) && !option.range_problem(value);
+}
+
+// Numbers an option accepts: its limits first, then some that conditions ask for.
+std::vector<double> numbers(const Option& option) {
+  std::vector<double> tried;
+  for (const auto& limit : {option.constraint.low, option.constraint.high})
+    if (limit) tried.push_back(*limit);
+  tried.insert(tried.end(), {0.0, 0.5, 1.0, 2.0});
+  std::erase_if(tried, [&](double x) { return !option.constraint.accepts(x); });
+  return tried;
+}
+
+// The option's numbers with one of them replaced.
+std::vector<Value> with_one_replaced(const Option& option) {
+  std::vector<Value> all;
+  for (std::size_t i = 0; i < option.initial.numbers().size(); ++i) {
+    std::vector<double> tried = numbers(option);
+    tried.push_back(std::numeric_limits<double>::quiet_NaN());  // null, if it may be
+    for (const double x : tried) {
+      Value::Numbers changed = option.initial.numbers();
+      changed[i] = x;
+      all.emplace_back(changed);
+    }
+  }
+  return all;
+}
+
+// Other values than the default, those that are refused left out.
+std::vector<Value> alternatives(const Option& option) {
+  std::vector<Value> all;
+  if (option.initial.is_numbers()) all = with_one_replaced(option);
+  if (option.type == Option::Type::boolean) all = {true, false};
+  for (const std::string& choice : option.choices) all.emplace_back(choice);
+  if (option.type == Option::Type::number || option.type == Option::Type::nullable)
+    for (const double x : numbers(option)) all.emplace_back(x);
+  if (option.type == Option::Type::nullable) all.emplace_back(nullptr);
+  std::erase_if(all, [&](const Value& value) {
+    return value == option.initial || !is_accepted(option, value);
+  });
+  return all;
+}
+
+// A flag with its value, in words.
+using Seen = std::set<std::string>;
+
+Seen words_of(const NamedValues& flags) {
+  Seen words;
+  for (const auto& [name, value] : flags) words.insert(to_string(NamedValues{{name, value}}));
+  return words;
+}
+
+// Finds options one change at a time, on top of those that it has found before.
+class RuleCover {
+ public:
+  RuleCover(const Manifest& rule, const Catalog& catalog) : rule_(rule), catalog_(catalog) {}
+
+  std::vector<RuleOptions> run() {
+    take({});
+    for (const int dims : {1, 3}) take({.dims = dims});
+    for (const auto* options : {&rule_.hyper, &rule_.flags})
+      for (const Option& option : *options)
+        if (!option.lifted)
+          for (const Value& value : alternatives(option)) change(option.name, value);
+    take_gradient();
+    return std::move(found_);
+  }
+
+ private:
+  // The options with all their values, or nothing if they are refused.
+  std::optional<OptionValues> valid(const RuleOptions& options) const {
+    try {
+      OptionValues all(rule_, catalog_.gradient());
+      for (const auto& [name, value] : options.values) all.set(name, value);
+      all.validate();
+      return all;
+    } catch (const Error&) {
+      return {};
+    }
+  }
+
+  // Keeps options that give a flag a value it had not; the defaults always.
+  bool take(const RuleOptions& options) {
+    const auto all = valid(options);
+    if (!all && !found_.empty()) return false;
+    const std::size_t before = seen_.size();
+    if (all) seen_.merge(words_of(all->flags(options.dims)));
+    const bool fresh = seen_.size() > before || found_.empty();
+    if (fresh) found_.push_back(options);
+    return fresh;
+  }
+
+  void change(const std::string& name, const Value& value) {
+    const std::size_t known = found_.size();
+    for (std::size_t i = 0; i < known; ++i) {
+      RuleOptions changed = found_[i];
+      changed.values[name] = value;
+      if (take(changed)) return;
+    }
+  }
+
+  // All of the gradient's sums at once.
+  void take_gradient() {
+    RuleOptions options;
+    for (const Option& option : catalog_.gradient().hyper)
+      if (rule_.find(option.name) == nullptr && !alternatives(option).empty())
+        options.values[option.name] = alternatives(option).front();
+    if (!options.values.empty() && valid(options)) found_.push_back(options);
+  }
+
+  const Manifest& rule_;
+  const Catalog& catalog_;
+  std::vector<RuleOptions> found_;
+  Seen seen_;
+};
+
+}  // namespace
+
+std::vector<RuleOptions> cover(const Manifest& rule, const Catalog& catalog) {
+  return RuleCover(rule, catalog).run();
+}
+
+std::vector<NamedValues> cover(const Manifest& codec) {
+  constexpr std::size_t kMost = 2;  // of numbers: the limits
+  std::vector<NamedValues> all = {{}};
+  for (const Option& option : codec.flags) {
+    std::vector<Value> values = alternatives(option);
+    if (!option.is_flag() && values.size() > kMost) values.resize(kMost);
+    for (Value& value : values) all.push_back({{option.name, std::move(value)}});
+  }
+  return all;
+}
+
+}  // namespace jitstep::tool::check

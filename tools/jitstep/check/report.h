@@ -1,0 +1,70 @@
+// What was found out about a file.
+#pragma once
+
+#include <jitstep/jit/compiler.h>
+#include <jitstep/jit/manifest.h>
+#include <jitstep/jit/plan.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace jitstep::tool::check {
+
+/// Exit statuses of `jitstep check`.
+enum Status : int { kGood = 0, kWrong = 1, kUsage = 2, kUnchecked = 3 };
+
+/// A kernel compiled for one target.
+struct TargetReport {
+  jit::Target target;
+  bool compiled = false;
+  double compile_ms = 0;  // here, or where the cache was filled
+  bool from_cache = false;
+  std::vector<jit::Resources> entries = {};  // of GPUs
+};
+
+/// Bytes a parameter, of a matrix of 1024 x 1024.
+struct StateReport {
+  std::vector<std::pair<std::string, double>> slots;  // with what their codec keeps for each block
+  double memory = 0;                                  // fields of memory, both buffers
+  double extra = 0;                                   // what the weight format keeps
+  double all = 0;
+};
+
+/// Something wrong with the file.
+struct Problem {
+  std::string what;          // a sentence
+  std::string details = {};  // the compiler's output, if there is any
+  std::string group = what;  // the first of a group is told for all kernels that have one
+};
+
+/// One kernel. What was not reached, because something before it is wrong, is empty.
+struct KernelReport {
+  std::string name;
+  std::optional<jit::Plan> plan;
+  StateReport state;
+  std::vector<TargetReport> targets;
+  std::optional<bool> keeps_contract;
+  std::optional<bool> same_bits;  // under the emulation, with two variants
+  std::vector<Problem> problems;
+  std::vector<std::string> warnings;
+};
+
+/// The file.
+struct Report {
+  std::string path;
+  const jit::Manifest* manifest = nullptr;  // null if it cannot be read
+  std::vector<jit::Target> targets = {};    // the CPU first
+  std::vector<KernelReport> kernels = {};
+  std::vector<Problem> problems = {};       // of no kernel
+  std::vector<std::string> unchecked = {};  // what could not be checked on this machine, and why
+
+  Status status() const;
+};
+
+/// Plain lines and tables.
+std::string to_text(const Report& report);
+/// The same as one JSON object.
+std::string to_json(const Report& report);
+
+}  // namespace jitstep::tool::check

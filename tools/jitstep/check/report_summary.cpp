@@ -1,0 +1,55 @@
+#include "report_summary.h"
+
+#include <jit/base/text.h>
+
+#include <algorithm>
+
+namespace jitstep::tool::check {
+namespace {
+
+using namespace jitstep::jit;
+
+void add(std::vector<Finding>& findings, const Problem& problem, const std::string& kernel) {
+  auto found = std::find_if(findings.begin(), findings.end(),
+                            [&](const Finding& one) { return one.first.group == problem.group; });
+  if (found == findings.end()) found = findings.insert(found, {problem, {}});
+  if (found->kernels.empty() || found->kernels.back() != kernel) found->kernels.push_back(kernel);
+}
+
+}  // namespace
+
+Status Report::status() const {
+  if (!problems_of(*this).empty()) return kWrong;
+  return unchecked.empty() ? kGood : kUnchecked;
+}
+
+std::vector<Finding> problems_of(const Report& report) {
+  std::vector<Finding> findings;
+  for (const Problem& problem : report.problems) findings.push_back({problem, {}});
+  for (const KernelReport& kernel : report.kernels)
+    for (const Problem& problem : kernel.problems) add(findings, problem, kernel.name);
+  return findings;
+}
+
+std::vector<Finding> warnings_of(const Report& report) {
+  std::vector<Finding> findings;
+  for (const KernelReport& kernel : report.kernels)
+    for (const std::string& warning : kernel.warnings)
+      add(findings, {.what = warning}, kernel.name);
+  return findings;
+}
+
+int launches_of(const Plan& plan) { return 2 * plan.passes + 1; }
+
+std::string kind_of(const Manifest& manifest) {
+  return manifest.kind == Manifest::Kind::rule ? "rule" : "codec";
+}
+
+std::string taken_by(const Option& option) {
+  if (option.lifted) return "computed: " + option.lifted->written();
+  if (option.type == Option::Type::boolean) return "true, false";
+  if (option.type == Option::Type::choice) return joined(option.choices);
+  return to_string(option.constraint);
+}
+
+}  // namespace jitstep::tool::check

@@ -1,0 +1,27 @@
+// What texts and JSON say of a report alike.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report.h"
+
+namespace jitstep::tool::check {
+
+/// A problem or a warning with the kernels that have one of its group; none: it is the file's.
+struct Finding {
+  Problem first;
+  std::vector<std::string> kernels;
+};
+
+std::vector<Finding> problems_of(const Report& report);
+std::vector<Finding> warnings_of(const Report& report);
+
+/// Launches of a step.
+int launches_of(const jit::Plan& plan);
+/// "rule", "codec".
+std::string kind_of(const jit::Manifest& manifest);
+/// The values an option takes: ">= 0", "true or false", "before, after".
+std::string taken_by(const jit::Option& option);
+
+}  // namespace jitstep::tool::check

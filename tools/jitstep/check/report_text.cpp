@@ -1,0 +1,172 @@
+// A report for people: plain lines, aligned tables, findings last.
+#include <jit/base/text.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "report_summary.h"
+#include "table.h"
+
+namespace jitstep::tool::check {
+namespace {
+
+using namespace jitstep::jit;
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string fixed(double value, int digits) {
+  char word[40];
+  std::snprintf(word, sizeof word, "%.*f", digits, value);
+  return word;
+}
+
+// "3 kernels", "1 problem".
+std::string counted(std::size_t count, const std::string& what) {
+  return text(count, " ", what, count == 1 ? "" : "s");
+}
+
+// A table with an empty line after it, or nothing if it has a head alone.
+std::string section(const Rows& rows, const std::vector<std::size_t>& right = {}) {
+  return rows.size() < 2 ? "" : table(rows, right) + "\n";
+}
+
+std::string head(const Report& report) {
+  const Manifest& manifest = *report.manifest;
+  const std::string name = manifest.class_name.empty() ? "" : text(", class ", manifest.class_name);
+  return text(report.path, ": the ", kind_of(manifest), " ", manifest.name, name, "\n",
+              manifest.description, "\n\n");
+}
+
+std::string options(const Manifest& manifest) {
+  Rows rows = {{"option", "default", "takes"}};
+  for (const auto* some : {&manifest.hyper, &manifest.flags})
+    for (const Option& option : *some)
+      rows.push_back(
+          {option.name, option.lifted ? "" : to_string(option.initial), taken_by(option)});
+  return section(rows);
+}
+
+std::string condition(const std::optional<Expression>& expression) {
+  return expression ? expression->written() : "always";
+}
+
+std::string slots(const Manifest& manifest) {
+  Rows rows = {{"slot", "values", "in torch", "kept if"}};
+  for (const Slot& slot : manifest.slots)
+    rows.push_back({slot.name, slot.is_signed ? "signed" : "non-negative", slot.torch_name,
+                    condition(slot.condition)});
+  return section(rows);
+}
+
+std::string memory(const Manifest& manifest) {
+  Rows rows = {{"memory", "an entry for each", "of type", "in torch", "kept if"}};
+  for (const MemoryField& field : manifest.memory)
+    rows.push_back({field.name, to_string(field.domain), field.is_double ? "double" : "real",
+                    field.torch_name, condition(field.condition)});
+  return section(rows);
+}
+
+// ---- kernels -----------------------------------------------------------------------------------
+
+std::string verdict(const std::optional<bool>& good, const char* yes, const char* no) {
+  return !good ? "-" : *good ? yes : no;
+}
+
+std::string time_of(const TargetReport& target) {
+  return target.compiled ? fixed(target.compile_ms, 0) : "failed";
+}
+
+// "m 1.016, v 1.016", what is kept.
+std::string parts_of(const StateReport& state) {
+  std::vector<std::pair<std::string, double>> parts = state.slots;
+  parts.insert(parts.end(), {{"memory", state.memory}, {"beside p", state.extra}});
+  std::erase_if(parts, [](const auto& part) { return part.second == 0; });
+  return joined(parts, ", ", [](const auto& part) {
+    return text(part.first, " ", fixed(part.second, part.second < 0.0005 ? 6 : 3));
+  });
+}
+
+std::string kernels(const Report& report) {
+  Rows rows = {{"kernel", "contract", "bits", "launches", "bytes/parameter"}};
+  const std::size_t fixed_columns = rows[0].size();
+  std::vector<std::size_t> right = {3, 4};
+  for (const Target& target : report.targets) {
+    right.push_back(rows[0].size());
+    rows[0].push_back(to_string(target) + " ms");
+  }
+  rows[0].push_back("of which");
+  for (const KernelReport& kernel : report.kernels) {
+    rows.push_back({kernel.name, verdict(kernel.keeps_contract, "kept", "broken"),
+                    verdict(kernel.same_bits, "the same", "different"),
+                    text(launches_of(*kernel.plan)), fixed(kernel.state.all, 3)});
+    for (const TargetReport& target : kernel.targets) rows.back().push_back(time_of(target));
+    rows.back().resize(fixed_columns + report.targets.size(), "-");
+    rows.back().push_back(parts_of(kernel.state));
+  }
+  return section(rows, right);
+}
+
+// A row for each entry; what is as in the row above is left out.
+std::string resources(const Report& report) {
+  Rows rows = {{"kernel", "target", "entry", "registers", "shared", "stack", "spills"}};
+  for (const KernelReport& kernel : report.kernels) {
+    std::string name = kernel.name;
+    for (const TargetReport& target : kernel.targets) {
+      std::string where = to_string(target.target);
+      for (const Resources& entry : target.entries) {
+        rows.push_back({std::exchange(name, ""), std::exchange(where, ""), entry.entry,
+                        text(entry.registers), text(entry.shared_bytes), text(entry.stack_bytes),
+                        text(entry.spill_store_bytes + entry.spill_load_bytes)});
+      }
+    }
+  }
+  return section(rows, {3, 4, 5, 6});
+}
+
+// ---- findings ----------------------------------------------------------------------------------
+
+std::string kernels_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> shown(
+      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size())));
+  const std::size_t more = names.size() - shown.size();
+  return joined(shown) + (more == 0 ? "" : text(" and ", more, " more"));
+}
+
+std::string findings(const std::vector<Finding>& all, const char* word) {
+  std::string out;
+  for (const Finding& finding : all) {
+    out += text(word, ": ", finding.first.what, "\n");
+    if (!finding.kernels.empty()) out += text("  in ", kernels_text(finding.kernels), "\n");
+    if (!finding.first.details.empty()) out += "  --json shows all that the compiler says\n";
+  }
+  return out;
+}
+
+std::string conclusion(const Report& report) {
+  const std::size_t wrong = problems_of(report).size(), odd = warnings_of(report).size();
+  const std::string of = counted(report.kernels.size(), "kernel");
+  if (wrong > 0)
+    return text(counted(wrong, "problem"), report.kernels.empty() ? "" : " in " + of, "\n");
+  const std::string warned = odd == 0 ? "" : text(", ", counted(odd, "warning"));
+  if (!report.unchecked.empty())
+    return text("nothing wrong was found in ", of, warned, ", but not everything was checked\n");
+  return text("all right: ", of, warned, "\n");
+}
+
+}  // namespace
+
+std::string to_text(const Report& report) {
+  std::string out;
+  if (report.manifest != nullptr) {
+    const Manifest& manifest = *report.manifest;
+    out += head(report) + options(manifest) + slots(manifest) + memory(manifest) + kernels(report) +
+           resources(report);
+  }
+  out += findings(warnings_of(report), "warning");
+  out += findings(problems_of(report), "error");
+  for (const std::string& what : report.unchecked) out += text("not checked: ", what, "\n");
+  return out + conclusion(report);
+}
+
+}  // namespace jitstep::tool::check

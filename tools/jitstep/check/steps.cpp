@@ -1,0 +1,97 @@
+#include "steps.h"
+
+#include <jit/base/text.h>
+#include <jitstep/jit/variant.h>
+
+#include <algorithm>
+
+namespace jitstep::tool::check {
+namespace {
+
+using namespace jitstep::jit;
+using namespace jitstep::emulation;
+
+// Who left an outcome, in a sentence.
+struct Side {
+  StepRun run;
+  std::string where;
+};
+
+// "tensor 3 (7 x 131)", which has a number among the case's.
+std::string tensor_text(const StepCase& c, int tensor) {
+  if (tensor == KeptBuffer::kNoTensor) return "all tensors together";
+  const auto& sizes = c.tensors[static_cast<std::size_t>(tensor)].sizes;
+  return text("tensor ", tensor, " (", joined(sizes, " x ", [](auto n) { return text(n); }), ")");
+}
+
+std::string sentence(const Difference& found, const StepCase& c, int step, const Side& one,
+                     const Side& other) {
+  return text("after step ", step, ", ", found.name, "[", found.element, "]",
+              found.outside ? ", which lies outside," : "", " of ", tensor_text(c, found.tensor),
+              " is ", found.one, " ", one.where, " and ", found.other, " ", other.where);
+}
+
+std::string first_difference(const StepCase& c, Side one, Side other) {
+  for (int step = 1; one.run.step() && other.run.step(); ++step) {
+    const auto found = differences(one.run.outcome(), other.run.outcome());
+    if (!found.empty()) return sentence(found[0], c, step, one, other);
+  }
+  return "";
+}
+
+// The candidate's steps, then those with gradients that are not finite, until `compare` finds something.
+template <class Compare>
+std::string of_both_gradients(const Candidate& candidate, const Compare& compare) {
+  for (const bool special : {false, true}) {
+    StepCase steps = candidate.steps;
+    steps.special_values = special;
+    const std::string found = compare(steps);
+    if (!found.empty())
+      return found +
+             (special ? ", with NaN, infinities and subnormal numbers among the gradients" : "");
+  }
+  return "";
+}
+
+StepRun on_the_cpu(const StepCase& c, Machine& cpu, const Catalog& catalog) {
+  const Variant variant = default_variant(kernel_of(c, catalog), Target::cpu());
+  return {c, cpu, variant, Grouping::kTogether, catalog};
+}
+
+}  // namespace
+
+std::vector<Way> ways(const Plan& plan) {
+  const Variant usual = default_variant(plan, Target::emulated());
+  const Variant other = {64, 16, std::max(usual.vector / 2, 1), 2 * usual.chunk};
+  return {{"with the GPU's default variant", usual, Grouping::kTogether, 4, BlockOrder::kForward,
+           LaneOrder::kForward},
+          {"with another variant", other, Grouping::kHalves, 7, BlockOrder::kShuffled,
+           LaneOrder::kRandom}};
+}
+
+std::string difference_under_emulation(const Candidate& candidate, Workbench& plain) {
+  const auto compare = [&](const StepCase& c, const Way& way) {
+    CpuMachine cpu(plain.engine);
+    EmulatedMachine gpu(plain.engine, way.blocks, way.order, way.lanes);
+    return first_difference(
+        c, {on_the_cpu(c, cpu, plain.catalog), "on the CPU"},
+        {{c, gpu, way.variant, way.grouping, plain.catalog}, "under the emulation " + way.name});
+  };
+  for (const Way& way : ways(kernel_of(candidate.steps, plain.catalog))) {
+    const std::string found =
+        of_both_gradients(candidate, [&](const StepCase& c) { return compare(c, way); });
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
+std::string difference_of_poison(const Candidate& candidate, Workbenches& benches) {
+  return of_both_gradients(candidate, [&](const StepCase& c) {
+    CpuMachine cpu(benches.plain.engine), poisoned(benches.poisoned.engine);
+    return first_difference(
+        c, {on_the_cpu(c, cpu, benches.plain.catalog), "as it is"},
+        {on_the_cpu(c, poisoned, benches.poisoned.catalog), "with what nobody has set poisoned"});
+  });
+}
+
+}  // namespace jitstep::tool::check
