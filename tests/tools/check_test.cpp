@@ -1,0 +1,327 @@
+// `jitstep check`, run as people run it who write a rule or a codec.
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "jit/base/process.h"
+#include "jit/fixtures.h"
+
+namespace jitstep::jit {
+namespace {
+
+using nlohmann::json;
+using testing::TemporaryFolder;
+using Words = std::vector<std::string>;
+
+// One kernel and one with sums, for the CPU.
+const Words kFew = {"--codec", "fp32", "--weights", "stochastic", "--target", "cpu"};
+
+const std::string kRule = R"(// A rule of the tests.   class: Mine
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::mine {
+struct Hyper {
+  double lr = 1e-3;  // > 0
+};
+struct Slots {
+  Signed m;  // torch: buffer
+};
+struct Scalars { real lr; };
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
+  KHD static void moments(auto& e, const auto&) { e.m.next = e.m.was + e.g; }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.m.next; }
+};
+}
+)";
+
+class CheckTool : public ::testing::Test {
+ protected:
+  // Kernels are kept with those of all tests.
+  static Finished run(const std::string& file, const Words& words = kFew,
+                      const Variables& environment = {}) {
+    Words all = {JITSTEP_TOOL, "check", file};
+    all.insert(all.end(), words.begin(), words.end());
+    return run_program(all, "", own_variables(environment));
+  }
+
+  // kRule with `wrong` in place of `right`.
+  std::string rule_with(const std::string& right, const std::string& wrong) {
+    std::string rule = kRule;
+    EXPECT_NE(rule.find(right), rule.npos) << right;
+    rule.replace(rule.find(right), right.size(), wrong);
+    testing::write_file(folder_ / "mine.cuh", rule);
+    return folder_ / "mine.cuh";
+  }
+  std::string rule() { return rule_with("// A rule", "// A rule"); }
+
+  // The rule is refused, with such a text.
+  void expect_wrong(const std::string& file, const std::string& said, const Words& words = kFew) {
+    const Finished checked = run(file, words);
+    EXPECT_EQ(checked.status, 1) << checked.output;
+    EXPECT_TRUE(says(checked, said)) << checked.output;
+  }
+
+  static bool says(const Finished& run, const std::string& part) {
+    return run.output.find(part) != std::string::npos;
+  }
+  static Words with(Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  static bool no_nvrtc() { return Settings::from_environment().nvrtc.empty(); }
+
+  TemporaryFolder folder_;
+};
+
+const std::string kExamples = JITSTEP_SOURCE_DIR "/examples/";
+
+TEST_F(CheckTool, SaysWhatAGoodRuleIsAndThatItIsAllRight) {
+  const Finished checked = run(kExamples + "signum.cuh");
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  for (const char* line :
+       {"signum.cuh: the rule signum, class Signum\n", "\nlr            0.001    >= 0\n",
+        "\nmomentum      0.9      in [0, 1)\n", "\nm     signed  momentum_buffer  always\n",
+        "\nsignum_fp32_bfloat16_stochastic ", "  kept      the same ", "  m 4.000\n",
+        "\nall right: 2 kernels\n"})
+    EXPECT_TRUE(says(checked, line)) << line << checked.output;
+  EXPECT_FALSE(says(checked, "[1/")) << "progress is for terminals";
+}
+
+TEST_F(CheckTool, SaysWhatEntriesTakeOnAGpu) {
+  if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
+  const Finished checked =
+      run(rule(), {"--codec", "int8", "--weights", "stochastic", "--target", "sm_90", "--json"});
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  const json target = json::parse(checked.output).at("kernels").at(0).at("targets").at(1);
+  EXPECT_EQ(target.at("target"), "sm_90");
+  EXPECT_EQ(target.at("compiled"), true);
+  EXPECT_GT(target.at("compile_ms"), 0);
+  const json entry = target.at("entries").at(0);
+  EXPECT_EQ(entry.at("entry"), "jitstep_apply");
+  EXPECT_GT(entry.at("registers"), 0);
+  for (const char* bytes : {"shared_bytes", "stack_bytes", "spill_store_bytes", "spill_load_bytes"})
+    EXPECT_GE(entry.at(bytes), 0) << bytes;
+}
+
+TEST_F(CheckTool, TellsAllOfACodecAsJson) {
+  const Finished checked = run(kExamples + "linear8.cuh", {"--target", "cpu", "--json"});
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  const json all = json::parse(checked.output);
+  EXPECT_EQ(all.at("file"), kExamples + "linear8.cuh");
+  EXPECT_EQ(all.at("manifest").at("kind"), "codec");
+  EXPECT_EQ(all.at("manifest").at("name"), "linear8");
+  EXPECT_TRUE(all.at("problems").empty());
+  EXPECT_TRUE(all.at("unchecked").empty());
+  EXPECT_EQ(all.at("status"), 0);
+  std::set<std::string> rules;
+  for (const json& kernel : all.at("kernels")) {
+    const std::string name = kernel.at("name");
+    rules.insert(name.substr(0, name.find('_')));
+    EXPECT_EQ(kernel.at("keeps_contract"), true) << name;
+    EXPECT_EQ(kernel.at("same_bits"), true) << name;
+    EXPECT_GE(kernel.at("launches"), 1) << name;
+    EXPECT_GT(kernel.at("state_bytes_per_parameter").at("all"), 1) << name;
+    EXPECT_FALSE(kernel.at("spec").get<std::string>().empty()) << name;
+  }
+  EXPECT_EQ(rules, (std::set<std::string>{"adamw", "lamb", "sgd"}));
+}
+
+TEST_F(CheckTool, TellsOptionsSlotsAndMemoryAsJson) {
+  const std::string file = rule_with(
+      "struct Slots {", "struct Memory {\n  Entry<tensor> n;  // torch: count\n};\nstruct Slots {");
+  const json all = json::parse(run(file, with(kFew, {"--json"})).output).at("manifest");
+  EXPECT_EQ(all.at("class"), "Mine");
+  EXPECT_EQ(all.at("options").at(0).at("name"), "lr");
+  EXPECT_EQ(all.at("options").at(0).at("default"), 0.001);
+  EXPECT_EQ(all.at("options").at(0).at("takes"), "> 0");
+  EXPECT_EQ(all.at("slots"),
+            (json{{{"name", "m"}, {"signed", true}, {"torch", "buffer"}, {"if", nullptr}}}));
+  EXPECT_EQ(all.at("memory"), (json{{{"name", "n"},
+                                     {"domain", "tensor"},
+                                     {"type", "real"},
+                                     {"torch", "count"},
+                                     {"if", nullptr}}}));
+}
+
+TEST_F(CheckTool, ReachesEveryValueOfEveryFlag) {
+  std::string rule = kRule;
+  const auto put = [&](const std::string& before, const std::string& lines) {
+    rule.insert(rule.find(before), lines);
+  };
+  put("struct Hyper {", "enum class Form { plain, bent, split };\n");
+  put("  double lr", "  double damping = 0;  // >= 0\n");
+  put("struct Slots",
+      "struct Flags {\n  bool wide = false;\n  Form form = Form::plain;\n"
+      "  bool damped = false;  // lifted: damping != 0\n"
+      "  bool tall = false;    // lifted: dims >= 3\n};\n"
+      "// refuse: wide && damping == 0, wide needs damping\n");
+  put("struct Rule", "template <Flags F>\n");
+  testing::write_file(folder_ / "mine.cuh", rule);
+  const Finished checked = run(folder_ / "mine.cuh", with(kFew, {"--json"}));
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  std::string specs;
+  for (const json& kernel : json::parse(checked.output).at("kernels"))
+    specs += kernel.at("spec").get<std::string>() + "\n";
+  for (const char* flag : {"wide=true", "wide=false", "form=plain", "form=bent", "form=split",
+                           "damped=true", "damped=false", "tall=true", "tall=false"})
+    EXPECT_NE(specs.find(flag), specs.npos) << flag << " in " << specs;
+}
+
+// ---- what is wrong with a file -----------------------------------------------------------------
+
+TEST_F(CheckTool, NamesWhatARuleLeavesUnset) {
+  expect_wrong(rule_with("e.m.next = e.m.was + e.g;", "if (e.g > 1000) e.m.next = e.g;"),
+               "mine.cuh: `moments` leaves e.m.next unset");
+}
+
+TEST_F(CheckTool, SaysWhereARuleDoesNotCompile) {
+  const std::string file = rule_with("e.p -= c.lr", "e.p -= e.q");
+  expect_wrong(file, file + ":15: ");
+  const json problem = json::parse(run(file, with(kFew, {"--json"})).output).at("problems").at(0);
+  EXPECT_NE(problem.at("what").get<std::string>().find("'q'"), std::string::npos);
+  EXPECT_NE(problem.at("details").get<std::string>().find("compiling mine_"), std::string::npos);
+  EXPECT_EQ(problem.at("kernels").size(), 2u);
+}
+
+TEST_F(CheckTool, RefusesThreadsAndLibm) {
+  const std::string file = rule_with("+ e.g;", "+ e.g * threadIdx.x;");
+  expect_wrong(file, file + ":14: `threadIdx` is a compiler's own");
+  expect_wrong(rule_with("+ e.g;", "+ expf(e.g);"), "mine.cuh:14: ");
+}
+
+TEST_F(CheckTool, SaysWhichTargetRefusesARule) {
+  if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
+  const std::string file =
+      rule_with("e.m.next = e.m.was + e.g;", "e.m.next = e.m.was + e.g; if (e.g > 1000) throw 1;");
+  const Words words = {"--codec", "fp32", "--weights", "stochastic", "--target", "sm_90", "--json"};
+  const Finished checked = run(file, words);
+  EXPECT_EQ(checked.status, 1) << checked.output;
+  const json kernel = json::parse(checked.output).at("kernels").at(0);
+  EXPECT_EQ(kernel.at("targets").at(0).at("compiled"), true);
+  EXPECT_EQ(kernel.at("targets").at(1).at("target"), "sm_90");
+  EXPECT_EQ(kernel.at("targets").at(1).at("compiled"), false);
+  EXPECT_EQ(kernel.at("same_bits"), true) << "the rest is still tried";
+}
+
+TEST_F(CheckTool, SaysWhereBitsDifferUnderTheEmulation) {
+  const std::string file = rule_with("e.m.next = e.m.was + e.g;",
+                                     "e.m.next = e.m.was + e.g;\n#ifdef JITSTEP_EMULATION\n"
+                                     "    if (e.g > real(0.9)) e.m.next += 1;\n#endif\n");
+  const Finished checked = run(file);
+  EXPECT_EQ(checked.status, 1) << checked.output;
+  EXPECT_TRUE(says(checked, "error: after step 1, m.codes[")) << checked.output;
+  EXPECT_TRUE(says(checked, "under the emulation with the GPU's default variant"))
+      << checked.output;
+  EXPECT_TRUE(says(checked, "kept      different ")) << checked.output;
+}
+
+TEST_F(CheckTool, SaysWhatPoisonChangesThatOneElementDoesNotMeet) {
+  const std::string file = rule_with("e.m.next = e.m.was + e.g;",
+                                     "e.m.next = e.m.was + e.g;\n#ifdef JITSTEP_CHECK\n    if (e.g "
+                                     "> real(0.9)) e.m.next = 0;\n#endif\n");
+  expect_wrong(file, "with what nobody has set poisoned");
+}
+
+TEST_F(CheckTool, WarnsOfARuleThatClimbs) {
+  const Words words = {"--codec", "fp32", "--target", "cpu"};
+  const Finished checked = run(rule_with("e.p -= c.lr", "e.p += c.lr"), words);
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  EXPECT_TRUE(says(checked, "warning: on a bowl")) << checked.output;
+  EXPECT_TRUE(says(checked, "1 warning")) << checked.output;
+}
+
+TEST_F(CheckTool, TakesRulesAndCodecsOnly) {
+  expect_wrong(JITSTEP_TEST_DATA "/templates/extensions/master32.cuh",
+               "expected `namespace jitstep::rules::master32 {` of a rule, or `namespace "
+               "jitstep::codecs::master32 {` of a codec; found `jitstep::weights::master32`");
+  expect_wrong(folder_ / "none.cuh", "none.cuh");
+  expect_wrong(rule_with("1e-3;", "many;"), "mine.cuh:6: ");
+  const json all = json::parse(run(folder_ / "none.cuh", {"--json"}).output);
+  EXPECT_EQ(all.at("status"), 1);
+  EXPECT_EQ(all.at("problems").size(), 1u);
+  EXPECT_FALSE(all.contains("manifest"));
+}
+
+// ---- what is asked for, and what there is ------------------------------------------------------
+
+TEST_F(CheckTool, RefusesWordsItDoesNotKnow) {
+  for (const Words& words : {Words{"--codec", "none"},
+                             {"--weights", "none"},
+                             {"--target", "sm_"},
+                             {"--target", "emulated"},
+                             {"--codec", "{\"codec\": 8}"},
+                             {"--no"}}) {
+    const Finished refused = run(rule(), words);
+    EXPECT_EQ(refused.status, 2) << words[0] << refused.output;
+  }
+  EXPECT_EQ(run(kExamples + "linear8.cuh", {"--codec", "fp32"}).status, 2);
+  EXPECT_EQ(run_program({JITSTEP_TOOL, "check"}, "", own_variables()).status, 2);
+  const Finished help = run_program({JITSTEP_TOOL, "check", "--help"}, "", own_variables());
+  EXPECT_EQ(help.status, 0);
+  for (const char* word : {"--codec", "--weights", "--target", "--json", "Exit status: 0 "})
+    EXPECT_TRUE(says(help, word)) << word;
+}
+
+TEST_F(CheckTool, TakesACodecOfAFileAndACodecsOptions) {
+  const Finished checked =
+      run(rule(), {"--codec", kExamples + "linear8.cuh", R"({"codec": "int8", "block": 64})",
+                   "--weights", "stochastic", "--target", "cpu", "--json"});
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  const json kernels = json::parse(checked.output).at("kernels");
+  EXPECT_EQ(kernels.at(0).at("name"), "mine_linear8_bfloat16_stochastic");
+  EXPECT_NE(kernels.at(1).at("spec").get<std::string>().find("int8(block=64"), std::string::npos);
+}
+
+TEST_F(CheckTool, SaysThatGpusWereNotCheckedWithoutNvrtc) {
+  const Words words = {"--codec", "fp32", "--weights", "stochastic"};
+  const Variables nowhere = {{"JITSTEP_NVRTC", folder_.path()}};
+  const Finished checked = run(rule(), words, nowhere);
+  EXPECT_EQ(checked.status, 3) << checked.output;
+  for (const char* part :
+       {"not checked: sm_80: ", "not checked: sm_90: ", "nothing wrong was found"})
+    EXPECT_TRUE(says(checked, part)) << checked.output;
+  const json all = json::parse(run(rule(), with(words, {"--json"}), nowhere).output);
+  EXPECT_EQ(all.at("unchecked").size(), 2u);
+  EXPECT_EQ(all.at("status"), 3);
+  EXPECT_EQ(all.at("kernels").at(0).at("same_bits"), true);
+}
+
+TEST_F(CheckTool, SaysThatNothingCanBeCheckedWithoutAHostCompiler) {
+  const Finished checked = run(rule(), kFew, {{"JITSTEP_CXX", "/no/compiler"}});
+  EXPECT_EQ(checked.status, 3) << checked.output;
+  EXPECT_TRUE(says(checked, "not checked: cpu: no host C++ compiler")) << checked.output;
+  EXPECT_TRUE(says(checked, "lr      0.001    > 0")) << "what the file declares needs none";
+}
+
+// ---- the rules and codecs of the tests ---------------------------------------------------------
+
+class CheckToolOfExtensions : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CheckToolOfExtensions, FindsThemAllRight) {
+  const std::string file = JITSTEP_TEST_DATA "/templates/extensions/" + GetParam() + ".cuh";
+  std::ifstream stream(file);
+  const std::string content{std::istreambuf_iterator<char>(stream), {}};
+  const bool rule = content.find("namespace jitstep::rules::") != content.npos;
+  Words words = {JITSTEP_TOOL, "check", file, "--target", "cpu"};
+  if (rule) words.insert(words.end(), {"--codec", "fp32", "--weights", "stochastic"});
+  const Finished checked = run_program(words, "", own_variables());
+  EXPECT_EQ(checked.status, 0) << checked.output;
+}
+
+// All but weight formats, which are no files of a user's.
+std::vector<std::string> extensions() {
+  std::vector<std::string> names;
+  for (const auto& file :
+       testing::fs::directory_iterator(JITSTEP_TEST_DATA "/templates/extensions"))
+    if (file.path().extension() == ".cuh" && file.path().stem() != "master32")
+      names.push_back(file.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CheckToolOfExtensions, ::testing::ValuesIn(extensions()),
+                         [](const auto& name) { return name.param; });
+
+}  // namespace
+}  // namespace jitstep::jit
