@@ -40,7 +40,7 @@ double height(const Floats& p, const Floats& goal) {
 
 std::string warning_of_bowl(const Candidate& candidate, Workbench& plain) {
   const emulation::StepCase& c = candidate.steps;
-  if (c.spec.parameter != Dtype::float32) return "";
+  if (c.spec.state.dtype != Dtype::float32) return "";
   const Plan plan = kernel_of(c, plain.catalog);
   const OptionValues options = options_of(c, plain.catalog);
   CpuMachine cpu(plain.engine);

@@ -113,14 +113,15 @@ std::vector<Choice> choices(const Manifest& file, const Request& request, Workbe
 
 Candidate candidate(const Choice& choice, const Catalog& catalog) {
   StepCase steps{.spec = {.rule = choice.rule,
-                          .weights = choice.weights.name,
-                          .parameter = choice.weights.dtype,
+                          .state = {.slots = {},
+                                    .weights = choice.weights.name,
+                                    .dtype = choice.weights.dtype},
                           .gradient = choice.weights.dtype},
                  .options = choice.options.values,
                  .tensors = {},
                  .steps = 4,
                  .dims = choice.options.dims};
-  steps.spec.slots.assign(catalog.rule(choice.rule).slots.size(), choice.codec);
+  steps.spec.state.slots.assign(catalog.rule(choice.rule).slots.size(), choice.codec);
   steps.tensors = tensors_for(options_of(steps, catalog), steps.dims);
   std::string name = kernel_of(steps, catalog).name;
   if (!choice.codec.options.empty()) name += " " + to_string(choice.codec);
