@@ -20,8 +20,8 @@ struct Slots {
   NonNegative v;  // torch: variance; if !factored
 };
 struct Memory {
-  Entry<rows> row;     // torch: row_var
-  Entry<columns> col;  // torch: col_var
+  Entry<rows> row;     // torch: row_var; if factored
+  Entry<columns> col;  // torch: col_var; if factored
 };
 struct Scalars {
   real keep, fresh, floor, shrink;
