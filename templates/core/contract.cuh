@@ -21,6 +21,13 @@ struct Nullable {
   KHD bool has_value() const { return value == value; }
 };
 
+// One number for each parameter, for `initial:`; an empty list is 0 for all. Kernels do not see it.
+namespace rules {
+struct List {
+  double unused = 0;
+};
+}  // namespace rules
+
 // ---- slots: one value per element, kept by a codec ---------------------------------------------
 
 struct Slot {

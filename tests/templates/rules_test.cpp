@@ -60,6 +60,55 @@ TEST(AmsGrad, KeepsANaNThatItHasSeen) {
   EXPECT_TRUE(std::isfinite(steps.p[0][1]));
 }
 
+// The update of both forms is the gradient's sign, in the original times (1 - b1) / sqrt(1 - b2), which its
+// cap hides from the trust ratio.
+TEST(Lamb16, TakesItsFirstStepByTheTrustOfACappedUpdate) {
+  OwnTemplates own;
+  jit::CpuMachine cpu(own.engine);
+  const double trust = std::pow(1e-3 * 0.25 / 0.01, 0.382);
+  for (const auto& [form, size] :
+       {std::pair{"original", 0.1 / std::sqrt(0.001)}, {"corrected", 1.0}}) {
+    const auto options = options_of(own, "lamb16", {{"lr", 0.01}, {"form", form}});
+    PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{4}});
+    steps.p[0] = {0.25, -0.25, 0.25, -0.25};
+    steps.g[0] = {40, 40, -40, 40};
+    steps.step(1);
+    EXPECT_NEAR(steps.p[0][0], 0.25 - 0.01 * trust * size, 1e-7) << form;
+    EXPECT_NEAR(steps.p[0][2], 0.25 + 0.01 * trust * size, 1e-7) << form;
+  }
+}
+
+// A schedule that rises over four steps; decay that waits until more than 0.005 has come together.
+TEST(AdamWBf16, SavesItsDecayUpAndFollowsItsSchedule) {
+  OwnTemplates own;
+  jit::CpuMachine cpu(own.engine);
+  auto options =
+      options_of(own, "adamw_bf16", {{"lr", 0.01}, {"preheat_steps", 4}, {"weight_decay", 1}});
+  const auto after = [&](int last) {
+    PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{1}});
+    steps.p[0] = {1};
+    for (int t = 1; t <= last; ++t) steps.step(t);
+    return steps.p[0][0];
+  };
+  EXPECT_EQ(after(1), 1);
+  EXPECT_NEAR(after(2), 1 - 0.005 - 0.0075, 1e-6);
+  EXPECT_NEAR(after(4), after(2) * (1 - 0.01) * (1 - 0.01 / std::sqrt(1.25)), 1e-6);
+  options.set("initial_accumulated_decay", jit::Value::Numbers{0.001});
+  EXPECT_NEAR(after(1), 1 - 0.001 - 0.005, 1e-6);
+}
+
+// int4 keeps v below the square of the mean gradient: their difference alone would have no root.
+TEST(RmsProp, CentersWhereACodecHasRoundedItsAveragesApart) {
+  OwnTemplates own;
+  jit::CpuMachine cpu(own.engine);
+  const auto options = options_of(own, "rmsprop", {{"centered", true}, {"alpha", 0.9}});
+  PlainSteps<float> steps(own, cpu, plain_spec(options, {"int4", "fp32", "fp32"}), options, {{2}});
+  steps.g[0] = {1, 0.3f};
+  for (int t = 1; t <= 20; ++t) steps.step(t);
+  EXPECT_LT(steps.p[0][1], 0);
+  EXPECT_GT(steps.p[0][1], -10);
+}
+
 // Three steps of a format that keeps more than it shows; what is beside p before step 1 is garbage.
 TEST(WeightFormats, StartFromTheParameterAlone) {
   std::ostringstream text;

@@ -48,7 +48,8 @@ class JITSTEP_API OptionValues {
   std::vector<double> hyper() const;
   /// The numbers of step `t` for kernels that have these options' flags; Plan::at_step checks that.
   HyperSet at_step(std::int64_t t, std::uint64_t seed = 0) const;
-  /// What a slot or memory field of the rule holds before step 1; `parameter` indexes lists.
+  /// What a slot or memory field of the rule holds before step 1; `parameter` indexes lists, of which an
+  /// empty one is 0 everywhere and one that is too short an Error.
   double initial(const Initial& initial, std::size_t parameter = 0) const;
 
   bool operator==(const OptionValues& other) const = default;

@@ -139,6 +139,7 @@ double OptionValues::initial(const Initial& initial, std::size_t parameter) cons
   if (initial.option.empty()) return initial.number;
   const Value& value = get(initial.option);
   if (!value.is_numbers()) return value.number();
+  if (value.numbers().empty()) return initial.number;
   if (parameter < value.numbers().size()) return value.numbers()[parameter];
   throw Error(text(rule_->name, ": the option \"", initial.option, "\" holds ",
                    value.numbers().size(), " numbers, none for parameter ", parameter));

@@ -244,6 +244,7 @@ TEST_F(OptionsTest, LiftFlagsFromFlagsAndDimensions) {
 
 TEST_F(OptionsTest, GiveInitialValues) {
   OptionValues values = plain();
+  EXPECT_EQ(values.initial({0, "offset"}, 2), 0) << "of an empty list";
   values.set("offset", Value::Numbers{4, 5});
   EXPECT_EQ(values.initial({2.5, ""}), 2.5);
   EXPECT_EQ(values.initial({0, "lr"}), 0.5);
