@@ -70,6 +70,11 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
 
   /// Bytes of the state of all parameters that have one.
   std::int64_t state_bytes() const;
+  /// What the rule keeps once for all parameters (its Memory of domain `all`, such as Prodigy's `d`), by
+  /// name; before the first step what it begins with. A c10::Error if there is none of that name.
+  double memory(const std::string& name) const;
+  /// Sets it; the next step goes on from there.
+  void set_memory(const std::string& name, double value);
   /// The rule's name.
   const std::string& rule() const;
 
@@ -91,6 +96,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   const Options& default_options() const;
   const Options& group_options(std::size_t group) const;
   Options& group_options(std::size_t group);
+  std::vector<double> common_values() const;
   ParamGroup merged(const ParamGroup& group) const;
   void check_group(const ParamGroup& group, std::size_t number, Moment moment) const;
   void check_distinct(const ParamGroup* more) const;
@@ -107,6 +113,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void add_pending(std::size_t group, std::size_t place);
   bool is_bound(Member& member, const torch::Tensor& p, int revision);
   void bind_states();
+  void bind_common();
   void restore_states();
   void renumber(const std::set<int>& taken);
   ParamState& state_for(const torch::Tensor& p);

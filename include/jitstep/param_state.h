@@ -15,6 +15,9 @@
 namespace jitstep {
 
 class TensorPlace;
+namespace jit {
+struct PlannedMemory;
+}
 struct InitialValues;
 
 /// Step number and slots of one parameter. Bound to its parameter by the optimizer; a state made by
@@ -43,6 +46,13 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   /// for each block. Undefined if there is none.
   torch::Tensor codes(const std::string& slot) const;
   torch::Tensor meta(const std::string& slot) const;
+
+  /// What the rule keeps beside the slots, by its name ("row") or torch's, or what a slot's codec keeps
+  /// ("v.scale"): the memory itself, of the parameter's shape without the dimensions that one entry covers
+  /// (none for a number of the whole tensor). A c10::Error if there is none of that name.
+  torch::Tensor memory(const std::string& name) const;
+  /// Sets it from values of that shape.
+  void set_memory(const std::string& name, const torch::Tensor& values);
 
   /// Bytes of everything kept.
   std::int64_t bytes() const { return buffers_.bytes(); }
@@ -96,6 +106,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
   void start_new_slots(StateBuffers& fresh, const torch::Tensor& parameter,
                        const std::vector<double>& initial) const;
+  const jit::PlannedMemory& planned_memory(const std::string& name) const;
   void take_memory(StateBuffers& fresh) const;
   void take_extra(StateBuffers& fresh, const torch::Tensor& parameter) const;
   std::shared_ptr<const jit::Plan> held_plan(const StateBuffers& fresh) const;

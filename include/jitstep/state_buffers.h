@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "jitstep/jit/export.h"
@@ -26,20 +27,26 @@ struct JITSTEP_API StateBuffers {
     torch::Tensor meta;   // undefined: the codec has none
   };
 
+  /// One field of memory; [t & 1] is written in step t.
+  struct Memory {
+    std::string key;  // PlannedMemory::key
+    std::array<torch::Tensor, 2> halves;
+  };
+
   jit::StateFormat format;                // how the tensors are kept
   std::shared_ptr<const jit::Plan> plan;  // the kernel they are for, of this format; null: none yet
   std::vector<Slot> slots;
-  std::vector<std::array<torch::Tensor, 2>> memory;  // [t & 1] is written in step t
-  torch::Tensor extra;                               // of the weight format; undefined: none
-  std::int64_t t = 0;                                // steps taken
-  int id = 0;        // order of add_parameter; names the random bits
-  int revision = 0;  // to be raised whenever the plan or a tensor is replaced
+  std::vector<Memory> memory;  // one for each of the plan's
+  torch::Tensor extra;         // of the weight format; undefined: none
+  std::int64_t t = 0;          // steps taken
+  int id = 0;                  // order of add_parameter; names the random bits
+  int revision = 0;            // to be raised whenever the plan or a tensor is replaced
 
   /// Visits codes, meta, memory and extra, undefined tensors too, always in the same order.
   template <class Visit>
   void for_each_tensor(Visit visit) const {
     for (const Slot& slot : slots) visit(slot.codes), visit(slot.meta);
-    for (const auto& halves : memory) visit(halves[0]), visit(halves[1]);
+    for (const Memory& field : memory) visit(field.halves[0]), visit(field.halves[1]);
     visit(extra);
   }
   /// Of all these tensors.
@@ -55,8 +62,8 @@ StateBuffers make_state(const torch::Tensor& p, std::shared_ptr<const jit::Plan>
 StateBuffers state_outline(std::shared_ptr<const jit::Plan> plan);
 
 /// The memory of new state alone.
-std::vector<std::array<torch::Tensor, 2>> make_memory(const torch::Tensor& p, const jit::Plan& plan,
-                                                      const std::vector<double>& initial);
+std::vector<StateBuffers::Memory> make_memory(const torch::Tensor& p, const jit::Plan& plan,
+                                              const std::vector<double>& initial);
 
 /// A parameter with its state in the kernels' words; null where nothing is held. g_strides: the
 /// gradient's, in p's logical order.

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "jitstep/jit/catalog.h"
-#include "jitstep/jit/plan.h"
 #include "support/safetensors.h"
 
 namespace jitstep::tests {
@@ -69,12 +68,17 @@ std::string slot_name(const std::string& name) {
   return found == ours.end() ? name : found->second;
 }
 
-// What is kept under the original's name: memory, or a slot.
-torch::Tensor kept(const ParamState& state, const std::string& name) {
-  const StateBuffers& buffers = state.buffers();
-  for (const jit::PlannedMemory& field : buffers.plan->memory)
-    if (field.torch_name == name || field.name == name)
-      return buffers.memory[static_cast<std::size_t>(field.number)][buffers.t & 1];
+bool is_called(const jit::MemoryField& field, const std::string& name) {
+  return field.torch_name == name || field.name == name;
+}
+
+// What is kept under the original's name: memory, of the optimizer or of the parameter, or a slot.
+torch::Tensor kept(const Optimizer& optimizer, const ParamState& state, const std::string& name) {
+  for (const jit::MemoryField& field : jit::default_catalog().rule(optimizer.rule()).memory) {
+    if (!is_called(field, name)) continue;
+    return field.is_common() ? torch::tensor({optimizer.memory(name)}, torch::kFloat64)
+                             : state.memory(name);
+  }
   if (name == "neg_pre_grad") return -state.value("gprev");
   return state.value(slot_name(name));
 }
@@ -159,7 +163,8 @@ class Case {
         static_cast<const ParamState&>(*optimizer_->state().at(params_[i].unsafeGetTensorImpl()));
     if (rest.ends_with(".codes")) return check_codes(name, state, kept_name, expected);
     if (rest.ends_with(".scale")) return check_scales(name, state, kept_name, expected);
-    if (meta_.contains("state_rtol")) check_values(name, kept(state, kept_name), expected);
+    if (meta_.contains("state_rtol"))
+      check_values(name, kept(*optimizer_, state, kept_name), expected);
   }
 
   void check_values(const std::string& name, const torch::Tensor& ours,

@@ -50,6 +50,7 @@ struct JITSTEP_API PlannedMemory {
   int part = kGradientPart;
   std::string name;
   std::string torch_name;
+  std::string key;  // unique in the kernel: "row" of the rule, "v.scale" of a slot's codec
   Domain domain;
   int bytes = 4;  // of one entry
   bool is_double = false;

@@ -49,10 +49,14 @@ bool is_taken(const Plan& plan, int part, const MemoryField& field) {
   return !field.condition || field.condition->holds(plan.flags(part));
 }
 
-PlannedMemory planned(const MemoryField& field, int part, Dtype parameter) {
+PlannedMemory planned(const Plan& plan, const MemoryField& field, int part) {
+  const std::size_t slot = static_cast<std::size_t>(part - kFirstCodecPart);
+  const std::string owner = part < kFirstCodecPart ? "" : plan.rule().slots[slot].name + ".";
+  const Dtype parameter = plan.spec.state.dtype;
   return {.part = part,
           .name = field.name,
           .torch_name = field.torch_name,
+          .key = owner + field.name,
           .domain = field.domain,
           .bytes = field.is_double ? 8 : real_bytes(parameter),
           .is_double = field.is_double,
@@ -65,8 +69,7 @@ void number_memory(Plan& plan) {
     if (plan.parts[part] == nullptr) continue;
     for (const MemoryField& field : plan.parts[part]->memory) {
       auto& fields = field.is_common() ? plan.common : plan.memory;
-      if (is_taken(plan, part, field))
-        fields.push_back(planned(field, part, plan.spec.state.dtype));
+      if (is_taken(plan, part, field)) fields.push_back(planned(plan, field, part));
     }
   }
   int number = 0;

@@ -235,16 +235,36 @@ std::int64_t Optimizer::state_bytes() const {
   return sum;
 }
 
+std::vector<double> Optimizer::common_values() const {
+  if (auto values = records_->common.values()) return *values;
+  GroupRecord record;
+  HyperSet numbers;
+  record.refresh(param_groups_.empty() ? default_options() : group_options(0), Moment::training,
+                 numbers);
+  return record.initial_common();
+}
+
+double Optimizer::memory(const std::string& name) const {
+  return common_values().at(common_place(rule(), name));
+}
+
+void Optimizer::set_memory(const std::string& name, double value) {
+  std::vector<double> values = common_values();
+  values.at(common_place(rule(), name)) = value;
+  records_->common.set(values);
+}
+
 // ---- archives ----------------------------------------------------------------------------------
 
 void Optimizer::save(torch::serialize::OutputArchive& archive) const {
-  write_archive(archive, rule(), state_, param_groups_);
+  write_archive(archive, rule(), state_, param_groups_, records_->common.values());
 }
 
 void Optimizer::load(torch::serialize::InputArchive& archive) {
   torch::NoGradGuard no_grad;
   if (!groups_unchanged()) sync_groups();
   std::vector<ArchivedGroup> groups = read_archive(archive, rule(), param_groups_);
+  const auto common = read_common(archive, rule());
   // Everything is bound before anything is replaced: a failed load changes nothing.
   for (std::size_t g = 0; g < groups.size(); ++g) {
     GroupRecord record;
@@ -280,6 +300,8 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
     }
   }
   renumber(loaded);
+  records_->common.clear();
+  if (common) records_->common.set(*common);
 }
 
 // Parameters without a loaded state give up an id that a loaded one has.

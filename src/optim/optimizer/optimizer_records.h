@@ -10,6 +10,7 @@
 #include "jitstep/optimizer.h"
 #include "optim/optimizer/stepper.h"
 #include "optim/options/group_record.h"
+#include "optim/state/common_state.h"
 #include "optim/tensor/checks.h"
 #include "optim/tensor/memory_overlap.h"
 
@@ -31,7 +32,7 @@ struct Optimizer::Records {
   struct Group {
     GroupRecord record;
     std::vector<Member> members;
-    bool sums_over_all = false;  // some of its kernels take a sum over all parameters
+    bool shares = false;  // some of its kernels take a sum over all parameters, or memory of all
   };
   // A parameter of this step whose state must be made or bound again first.
   struct PendingBinding {
@@ -52,6 +53,7 @@ struct Optimizer::Records {
   std::vector<ParameterName> new_gradients;  // of this step: those that lie elsewhere than before
   std::deque<torch::Tensor> materialised;    // gradients of this step that had no memory to read
   ParameterMemory memory;
+  CommonState common;  // outlives the stepper's tables
   Stepper stepper;
 
   void resize(std::size_t count) {

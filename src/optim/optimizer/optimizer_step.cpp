@@ -11,8 +11,10 @@
 namespace jitstep {
 namespace {
 
-bool sums_over_all(const jit::Plan& plan) {
-  return std::any_of(plan.reductions.begin(), plan.reductions.end(),
+// Whether it takes a sum over all parameters, or memory that all of them share.
+bool shares(const jit::Plan& plan) {
+  return !plan.common.empty() ||
+         std::any_of(plan.reductions.begin(), plan.reductions.end(),
                      [](const auto& r) { return r.everywhere && r.taken(); });
 }
 
@@ -28,7 +30,8 @@ torch::Tensor Optimizer::step(LossClosure closure) {
   collect();
   try {
     bind_states();
-    records_->stepper.step(records_->work, records_->numbers);
+    bind_common();
+    records_->stepper.step(records_->work, records_->numbers, records_->common.memory());
   } catch (...) {
     restore_states();
     throw;
@@ -55,7 +58,7 @@ void Optimizer::collect() {
 void Optimizer::check_devices() const {
   const auto& work = records_->work;
   const auto sums = std::any_of(work.begin(), work.end(), [&](const StepParameter& one) {
-    return records_->groups[one.group].sums_over_all;
+    return records_->groups[one.group].shares;
   });
   if (!sums) return;
   for (const StepParameter& one : work)
@@ -128,7 +131,7 @@ void Optimizer::add_pending(std::size_t g, std::size_t i) {
   Records::Group& group = records_->groups[g];
   check_tensor(p, {g, i});
   auto plan = about(p, {g, i}, [&] { return group.record.plan(p); });
-  group.sums_over_all = sums_over_all(*plan);
+  group.shares = shares(*plan);
   records_->pending.push_back({records_->work.size(), g, i, std::move(plan), false, std::nullopt});
 }
 
@@ -196,6 +199,18 @@ void Optimizer::restore_states() {
   records_->pending.clear();
 }
 
+// What the rule keeps for all parameters: it begins with the numbers of the first group, and anew when
+// nobody has any state.
+void Optimizer::bind_common() {
+  if (records_->work.empty() || records_->groups.empty()) return;
+  const bool anew = records_->common.has_stepped() && records_->pending.size() == state_.size() &&
+                    std::all_of(records_->pending.begin(), records_->pending.end(),
+                                [](const auto& pending) { return pending.made; });
+  if (anew) records_->common.clear();
+  records_->common.bind(records_->work.front().p->device(),
+                        records_->groups.front().record.initial_common());
+}
+
 void Optimizer::compile() {
   torch::NoGradGuard no_grad;
   if (!groups_unchanged()) sync_groups();
@@ -212,7 +227,10 @@ void Optimizer::compile() {
       parameters.push_back({&p, &p, &outlines.back(), static_cast<int>(g)});
     }
   }
-  Stepper().prepare(parameters);
+  CommonState common;
+  if (!parameters.empty())
+    common.bind(parameters.front().p->device(), records_->groups.front().record.initial_common());
+  Stepper().prepare(parameters, common.memory());
 }
 
 }  // namespace jitstep

@@ -1,6 +1,7 @@
 #include "optim/optimizer/stepper.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -62,6 +63,7 @@ std::size_t find_or_add(std::vector<T>& items, Same same, Make make) {
 struct Stepper::State {
   std::vector<Member> members;
   std::vector<DeviceStep> devices;
+  std::array<double*, 2> common = {};  // where that memory lay when the tables were built
   std::vector<HyperSet> sets;
   std::vector<std::vector<int>> sets_of_group;  // those made in this step
 };
@@ -115,16 +117,22 @@ void place_inputs(std::vector<Member>& members, std::vector<DeviceStep>& devices
 
 }  // namespace
 
-void Stepper::prepare(const std::vector<StepParameter>& parameters) {
+// Where the memory of all parameters lies.
+static std::array<double*, 2> place_of(const jit::CommonMemory* common) {
+  return common == nullptr ? std::array<double*, 2>{} : common->halves;
+}
+
+void Stepper::prepare(const std::vector<StepParameter>& parameters, jit::CommonMemory* common) {
   std::vector<Member> members;
   std::vector<DeviceStep> devices;
   members.reserve(parameters.size());
   for (const auto& parameter : parameters) members.push_back(draft_member(parameter, devices));
   place_inputs(members, devices);
   for (DeviceStep& device : devices)
-    device.step.emplace(*device.machine, std::exchange(device.batches, {}));
+    device.step.emplace(*device.machine, std::exchange(device.batches, {}), common);
   state_->members = std::move(members);
   state_->devices = std::move(devices);
+  state_->common = place_of(common);
 }
 
 // The set of a group at a step number, made at its first use in this step.
@@ -139,12 +147,13 @@ static int set_for(std::vector<HyperSet>& sets, std::vector<int>& made, const Hy
 }
 
 void Stepper::step(const std::vector<StepParameter>& parameters,
-                   const std::vector<HyperSet>& groups) {
+                   const std::vector<HyperSet>& groups, jit::CommonMemory* common) {
   State& state = *state_;
   const bool same =
+      state.common == place_of(common) &&
       std::equal(state.members.begin(), state.members.end(), parameters.begin(), parameters.end(),
                  [](const Member& member, const StepParameter& now) { return member.is(now); });
-  if (!same) prepare(parameters);
+  if (!same) prepare(parameters, common);
   state.sets.clear();
   state.sets_of_group.resize(groups.size());
   for (auto& made : state.sets_of_group) made.clear();

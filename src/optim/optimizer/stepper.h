@@ -30,15 +30,16 @@ class Stepper {
   Stepper& operator=(Stepper&&) noexcept;
 
   /// Compiles, loads and checks everything a step with these parameters needs. Throws before
-  /// anything is changed.
-  void prepare(const std::vector<StepParameter>& parameters);
+  /// anything is changed. `common`: what the rule keeps for all of them, or null; it must outlive them.
+  void prepare(const std::vector<StepParameter>& parameters, jit::CommonMemory* common);
 
   /// One step of all parameters; counts each one's t. Calls `prepare` when the parameters, their
   /// specs or layouts have changed since the last step. Memory and tables are made ready on all
   /// devices first: until then an Error, such as of a CUDA graph capture, leaves everything as it
   /// was. Only where a launch itself fails may parameters have been stepped; no t is counted then.
   /// groups: the numbers of each parameter group, whatever their t.
-  void step(const std::vector<StepParameter>& parameters, const std::vector<HyperSet>& groups);
+  void step(const std::vector<StepParameter>& parameters, const std::vector<HyperSet>& groups,
+            jit::CommonMemory* common);
 
  private:
   struct State;

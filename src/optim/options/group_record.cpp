@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "jitstep/args.h"
+#include "jitstep/jit/common_memory.h"
 #include "jitstep/jit/state_layout.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
@@ -60,6 +61,10 @@ std::shared_ptr<const jit::Plan> GroupRecord::plan(const torch::Tensor& p) const
     return std::make_shared<jit::Plan>(
         jit::resolve(*values_, formats_, {dtype_of(p), dims, p.numel()}));
   });
+}
+
+std::vector<double> GroupRecord::initial_common() const {
+  return as_argument_error([&] { return jit::initial_common_memory(*values_); });
 }
 
 InitialValues GroupRecord::initial(const jit::Plan& plan, int id) const {

@@ -36,6 +36,9 @@ class GroupRecord {
   /// The kernel of one of the group's parameters: a c10::Error if its formats do not go together.
   std::shared_ptr<const jit::Plan> plan(const torch::Tensor& parameter) const;
 
+  /// What memory of all parameters begins with.
+  std::vector<double> initial_common() const;
+
   /// What the state under that kernel begins with; `id` indexes options that list parameters.
   InitialValues initial(const jit::Plan& plan, int id) const;
 

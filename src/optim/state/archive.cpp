@@ -5,6 +5,7 @@
 
 #include "jitstep/jit/catalog.h"
 #include "optim/state/archive_fields.h"
+#include "optim/state/common_state.h"
 
 namespace jitstep {
 namespace {
@@ -138,11 +139,17 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const std::string& ru
 }  // namespace
 
 void write_archive(OutputArchive& archive, const std::string& rule, const StateMap& states,
-                   const std::vector<OptimizerParamGroup>& groups) {
+                   const std::vector<OptimizerParamGroup>& groups,
+                   const std::optional<std::vector<double>>& common) {
   archive.write("pytorch_version", c10::IValue("1.5.0"));
   OutputArchive ours(archive.compilation_unit());
   ours.write("schema", c10::IValue(kSchema));
   ours.write("rule", c10::IValue(rule));
+  if (common) {
+    const auto names = common_names(rule);
+    for (std::size_t i = 0; i < names.size(); ++i)
+      ours.write("memory_" + names[i], c10::IValue((*common)[i]));
+  }
   archive.write("jitstep", ours);
   OutputArchive state_archive(archive.compilation_unit());
   torch::optim::detail::serialize<ParamState>(state_archive, states);
@@ -172,6 +179,25 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const std::string
     out[g].states = read_states(group, states, rule, groups[g]);
   }
   return out;
+}
+
+std::optional<std::vector<double>> read_common(InputArchive& archive, const std::string& rule) {
+  InputArchive ours;
+  if (!archive.try_read("jitstep", ours)) return std::nullopt;
+  std::vector<double> values;
+  const auto names = common_names(rule);
+  for (const std::string& name : names) {
+    c10::IValue value;
+    if (!ours.try_read("memory_" + name, value)) continue;
+    TORCH_CHECK(value.isDouble(), "\"memory_", name,
+                "\" of the archive is no number; it is damaged");
+    values.push_back(value.toDouble());
+  }
+  if (values.empty()) return std::nullopt;
+  TORCH_CHECK(values.size() == names.size(), "the archive holds ", values.size(), " of the ",
+              names.size(), " numbers that ", rule,
+              " keeps for all parameters; it is damaged, or of ", "another version of the rule");
+  return values;
 }
 
 std::set<int> distinct_ids(const std::vector<ArchivedGroup>& groups) {

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,10 +24,17 @@ struct ArchivedGroup {
   std::vector<std::unique_ptr<ParamState>> states;  // one for each parameter, null if it has none
 };
 
-/// Writes everything an optimizer needs to go on.
+/// Writes everything an optimizer needs to go on. `common`: what it keeps for all parameters, if there is
+/// any yet.
 void write_archive(torch::serialize::OutputArchive& archive, const std::string& rule,
                    const StateMap& states,
-                   const std::vector<torch::optim::OptimizerParamGroup>& groups);
+                   const std::vector<torch::optim::OptimizerParamGroup>& groups,
+                   const std::optional<std::vector<double>>& common);
+
+/// What an archive says of memory that all parameters share; nothing if it says nothing. A c10::Error if
+/// it is not what this rule keeps.
+std::optional<std::vector<double>> read_common(torch::serialize::InputArchive& archive,
+                                               const std::string& rule);
 
 /// Reads what belongs to these groups of an optimizer of this rule, ours or torch's of the same
 /// name, and changes nothing. A c10::Error if the archive is of another rule, another number of

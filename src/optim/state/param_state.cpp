@@ -167,16 +167,6 @@ torch::Tensor ParamState::old_values(std::size_t slot, const StateBuffers& fresh
   return decode_slot(old, like, static_cast<int>(slot));
 }
 
-void ParamState::take_memory(StateBuffers& fresh) const {
-  if (buffers_.memory.size() != fresh.memory.size()) return;
-  const int turn = static_cast<int>((buffers_.t ^ fresh.t) & 1);  // where the newest half goes
-  for (std::size_t i = 0; i < fresh.memory.size(); ++i)
-    for (int half = 0; half < 2; ++half) {
-      const auto& held = buffers_.memory[i][half ^ turn];
-      if (held.sizes() == fresh.memory[i][half].sizes()) fresh.memory[i][half].copy_(held);
-    }
-}
-
 void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& p) const {
   const auto& held = buffers_.slots[slot];
   auto& made = fresh.slots[slot];

@@ -11,7 +11,7 @@
 namespace jitstep {
 namespace {
 
-constexpr std::int64_t kSchema = 1;
+constexpr std::int64_t kSchema = 2;
 
 void write_tensor(torch::serialize::OutputArchive& archive, const std::string& key,
                   const torch::Tensor& tensor) {
@@ -26,8 +26,20 @@ torch::Tensor read_bytes(torch::serialize::InputArchive& archive, const std::str
   return bytes;
 }
 
-std::string memory_key(std::size_t i, int half) {
-  return "memory_" + std::to_string(i) + "_" + std::to_string(half);
+std::string memory_key(const std::string& key, int half) {
+  return "memory_" + key + "_" + std::to_string(half);
+}
+
+// PlannedMemory::key of whatever may be kept in this format.
+std::vector<std::string> memory_keys(const jit::Manifest& rule, const jit::StateFormat& format) {
+  std::vector<std::string> keys;
+  for (const auto& field : rule.memory) keys.push_back(field.name);
+  for (std::size_t i = 0; i < rule.slots.size(); ++i) {
+    if (!format.slots.at(i)) continue;
+    const jit::Manifest& codec = jit::default_catalog().codec(format.slots[i]->name);
+    for (const auto& field : codec.memory) keys.push_back(rule.slots[i].name + "." + field.name);
+  }
+  return keys;
 }
 
 }  // namespace
@@ -46,9 +58,8 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
     write_tensor(archive, "codes_" + slots[i].name, buffers_.slots[i].codes);
     write_tensor(archive, "meta_" + slots[i].name, buffers_.slots[i].meta);
   }
-  for (std::size_t i = 0; i < buffers_.memory.size(); ++i)
-    for (int half = 0; half < 2; ++half)
-      write_tensor(archive, memory_key(i, half), buffers_.memory[i][half]);
+  for (const auto& [key, halves] : buffers_.memory)
+    for (int half = 0; half < 2; ++half) write_tensor(archive, memory_key(key, half), halves[half]);
   write_tensor(archive, "extra", buffers_.extra);
 }
 
@@ -86,10 +97,13 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
     buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
                          read_bytes(archive, "meta_" + slots[i].name)};
   }
-  for (std::size_t i = 0;; ++i) {
-    const auto half = read_tensor(archive, memory_key(i, 0));
-    if (!half.defined()) break;
-    buffers_.memory.push_back({half, read_tensor(archive, memory_key(i, 1))});
+  TORCH_CHECK(!read_tensor(archive, memory_key("0", 0)).defined(),
+              "the archive numbers its memory and does not name it; it is of an early version of ",
+              "jitstep, and only that can load it");
+  for (const std::string& key : memory_keys(jit::default_catalog().rule(rule_), buffers_.format)) {
+    const auto half = read_tensor(archive, memory_key(key, 0));
+    if (half.defined())
+      buffers_.memory.push_back({key, {half, read_tensor(archive, memory_key(key, 1))}});
   }
   buffers_.extra = read_bytes(archive, "extra");
   from_archive_ = true;

@@ -69,14 +69,14 @@ std::int64_t StateBuffers::bytes() const {
   return sum;
 }
 
-std::vector<std::array<torch::Tensor, 2>> make_memory(const torch::Tensor& p, const jit::Plan& plan,
-                                                      const std::vector<double>& initial) {
-  std::vector<std::array<torch::Tensor, 2>> memory;
+std::vector<StateBuffers::Memory> make_memory(const torch::Tensor& p, const jit::Plan& plan,
+                                              const std::vector<double>& initial) {
+  std::vector<StateBuffers::Memory> memory;
   for (const auto& field : jit::state_layout(plan, shape_of(p), initial).memory) {
     const auto options = p.options().requires_grad(false).dtype(field.bytes == 8 ? torch::kFloat64
                                                                                  : torch::kFloat32);
     const auto full = torch::full({field.entries}, field.initial, options);
-    memory.push_back({full, full.clone()});
+    memory.push_back({plan.memory[memory.size()].key, {full, full.clone()}});
   }
   return memory;
 }
@@ -109,8 +109,8 @@ jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
   tensor.extra = address(state.extra);
   for (const auto& slot : state.slots)
     tensor.slots.push_back({address(slot.codes), address(slot.meta)});
-  for (const auto& pair : state.memory)
-    tensor.memory.push_back({address(pair[0]), address(pair[1])});
+  for (const auto& [key, halves] : state.memory)
+    tensor.memory.push_back({address(halves[0]), address(halves[1])});
   tensor.shape = shape_of(p);
   tensor.g_strides = p.dim() == 0 ? std::vector<std::int64_t>{1} : g_strides.vec();
   tensor.id = state.id;

@@ -1,0 +1,77 @@
+#include "optim/state/common_state.h"
+
+#include <algorithm>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/catalog.h"
+
+namespace jitstep {
+namespace {
+
+std::vector<const jit::MemoryField*> common_fields(const std::string& rule) {
+  std::vector<const jit::MemoryField*> fields;
+  for (const jit::MemoryField& field : jit::default_catalog().rule(rule).memory)
+    if (field.is_common()) fields.push_back(&field);
+  return fields;
+}
+
+torch::Tensor row_of(const std::vector<double>& values) {
+  return torch::tensor(values, torch::kFloat64);
+}
+
+}  // namespace
+
+std::vector<std::string> common_names(const std::string& rule) {
+  std::vector<std::string> names;
+  for (const jit::MemoryField* field : common_fields(rule)) names.push_back(field->name);
+  return names;
+}
+
+std::size_t common_place(const std::string& rule, const std::string& name) {
+  const auto fields = common_fields(rule);
+  const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto* field) {
+    return field->name == name || field->torch_name == name;
+  });
+  TORCH_CHECK(found != fields.end(), rule, " keeps no memory \"", name,
+              "\" of the whole optimizer; it keeps ",
+              fields.empty() ? "none" : jit::joined(common_names(rule)));
+  return static_cast<std::size_t>(found - fields.begin());
+}
+
+void CommonState::bind(const torch::Device& device, const std::vector<double>& initial) {
+  if (initial.empty()) return;
+  const bool fresh = !given_ && !has_stepped();
+  if (!halves_.defined() || halves_.device() != device) {
+    const auto held = fresh ? std::nullopt : values();
+    halves_ = torch::empty({2, static_cast<std::int64_t>(initial.size())},
+                           torch::dtype(torch::kFloat64).device(device));
+    auto* const first = halves_.data_ptr<double>();
+    memory_.halves = {first, first + initial.size()};
+    if (held) write(*held);
+  }
+  if (fresh) write(initial);
+}
+
+std::optional<std::vector<double>> CommonState::values() const {
+  if (!halves_.defined()) return std::nullopt;
+  const torch::Tensor now = halves_[memory_.steps & 1].cpu();
+  const double* const first = now.const_data_ptr<double>();
+  return std::vector<double>(first, first + now.numel());
+}
+
+void CommonState::set(const std::vector<double>& values) {
+  if (!halves_.defined()) bind(torch::kCPU, values);
+  write(values);
+  memory_.steps = 0;
+  given_ = true;
+}
+
+void CommonState::clear() {
+  memory_.steps = 0;
+  given_ = false;
+}
+
+// Into both halves, so that it does not matter which is read next.
+void CommonState::write(const std::vector<double>& values) { halves_.copy_(row_of(values)); }
+
+}  // namespace jitstep

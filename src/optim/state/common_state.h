@@ -1,0 +1,51 @@
+// What a rule keeps once for a whole optimizer (Memory of domain `all`), as a torch tensor.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "jitstep/jit/common_memory.h"
+
+namespace jitstep {
+
+/// The names of a rule's fields of domain `all`, in the order of declaration.
+std::vector<std::string> common_names(const std::string& rule);
+
+/// The place of one of them, by its name or torch's. A c10::Error that lists them if there is none.
+std::size_t common_place(const std::string& rule, const std::string& name);
+
+/// Copies are not meant: kernels know where it lies.
+class CommonState {
+ public:
+  CommonState() = default;
+  CommonState(const CommonState&) = delete;
+  CommonState& operator=(const CommonState&) = delete;
+
+  /// Brings it to a device before a step. What no step and no user has changed yet is set to `initial`.
+  void bind(const torch::Device& device, const std::vector<double>& initial);
+
+  /// As a step takes it; null for a rule that keeps nothing.
+  jit::CommonMemory* memory() { return halves_.defined() ? &memory_ : nullptr; }
+
+  /// The values of now, on the host; nothing before the first step, unless they were set.
+  std::optional<std::vector<double>> values() const;
+  /// Replaces them; the next step goes on from these.
+  void set(const std::vector<double>& values);
+  /// Forgets everything: the next step starts anew.
+  void clear();
+
+  /// Whether a step has been taken since it was made, set or cleared.
+  bool has_stepped() const { return memory_.steps > 0; }
+
+ private:
+  void write(const std::vector<double>& values);
+
+  torch::Tensor halves_;  // [2, fields]
+  jit::CommonMemory memory_;
+  bool given_ = false;  // its values are not the initial ones
+};
+
+}  // namespace jitstep

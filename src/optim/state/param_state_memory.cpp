@@ -1,0 +1,65 @@
+// What a rule and its codecs keep for one parameter beside the slots: Memory.
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/plan.h"
+#include "jitstep/param_state.h"
+
+namespace jitstep {
+namespace {
+
+// The parameter's dimensions that do not run inside an entry.
+std::vector<std::int64_t> entry_sizes(const jit::Domain& domain, torch::IntArrayRef sizes) {
+  if (sizes.empty()) return {};
+  const unsigned reduced = domain.reduced(static_cast<int>(sizes.size()));
+  std::vector<std::int64_t> kept;
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    if (!(reduced >> d & 1u)) kept.push_back(sizes[d]);
+  return kept;
+}
+
+}  // namespace
+
+const jit::PlannedMemory& ParamState::planned_memory(const std::string& name) const {
+  TORCH_CHECK(is_bound(), "the memory ", name,
+              " belongs to no parameter yet; read it after the optimizer took the state");
+  const std::vector<jit::PlannedMemory>& fields = buffers_.plan->memory;
+  const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& field) {
+    return field.key == name || field.torch_name == name;
+  });
+  TORCH_CHECK(found != fields.end(), rule_, " keeps no memory \"", name,
+              "\" for this parameter; it keeps ",
+              fields.empty() ? "none" : jit::joined(fields, ", ", [](auto& f) { return f.key; }));
+  return *found;
+}
+
+torch::Tensor ParamState::memory(const std::string& name) const {
+  const jit::PlannedMemory& field = planned_memory(name);
+  const auto& halves = buffers_.memory[static_cast<std::size_t>(field.number)].halves;
+  return halves[buffers_.t & 1].view(entry_sizes(field.domain, layout_.sizes));
+}
+
+void ParamState::set_memory(const std::string& name, const torch::Tensor& values) {
+  torch::NoGradGuard no_grad;
+  torch::Tensor now = memory(name);
+  TORCH_CHECK(values.sizes() == now.sizes(), "values of shape ", values.sizes(), " for the memory ",
+              name, ", whose shape is ", now.sizes());
+  now.copy_(values);
+}
+
+void ParamState::take_memory(StateBuffers& fresh) const {
+  const int turn = static_cast<int>((buffers_.t ^ fresh.t) & 1);  // where the newest half goes
+  for (auto& [key, halves] : fresh.memory) {
+    const auto held = std::find_if(buffers_.memory.begin(), buffers_.memory.end(),
+                                   [&key = key](const auto& field) { return field.key == key; });
+    if (held == buffers_.memory.end()) continue;
+    for (int half = 0; half < 2; ++half) {
+      const torch::Tensor& from = held->halves[half ^ turn];
+      if (from.sizes() == halves[half].sizes()) halves[half].copy_(from);
+    }
+  }
+}
+
+}  // namespace jitstep
