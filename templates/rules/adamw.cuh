@@ -1,21 +1,25 @@
 // AdamW, arXiv 1711.05101: Adam with decoupled weight decay, as torch.optim.AdamW. `decay` says where
 // p shrinks: `before` the update by 1 - lr wd (torch), `after` it (bitsandbytes), or before it by
-// 1 - lr wd / (1 - beta1^t), the `step_size` (torchastic).   class: AdamW
+// 1 - lr wd / (1 - beta1^t), the `step_size` (torchastic). caution and clipping_threshold
+// (of the step's root mean square, arXiv 2304.13013) are timm's.   class: AdamW
 #pragma once
-#include "../core/contract.cuh"
+#include "../formulas/caution.cuh"
 
 namespace jitstep::rules::adamw {
 
 enum class Decay { before, after, step_size };
 struct Hyper {
-  double lr = 1e-3;                 // >= 0
-  Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
-  double eps = 1e-8;                // >= 0
-  double weight_decay = 1e-2;       // >= 0
+  double lr = 1e-3;                    // >= 0
+  Numbers<2> betas = {0.9, 0.999};     // in [0, 1)
+  double eps = 1e-8;                   // >= 0
+  double weight_decay = 1e-2;          // >= 0
+  Nullable clipping_threshold = null;  // > 0
 };
 struct Flags {
   bool amsgrad = false;
   Decay decay = Decay::before;
+  bool caution = false;
+  bool clipped = false;  // lifted: clipping_threshold != null
 };
 struct Slots {
   Signed m;          // torch: exp_avg
@@ -24,6 +28,17 @@ struct Slots {
 };
 struct Scalars {
   real beta1, fresh1, beta2, fresh2, eps, shrink, step_size, root_correction;
+  double clipping_threshold;
+};
+struct Caution {
+  real scale;
+};
+struct Clip {
+  real factor;
+};
+struct Reductions {
+  Sum<tensor, 1, Caution> agreeing;  // if caution
+  Sum<tensor, 1, Clip> clip;         // if clipped
 };
 
 template <Flags F>
@@ -31,17 +46,18 @@ struct Rule {
   static constexpr bool centralizes_vectors = F.decay == Decay::step_size;  // as torchastic does
 
   KHD static Scalars prepare(const Hyper& h, int64 t) {
-    const double step_size = h.lr / (1 - power(h.betas[0], t));
+    const double correction = 1 - power(h.betas[0], t);
     Scalars s;
     s.beta1 = static_cast<real>(h.betas[0]);
     s.fresh1 = static_cast<real>(1 - h.betas[0]);
     s.beta2 = static_cast<real>(h.betas[1]);
     s.fresh2 = static_cast<real>(1 - h.betas[1]);
     s.eps = static_cast<real>(h.eps);
-    s.shrink =
-        static_cast<real>(1 - (F.decay == Decay::step_size ? step_size : h.lr) * h.weight_decay);
-    s.step_size = static_cast<real>(step_size);
+    s.shrink = static_cast<real>(1 - (F.decay == Decay::step_size ? h.lr / correction : h.lr) *
+                                         h.weight_decay);
+    s.step_size = static_cast<real>(h.lr / correction);
     s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[1], t)));
+    s.clipping_threshold = h.clipping_threshold.value;
     return s;
   }
   KHD static void moments(auto& e, const auto& c) {
@@ -49,9 +65,28 @@ struct Rule {
     e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (e.g * e.g));
     if (F.amsgrad) e.vmax.next = maximum(e.vmax.was, e.v.next);
   }
+  KHD static real denominator(const auto& e, const auto& c) {
+    return sqrt(F.amsgrad ? e.vmax.next : e.v.next) / c.root_correction + c.eps;
+  }
+  KHD static Reals<1> terms(Of<Caution>, const auto& e, const auto&) {
+    return {formulas::agreement(e.m.next, e.g)};
+  }
+  KHD static Caution finish(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
+    return {formulas::caution_scale(sum, count)};
+  }
+  KHD static Reals<1> terms(Of<Clip>, const auto& e, const auto& c) {
+    const real size = e.g / denominator(e, c);
+    return {size * size};
+  }
+  KHD static Clip finish(Of<Clip>, const Totals<1>& sum, int64 count, const auto& c) {
+    const double rms = sqrt(sum[0] / static_cast<double>(count));
+    return {static_cast<real>(max(1.0, rms / c.clipping_threshold))};
+  }
   KHD static void apply(auto& e, const auto& c) {
-    const real v = F.amsgrad ? e.vmax.next : e.v.next;
-    const real update = c.step_size * (e.m.next / (sqrt(v) / c.root_correction + c.eps));
+    real m = e.m.next, size = denominator(e, c);
+    if (F.caution) m = formulas::cautious(m, e.g, c.agreeing.scale);
+    if (F.clipped) size *= c.clip.factor;
+    const real update = c.step_size * (m / size);
     e.p = F.decay == Decay::after ? (e.p - update) * c.shrink : e.p * c.shrink - update;
   }
 };

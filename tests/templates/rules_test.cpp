@@ -45,6 +45,22 @@ TEST(Lamb, ScalesAStepToTheWeightsUnlessTheyAreZero) {
   }
 }
 
+// No recorded gradient is longer than 1.
+TEST(Mars, ClipsATensorsGradientToTheNormOne) {
+  OwnTemplates own;
+  jit::CpuMachine cpu(own.engine);
+  const auto options = options_of(own, "mars", {});
+  PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{1, 2}, {2, 1}});
+  steps.g = {{3, -4}, {0.3f, -0.4f}};
+  steps.step(1);
+  const std::vector<double> clipped = {0.6, -0.8};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NEAR(steps.codes<float>(0, 0)[i], 0.1 * clipped[i], 1e-7);
+    EXPECT_NEAR(steps.codes<float>(0, 1)[i], 0.01 * clipped[i] * clipped[i], 1e-7);
+    EXPECT_NEAR(steps.codes<float>(1, 0)[i], 0.1 * steps.g[1][i], 1e-7);
+  }
+}
+
 // torch.maximum lets a NaN through; a second moment whose codec forgets it must not hide it.
 TEST(AmsGrad, KeepsANaNThatItHasSeen) {
   OwnTemplates own;
