@@ -101,9 +101,11 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
               "the archive numbers its memory and does not name it; it is of an early version of ",
               "jitstep, and only that can load it");
   for (const std::string& key : memory_keys(jit::default_catalog().rule(rule_), buffers_.format)) {
-    const auto half = read_tensor(archive, memory_key(key, 0));
-    if (half.defined())
-      buffers_.memory.push_back({key, {half, read_tensor(archive, memory_key(key, 1))}});
+    const std::array halves = {read_tensor(archive, memory_key(key, 0)),
+                               read_tensor(archive, memory_key(key, 1))};
+    TORCH_CHECK(halves[0].defined() == halves[1].defined(), "one half of the memory ", key,
+                " is missing; the archive is damaged");
+    if (halves[0].defined()) buffers_.memory.push_back({key, halves});
   }
   buffers_.extra = read_bytes(archive, "extra");
   from_archive_ = true;

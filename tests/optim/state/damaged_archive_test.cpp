@@ -100,10 +100,18 @@ void survives_every_damage(const RuleOptions& options) {
   expect_equal(parameters, twin);
 }
 
+// Keeps numbers of all parameters, of each, and of rows.
+struct Remembering : Optimizer {
+  Remembering(const Tensors& parameters, const GenericOptions& options)
+      : Optimizer("common_estimate", parameters, options) {}
+};
+
 TEST(DamagedArchive, AnyEntryMissingOrReplacedLeavesTheOptimizerAsItWas) {
   survives_every_damage<AdamW>(AdamWOptions(0.01));
   survives_every_damage<AdamW>(AdamWOptions(0.01).state("int8").state("v", "int4"));
   survives_every_damage<SGD>(SGDOptions(0.01).momentum(0.9).state("int8"));
+  load_rule(JITSTEP_TEST_DATA "/templates/extensions/common_estimate.cuh");
+  survives_every_damage<Remembering>(GenericOptions(0.01).set("slow", true));
 }
 
 // A few kilobytes of file may say that they are of a tensor of gigabytes.

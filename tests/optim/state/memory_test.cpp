@@ -1,0 +1,228 @@
+// What a rule keeps beside the slots, as users see it: numbers of a parameter, of its rows, and of all
+// parameters together.
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+constexpr const char* kKeeping = R"(// Descent whose rate depends on everything that it keeps.
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::keeping {
+struct Hyper {
+  double lr = 1e-3;  // >= 0
+  double start = 3;  // finite
+};
+struct Flags {
+  bool doubling = true;
+};
+struct Slots {
+  Signed m;
+};
+struct Memory {
+  Entry<all, double> steps;  // torch: k
+  Entry<all, double> total;  // initial: start
+  Entry<tensor, double> own; // torch: own_steps; initial: 1; if doubling
+  Entry<rows> row;
+};
+struct Scalars { real rate; };
+struct Total { real now; };
+struct Row { real size; };
+struct Reductions {
+  Sum<all, 1, Total> total;
+  Sum<rows, 1, Row> row;
+};
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64, Memory& m) {
+    m.steps.next = m.steps.was + 1;
+    if (F.doubling) m.own.next = 2 * m.own.was;
+    return {static_cast<real>(h.lr / (F.doubling ? m.own.next : 1.0))};
+  }
+  KHD static Reals<1> terms(Of<Total>, const auto& e, const auto&) { return {abs(e.g)}; }
+  KHD static Total finish(Of<Total>, const Totals<1>& sum, int64, const auto&, Memory& m) {
+    m.total.next = m.total.was + m.steps.next * sum[0];
+    return {static_cast<real>(m.total.next)};
+  }
+  KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {e.g * e.g}; }
+  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64, const auto&, Memory& m) {
+    m.row.next = m.row.was + static_cast<real>(sum[0]);
+    return {m.row.next};
+  }
+  KHD static void moments(auto& e, const auto&) { e.m.next = (e.m.was + e.g) / 2; }
+  KHD static void apply(auto& e, const auto& c) {
+    e.p -= c.rate * e.m.next / (c.total.now + c.row.size);
+  }
+};
+}  // namespace jitstep::rules::keeping
+)";
+
+using Groups = std::vector<Optimizer::ParamGroup>;
+
+class Memory : public ::testing::Test {
+ protected:
+  Memory() { load_rule(own_file("keeping.cuh", kKeeping)); }
+
+  static Tensors parameters() { return make_parameters(torch::kFloat32, {{5, 3}, {4}, {}}); }
+
+  static Optimizer optimizer(const Tensors& p, const std::string& codec = "fp32") {
+    return Optimizer("keeping", p, GenericOptions(0.1).state(codec));
+  }
+
+  static ParamState& state_of(Optimizer& opt, const torch::Tensor& p) {
+    return static_cast<ParamState&>(*opt.state().at(p.unsafeGetTensorImpl()));
+  }
+
+  // Each parameter misses some steps, the first one among them.
+  static void train_with_gaps(Optimizer& opt, const Tensors& p, int first, int last) {
+    for (int step = first; step <= last; ++step) {
+      set_gradients(p, step);
+      for (std::size_t i = 0; i < p.size(); ++i)
+        if ((static_cast<std::size_t>(step) + i) % 3 == 0) p[i].mutable_grad() = torch::Tensor();
+      opt.step();
+    }
+  }
+};
+
+TEST_F(Memory, OfAParameterHasTheShapeOfItsEntries) {
+  const Tensors p = parameters();
+  Optimizer opt = optimizer(p);
+  train(opt, p, 1, 1);
+  const torch::Tensor squares = p[0].grad().square().sum(1);
+  EXPECT_TRUE(torch::allclose(state_of(opt, p[0]).memory("row"), squares));
+  EXPECT_EQ(state_of(opt, p[1]).memory("row").dim(), 0) << "a vector is one row";
+  EXPECT_EQ(state_of(opt, p[0]).memory("own").item<double>(), 2);
+  EXPECT_EQ(state_of(opt, p[2]).memory("own_steps").item<double>(), 2) << "torch's name";
+  const std::string found = argument_error([&] { state_of(opt, p[0]).memory("rows"); });
+  EXPECT_NE(found.find("keeping keeps no memory \"rows\" for this parameter; it keeps own, row"),
+            std::string::npos)
+      << found;
+}
+
+TEST_F(Memory, ThatIsSetIsUsedInTheNextStep) {
+  const Tensors p = parameters();
+  Optimizer opt = optimizer(p);
+  train(opt, p, 1, 2);
+  state_of(opt, p[0]).set_memory("own", torch::tensor(100.0, torch::kFloat64));
+  opt.set_memory("total", 50);
+  train(opt, p, 3, 3);
+  EXPECT_EQ(state_of(opt, p[0]).memory("own").item<double>(), 200);
+  EXPECT_EQ(state_of(opt, p[1]).memory("own").item<double>(), 8);
+  double sum = 0;
+  for (const auto& one : p) sum += one.grad().abs().sum().item<double>();
+  EXPECT_NEAR(opt.memory("total"), 50 + 3 * sum, 1e-4);
+  EXPECT_NE(argument_error([&] {
+              state_of(opt, p[0]).set_memory("row", torch::zeros({3}));
+            }).find("whose shape is [5]"),
+            std::string::npos);
+}
+
+TEST_F(Memory, OfAllBeginsWithTheFirstGroupsOptions) {
+  const Tensors p = parameters();
+  Groups groups;
+  for (const double start : {7.0, 9.0})
+    groups.emplace_back(Tensors{p[start == 7.0 ? 0 : 1]},
+                        std::make_unique<GenericOptions>(GenericOptions().set("start", start)));
+  Optimizer opt("keeping", groups, GenericOptions(0.1));
+  EXPECT_EQ(opt.memory("total"), 7);
+  EXPECT_EQ(opt.memory("k"), 0) << "torch's name";
+  opt.set_memory("total", 1);
+  EXPECT_EQ(opt.memory("total"), 1);
+  train(opt, {p[1]}, 1, 1);
+  EXPECT_NEAR(opt.memory("total"), 1 + p[1].grad().abs().sum().item<double>(), 1e-5);
+  const std::string found = argument_error([&] { opt.memory("row"); });
+  EXPECT_NE(
+      found.find("keeping keeps no memory \"row\" of the whole optimizer; it keeps steps, total"),
+      std::string::npos)
+      << found;
+}
+
+TEST_F(Memory, OfAllIsTheSameInAnyGroups) {
+  const Tensors p = parameters(), q = clones(p);
+  Optimizer one = optimizer(p);
+  Groups groups;
+  for (const auto& parameter : q)  // kernels of their own
+    groups.emplace_back(
+        Tensors{parameter},
+        std::make_unique<GenericOptions>(GenericOptions().state(groups.empty() ? "fp32" : "bf16")));
+  Optimizer apart("keeping", groups, GenericOptions(0.1));
+  train_with_gaps(one, p, 1, 7);
+  train_with_gaps(apart, q, 1, 7);
+  EXPECT_EQ(one.memory("steps"), 7);
+  EXPECT_EQ(one.memory("total"), apart.memory("total"));
+  EXPECT_TRUE(torch::equal(p[0], q[0]));
+}
+
+TEST_F(Memory, ResumesBitForBitFromAnArchive) {
+  for (const char* codec : {"fp32", "int8"}) {
+    const Tensors straight = parameters(), broken = clones(straight);
+    Optimizer whole = optimizer(straight, codec), first = optimizer(broken, codec);
+    train_with_gaps(whole, straight, 1, 8);
+    train_with_gaps(first, broken, 1, 3);
+    Optimizer second = optimizer(broken, codec);
+    copy_through_archive(first, second);
+    EXPECT_EQ(second.memory("steps"), 3);
+    train_with_gaps(second, broken, 4, 8);
+    expect_equal(straight, broken);
+    EXPECT_EQ(whole.memory("total"), second.memory("total"));
+  }
+}
+
+TEST_F(Memory, BeginsAnewWhenAllStateIsErased) {
+  const Tensors p = parameters(), fresh = clones(p);
+  Optimizer opt = optimizer(p), other = optimizer(fresh);
+  train(opt, p, 1, 2);
+  opt.state().clear();
+  {
+    torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < p.size(); ++i) p[i].copy_(fresh[i]);
+  }
+  train(opt, p, 3, 4);
+  train(other, fresh, 3, 4);
+  expect_equal(p, fresh);
+  EXPECT_EQ(opt.memory("steps"), 2);
+}
+
+TEST_F(Memory, UnderAConditionComesAndGoesWithoutTheRest) {
+  const Tensors p = parameters();
+  Optimizer opt = optimizer(p);
+  auto& options = static_cast<Options&>(opt.param_groups()[0].options());
+  train(opt, p, 1, 2);
+  const torch::Tensor row = state_of(opt, p[0]).memory("row").clone();
+  options.put("doubling", false);
+  train(opt, p, 3, 3);
+  EXPECT_NE(argument_error([&] { state_of(opt, p[0]).memory("own"); }).find("it keeps row"),
+            std::string::npos);
+  EXPECT_TRUE(
+      torch::allclose(state_of(opt, p[0]).memory("row"), row + p[0].grad().square().sum(1)));
+  options.put("doubling", true);
+  train(opt, p, 4, 4);
+  EXPECT_EQ(state_of(opt, p[0]).memory("own").item<double>(), 2) << "from its initial value";
+  EXPECT_EQ(opt.memory("steps"), 4);
+}
+
+TEST_F(Memory, StaysWhenAStepIsRefused) {
+  const Tensors p = parameters();
+  Optimizer opt = optimizer(p);
+  train(opt, p, 1, 2);
+  const double total = opt.memory("total");
+  set_gradients(p, 3);
+  p[2].mutable_grad() = torch::ones({}, torch::kFloat32).to_sparse();
+  EXPECT_ANY_THROW(opt.step());
+  EXPECT_EQ(opt.memory("total"), total);
+  EXPECT_EQ(opt.memory("steps"), 2);
+  EXPECT_EQ(state_of(opt, p[0]).memory("own").item<double>(), 4);
+}
+
+TEST_F(Memory, IsNotTouchedByCompilingAhead) {
+  const Tensors p = parameters();
+  Optimizer opt = optimizer(p);
+  opt.compile();
+  EXPECT_EQ(opt.memory("total"), 3);
+  train(opt, p, 1, 1);
+  opt.compile();
+  EXPECT_EQ(opt.memory("steps"), 1);
+}
+
+}  // namespace
+}  // namespace jitstep::tests
