@@ -1,0 +1,94 @@
+// Adam with D-Adaptation, arXiv 2301.07733: finds its step size d from how far the weighted sum of gradients s
+// has come, as dadaptation's DAdaptAdam. d and the number of steps k are of all tensors.   class: DAdaptAdam
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::rules::dadapt_adam {
+
+struct Hyper {
+  double lr = 1;                    // > 0
+  Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
+  double eps = 1e-8;                // > 0
+  double weight_decay = 0;          // >= 0
+  double d0 = 1e-6;                 // > 0
+  Nullable growth_rate = null;      // > 0; by default without limit
+};
+struct Flags {
+  bool decouple = false;
+  bool use_bias_correction = false;
+};
+struct Slots {
+  Signed m;       // torch: exp_avg
+  NonNegative v;  // torch: exp_avg_sq
+  Signed s;
+};
+struct Memory {
+  Entry<all, double> d;  // initial: d0
+  Entry<all, double> numerator_weighted;
+  Entry<all, double> k;
+};
+struct Scalars {
+  real beta1, fresh1, beta2, fresh2, beta3, fresh3, eps, weight_decay, decay, rate;
+  double growth_rate, beta;
+};
+struct Estimate {
+  int moves;  // 0 while all gradients so far are zero: then nothing advances
+};
+struct Reductions {
+  Sum<all, 2, Estimate> estimate;
+};
+
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64, Memory& m) {
+    const int64 k = static_cast<int64>(m.k.was) + 1;
+    const double beta3 = sqrt(h.betas[1]);
+    const double correction =
+        F.use_bias_correction ? sqrt(1 - power(h.betas[1], k)) / (1 - power(h.betas[0], k)) : 1.0;
+    const double rate = m.d.was * h.lr * correction;
+    Scalars s;
+    s.beta1 = static_cast<real>(h.betas[0]);
+    s.fresh1 = static_cast<real>(rate * (1 - h.betas[0]));
+    s.beta2 = static_cast<real>(h.betas[1]);
+    s.fresh2 = static_cast<real>(1 - h.betas[1]);
+    s.beta3 = static_cast<real>(beta3);
+    s.fresh3 = static_cast<real>(rate * (1 - beta3));
+    s.eps = static_cast<real>(h.eps);
+    s.weight_decay = static_cast<real>(h.weight_decay);
+    s.decay = static_cast<real>(h.weight_decay * rate);
+    s.rate = static_cast<real>(rate);
+    s.growth_rate = h.growth_rate.has_value() ? h.growth_rate.value : kInfinity;
+    s.beta = beta3;
+    return s;
+  }
+  KHD static real gradient(const auto& e, const auto& c) {
+    return F.decouple ? e.g : fma(c.weight_decay, e.p, e.g);
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    const real g = gradient(e, c);
+    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
+    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (g * g));
+    e.s.next = fma(c.beta3, e.s.was, c.fresh3 * g);
+  }
+  KHD static Reals<2> terms(Of<Estimate>, const auto& e, const auto& c) {
+    const real scaled = e.s.was / (sqrt(e.v.was) + c.eps);
+    return {c.rate * (gradient(e, c) * scaled), abs(e.s.next)};
+  }
+  KHD static Estimate finish(Of<Estimate>, const Totals<2>& sum, int64, const auto& c, Memory& m) {
+    if (sum[1] == 0) return {0};
+    const double numerator = c.beta * m.numerator_weighted.was + (1 - c.beta) * sum[0];
+    const double d_hat = numerator / ((1 - c.beta) * sum[1]);
+    m.numerator_weighted.next = numerator;
+    m.d.next = max(m.d.was, min(d_hat, m.d.was * c.growth_rate));
+    m.k.next = m.k.was + 1;
+    return {1};
+  }
+  KHD static void apply(auto& e, const auto& c) {
+    if (!c.estimate.moves) return;
+    // Not e.p (1 - decay): while d is small, 1 - decay has lost most of it.
+    const real p = F.decouple ? fma(-c.decay, e.p, e.p) : e.p;
+    e.p = p - e.m.next / (sqrt(e.v.next) + c.eps);
+  }
+};
+
+}  // namespace jitstep::rules::dadapt_adam

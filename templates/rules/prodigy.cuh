@@ -1,0 +1,110 @@
+// Prodigy, arXiv 2306.06101: Adam that finds its step size d from how far the weights have come from their
+// first values p0, as prodigyopt. d and the number of steps k are of all tensors.   class: Prodigy
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::rules::prodigy {
+
+struct Hyper {
+  double lr = 1;                    // > 0
+  Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
+  Nullable beta3 = null;            // in [0, 1); by default the root of betas[1]
+  double eps = 1e-8;                // > 0
+  double weight_decay = 0;          // >= 0
+  double d0 = 1e-6;                 // > 0
+  double d_coef = 1;                // > 0
+  Nullable growth_rate = null;      // > 0; by default without limit
+};
+struct Flags {
+  bool decouple = true;
+  bool use_bias_correction = false;
+  bool safeguard_warmup = false;
+  bool has_momentum = true;  // lifted: betas[0] != 0
+};
+struct Slots {
+  Signed m;       // torch: exp_avg; if has_momentum
+  NonNegative v;  // torch: exp_avg_sq
+  Signed s;
+  Signed p0;
+};
+struct Memory {
+  Entry<all, double> d;      // initial: d0
+  Entry<all, double> d_max;  // initial: d0
+  Entry<all, double> d_numerator;
+  Entry<all, double> k;
+};
+struct Scalars {
+  real beta1, fresh1, beta2, fresh2, beta3, fresh3, eps, weight_decay, decay, rate, weight;
+  double d0, d_coef, growth_rate, beta;
+  bool first;
+};
+struct Estimate {
+  real d;
+  int moves;  // 0 while all gradients so far are zero: then nothing advances
+};
+struct Reductions {
+  Sum<all, 2, Estimate> estimate;
+};
+
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
+    const int64 k = static_cast<int64>(m.k.was) + 1;
+    const double d = m.d.was, beta3 = h.beta3.has_value() ? h.beta3.value : sqrt(h.betas[1]);
+    const double correction =
+        F.use_bias_correction ? sqrt(1 - power(h.betas[1], k)) / (1 - power(h.betas[0], k)) : 1.0;
+    const double rate = d * h.lr * correction;
+    Scalars s;
+    s.beta1 = static_cast<real>(h.betas[0]);
+    s.fresh1 = static_cast<real>(d * (1 - h.betas[0]));
+    s.beta2 = static_cast<real>(h.betas[1]);
+    s.fresh2 = static_cast<real>(d * d * (1 - h.betas[1]));
+    s.beta3 = static_cast<real>(beta3);
+    s.fresh3 = static_cast<real>(d / h.d0 * (F.safeguard_warmup ? d : rate));
+    s.eps = static_cast<real>(h.eps);
+    s.weight_decay = static_cast<real>(h.weight_decay);
+    s.decay = static_cast<real>(h.weight_decay * rate);
+    s.rate = static_cast<real>(rate);
+    s.weight = static_cast<real>(d / h.d0 * rate);
+    s.d0 = h.d0;
+    s.d_coef = h.d_coef;
+    s.growth_rate = h.growth_rate.has_value() ? h.growth_rate.value : kInfinity;
+    s.beta = beta3;
+    s.first = t == 1;
+    return s;
+  }
+  KHD static real gradient(const auto& e, const auto& c) {
+    return F.decouple ? e.g : fma(c.weight_decay, e.p, e.g);
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    const real g = gradient(e, c);
+    if (F.has_momentum) e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
+    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (g * g));
+    e.s.next = fma(c.beta3, e.s.was, c.fresh3 * g);
+    e.p0.next = c.first ? e.p : e.p0.was;
+  }
+  KHD static Reals<2> terms(Of<Estimate>, const auto& e, const auto& c) {
+    return {c.weight * (gradient(e, c) * (e.p0.next - e.p)), abs(e.s.next)};
+  }
+  KHD static Estimate finish(Of<Estimate>, const Totals<2>& sum, int64, const auto& c, Memory& m) {
+    if (sum[1] == 0) return {static_cast<real>(m.d.was), 0};
+    const double numerator = c.beta * m.d_numerator.was + sum[0];
+    const double d_hat = c.d_coef * numerator / sum[1];
+    const double d = m.d.was == c.d0 ? max(m.d.was, d_hat) : m.d.was;
+    m.d_numerator.next = numerator;
+    m.d_max.next = max(m.d_max.was, d_hat);
+    m.d.next = min(m.d_max.next, d * c.growth_rate);
+    m.k.next = m.k.was + 1;
+    return {static_cast<real>(m.d.next), 1};
+  }
+  KHD static void apply(auto& e, const auto& c) {
+    if (!c.estimate.moves) return;
+    const real d = c.estimate.d;
+    const real m = F.has_momentum ? e.m.next : d * gradient(e, c);
+    // Not e.p (1 - decay): while d is small, 1 - decay has lost most of it.
+    const real p = F.decouple ? fma(-c.decay, e.p, e.p) : e.p;
+    e.p = p - c.rate * (m / (sqrt(e.v.next) + d * c.eps));
+  }
+};
+
+}  // namespace jitstep::rules::prodigy
