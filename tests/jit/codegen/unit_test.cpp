@@ -119,7 +119,7 @@ TEST_F(UnitTest, IsReadable) {
   for (const char* part :
        {"#define JITSTEP_REAL float\n", "#include \"rules/adamw.cuh\"\n",
         "#include \"codecs/int8.cuh\"\n",
-        "Flags{.amsgrad = false, .decay = jitstep::rules::adamw::Decay::before}",
+        "Flags{.amsgrad = false, .decay = jitstep::rules::adamw::Decay::before, ",
         "Options{.block = 256, .positive_floor = true}", "jitstep::Absent",
         "jitstep::Variant{1, 1, 256, 16}", "using Kernel = jitstep::Step<UnitSpec, 0>;\n",
         "\nstruct UnitSlots {\n  T m;\n  T v;\n  T vmax;\n};\n", "\nstruct UnitResults {\n};\n",
@@ -227,7 +227,8 @@ TEST_F(UnitTest, RefusesSpecsWithOneSentence) {
   spec.flags = {{"amsgrad", 1}};
   EXPECT_EQ(problem(spec), "adamw: amsgrad expects true or false, not 1");
   spec.flags = {{"nesterov", true}};
-  EXPECT_EQ(problem(spec), "adamw has no flag \"nesterov\"; it has amsgrad, decay");
+  EXPECT_EQ(problem(spec),
+            "adamw has no flag \"nesterov\"; it has amsgrad, decay, caution, clipped");
 }
 
 TEST_F(UnitTest, CompletedSpecsOfTheSameKernelAreEqual) {
@@ -237,7 +238,8 @@ TEST_F(UnitTest, CompletedSpecsOfTheSameKernelAreEqual) {
   EXPECT_NE(spelled, adamw({"int8"}));
   EXPECT_EQ(resolve(spelled, catalog).spec, resolve(adamw({"int8"}), catalog).spec);
   EXPECT_EQ(to_string(resolve(adamw({"fp32"}), catalog).spec),
-            "adamw(amsgrad=false, decay=before) gradient(centralized=false, clipped=false, "
+            "adamw(amsgrad=false, caution=false, clipped=false, decay=before) "
+            "gradient(centralized=false, clipped=false, "
             "maximize=false, "
             "scaled=false) state[fp32, fp32, -] native float32 gradients float32");
 }
