@@ -161,8 +161,8 @@ TEST_F(CheckTool, ReachesEveryValueOfEveryFlag) {
   const Finished checked = run(folder_ / "mine.cuh", with(kFew, {"--json"}));
   EXPECT_EQ(checked.status, 0) << checked.output;
   std::string specs;
-  for (const json& kernel : json::parse(checked.output).at("kernels"))
-    specs += kernel.at("spec").get<std::string>() + "\n";
+  const json all = json::parse(checked.output);
+  for (const json& kernel : all.at("kernels")) specs += kernel.at("spec").get<std::string>() + "\n";
   for (const char* flag : {"wide=true", "wide=false", "form=plain", "form=bent", "form=split",
                            "damped=true", "damped=false", "tall=true", "tall=false"})
     EXPECT_NE(specs.find(flag), specs.npos) << flag << " in " << specs;
@@ -192,8 +192,8 @@ TEST_F(CheckTool, RefusesThreadsAndLibm) {
 
 TEST_F(CheckTool, SaysWhichTargetRefusesARule) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
-  const std::string file =
-      rule_with("e.m.next = e.m.was + e.g;", "e.m.next = e.m.was + e.g; if (e.g > 1000) throw 1;");
+  const std::string file = rule_with("e.m.next = e.m.was + e.g;",
+                                     "e.m.next = e.m.was + e.g; if (sizeof(e) == 0) throw 1;");
   const Words words = {"--codec", "fp32", "--weights", "stochastic", "--target", "sm_90", "--json"};
   const Finished checked = run(file, words);
   EXPECT_EQ(checked.status, 1) << checked.output;
@@ -210,7 +210,7 @@ TEST_F(CheckTool, SaysWhereBitsDifferUnderTheEmulation) {
                                      "    if (e.g > real(0.9)) e.m.next += 1;\n#endif\n");
   const Finished checked = run(file);
   EXPECT_EQ(checked.status, 1) << checked.output;
-  EXPECT_TRUE(says(checked, "error: after step 1, m.codes[")) << checked.output;
+  EXPECT_TRUE(says(checked, "error: after step 1, p[")) << checked.output;
   EXPECT_TRUE(says(checked, "under the emulation with the GPU's default variant"))
       << checked.output;
   EXPECT_TRUE(says(checked, "kept      different ")) << checked.output;
@@ -278,11 +278,10 @@ TEST_F(CheckTool, SaysThatGpusWereNotCheckedWithoutNvrtc) {
   const Variables nowhere = {{"JITSTEP_NVRTC", folder_.path()}};
   const Finished checked = run(rule(), words, nowhere);
   EXPECT_EQ(checked.status, 3) << checked.output;
-  for (const char* part :
-       {"not checked: sm_80: ", "not checked: sm_90: ", "nothing wrong was found"})
+  for (const char* part : {"not checked: sm_80, sm_90: ", "nothing wrong was found"})
     EXPECT_TRUE(says(checked, part)) << checked.output;
   const json all = json::parse(run(rule(), with(words, {"--json"}), nowhere).output);
-  EXPECT_EQ(all.at("unchecked").size(), 2u);
+  EXPECT_EQ(all.at("unchecked").size(), 1u);
   EXPECT_EQ(all.at("status"), 3);
   EXPECT_EQ(all.at("kernels").at(0).at("same_bits"), true);
 }

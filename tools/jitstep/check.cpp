@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <map>
 #include <memory>
 
 #include "check/kernel_check.h"
@@ -51,14 +52,15 @@ class ProgressLine {
 // The targets that can be compiled for, the CPU first; the others are reported.
 std::vector<Target> usable(const Request& request, Report& report) {
   std::vector<Target> asked = {Target::cpu()}, targets;
+  std::map<std::string, std::vector<std::string>> missing;  // names of targets by what is missing
   asked.insert(asked.end(), request.targets.begin(), request.targets.end());
   for (const Target& target : asked) {
     const std::string problem = check::compiler_problem(target);
-    if (problem.empty())
-      targets.push_back(target);
-    else
-      report.unchecked.push_back(text(to_string(target), ": ", problem));
+    if (problem.empty()) targets.push_back(target);
+    if (!problem.empty()) missing[problem].push_back(to_string(target));
   }
+  for (const auto& [problem, names] : missing)
+    report.unchecked.push_back(text(joined(names), ": ", problem));
   return targets;
 }
 

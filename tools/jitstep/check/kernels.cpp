@@ -42,7 +42,8 @@ std::vector<CodecChoice> codecs_for(const Request& request, Workbenches& benches
         throw Error(text(word, " is a rule; --codec takes codecs"));
       codecs.push_back({codec.name});
     } else {
-      codecs.push_back(complete(parse_codec(word), benches.plain.catalog));
+      codecs.push_back(parse_codec(word));
+      complete(codecs.back(), benches.plain.catalog);  // an Error if there is no such codec
     }
   }
   if (!codecs.empty()) return codecs;
@@ -111,6 +112,23 @@ std::vector<Choice> choices(const Manifest& file, const Request& request, Workbe
                                            : choices_of_codec(file, request);
 }
 
+namespace {
+
+// The kernel's name, the rule's options that are not at their defaults, and what the gradient goes through.
+std::string name_of(const Choice& choice, const Plan& plan) {
+  std::string name = plan.name;
+  if (!choice.codec.options.empty()) name += " " + to_string(choice.codec);
+  NamedValues own = choice.options.values;
+  std::erase_if(own, [&](const auto& value) { return plan.rule().find(value.first) == nullptr; });
+  if (!own.empty()) name += " " + to_string(own);
+  if (choice.options.dims != RuleOptions().dims) name += text(" dims=", choice.options.dims);
+  for (const auto& [flag, value] : plan.spec.gradient_flags)
+    if (value == Value(true)) name += " " + flag;
+  return name;
+}
+
+}  // namespace
+
 Candidate candidate(const Choice& choice, const Catalog& catalog) {
   StepCase steps{.spec = {.rule = choice.rule,
                           .state = {.slots = {},
@@ -123,11 +141,7 @@ Candidate candidate(const Choice& choice, const Catalog& catalog) {
                  .dims = choice.options.dims};
   steps.spec.state.slots.assign(catalog.rule(choice.rule).slots.size(), choice.codec);
   steps.tensors = tensors_for(options_of(steps, catalog), steps.dims);
-  std::string name = kernel_of(steps, catalog).name;
-  if (!choice.codec.options.empty()) name += " " + to_string(choice.codec);
-  if (!choice.options.values.empty()) name += " " + to_string(choice.options.values);
-  if (choice.options.dims != RuleOptions().dims) name += text(" dims=", choice.options.dims);
-  return {name, steps, choice.options.values.empty()};
+  return {name_of(choice, kernel_of(steps, catalog)), steps, choice.options.values.empty()};
 }
 
 }  // namespace jitstep::tool::check
