@@ -4,6 +4,7 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,6 +19,10 @@ namespace jitstep {
 
 enum class Frozen;
 enum class Moment;
+struct ParameterName;
+namespace jit {
+enum class Mode;
+}
 
 /// How one parameter is kept: what the formats that were asked for come to for its dtype and size.
 struct ParameterFormats {
@@ -53,6 +58,17 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// throws, parameters and state are what they were, unless a GPU failed in the midst of its
   /// launches, of which some may have been done (a CudaError).
   torch::Tensor step(LossClosure closure = nullptr) override;
+
+  /// For rules with modes, such as schedule-free ones, which keep another point in the parameters while
+  /// they train than the one to be evaluated and saved with the model; other rules take no notice, so that
+  /// any program may call them. An optimizer begins in training. eval() turns the parameters that have taken
+  /// a step to the point to be evaluated, where step() is a c10::Error; train() turns them back. Doing either
+  /// twice is doing it once. If one throws, parameters and state are what they were, as with step(). The
+  /// mode is part of an archive: parameters that are saved in evaluation belong to one in evaluation.
+  void eval();
+  void train(bool on = true);
+  /// Whether the parameters hold the point that training goes on from; always for other rules.
+  bool is_training() const;
 
   /// As torch's; what the group's options do not set is taken from the defaults. Note: called
   /// through a torch::optim::Optimizer&, torch itself drops the group's options.
@@ -90,6 +106,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
  private:
   struct Member;
   struct Records;
+  enum class Purpose { step, turn };  // of collecting parameters
 
   Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
             Frozen frozen);
@@ -104,9 +121,12 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   bool groups_unchanged() const;
   void sync_groups();
   void register_members(std::size_t group);
-  void collect();
-  bool collect_group(std::size_t group);
-  const torch::Tensor& gradient_of(const torch::Tensor& p);
+  void check_training() const;
+  void turn(jit::Mode to);
+  void change(const std::function<void()>& launch);
+  void collect(Purpose purpose);
+  bool collect_group(std::size_t group, Purpose purpose);
+  const torch::Tensor* gradient_of(const torch::Tensor& p, const ParameterName& name);
   void check_devices() const;
   void check_memory();
   void check_new_gradients();

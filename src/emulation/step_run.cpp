@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <random>
 
 #include "jit/base/text.h"
@@ -74,7 +75,9 @@ struct StepRun::State {
   void fill_parameter(TensorData& data);
   double gradient_value();
   void send_gradient(TensorData& data);
+  void make_step(const std::vector<TensorData*>& stepped, std::optional<jit::Mode> to);
   void one_step();
+  void one_turn();
   int set_for(std::vector<HyperSet>& sets, std::int64_t t) const;
   int batch_count() const;
   int batch_of(int id) const;
@@ -95,6 +98,7 @@ struct StepRun::State {
   jit::CommonMemory common;
   std::vector<TensorData> all = {};
   int step = 0;  // the last one that was made
+  int turns = 0;
 };
 
 // ---- what is stepped ---------------------------------------------------------------------------
@@ -182,19 +186,17 @@ void StepRun::State::send_gradient(TensorData& data) {
   data.g.send(machine);
 }
 
-void StepRun::State::one_step() {
-  ++step;
+// A step of some tensors, or their turn to a mode.
+void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
+                               std::optional<jit::Mode> to) {
   std::vector<HyperSet> sets;
   std::vector<jit::Batch> batches(batch_count());
   std::vector<std::vector<jit::StepInput>> inputs(batch_count());
-  for (auto& data : all) {
-    const TensorCase& c = case_.tensors[data.tensor.id];
-    send_gradient(data);
-    if (step < c.first_step || step == c.skipped_step) continue;
-    ++data.t;
-    const int batch = batch_of(data.tensor.id);
-    batches[batch].tensors.push_back(data.tensor);
-    inputs[batch].push_back({data.g.device(), set_for(sets, data.t), c.misalignment == 0});
+  for (const TensorData* const data : stepped) {
+    const TensorCase& c = case_.tensors[data->tensor.id];
+    const int batch = batch_of(data->tensor.id);
+    batches[batch].tensors.push_back(data->tensor);
+    inputs[batch].push_back({data->g.device(), set_for(sets, data->t), c.misalignment == 0});
   }
   std::vector<jit::Batch> used;
   std::vector<jit::StepInput> given;
@@ -203,7 +205,31 @@ void StepRun::State::one_step() {
     used.push_back({plan, batches[i].tensors, variant});
     given.insert(given.end(), inputs[i].begin(), inputs[i].end());
   }
-  jit::Step(machine, used, &common).run(given, sets);
+  jit::Step made(machine, used, &common);
+  if (to)
+    made.run(*to, given, sets);
+  else
+    made.run(given, sets);
+}
+
+void StepRun::State::one_step() {
+  ++step;
+  std::vector<TensorData*> stepped;
+  for (auto& data : all) {
+    const TensorCase& c = case_.tensors[data.tensor.id];
+    send_gradient(data);
+    if (step < c.first_step || step == c.skipped_step) continue;
+    ++data.t;
+    stepped.push_back(&data);
+  }
+  make_step(stepped, {});
+}
+
+void StepRun::State::one_turn() {
+  std::vector<TensorData*> stepped;
+  for (auto& data : all)
+    if (data.t > 0) stepped.push_back(&data);
+  make_step(stepped, turns++ % 2 == 0 ? jit::Mode::eval : jit::Mode::train);
 }
 
 int StepRun::State::set_for(std::vector<HyperSet>& sets, std::int64_t t) const {
@@ -268,8 +294,14 @@ StepRun::StepRun(const StepCase& c, const Device& device, const jit::Variant& va
 StepRun::~StepRun() = default;
 
 bool StepRun::step() {
-  if (state_->step >= state_->case_.steps) return false;
-  state_->one_step();
+  constexpr int kTurns = 3;
+  State& s = *state_;
+  const bool steps = s.step < s.case_.steps;
+  if (!steps && (!s.plan.rule().modes || s.turns == kTurns)) return false;
+  if (steps)
+    s.one_step();
+  else
+    s.one_turn();
   return true;
 }
 

@@ -33,7 +33,8 @@ class StepRun {
           const jit::Catalog& catalog = jit::default_catalog());
   ~StepRun();
 
-  /// Makes the next step; false, and nothing done, after the last one.
+  /// Makes the next step; false, and nothing done, after the last one. A rule with modes makes three more:
+  /// to evaluation, back, and there again.
   bool step();
   /// Every buffer as the steps so far have left it.
   StepOutcome outcome() const;

@@ -104,14 +104,14 @@ KHD void store_slot(const Scope<S>& scope, const Linear& at, const Code* code,
 }
 
 template <class S, class Shape>
-KHD void store_weights(const Scope<S>& scope, const Linear& at, const real* p) {
+KHD void store_weights(const Scope<S>& scope, const Linear& at, const real* p, uint32 stream = 0) {
   using W = typename S::Weights;
   using Bits = typename S::P::Bits;
   uint32 random[W::random ? Shape::fragment : 1] = {};
   if constexpr (W::random)
-    random_fields<Shape>(
-        {scope.set.seed, static_cast<uint32>(scope.tensor.id), static_cast<uint32>(scope.set.t), 0},
-        scope.tensor.offset + at.base, random);
+    random_fields<Shape>({scope.set.seed, static_cast<uint32>(scope.tensor.id),
+                          static_cast<uint32>(scope.set.t), stream},
+                         scope.tensor.offset + at.base, random);
   const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseP, &Dim::p_stride, e); };
   auto* to = static_cast<Bits*>(scope.tensor.p);
   const auto bits_for = [&](int i) { return random[W::random ? i : 0]; };

@@ -76,6 +76,18 @@ struct ElementView : Slots {
 template <class Scalars, class Results>
 struct ContextView : Scalars, Results {};
 
+// What `eval` and `train` see.
+struct SlotBetweenSteps {
+  const real was;
+};
+template <class Slots>
+struct ElementBetweenSteps : Slots {
+  real p;
+  void operator&() const = delete;
+};
+template <class Scalars>
+struct ScalarsBetweenSteps : Scalars {};
+
 template <class B>
 concept NamesPrepare = requires {
   &B::prepare;
@@ -125,6 +137,38 @@ struct FinishScalars {
 template <class Scalars>
 struct FinishScalars<true, Scalars> {
   using type = ScalarsOfOneTensor;
+};
+
+template <class B, class E, class C>
+concept HasEval = requires(E& e, C& c) {
+  B::eval(e, c);
+};
+template <class B, class E, class C>
+concept HasTrain = requires(E& e, C& c) {
+  B::train(e, c);
+};
+
+// Of a rule with modes.
+template <class S, template <class> class SlotsOf>
+class ModesCheck {
+  using Body = typename S::Rule::Body;
+  using View = ElementBetweenSteps<SlotsOf<SlotBetweenSteps>>;
+  using Context = const ScalarsBetweenSteps<ScalarsOf<typename S::Rule>>;
+
+  static_assert(HasEval<Body, View, Context>,
+                "the rule declares modes: it needs 'static void eval(auto& e, const auto& c)'");
+  static_assert(HasTrain<Body, View, Context>,
+                "the rule declares modes: it needs 'static void train(auto& e, const auto& c)'");
+
+ public:
+  // Has the functions instantiated.
+  static constexpr bool read_bodies() {
+    if (false) {
+      if constexpr (HasEval<Body, View, Context>) Body::eval(declare<View>(), declare<Context>());
+      if constexpr (HasTrain<Body, View, Context>) Body::train(declare<View>(), declare<Context>());
+    }
+    return true;
+  }
 };
 
 // KnownPass: the first pass that knows the new slots.

@@ -86,6 +86,15 @@ class ContractProbe {
     Watch::applied(findings_, e_);
   }
 
+  // Between steps, of a rule with modes: there is no gradient, and no result is known.
+  void turn() {
+    e_.g = Poison();
+    Body::eval(e_, c_);
+    Watch::evaluated(findings_, e_);
+    Body::train(e_, c_);
+    Watch::trained(findings_, e_);
+  }
+
  private:
   static Memory empty_memory() {
     Memory memory{};
@@ -156,10 +165,13 @@ class ContractProbe {
 template <class S, class Watch, int Passes, int KnownPass>
 void probe(const ProbeArgs& args) {
   Findings findings(args.found);
+  using Probe = ContractProbe<S, Watch, Passes, KnownPass>;
   for (int i = 0; i < args.set_count; ++i)
-    for (int sign = -1; sign <= 1; sign += 2)
-      ContractProbe<S, Watch, Passes, KnownPass>(args.sets[i], static_cast<real>(sign), findings)
-          .run();
+    for (int sign = -1; sign <= 1; sign += 2) {
+      const real unit = static_cast<real>(sign);
+      Probe(args.sets[i], unit, findings).run();
+      if constexpr (Watch::modes) Probe(args.sets[i], unit, findings).turn();
+    }
 }
 
 }  // namespace jitstep

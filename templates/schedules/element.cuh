@@ -98,11 +98,29 @@ KHD void load_slot(const Scope<S>& scope, const Cursor& at, real* was) {
 }
 
 template <class S, class Shape, class Cursor>
+KHD void load_slots(const Scope<S>& scope, const Cursor& at, Fragment<S, Shape>& f) {
+  static_for<S::slots>([&](auto i) {
+    load_slot<S, decltype(i)::value, Shape>(scope, at, f.was[decltype(i)::value]);
+  });
+}
+
+template <class S, class Shape, class Cursor>
 KHD void load_fragment(const Scope<S>& scope, const Cursor& at, Fragment<S, Shape>& f) {
   load_weights<S, Shape>(scope, at, f.p);
   load_gradient<S, Shape>(scope, at, f.g);
-  static_for<S::slots>([&](auto i) {
-    load_slot<S, decltype(i)::value, Shape>(scope, at, f.was[decltype(i)::value]);
+  load_slots<S, Shape>(scope, at, f);
+}
+
+// The slots of index i of the fragment, as they were.
+template <class S, class Shape>
+KHD void set_slots(const Fragment<S, Shape>& from, int i, Element<typename S::Slots>& e) {
+  static_for<S::slots>([&](auto s) {
+    auto& slot = S::template slot<decltype(s)::value>(e);
+    slot.was = from.was[decltype(s)::value][i];
+#if defined(JITSTEP_CHECK)
+    slot.next = static_cast<real>(kNaN);  // for `moments` to set
+    if (!kStored<typename S::template Codec<decltype(s)::value>>) slot.was = slot.next;
+#endif
   });
 }
 
@@ -121,14 +139,7 @@ KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S,
   Element<typename S::Slots> e;
   e.p = from.p[i];
   e.g = from.g[i];
-  static_for<S::slots>([&](auto s) {
-    auto& slot = S::template slot<decltype(s)::value>(e);
-    slot.was = from.was[decltype(s)::value][i];
-#if defined(JITSTEP_CHECK)
-    slot.next = static_cast<real>(kNaN);  // for `moments` to set
-    if (!kStored<typename S::template Codec<decltype(s)::value>>) slot.was = slot.next;
-#endif
-  });
+  set_slots<S>(from, i, e);
   const auto run = [&](const auto& gradient, const auto& rule) {
     if constexpr (gradient_ready<S, Pass>()) {
       e.g = S::Gradient::Body::transform(e.g, gradient);

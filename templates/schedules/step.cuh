@@ -1,6 +1,8 @@
-// One optimizer step as kernels: for each pass `partials` and `finish`, then `apply`.
+// One optimizer step as kernels: for each pass `partials` and `finish`, then `apply`. Beside them what is
+// done between steps: modes and conversions.
 #pragma once
 #include "convert.cuh"
+#include "modes.cuh"
 
 namespace jitstep {
 
@@ -16,6 +18,9 @@ struct Step {
     jitstep::finish<S, Pass>(args, range);
   }
   KHD static void apply(const Args& args, Range range) { jitstep::apply<S, Passes>(args, range); }
+
+  KHD static void eval(const Args& args, Range range) { turn<S, ToEval>(args, range); }
+  KHD static void train(const Args& args, Range range) { turn<S, ToTrain>(args, range); }
 
   template <int I>
   KHD static void decode(const Args& args, Range range) {

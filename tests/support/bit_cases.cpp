@@ -50,17 +50,21 @@ std::vector<StepCase> every_block_size() {
   return cases;
 }
 
-std::vector<StepCase> strided_and_gapped_tensors() {
-  const std::vector<TensorCase> tensors = {
+std::vector<TensorCase> strided_and_gapped() {
+  return {
       {.sizes = {37, 29}, .transposed = true},
       {.sizes = {37, 29}, .grad_transposed = true},
       {.sizes = {2, 13, 57}, .transposed = true, .grad_transposed = true, .gaps = true},
       {.sizes = {300}, .misalignment = 1, .gaps = true},
   };
+}
+
+std::vector<StepCase> strided_and_gapped_tensors() {
   std::vector<StepCase> cases;
   for (const char* codec : {"fp32", "int4"})
-    cases.push_back(
-        {.spec = spec_of("lamb", codec), .options = {{"centralization", 1.0}}, .tensors = tensors});
+    cases.push_back({.spec = spec_of("lamb", codec),
+                     .options = {{"centralization", 1.0}},
+                     .tensors = strided_and_gapped()});
   return cases;
 }
 
@@ -96,6 +100,24 @@ std::vector<TensorCase> many_domains() {
 StepCase of_many_domains(const std::string& rule, const std::string& codec,
                          const jit::NamedValues& options = {}) {
   return {.spec = spec_of(rule, codec), .options = options, .tensors = many_domains()};
+}
+
+// A rule with modes in every codec and weight format.
+std::vector<StepCase> both_modes() {
+  using Kind = jit::Manifest::Kind;
+  std::vector<StepCase> cases;
+  const auto add = [&](const jit::KernelSpec& spec) {
+    cases.push_back({.spec = spec, .options = {}, .tensors = odd_tensors()});
+  };
+  const jit::Catalog& catalog = jit::default_catalog();
+  for (const auto& codec : catalog.names(Kind::codec)) add(spec_of("averaged_iterate", codec));
+  for (const auto& weights : catalog.names(Kind::weights))
+    for (const Dtype dtype : catalog.weights(weights).dtypes)
+      add(spec_of("averaged_iterate", "int8", weights, dtype, dtype));
+  cases.push_back({.spec = spec_of("averaged_iterate", "int4"),
+                   .options = {},
+                   .tensors = strided_and_gapped()});
+  return cases;
 }
 
 // A case of the test extensions, which are loaded first.
@@ -139,6 +161,7 @@ std::vector<BitCase> extension_bit_cases() {
                          of_many_domains("common_estimate", "int8"),
                          {.spec = slow.spec, .options = {}, .tensors = late, .steps = 5}};
           }),
+      extension("ARuleWithModesInEveryCodecAndWeightFormat", both_modes),
       extension("ACodecWithASumOverTheTensor",
                 [] {
                   return Cases{of_many_domains("adamw", "tensor_scale8"),

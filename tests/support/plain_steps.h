@@ -57,6 +57,14 @@ class PlainSteps {
     step_->run(inputs, sets);
   }
 
+  /// To another mode after step t.
+  void turn(jit::Mode to, std::int64_t t, std::uint64_t seed = 0) {
+    step_->run(to, std::vector<jit::StepInput>(p.size()), {options_.at_step(t, seed)});
+  }
+
+  /// The kernel.
+  const jit::Plan& plan() const { return plan_; }
+
   /// What is kept of tensor i, at most as long as this lives.
   const jit::StepTensor& tensor(std::size_t i) const { return tensors_[i]; }
   template <class T>

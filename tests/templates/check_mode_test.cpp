@@ -22,7 +22,8 @@ namespace jitstep::jit {
 namespace {
 
 // A rule that uses all of the contract: a slot that may be left out, two sums, memory of two domains.
-const std::string kRule = R"(#pragma once
+const std::string kRule = R"(// modes: train, eval
+#pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::mine {
 struct Hyper {
@@ -75,6 +76,8 @@ struct Rule {
     const real size = F.wide ? e.v.next : real(1);
     e.p -= c.lr * e.m.next / (c.all_of.norm + size);
   }
+  KHD static void eval(auto& e, const auto& c) { e.p += c.lr * e.m.was; }
+  KHD static void train(auto& e, const auto& c) { e.p -= c.decay * e.m.was; }
 };
 }
 )";
@@ -136,6 +139,15 @@ TEST_F(CheckMode, SaysWhatIsReadAlthoughItIsLeftOut) {
   EXPECT_NE(said("return {e.m.next}; }", "return {e.v.was}; }")
                 .find("`terms(Of<Whole>)` makes a term of something that is not set"),
             std::string::npos);
+}
+
+TEST_F(CheckMode, LooksAtTheModesOfARuleToo) {
+  const std::string what =
+      "makes e.p of something that is not set: a slot or a result that `if` leaves out, or a "
+      "variable (found by JITSTEP_CHECK)";
+  EXPECT_EQ(said("e.p += c.lr * e.m.was", "e.p += c.lr * e.v.was"),
+            "rules/mine.cuh: `eval` " + what);
+  EXPECT_EQ(said("e.p -= c.decay * e.m.was", "e.p -= e.v.was"), "rules/mine.cuh: `train` " + what);
 }
 
 TEST_F(CheckMode, SaysWhichMemoryIsWrittenByTheWrongFunction) {

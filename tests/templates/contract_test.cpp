@@ -17,7 +17,8 @@ namespace jitstep::jit {
 namespace {
 
 // A rule that uses all of the contract: two sums, the first of which the moments read.
-const std::string kRule = R"(#pragma once
+const std::string kRule = R"(// modes: train, eval
+#pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::odd {
 struct Hyper {
@@ -45,6 +46,8 @@ struct Rule {
     return {c.first.norm + size(sum)};
   }
   KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.m.next * c.second.norm; }
+  KHD static void eval(auto& e, const auto& c) { e.p += c.lr * e.m.was; }
+  KHD static void train(auto& e, const auto& c) { e.p -= c.lr * e.m.was; }
 };
 }
 )";
@@ -158,6 +161,33 @@ const std::vector<Mistake>& mistakes() {
        "{ return {static_cast<real>(h.lr)}; }",
        "{ h.lr = 0; return {real(0)}; }",
        {"its `apply` e.p"}},
+      // ---- between steps
+      {"ReadsTheGradientInEval",
+       "e.p += c.lr * e.m.was",
+       "e.p += c.lr * e.g",
+       {"no member", "g", "`eval` and `train` have p and what slots were in `e`"}},
+      {"ReadsANewSlotInTrain",
+       "e.p -= c.lr * e.m.was",
+       "e.p -= c.lr * e.m.next",
+       {"no member", "next", "`eval` and `train` have p and what slots were in `e`"}},
+      {"ReadsAResultInEval",
+       "e.p += c.lr * e.m.was",
+       "e.p += c.first.norm * e.m.was",
+       {"no member", "first", "in `c` what `prepare` returns"}},
+      {"WritesASlotInTrain",
+       "e.p -= c.lr * e.m.was",
+       "e.m.was = 0; e.p -= c.lr",
+       {"its `apply` e.p"}},
+      {"HasNoEval",
+       "static void eval(",
+       "static void evaluate(",
+       {"the rule declares modes: it needs 'static void eval(auto& e, const auto& c)'"},
+       kRuleBegins},
+      {"HasNoTrain",
+       "static void train(",
+       "static void training(",
+       {"the rule declares modes: it needs 'static void train(auto& e, const auto& c)'"},
+       kRuleBegins},
       // ---- what a rule needs
       {"HasNoApply",
        "static void apply(",

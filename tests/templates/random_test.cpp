@@ -61,7 +61,7 @@ TEST(Philox, GivesSixteenBitsToEachOfEightElements) {
 
 // A rule of two slots that computes nothing; a codec and a weight format that keep the random bits.
 const std::map<std::string, std::string> kCoins = {
-    {"rules/idle.cuh", R"(// A probe.
+    {"rules/idle.cuh", R"(// A probe.   modes: train, eval
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::idle {
@@ -72,6 +72,8 @@ struct Slots {
 struct Rule {
   KHD static void moments(auto& e, const auto&) { e.first.next = e.second.next = 0; }
   KHD static void apply(auto&, const auto&) {}
+  KHD static void eval(auto&, const auto&) {}
+  KHD static void train(auto&, const auto&) {}
 };
 }
 )"},
@@ -117,6 +119,16 @@ std::uint16_t documented(std::uint64_t seed, std::uint32_t tensor, std::uint64_t
   return static_cast<std::uint16_t>(words[e % 8 / 2] >> (16 * (e % 2)));
 }
 
+// Those of the weights after step t or a change of modes then.
+void expect_documented_weights(const PlainSteps<std::uint16_t>& steps, std::uint64_t seed,
+                               std::int64_t t, std::uint32_t stream, std::int64_t offset) {
+  for (std::uint32_t id = 0; id < steps.p.size(); ++id)
+    for (std::size_t i = 0; i < steps.p[id].size(); ++i) {
+      const std::uint64_t e = static_cast<std::uint64_t>(offset) + i;
+      ASSERT_EQ(steps.p[id][i], documented(seed, id, t, stream, e)) << stream << " at " << e;
+    }
+}
+
 void expect_documented_bits(OwnTemplates& own, jit::Machine& machine, std::int64_t offset) {
   const jit::OptionValues options("idle", own.catalog);
   jit::KernelSpec spec = plain_spec(options, {"coin", "coin"});
@@ -126,10 +138,14 @@ void expect_documented_bits(OwnTemplates& own, jit::Machine& machine, std::int64
   const std::uint64_t seed = 0x0123456789abcdefull;
   const std::int64_t t = (std::int64_t{1} << 32) + 3;  // of which the low half counts
   steps.step(t, seed);
+  expect_documented_weights(steps, seed, t, 0, offset);
+  steps.turn(jit::Mode::eval, t, seed);
+  expect_documented_weights(steps, seed, t, 64, offset);
+  steps.turn(jit::Mode::train, t, seed);
+  expect_documented_weights(steps, seed, t, 65, offset);
   for (std::uint32_t id = 0; id < 3; ++id)
     for (std::size_t i = 0; i < steps.p[id].size(); ++i) {
       const std::uint64_t e = static_cast<std::uint64_t>(offset) + i;
-      ASSERT_EQ(steps.p[id][i], documented(seed, id, t, 0, e)) << "weights at " << e;
       for (std::uint32_t slot = 0; slot < 2; ++slot)
         ASSERT_EQ(steps.codes<std::uint16_t>(id, slot)[i], documented(seed, id, t, slot + 1, e))
             << "slot " << slot << " at " << e;

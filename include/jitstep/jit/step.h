@@ -21,6 +21,10 @@ struct JITSTEP_API Batch {
   std::optional<Variant> variant = std::nullopt;  // how it is run; default_variant() unless set
 };
 
+/// What a parameter holds between steps, under a rule that declares modes (Manifest::modes): the point that
+/// training goes on from, or the one to be evaluated.
+enum class Mode { train, eval };
+
 /// Kernels, tables and buffers for the steps of some batches. The machine must outlive it; the tensors'
 /// memory must live as long as steps run. Belongs to one thread at a time.
 ///
@@ -52,12 +56,18 @@ class JITSTEP_API Step {
   /// inputs that make no sense and in a CUDA graph capture too; the step can then be tried again.
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
 
-  /// The launches of the step that was prepared; an Error if none was. If one of them fails, parameters
-  /// may have been stepped already.
+  /// The same for turning parameters to another mode, which they must not be in. Each tensor's set is that
+  /// of the last step it has taken; gradients are not looked at. Batches of rules without modes are left
+  /// alone.
+  void prepare(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
+
+  /// The launches of what was prepared; an Error if nothing was. If one of them fails, parameters may have
+  /// changed already.
   void launch();
 
   /// prepare() and launch().
   void run(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
+  void run(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
 
  private:
   struct State;

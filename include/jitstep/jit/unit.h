@@ -16,7 +16,8 @@ struct JITSTEP_API Unit {
   std::string name;  // of its plan, such as "adamw_int8_float32"
   std::string text;
   int passes = 0;                    // each is jitstep_partials_<k>, then jitstep_finish_<k>
-  std::vector<std::string> entries;  // in the order of launching; the last is jitstep_apply
+  std::vector<std::string> entries;  // in the order of launching up to jitstep_apply; then, if the
+                                     // rule has modes, jitstep_eval and jitstep_train
 };
 
 /// The unit of one optimizer step. An Error if the variant does not fit.

@@ -65,10 +65,12 @@ std::string rule_text(const Plan& plan) {
     asserts += reduction_asserts(plan, planned);
     taken.push_back(reduction_name(planned));
   }
+  const char* const modes =
+      "static_assert(jitstep::ModesCheck<UnitSpec, UnitSlots>::read_bodies());\n";
   return text(slots_view(rule), results_view(rule, passes),
               "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ",
               slots_known_in(plan), ">;\n", asserts, "static_assert(UnitCheck::read_bodies<",
-              joined(taken), ">());\n");
+              joined(taken), ">());\n", rule.modes ? modes : "");
 }
 
 std::string codec_asserts(const Manifest& codec, int slot) {

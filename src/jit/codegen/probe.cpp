@@ -24,6 +24,7 @@ class Watch {
     out += terms();
     out += finished();
     out += applied();
+    out += turned();
     return out + "};\n";
   }
 
@@ -124,11 +125,23 @@ class Watch {
     return out;
   }
 
-  std::string applied() {
-    return function("applied(auto& r, const auto& e)",
+  // After a function that sets e.p.
+  std::string moved_parameter(const char* declaration, const char* function_name) {
+    return function(text(declaration, "(auto& r, const auto& e)"),
                     look("unset", "e.p",
-                         "`apply` makes e.p of something that is not set: a slot or a result that "
-                         "`if` leaves out, or a variable"));
+                         text("`", function_name,
+                              "` makes e.p of something that is not set: a slot or a result that "
+                              "`if` leaves out, or a variable")));
+  }
+
+  std::string applied() { return moved_parameter("applied", "apply"); }
+
+  std::string turned() {
+    const std::string has =
+        text("  static constexpr bool modes = ", rule_.modes ? "true" : "false");
+    if (!rule_.modes) return has + ";\n";
+    return text(has, ";\n", moved_parameter("evaluated", "eval"),
+                moved_parameter("trained", "train"));
   }
 
   // The rule's reductions that are taken.

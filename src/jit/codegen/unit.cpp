@@ -20,6 +20,10 @@ Unit unit(const Plan& plan, const Variant& variant, const Target& target) {
     add(text("jitstep_finish_", pass), text("finish<", pass, ">"));
   }
   add("jitstep_apply", "apply");
+  if (plan.rule().modes) {
+    add("jitstep_eval", "eval");
+    add("jitstep_train", "train");
+  }
   return made;
 }
 

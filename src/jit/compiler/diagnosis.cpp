@@ -38,6 +38,8 @@ constexpr std::array kHints = {
     Hint{"read-only", kReturned, "codecs/"},
     Hint{"modifiable lvalue", kReturned, "codecs/"},
     Hint{"const-qualified", kReturned, "codecs/"},
+    Hint{"BetweenSteps",
+         "`eval` and `train` have p and what slots were in `e`, in `c` what `prepare` returns"},
     Hint{"ContextView", "`c` holds what `prepare` returns and the results of reductions"},
     Hint{"float-conversion", "a rule computes in `real`: write real(0.1), or static_cast<real>"},
     Hint{"ElementView", "`e` holds p, g and the slots"},

@@ -28,6 +28,12 @@ void read_class(std::string_view value, const Place& place, Manifest& made) {
   cursor.expect_end();
 }
 
+void read_modes(std::string_view value, const Place& place, Manifest& made) {
+  if (value != "train, eval")
+    place.fail(text("cannot read the modes `", value, "`: there is `modes: train, eval`"));
+  made.modes = true;
+}
+
 void read_dtypes(std::string_view value, const Place& place, Manifest& made) {
   Cursor cursor(value, place);
   do {
@@ -53,6 +59,8 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& place, 
   } else if (rule && starts("min_quantized_size: ")) {
     made.min_quantized_sizes.push_back(rule_default(value, flags, place));
     Cursor(made.min_quantized_sizes.back().value, place).integer(0, 1 << 30);
+  } else if (rule && starts("modes: ")) {
+    read_modes(value, place, made);
   } else if (made.kind == Kind::weights && starts("for: ")) {
     read_dtypes(value, place, made);
   } else {
@@ -63,10 +71,11 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& place, 
 
 // A rule's key that is not written as it is read: no colon, no space behind it, capital letters.
 void refuse_key(std::string_view piece, const Place& place) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kKeys = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kKeys = {
       {{"class", "class: NAME"},
        {"default state", "default state: CODEC"},
-       {"min_quantized_size", "min_quantized_size: NUMBER"}}};
+       {"min_quantized_size", "min_quantized_size: NUMBER"},
+       {"modes", "modes: train, eval"}}};
   for (const auto& [key, form] : kKeys) {
     if (!begins_with_word(piece, key)) continue;
     std::string_view value = trimmed(piece.substr(key.size()));

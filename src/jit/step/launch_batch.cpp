@@ -70,6 +70,10 @@ void LaunchBatch::launch_finish(int pass) {
 
 void LaunchBatch::launch_apply() { launch(2 * plan_.passes, apply_); }
 
+void LaunchBatch::launch_turn(Mode to) {
+  if (plan_.rule().modes) launch(2 * plan_.passes + (to == Mode::eval ? 1 : 2), apply_);
+}
+
 void LaunchBatch::launch(int entry, const Items& items) {
   args_.items = items.data();
   args_.item_count = items.size();

@@ -9,6 +9,7 @@
 #include "jit/step/step_tables.h"
 #include "jitstep/jit/common_memory.h"
 #include "jitstep/jit/plan.h"
+#include "jitstep/jit/step.h"
 #include "jitstep/jit/variant.h"
 
 namespace jitstep::jit {
@@ -42,6 +43,7 @@ class LaunchBatch {
   void launch_partials(int pass);
   void launch_finish(int pass);
   void launch_apply();
+  void launch_turn(Mode to);
   void record_step() { launches_->record_step(); }
 
  private:

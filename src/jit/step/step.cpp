@@ -23,12 +23,15 @@ struct Step::State {
   std::vector<HyperSet> numbered = {};  // a step's sets, with the number that all tensors count
   int passes = 0;
   bool prepared = false;
-  bool led = false;  // some tensor has elements
+  bool led = false;               // some tensor has elements
+  std::optional<Mode> turn = {};  // what is prepared; none: a step
 
   void choose_leader();
   void add_batches(const std::vector<Batch>& given);
   void wait_for_last_step();
   void send(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
+  void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
+  void launch_step();
 };
 
 namespace {
@@ -99,7 +102,8 @@ void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<H
     }
   steps.send(machine, records);
   numbered = numbers;
-  for (HyperSet& set : numbered) set.round = common != nullptr ? common->steps + 1 : 0;
+  const std::int64_t last = common != nullptr ? common->steps : -1;
+  for (HyperSet& set : numbered) set.round = turn ? last : last + 1;
   sets.send(machine, numbered);
   const int set_count = static_cast<int>(numbers.size());
   const StepRecord* own = steps.data();
@@ -123,32 +127,66 @@ std::size_t Step::size() const { return state_->tensors.size(); }
 
 const Kernel& Step::kernel(std::size_t batch) const { return state_->batches.at(batch).kernel(); }
 
+void Step::State::prepare(const std::vector<StepInput>& inputs,
+                          const std::vector<HyperSet>& numbers) {
+  for (const LaunchBatch& batch : batches) check_memory(batch.plan(), batch.tensors());
+  machine.refuse_capture();
+  wait_for_last_step();
+  send(inputs, numbers);
+  prepared = true;
+}
+
+void Step::State::launch_step() {
+  for (int pass = 0; pass < passes; ++pass) {
+    for (LaunchBatch& batch : batches) batch.launch_partials(pass);
+    for (LaunchBatch& batch : batches) batch.launch_finish(pass);
+  }
+  for (LaunchBatch& batch : batches) batch.launch_apply();
+}
+
 void Step::prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
-  State& state = *state_;
-  state.prepared = false;
-  check_inputs(inputs, state.tensors, sets);
-  for (const LaunchBatch& batch : state.batches) check_memory(batch.plan(), batch.tensors());
-  state.machine.refuse_capture();
-  state.wait_for_last_step();
-  state.send(inputs, sets);
-  state.prepared = true;
+  state_->prepared = false;
+  check_inputs(inputs, state_->tensors, sets);
+  check_gradients(inputs, state_->tensors);
+  state_->turn.reset();
+  state_->prepare(inputs, sets);
+}
+
+void Step::prepare(Mode to, const std::vector<StepInput>& inputs,
+                   const std::vector<HyperSet>& sets) {
+  state_->prepared = false;
+  check_inputs(inputs, state_->tensors, sets);
+  // Kernels find the set of the step to come behind that of the last one.
+  std::vector<StepInput> turned = inputs;
+  for (StepInput& input : turned) input.set *= 2;
+  std::vector<HyperSet> pairs;
+  for (const HyperSet& set : sets) {
+    pairs.insert(pairs.end(), 2, set);
+    ++pairs.back().t;
+  }
+  state_->turn = to;
+  state_->prepare(turned, pairs);
 }
 
 void Step::launch() {
   State& state = *state_;
   if (!state.prepared) throw Error("Step::launch() without a prepare() that succeeded before it");
   state.prepared = false;
-  for (int pass = 0; pass < state.passes; ++pass) {
-    for (LaunchBatch& batch : state.batches) batch.launch_partials(pass);
-    for (LaunchBatch& batch : state.batches) batch.launch_finish(pass);
+  if (!state.turn) state.launch_step();
+  for (LaunchBatch& batch : state.batches) {
+    if (state.turn) batch.launch_turn(*state.turn);
+    batch.record_step();
   }
-  for (LaunchBatch& batch : state.batches) batch.launch_apply();
-  for (LaunchBatch& batch : state.batches) batch.record_step();
-  if (state.led) ++state.common->steps;
+  if (!state.turn && state.led) ++state.common->steps;
 }
 
 void Step::run(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
   prepare(inputs, sets);
+  launch();
+}
+
+void Step::run(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
+  prepare(to, inputs, sets);
   launch();
 }
 

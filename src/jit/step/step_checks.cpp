@@ -13,6 +13,11 @@ template <class... Words>
   throw Error(text("a step by ", plan.name, ": the tensor with id ", id, " ", words...));
 }
 
+template <class... Words>
+[[noreturn]] void refuse_input(std::size_t i, const TensorRecord& tensor, const Words&... words) {
+  throw Error(text("a step: input ", i, ", of the tensor with id ", tensor.id, ", ", words...));
+}
+
 // Whether its memory is laid out for this kernel; what it begins with does not matter.
 bool holds_state_of(const Plan& plan, const StepTensor& tensor) {
   const std::vector<double> initial(plan.memory.size());
@@ -106,16 +111,17 @@ void check_inputs(const std::vector<StepInput>& inputs,
     if (sets[i].t < 1)
       throw Error(text("a step: set ", i, " has the step number ", sets[i].t,
                        "; steps are counted from 1"));
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto refused = [&](const auto&... words) {
-      throw Error(
-          text("a step: input ", i, ", of the tensor with id ", tensors[i]->id, ", ", words...));
-    };
+  for (std::size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].set < 0 || static_cast<std::size_t>(inputs[i].set) >= sets.size())
-      refused("names set ", inputs[i].set, "; the step has ", sets.size());
+      refuse_input(i, *tensors[i], "names set ", inputs[i].set, "; the step has ", sets.size());
+}
+
+void check_gradients(const std::vector<StepInput>& inputs,
+                     const std::vector<const TensorRecord*>& tensors) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].g == nullptr && tensors[i]->n > 0)
-      refused("has no gradient: g is null; leave the tensor out of the step's batches");
-  }
+      refuse_input(i, *tensors[i],
+                   "has no gradient: g is null; leave the tensor out of the step's batches");
 }
 
 }  // namespace jitstep::jit

@@ -21,9 +21,13 @@ void check_ids(const std::vector<const StepTensor*>& tensors);
 /// Memory that is missing: of parameters, slots, memory fields or what a weight format keeps beside.
 void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors);
 
-/// Inputs of a step: one for each tensor, with a gradient and a set that is there.
+/// Inputs of a step: one for each tensor, with a set that is there.
 void check_inputs(const std::vector<StepInput>& inputs,
                   const std::vector<const TensorRecord*>& tensors,
                   const std::vector<HyperSet>& sets);
+
+/// The gradients of such inputs.
+void check_gradients(const std::vector<StepInput>& inputs,
+                     const std::vector<const TensorRecord*>& tensors);
 
 }  // namespace jitstep::jit

@@ -257,12 +257,13 @@ void Optimizer::set_memory(const std::string& name, double value) {
 // ---- archives ----------------------------------------------------------------------------------
 
 void Optimizer::save(torch::serialize::OutputArchive& archive) const {
-  write_archive(archive, rule(), state_, param_groups_, records_->common.values());
+  write_archive(archive, rule(), records_->mode, state_, param_groups_, records_->common.values());
 }
 
 void Optimizer::load(torch::serialize::InputArchive& archive) {
   torch::NoGradGuard no_grad;
   if (!groups_unchanged()) sync_groups();
+  const jit::Mode mode = read_mode(archive);
   std::vector<ArchivedGroup> groups = read_archive(archive, rule(), param_groups_);
   const auto common = read_common(archive, rule());
   // Everything is bound before anything is replaced: a failed load changes nothing.
@@ -302,6 +303,7 @@ void Optimizer::load(torch::serialize::InputArchive& archive) {
   renumber(loaded);
   records_->common.clear();
   if (common) records_->common.set(*common);
+  records_->mode = mode;
 }
 
 // Parameters without a loaded state give up an id that a loaded one has.

@@ -55,6 +55,7 @@ struct Optimizer::Records {
   ParameterMemory memory;
   CommonState common;  // outlives the stepper's tables
   Stepper stepper;
+  jit::Mode mode = jit::Mode::train;  // of a rule that has modes
 
   void resize(std::size_t count) {
     groups.resize(count);

@@ -22,36 +22,69 @@ bool shares(const jit::Plan& plan) {
 
 torch::Tensor Optimizer::step(LossClosure closure) {
   torch::NoGradGuard no_grad;
+  check_training();
   torch::Tensor loss;
   if (closure != nullptr) {
     at::AutoGradMode enable_grad(true);
     loss = closure();
+    check_training();
   }
-  collect();
+  collect(Purpose::step);
+  change([&] {
+    records_->stepper.step(records_->work, records_->numbers, records_->common.memory());
+  });
+  return loss;
+}
+
+void Optimizer::check_training() const {
+  TORCH_CHECK(is_training(), "jitstep: step() of ", rule(), " in evaluation mode, where the ",
+              "parameters hold another point than the one that is trained; call train() first");
+}
+
+void Optimizer::eval() { turn(jit::Mode::eval); }
+
+void Optimizer::train(bool on) { turn(on ? jit::Mode::train : jit::Mode::eval); }
+
+bool Optimizer::is_training() const { return records_->mode == jit::Mode::train; }
+
+void Optimizer::turn(jit::Mode to) {
+  if (!jit::default_catalog().rule(rule()).modes || records_->mode == to) return;
+  torch::NoGradGuard no_grad;
+  collect(Purpose::turn);
+  change([&] {
+    auto& work = records_->work;
+    std::erase_if(work, [](const StepParameter& one) { return one.state->t == 0; });
+    records_->stepper.turn(to, work, records_->numbers, records_->common.memory());
+  });
+  records_->mode = to;
+}
+
+// Makes the states ready, and takes that back if what follows fails.
+void Optimizer::change(const std::function<void()>& launch) {
   try {
     bind_states();
     bind_common();
-    records_->stepper.step(records_->work, records_->numbers, records_->common.memory());
+    launch();
   } catch (...) {
     restore_states();
     throw;
   }
   records_->pending.clear();
-  return loss;
 }
 
-// Finds the parameters with gradients and checks all of them before anything is changed.
-void Optimizer::collect() {
+// Finds the parameters with gradients, or those that have taken a step, and checks all of them before
+// anything is changed.
+void Optimizer::collect(Purpose purpose) {
   if (!groups_unchanged()) sync_groups();
   records_->work.clear();
   records_->pending.clear();
   records_->new_gradients.clear();
   records_->materialised.clear();
   bool moved = records_->memory.empty();
-  for (std::size_t g = 0; g < records_->groups.size(); ++g) moved |= collect_group(g);
-  check_devices();
+  for (std::size_t g = 0; g < records_->groups.size(); ++g) moved |= collect_group(g, purpose);
+  if (purpose == Purpose::step) check_devices();
   if (moved) check_memory();
-  check_new_gradients();
+  if (purpose == Purpose::step) check_new_gradients();
 }
 
 // A sum over all parameters is taken on each device alone, and would be another one than torch's.
@@ -94,15 +127,17 @@ void Optimizer::check_new_gradients() {
   }
 }
 
-// As kernels can read it.
-const torch::Tensor& Optimizer::gradient_of(const torch::Tensor& p) {
-  const torch::Tensor& grad = p.grad();
-  if (!is_lazy(grad)) return grad;
-  return records_->materialised.emplace_back(materialised(grad));
+// As kernels can read it; null if there is none.
+const torch::Tensor* Optimizer::gradient_of(const torch::Tensor& p, const ParameterName& name) {
+  const torch::Tensor* grad = &p.grad();
+  if (!grad->defined()) return nullptr;
+  if (is_lazy(*grad)) grad = &records_->materialised.emplace_back(materialised(*grad));
+  check_gradient(p, *grad, name);
+  return grad;
 }
 
 // Says whether a parameter lies elsewhere than when its group was last looked at.
-bool Optimizer::collect_group(std::size_t g) {
+bool Optimizer::collect_group(std::size_t g, Purpose purpose) {
   Records::Group& group = records_->groups[g];
   about_group(
       g, [&] { group.record.refresh(group_options(g), Moment::training, records_->numbers[g]); });
@@ -111,17 +146,19 @@ bool Optimizer::collect_group(std::size_t g) {
   for (std::size_t i = 0; i < params.size(); ++i) {
     const torch::Tensor& p = params[i];
     Member& member = group.members[i];
-    if (member.repeated || !p.grad().defined()) continue;
-    const torch::Tensor& grad = gradient_of(p);
-    check_gradient(p, grad, {g, i});
+    if (member.repeated) continue;
+    const bool stepping = purpose == Purpose::step;
+    const torch::Tensor* const grad = stepping ? gradient_of(p, {g, i}) : &p;
+    if (grad == nullptr) continue;
     const bool bound =
         about(p, {g, i}, [&] { return is_bound(member, p, group.record.revision()); });
+    if (!stepping && (member.state == nullptr || member.state->step() == 0)) continue;
     moved = moved || !bound || member.memory != p.const_data_ptr();
-    if (!is_lazy(p.grad()) && member.gradient != grad.const_data_ptr())
+    if (stepping && !is_lazy(p.grad()) && member.gradient != grad->const_data_ptr())
       records_->new_gradients.push_back({g, i});
     if (!bound) add_pending(g, i);
     records_->work.push_back(
-        {&p, &grad, member.state ? &member.state->buffers() : nullptr, static_cast<int>(g)});
+        {&p, grad, member.state ? &member.state->buffers() : nullptr, static_cast<int>(g)});
   }
   return moved;
 }

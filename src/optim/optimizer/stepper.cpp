@@ -101,6 +101,11 @@ Member draft_member(const StepParameter& parameter, std::vector<DeviceStep>& dev
   return m;
 }
 
+// As torch's own in-place operations do, so that autograd sees that p has changed.
+void bump_version(const torch::Tensor& p) {
+  if (!p.is_inference()) p.unsafeGetTensorImpl()->bump_version();
+}
+
 // Inputs of a batch follow those of the batches before it.
 void place_inputs(std::vector<Member>& members, std::vector<DeviceStep>& devices) {
   std::vector<std::vector<std::size_t>> first(devices.size());
@@ -146,8 +151,10 @@ static int set_for(std::vector<HyperSet>& sets, std::vector<int>& made, const Hy
   return made.back();
 }
 
-void Stepper::step(const std::vector<StepParameter>& parameters,
-                   const std::vector<HyperSet>& groups, jit::CommonMemory* common) {
+// Brings tables and inputs in line with the parameters, each with the numbers of the step it has taken last
+// (`ahead` 0) or is about to take (1).
+void Stepper::update(const std::vector<StepParameter>& parameters,
+                     const std::vector<HyperSet>& groups, jit::CommonMemory* common, int ahead) {
   State& state = *state_;
   const bool same =
       state.common == place_of(common) &&
@@ -163,17 +170,31 @@ void Stepper::step(const std::vector<StepParameter>& parameters,
     DeviceStep& device = state.devices[member.device];
     const void* g = parameter.grad->const_data_ptr();
     const int set = set_for(state.sets, state.sets_of_group[parameter.group],
-                            groups[parameter.group], parameter.state->t + 1);
+                            groups[parameter.group], parameter.state->t + ahead);
     device.inputs[member.place] = {g, set, device.device.is_cpu() || is_aligned(member.tensor, g)};
   }
+}
+
+void Stepper::step(const std::vector<StepParameter>& parameters,
+                   const std::vector<HyperSet>& groups, jit::CommonMemory* common) {
+  update(parameters, groups, common, 1);
+  State& state = *state_;
   // All devices are ready before the first of them changes anything.
   for (DeviceStep& device : state.devices) device.step->prepare(device.inputs, state.sets);
   for (DeviceStep& device : state.devices) device.step->launch();
   for (const auto& parameter : parameters) {
     ++parameter.state->t;
-    // As torch's own in-place operations do, so that autograd sees that p has changed.
-    if (!parameter.p->is_inference()) parameter.p->unsafeGetTensorImpl()->bump_version();
+    bump_version(*parameter.p);
   }
+}
+
+void Stepper::turn(jit::Mode to, const std::vector<StepParameter>& parameters,
+                   const std::vector<HyperSet>& groups, jit::CommonMemory* common) {
+  update(parameters, groups, common, 0);
+  State& state = *state_;
+  for (DeviceStep& device : state.devices) device.step->prepare(to, device.inputs, state.sets);
+  for (DeviceStep& device : state.devices) device.step->launch();
+  for (const auto& parameter : parameters) bump_version(*parameter.p);
 }
 
 }  // namespace jitstep

@@ -41,8 +41,16 @@ class Stepper {
   void step(const std::vector<StepParameter>& parameters, const std::vector<HyperSet>& groups,
             jit::CommonMemory* common);
 
+  /// Turns parameters that have taken a step to another mode, under the same conditions; their gradients
+  /// say layouts alone.
+  void turn(jit::Mode to, const std::vector<StepParameter>& parameters,
+            const std::vector<HyperSet>& groups, jit::CommonMemory* common = nullptr);
+
  private:
   struct State;
+
+  void update(const std::vector<StepParameter>& parameters, const std::vector<HyperSet>& groups,
+              jit::CommonMemory* common, int ahead);
   std::unique_ptr<State> state_;
 };
 

@@ -15,6 +15,8 @@ using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
 constexpr std::int64_t kSchema = 1;
+constexpr const char* kEval = "eval";
+constexpr const char* kTrain = "train";
 
 std::int64_t read_size(InputArchive& archive, const std::string& key) {
   torch::Tensor size;
@@ -138,8 +140,8 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const std::string& ru
 
 }  // namespace
 
-void write_archive(OutputArchive& archive, const std::string& rule, const StateMap& states,
-                   const std::vector<OptimizerParamGroup>& groups,
+void write_archive(OutputArchive& archive, const std::string& rule, jit::Mode mode,
+                   const StateMap& states, const std::vector<OptimizerParamGroup>& groups,
                    const std::optional<std::vector<double>>& common) {
   archive.write("pytorch_version", c10::IValue("1.5.0"));
   OutputArchive ours(archive.compilation_unit());
@@ -150,6 +152,8 @@ void write_archive(OutputArchive& archive, const std::string& rule, const StateM
     for (std::size_t i = 0; i < names.size(); ++i)
       ours.write("memory_" + names[i], c10::IValue((*common)[i]));
   }
+  if (jit::default_catalog().rule(rule).modes)
+    ours.write("mode", c10::IValue(mode == jit::Mode::eval ? kEval : kTrain));
   archive.write("jitstep", ours);
   OutputArchive state_archive(archive.compilation_unit());
   torch::optim::detail::serialize<ParamState>(state_archive, states);
@@ -198,6 +202,17 @@ std::optional<std::vector<double>> read_common(InputArchive& archive, const std:
               names.size(), " numbers that ", rule,
               " keeps for all parameters; it is damaged, or of ", "another version of the rule");
   return values;
+}
+
+jit::Mode read_mode(InputArchive& archive) {
+  InputArchive ours;
+  c10::IValue written;
+  if (!archive.try_read("jitstep", ours) || !ours.try_read("mode", written))
+    return jit::Mode::train;
+  const std::string mode = read_string(ours, "mode");
+  TORCH_CHECK(mode == kEval || mode == kTrain, "\"mode\" of the archive is \"", mode,
+              "\" and neither \"train\" nor \"eval\"; it is damaged: save the optimizer again");
+  return mode == kEval ? jit::Mode::eval : jit::Mode::train;
 }
 
 std::set<int> distinct_ids(const std::vector<ArchivedGroup>& groups) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "jitstep/jit/step.h"
 #include "jitstep/options.h"
 #include "jitstep/param_state.h"
 
@@ -24,10 +25,10 @@ struct ArchivedGroup {
   std::vector<std::unique_ptr<ParamState>> states;  // one for each parameter, null if it has none
 };
 
-/// Writes everything an optimizer needs to go on. `common`: what it keeps for all parameters, if there is
-/// any yet.
+/// Writes everything an optimizer needs to go on. `mode`: of its parameters, for rules that have modes.
+/// `common`: what it keeps for all parameters, if there is any yet.
 void write_archive(torch::serialize::OutputArchive& archive, const std::string& rule,
-                   const StateMap& states,
+                   jit::Mode mode, const StateMap& states,
                    const std::vector<torch::optim::OptimizerParamGroup>& groups,
                    const std::optional<std::vector<double>>& common);
 
@@ -42,6 +43,9 @@ std::optional<std::vector<double>> read_common(torch::serialize::InputArchive& a
 std::vector<ArchivedGroup> read_archive(
     torch::serialize::InputArchive& archive, const std::string& rule,
     const std::vector<torch::optim::OptimizerParamGroup>& groups);
+
+/// The mode in which an optimizer was saved; training if the archive does not say.
+jit::Mode read_mode(torch::serialize::InputArchive& archive);
 
 /// The tensor ids of the loaded states. Each names random bits and a place in sums: a c10::Error if two
 /// agree or one is none.

@@ -134,6 +134,9 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 1, "// Mine.   class:Mine\n" RULE, "cannot read `class:Mine`"},
       {Kind::rule, 1, "// default state int8\n" RULE, "write `default state: CODEC`"},
       {Kind::rule, 1, "// min_quantized_size 0\n" RULE, "write `min_quantized_size: NUMBER`"},
+      {Kind::rule, 1, "// Modes: train, eval\n" RULE, "write `modes: train, eval`"},
+      {Kind::rule, 1, "// modes: eval\n" RULE,
+       "cannot read the modes `eval`: there is `modes: train, eval`"},
       // ---- names and letters
       {Kind::rule, 3, HYPER "double register = 1;\n};\n", "`register` is a word of C++; rename it"},
       {Kind::rule, 3, SLOTS "Signed m__2;\n};\n", "`m__2` is reserved for compilers and macros"},

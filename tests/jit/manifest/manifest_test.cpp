@@ -171,6 +171,11 @@ TEST(Manifest, ReadsDefaultsOfARuleByOption) {
   EXPECT_FALSE(m.min_quantized_size({{"form", "right"}}));
 }
 
+TEST(Manifest, ReadsWhetherARuleHasModes) {
+  EXPECT_TRUE(rule("", "// Words.   modes: train, eval\n").modes);
+  EXPECT_FALSE(rule("", "// Words, which begin with no key: it has modes.\n").modes);
+}
+
 TEST(Manifest, NamesFileAndLineOfAnError) {
   EXPECT_EQ(
       hyper_problem("  float lr = 1;"),

@@ -58,9 +58,9 @@ Kept kept(Optimizer& optimizer, const Tensors& parameters) {
     if (found == optimizer.state().end()) continue;
     const auto& state = static_cast<ParamState&>(*found->second);
     all.steps.back() = state.step();
-    for (const char* slot : {"m", "v"}) {
-      all.tensors.push_back(copy(state.codes(slot)));
-      all.tensors.push_back(copy(state.meta(slot)));
+    for (const jit::Slot& slot : jit::default_catalog().rule(state.rule()).slots) {
+      all.tensors.push_back(copy(state.codes(slot.name)));
+      all.tensors.push_back(copy(state.meta(slot.name)));
     }
   }
   return all;
@@ -113,6 +113,28 @@ TEST(Failure, AStepThatConvertsStateMayRunOutOfMemoryAtAnyAllocation) {
   EXPECT_GT(allocations, 10);
   train(optimizer, parameters, 4, 5);
   train(other, twin, 3, 5);
+  expect_equal(parameters, twin);
+}
+
+TEST(Failure, AChangeOfModesThatConvertsStateMayRunOutOfMemoryAtAnyAllocation) {
+  const std::string rule = load_rule(own_file(
+      "averaged_iterate.cuh",
+      text_of_file(JITSTEP_SOURCE_DIR "/tests/templates/extensions/averaged_iterate.cuh")));
+  Tensors parameters = make_parameters(torch::kFloat32, kShapes), twin = clones(parameters);
+  const auto int8 = GenericOptions(0.1).state("int8");
+  Optimizer optimizer(rule, parameters, int8), other(rule, twin, int8);
+  for (const auto& [one, of] : {std::pair{&optimizer, &parameters}, std::pair{&other, &twin}}) {
+    train(*one, *of, 1, 2);
+    static_cast<Options&>(one->param_groups()[0].options()).edit_formats().state =
+        jit::CodecChoice{"int4"};
+  }
+  const int allocations = fail_at_every_allocation(optimizer, parameters, [&] {
+    EXPECT_TRUE(optimizer.is_training());
+    optimizer.eval();
+  });
+  EXPECT_GT(allocations, 5);
+  EXPECT_FALSE(optimizer.is_training());
+  other.eval();
   expect_equal(parameters, twin);
 }
 

@@ -1,0 +1,55 @@
+// The parameter of a rule with modes, from the point that it trains at to the one that is evaluated, or
+// back. Takes a step's arguments without gradients; a tensor's set is that of the last step it has taken, and
+// the next in the table that of the step to come, as which kernels read what is kept.
+#pragma once
+#include "apply.cuh"
+
+namespace jitstep {
+
+// Streams of random bits, beyond those of weights and slots.
+inline constexpr uint32 kEvalStream = 64, kTrainStream = 65;
+
+// Asked for by type: a rule's functions are templates.
+template <class Rule>
+struct ToEval {
+  static constexpr uint32 stream = kEvalStream;
+  KHD static void turn(auto& e, const auto& c) { Rule::eval(e, c); }
+};
+template <class Rule>
+struct ToTrain {
+  static constexpr uint32 stream = kTrainStream;
+  KHD static void turn(auto& e, const auto& c) { Rule::train(e, c); }
+};
+
+// last: the scope of the last step; held: the same with the set that what is kept is read by.
+template <class S, class To>
+KHD void turn_tile(const Scope<S>& last, const Scope<S>& held, const Linear& at) {
+  using Shape = typename ApplyTile<S>::Shape;
+  Fragment<S, Shape> f;
+  load_weights<S, Shape>(held, at, f.p);
+  load_slots<S, Shape>(held, at, f);
+  UNROLL
+  for (int i = 0; i < Shape::fragment; ++i) {
+    Element<typename S::Slots> e;
+    e.p = f.p[i];
+    set_slots<S>(f, i, e);
+    To::turn(e, last.rule);
+    f.p[i] = e.p;
+  }
+  store_weights<S, Shape>(last, at, f.p, To::stream);
+}
+
+template <class S, template <class> class To>
+KHD void turn(const Args& args, Range range) {
+  Preparation<S> preparation;
+  for (int64 i = range.begin; i < range.end; i += range.stride) {
+    const Item item = args.items[i];
+    const Scope<S> last = scope_of<S, 0>(args, item.tensor, preparation.of(args, item.tensor));
+    const Scope<S> held{args, last.tensor, last.step, args.sets[last.step.set + 1], {}, {}, {}};
+    for_tiles<S>(last, item, [&](const Linear& at) {
+      turn_tile<S, To<typename S::Rule::Body>>(last, held, at);
+    });
+  }
+}
+
+}  // namespace jitstep

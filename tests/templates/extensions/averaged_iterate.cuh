@@ -1,0 +1,46 @@
+// A rule of the tests: z descends, the average x of all z is evaluated, and the parameter holds y between
+// the two while training; the average's weight comes from a count that `prepare` keeps.
+// modes: train, eval
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::rules::averaged_iterate {
+
+struct Hyper {
+  double lr = 0.1;    // >= 0
+  double beta = 0.9;  // in (0, 1)
+};
+struct Slots {
+  Signed z;
+};
+struct Scalars {
+  real lr, beta, weight, to_x, to_y;
+  bool first;
+};
+struct Memory {
+  Entry<tensor, double> steps;
+};
+
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
+    m.steps.next = m.steps.was + 1;
+    Scalars s;
+    s.lr = static_cast<real>(h.lr);
+    s.beta = static_cast<real>(h.beta);
+    s.weight = static_cast<real>(1 / m.steps.next);
+    s.to_x = static_cast<real>(1 - 1 / h.beta);
+    s.to_y = static_cast<real>(1 - h.beta);
+    s.first = t == 1;
+    return s;
+  }
+  KHD static real start(const auto& e, const auto& c) { return c.first ? e.p : e.z.was; }
+  KHD static void moments(auto& e, const auto& c) { e.z.next = start(e, c) - c.lr * e.g; }
+  KHD static void apply(auto& e, const auto& c) {
+    const real y = fma(c.weight, start(e, c) - e.p, e.p);
+    e.p = y + c.lr * (c.beta * (1 - c.weight) - 1) * e.g;
+  }
+  KHD static void eval(auto& e, const auto& c) { e.p = fma(c.to_x, e.z.was - e.p, e.p); }
+  KHD static void train(auto& e, const auto& c) { e.p = fma(c.to_y, e.z.was - e.p, e.p); }
+};
+
+}  // namespace jitstep::rules::averaged_iterate

@@ -1,0 +1,232 @@
+// Rules with modes between steps: what `eval` and `train` are given, and what they leave alone.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "emulation/emulated_machine.h"
+#include "jit/step/convert.h"
+#include "jitstep/jit/error.h"
+#include "support/plain_steps.h"
+
+namespace jitstep::support {
+namespace {
+
+using jit::Mode;
+
+// The parameter becomes what a slot was, then what `prepare` says: its step number and a count of its steps.
+constexpr const char* kShowing = R"(// A probe.   modes: train, eval
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::showing {
+struct Slots {
+  Signed m;
+};
+struct Scalars { real t, steps; };
+struct Memory {
+  Entry<tensor> steps;
+};
+struct Rule {
+  KHD static Scalars prepare(const NoHyper&, int64 t, Memory& m) {
+    m.steps.next = m.steps.was + 1;
+    return {static_cast<real>(t), m.steps.next};
+  }
+  KHD static void moments(auto& e, const auto&) { e.m.next = e.m.was + e.g; }
+  KHD static void apply(auto&, const auto&) {}
+  KHD static void eval(auto& e, const auto&) { e.p = e.m.was; }
+  KHD static void train(auto& e, const auto& c) { e.p = c.t + 1000 * c.steps; }
+};
+}
+)";
+// The parameter becomes the number of steps that all tensors have taken together.
+constexpr const char* kCounting = R"(// A probe.   modes: train, eval
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::counting {
+struct Scalars { real rounds; };
+struct Memory {
+  Entry<all, double> rounds;
+};
+struct Rule {
+  KHD static Scalars prepare(const NoHyper&, int64, Memory& m) {
+    m.rounds.next = m.rounds.was + 1;
+    return {static_cast<real>(m.rounds.next)};
+  }
+  KHD static void apply(auto& e, const auto&) { e.p -= e.g; }
+  KHD static void eval(auto& e, const auto& c) { e.p = c.rounds; }
+  KHD static void train(auto& e, const auto& c) { e.p = -c.rounds; }
+};
+}
+)";
+// The parameter stays.
+constexpr const char* kStaying = R"(// A probe.   modes: train, eval
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::staying {
+struct Rule {
+  KHD static void apply(auto& e, const auto&) { e.p -= e.g; }
+  KHD static void eval(auto&, const auto&) {}
+  KHD static void train(auto&, const auto&) {}
+};
+}
+)";
+
+std::string extension(const std::string& name) {
+  std::ostringstream text;
+  text << std::ifstream(JITSTEP_TEST_DATA "/templates/extensions/" + name).rdbuf();
+  return text.str();
+}
+
+class Modes : public testing::Test {
+ protected:
+  OwnTemplates own{{{"rules/showing.cuh", kShowing},
+                    {"rules/staying.cuh", kStaying},
+                    {"rules/counting.cuh", kCounting},
+                    {"rules/averaged_iterate.cuh", extension("averaged_iterate.cuh")},
+                    {"codecs/tensor_scale8.cuh", extension("tensor_scale8.cuh")},
+                    {"weights/master32.cuh", extension("master32.cuh")}}};
+  jit::CpuMachine cpu{own.engine};
+  emulation::EmulatedMachine gpu{own.engine, 2, emulation::BlockOrder::kReverse,
+                                 emulation::LaneOrder::kReverse};
+};
+
+template <class Steps>
+void step(Steps& steps, std::int64_t t) {
+  for (std::size_t i = 0; i < steps.g.size(); ++i)
+    for (std::size_t k = 0; k < steps.g[i].size(); ++k)
+      steps.g[i][k] = std::sin(static_cast<float>(t * 1000 + k * (i + 1)));
+  steps.step(t);
+}
+
+TEST_F(Modes, FollowTheFormulasToTheBit) {
+  const jit::OptionValues options("averaged_iterate", own.catalog);
+  PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{0}, {257}});
+  for (float& x : steps.p[1]) x = 1;
+  for (int t = 1; t <= 3; ++t) step(steps, t);
+  const std::vector<float> y = steps.p[1];
+  const float* const z = steps.codes<float>(1, 0);
+  steps.turn(Mode::eval, 3);
+  const std::vector<float> x = steps.p[1];
+  steps.turn(Mode::train, 3);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    ASSERT_EQ(x[i], std::fma(static_cast<float>(1 - 1 / 0.9), z[i] - y[i], y[i])) << i;
+    ASSERT_EQ(steps.p[1][i], std::fma(static_cast<float>(1 - 0.9), z[i] - x[i], x[i])) << i;
+    ASSERT_NEAR(steps.p[1][i], y[i], 1e-6) << "and back";
+  }
+}
+
+TEST_F(Modes, ReadWhatEveryCodecKeepsNow) {
+  const jit::OptionValues options("showing", own.catalog);
+  for (jit::Machine* machine : std::initializer_list<jit::Machine*>{&cpu, &gpu})
+    for (const char* codec : {"fp32", "bf16", "int8", "int4", "tensor_scale8"}) {
+      const jit::KernelSpec spec = plain_spec(options, {codec});
+      PlainSteps<float> steps(own, *machine, spec, options, {{300}});
+      for (int t = 1; t <= 3; ++t) {
+        step(steps, t);
+        steps.turn(Mode::eval, t);
+        std::vector<float> kept(300);
+        jit::decode_slot(*machine, {steps.plan(), steps.tensor(0), 0, t}, kept.data());
+        ASSERT_EQ(steps.p[0], kept) << codec << " after step " << t;
+        ASSERT_GT(std::abs(kept[7]), 0);
+      }
+    }
+}
+
+TEST_F(Modes, HaveTheScalarsOfTheLastStepHoweverOftenTheyAreAsked) {
+  const jit::OptionValues options("showing", own.catalog);
+  PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{3}});
+  for (int t = 1; t <= 3; ++t) {
+    step(steps, t);
+    for (int again = 0; again < 2; ++again) {
+      steps.turn(Mode::train, t);
+      EXPECT_EQ(steps.p[0], std::vector<float>(3, static_cast<float>(1001 * t))) << again;
+    }
+  }
+}
+
+TEST_F(Modes, ReadMemoryOfAllTensorsAsTheLastStepDidAndKeepIt) {
+  const jit::OptionValues options("counting", own.catalog);
+  const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
+  const jit::StateMemory state(cpu, plan, options, {3});
+  jit::CommonMemory common = jit::make_common_memory(cpu, options);
+  std::vector<float> p(3), g(3);
+  jit::Step step(cpu, {{plan, {state.tensor(p.data())}}}, &common);
+  for (int t = 1; t <= 3; ++t) {
+    step.run({{.g = g.data()}}, {options.at_step(t)});
+    step.run(Mode::eval, {{}}, {options.at_step(t)});
+    EXPECT_EQ(p, std::vector<float>(3, t));
+    step.run(Mode::train, {{}}, {options.at_step(t)});
+    EXPECT_EQ(p, std::vector<float>(3, -t));
+    EXPECT_EQ(common.steps, t);
+    EXPECT_EQ(*common.now(), t);
+  }
+}
+
+TEST_F(Modes, ReadAWeightFormatAsAfterTheFirstStep) {
+  const jit::OptionValues options("staying", own.catalog);
+  jit::KernelSpec spec = plain_spec(options);
+  spec.state.weights = "master32";
+  spec.state.dtype = spec.gradient = jit::Dtype::bfloat16;
+  PlainSteps<std::uint16_t> steps(own, cpu, spec, options, {{40}});
+  for (auto& x : steps.p[0]) x = 0x3f80;  // 1
+  for (auto& x : steps.g[0]) x = 0x3a80;  // 1/1024, which 1 - x has no room for
+  steps.step(1);
+  const auto* const masters = static_cast<const float*>(steps.tensor(0).extra);
+  const std::vector<float> before(masters, masters + 40);
+  EXPECT_EQ(before, std::vector<float>(40, 1 - 1.0f / 1024));
+  const auto p = steps.p;
+  for (const Mode mode : {Mode::eval, Mode::train}) steps.turn(mode, 1);
+  EXPECT_EQ(std::vector<float>(masters, masters + 40), before);
+  EXPECT_EQ(steps.p, p);
+}
+
+// Two tensors of two kernels, of which one has modes.
+TEST_F(Modes, LeaveBatchesOfOtherRulesAlone) {
+  const jit::OptionValues with("showing", own.catalog), without("sgd", own.catalog);
+  std::vector<jit::Batch> batches;
+  std::vector<std::unique_ptr<jit::StateMemory>> states;
+  std::vector<float> p(6, 5), g(6, 1);
+  for (const jit::OptionValues* options : {&without, &with}) {
+    const jit::Plan plan = jit::resolve(*options, {"fp32"}, own.catalog);
+    states.push_back(
+        std::make_unique<jit::StateMemory>(cpu, plan, *options, std::vector<std::int64_t>{3}));
+    const int id = static_cast<int>(batches.size());
+    batches.push_back({plan, {states.back()->tensor(p.data() + 3 * id, id)}});
+  }
+  jit::Step step(cpu, batches);
+  const std::vector<HyperSet> sets = {without.at_step(1), with.at_step(1)};
+  step.run({{.g = g.data(), .set = 0}, {.g = g.data(), .set = 1}}, sets);
+  const std::vector<float> stepped = p;
+  step.run(Mode::eval, {{.set = 0}, {.set = 1}}, sets);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(p[i], stepped[i]);
+  for (int i = 3; i < 6; ++i) EXPECT_EQ(p[i], 1) << "the sum of its gradients";
+}
+
+TEST_F(Modes, AreRefusedForInputsThatMakeNoSenseBeforeAnythingChanges) {
+  const jit::OptionValues options("showing", own.catalog);
+  const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
+  const jit::StateMemory state(cpu, plan, options, {3});
+  std::vector<float> p(3, 5), g(3, 1);
+  jit::Step step(cpu, {{plan, {state.tensor(p.data())}}});
+  const auto refused = [&](const std::vector<jit::StepInput>& inputs, std::int64_t t) {
+    try {
+      step.prepare(Mode::eval, inputs, {options.at_step(t)});
+    } catch (const jit::Error& error) {
+      EXPECT_THROW(step.launch(), jit::Error) << "nothing is prepared";
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refused({{.set = 1}}, 1),
+            "a step: input 0, of the tensor with id 0, names set 1; the step has 1");
+  EXPECT_EQ(refused({{}}, 0), "a step: set 0 has the step number 0; steps are counted from 1");
+  EXPECT_EQ(p, std::vector<float>(3, 5));
+  EXPECT_EQ(refused({{}}, 1), "");
+  step.prepare({{.g = g.data()}}, {options.at_step(1)});
+  step.launch();
+  EXPECT_EQ(p, std::vector<float>(3, 5)) << "what was prepared last is launched: a step";
+}
+
+}  // namespace
+}  // namespace jitstep::support
