@@ -1,0 +1,42 @@
+// Schedule-free SGD, arXiv 2405.15682, as schedulefree: the parameter is y, between the steps' own sequence z
+// and the average x of it, which evaluation uses. Steps and weights are of all tensors.   class: ScheduleFreeSGD
+#pragma once
+#include "../formulas/schedule_free.cuh"
+
+namespace jitstep::rules::schedulefree_sgd {
+
+struct Hyper {
+  double lr = 1;               // >= 0
+  double momentum = 0.9;       // in (0, 1)
+  double weight_decay = 0;     // >= 0
+  double warmup_steps = 0;     // >= 0
+  double r = 0;                // finite
+  double weight_lr_power = 2;  // finite
+};
+struct Slots {
+  Signed z;
+};
+struct Memory {
+  Entry<all, double> weight_sum;
+  Entry<all, double> lr_max;  // initial: -1
+  Entry<all, double> k;
+};
+struct Scalars {
+  real weight_decay, rate, average, back;
+  bool first;
+};
+
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
+    const formulas::ScheduleFree now = formulas::schedule_free(h, h.momentum, m);
+    return {static_cast<real>(h.weight_decay), now.rate, now.average, now.back, t == 1};
+  }
+  KHD static real z(const auto& e, const auto& c) { return c.first ? e.p : e.z.was; }
+  KHD static real update(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
+  KHD static void moments(auto& e, const auto& c) { e.z.next = z(e, c) - c.rate * update(e, c); }
+  KHD static void apply(auto& e, const auto& c) {
+    e.p = fma(c.average, z(e, c) - e.p, e.p) + c.back * update(e, c);
+  }
+};
+
+}  // namespace jitstep::rules::schedulefree_sgd
