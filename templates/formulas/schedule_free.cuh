@@ -6,9 +6,10 @@
 namespace jitstep::formulas {
 
 struct ScheduleFree {
-  real rate;     // of z's step
-  real average;  // the share of z in the average that is new
-  real back;     // y's part of the update, less than zero
+  real rate;        // of z's step
+  real average;     // the share of z in the average that is new
+  real back;        // y's part of the update, less than zero
+  real to_x, to_y;  // the way from the parameter towards z that leads from one point to the other
 };
 
 // Advances the memory of all tensors. beta: how near y is to the average.
@@ -21,7 +22,8 @@ KHD ScheduleFree schedule_free(const auto& h, double beta, auto& m) {
   m.weight_sum.next = m.weight_sum.was + weight;
   const double share = m.weight_sum.next == 0 ? 0.0 : weight / m.weight_sum.next;
   return {static_cast<real>(rate), static_cast<real>(share),
-          static_cast<real>(rate * (beta * (1 - share) - 1))};
+          static_cast<real>(rate * (beta * (1 - share) - 1)), static_cast<real>(1 - 1 / beta),
+          static_cast<real>(1 - beta)};
 }
 
 }  // namespace jitstep::formulas

@@ -1,5 +1,6 @@
 // Schedule-free AdamW, arXiv 2405.15682, as schedulefree: the parameter is y, between the steps' own sequence z
 // and the average x of it, which evaluation uses. Steps and weights are of all tensors.   class: ScheduleFreeAdamW
+// modes: train, eval
 #pragma once
 #include "../formulas/schedule_free.cuh"
 
@@ -25,7 +26,7 @@ struct Memory {
   Entry<all, double> k;
 };
 struct Scalars {
-  real beta2, fresh2, eps, weight_decay, root_correction, rate, average, back;
+  real beta2, fresh2, eps, weight_decay, root_correction, rate, average, back, to_x, to_y;
   bool first;
 };
 
@@ -42,6 +43,8 @@ struct Rule {
     s.rate = now.rate;
     s.average = now.average;
     s.back = now.back;
+    s.to_x = now.to_x;
+    s.to_y = now.to_y;
     s.first = t == 1;
     return s;
   }
@@ -57,6 +60,8 @@ struct Rule {
   KHD static void apply(auto& e, const auto& c) {
     e.p = fma(c.average, z(e, c) - e.p, e.p) + c.back * update(e, e.v.next, c);
   }
+  KHD static void eval(auto& e, const auto& c) { e.p = fma(c.to_x, e.z.was - e.p, e.p); }
+  KHD static void train(auto& e, const auto& c) { e.p = fma(c.to_y, e.z.was - e.p, e.p); }
 };
 
 }  // namespace jitstep::rules::schedulefree_adamw

@@ -1,5 +1,6 @@
 // Schedule-free SGD, arXiv 2405.15682, as schedulefree: the parameter is y, between the steps' own sequence z
 // and the average x of it, which evaluation uses. Steps and weights are of all tensors.   class: ScheduleFreeSGD
+// modes: train, eval
 #pragma once
 #include "../formulas/schedule_free.cuh"
 
@@ -22,14 +23,20 @@ struct Memory {
   Entry<all, double> k;
 };
 struct Scalars {
-  real weight_decay, rate, average, back;
+  real weight_decay, rate, average, back, to_x, to_y;
   bool first;
 };
 
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
     const formulas::ScheduleFree now = formulas::schedule_free(h, h.momentum, m);
-    return {static_cast<real>(h.weight_decay), now.rate, now.average, now.back, t == 1};
+    return {static_cast<real>(h.weight_decay),
+            now.rate,
+            now.average,
+            now.back,
+            now.to_x,
+            now.to_y,
+            t == 1};
   }
   KHD static real z(const auto& e, const auto& c) { return c.first ? e.p : e.z.was; }
   KHD static real update(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
@@ -37,6 +44,8 @@ struct Rule {
   KHD static void apply(auto& e, const auto& c) {
     e.p = fma(c.average, z(e, c) - e.p, e.p) + c.back * update(e, c);
   }
+  KHD static void eval(auto& e, const auto& c) { e.p = fma(c.to_x, e.z.was - e.p, e.p); }
+  KHD static void train(auto& e, const auto& c) { e.p = fma(c.to_y, e.z.was - e.p, e.p); }
 };
 
 }  // namespace jitstep::rules::schedulefree_sgd

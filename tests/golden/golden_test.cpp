@@ -96,6 +96,7 @@ class Case {
       params_.push_back(to_torch(tensor(i, "init")).requires_grad_());
     optimizer_ = Optimizer::from_spec(params_, meta_["spec"].dump());
     for (int t = 1; t <= meta_["steps"]; ++t) step(t);
+    check_evaluation();
     check_equal_share();
   }
 
@@ -134,6 +135,18 @@ class Case {
       for (std::size_t k = 0; k < ours.size(); ++k) equal_ += ours[k] == expected[k];
       compared_ += ours.size();
     }
+  }
+
+  // Where the original has another point to be evaluated; the way there and back changes little.
+  void check_evaluation() {
+    if (!file_.tensors.contains("p0.eval")) return;
+    const auto before = numbers(params_[0]);
+    optimizer_->eval();
+    for (std::size_t i = 0; i < params_.size(); ++i)
+      close(key(i, "eval"), numbers(params_[i]), tensor(i, "eval").values(), meta_["rtol"],
+            meta_["atol"], 0);
+    optimizer_->train();
+    close("p0 after eval and train", numbers(params_[0]), before, 1e-5, 1e-6, 0);
   }
 
   // |ours - theirs| <= atol + rtol |theirs| but for a share of the elements.
