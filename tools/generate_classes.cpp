@@ -84,6 +84,8 @@ std::string remark(const Option& option) {
   std::string out;
   if (!option.is_flag()) out = to_string(option.constraint) + "; ";
   out += "default " + to_string(option.initial);
+  if (!option.at_construction.empty())
+    out += ", which becomes " + option.at_construction + " when a parameter group is made";
   if (!option.note.empty()) out += ". " + option.note;
   return out;
 }

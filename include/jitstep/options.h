@@ -45,6 +45,9 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   jit::OptionValues values() const;
   void assign(const jit::OptionValues& values);
 
+  /// Gives what is null and declared with `at construction:` its value, unless it has one.
+  void construct();
+
   /// Takes over what is not set here, formats included.
   void inherit(const Options& defaults);
 

@@ -134,4 +134,31 @@ struct Codec {
 }
 )";
 
+// Descent beside an anchor that no codec may spoil, both in the rate the optimizer was made with.
+inline const std::string kAnchoredText = R"(// Descent with an anchor.
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::anchored {
+struct Hyper {
+  double lr = 0.5;             // >= 0
+  Nullable initial_lr = null;  // > 0; at construction: lr
+};
+struct Slots {
+  Signed z;  // torch: anchor; keeps: fp32
+  Signed m;
+};
+struct Scalars { real lr, share; };
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) {
+    return {static_cast<real>(h.lr), static_cast<real>(h.lr / h.initial_lr.value)};
+  }
+  KHD static void moments(auto& e, const auto& c) {
+    e.z.next = e.z.was - c.lr * e.g;
+    e.m.next = e.g;
+  }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.share * e.g; }
+};
+}
+)";
+
 }  // namespace jitstep::jit::testing

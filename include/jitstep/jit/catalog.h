@@ -46,6 +46,7 @@ class JITSTEP_API Catalog {
  private:
   const Manifest& find(Manifest::Kind kind, const std::string& name) const;
   const Manifest& load(Manifest::Kind kind, const std::string& path);
+  Manifest read(const std::string& content, const std::string& path, Manifest::Kind kind) const;
   const Manifest* known(const std::string& path) const;
   const Manifest& remember(Manifest manifest) const;
 

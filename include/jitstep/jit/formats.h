@@ -16,14 +16,15 @@ namespace jitstep::jit {
 /// Formats as a user chose them; what is not set comes from the optimizer's defaults, then from the
 /// rule's manifest, then from the library (state fp32, weights native).
 struct JITSTEP_API Formats {
-  std::optional<CodecChoice> state;          // of slots not named below
-  std::map<std::string, CodecChoice> slots;  // by the slot's name or torch's name of it
-  std::optional<std::string> weights;
-  std::optional<std::uint64_t> seed;               // 0 unless set
-  std::optional<std::int64_t> min_quantized_size;  // the manifest's, else 4096, unless set
+  std::optional<CodecChoice> state = {};  // of slots not named below, nor kept by `keeps: CODEC`
+  std::map<std::string, CodecChoice> slots = {};  // by the slot's name or torch's name of it
+  std::optional<std::string> weights = {};
+  std::optional<std::uint64_t> seed = {};               // 0 unless set
+  std::optional<std::int64_t> min_quantized_size = {};  // the manifest's, else 4096, unless set
 
-  /// Takes over what is not set here. A codec for all slots set here hides the defaults' slots.
-  void inherit(const Formats& defaults);
+  /// Takes over what is not set here. A codec for all slots set here hides the defaults' slots, but
+  /// those that the rule keeps in a codec of their own: it is not theirs.
+  void inherit(const Formats& defaults, const Manifest& rule);
 
   bool operator==(const Formats&) const = default;
 };

@@ -43,6 +43,7 @@ struct JITSTEP_API Option {
   std::string enumeration;  // C++ name of a choice's type
   std::vector<std::string> choices;
   std::optional<Expression> lifted;  // computed from the options, not set by users
+  std::string at_construction;       // a nullable one's: the number it takes if it is null then
   std::string note;                  // the rest of its notes, for people
   int line = 0;
 
@@ -70,7 +71,11 @@ struct JITSTEP_API Slot {
   std::string torch_name;  // its own name if torch has none for it
   std::optional<Expression> condition;
   Initial initial;
+  std::string keeps;  // its codec unless the user names one for this slot; empty: that of all slots
   int line = 0;
+
+  /// Whether a user's name means this slot: its own, or torch's.
+  bool is_named(std::string_view wanted) const { return name == wanted || torch_name == wanted; }
 };
 
 /// A field of a small structure that kernels store, such as a codec's Meta.

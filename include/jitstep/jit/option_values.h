@@ -36,6 +36,10 @@ class JITSTEP_API OptionValues {
   /// Everything set to other than its default, in the order of names().
   std::vector<std::string> changed() const;
 
+  /// Gives each number that is null and declared with `at construction: OPTION` that option's value, for
+  /// good: what torch's front end does when a parameter group is made. Do it once, before the first step.
+  void construct();
+
   /// Throws an Error, one sentence, if a number is out of range or the rule refuses the whole.
   void validate() const;
 

@@ -89,7 +89,8 @@ struct JITSTEP_API Plan {
 /// Error, one sentence.
 JITSTEP_API Plan resolve(const KernelSpec& spec, const Catalog& catalog = default_catalog());
 
-/// The kernel of float32 arrays under these options, every slot in one codec. Throws an Error, one
+/// The kernel of float32 arrays under these options, every slot in one codec but those that the rule keeps
+/// in a codec of their own. Throws an Error, one
 /// sentence, if the options or the codec will not do.
 JITSTEP_API Plan resolve(const OptionValues& options, const CodecChoice& state = {.name = "fp32"},
                          const Catalog& catalog = default_catalog());

@@ -11,8 +11,18 @@ namespace {
 
 constexpr std::int64_t kMinQuantizedSize = 4096;
 
-bool is_named(const Slot& slot, const std::string& name) {
-  return slot.name == name || slot.torch_name == name;
+// The slot that a user's name means, or null.
+const Slot* named_slot(const Manifest& rule, const std::string& name) {
+  const auto found = std::find_if(rule.slots.begin(), rule.slots.end(),
+                                  [&](const Slot& slot) { return slot.is_named(name); });
+  return found == rule.slots.end() ? nullptr : &*found;
+}
+
+// What the user chose for this very slot, or null.
+const CodecChoice* own_choice(const Slot& slot, const Formats& formats) {
+  for (const auto& [name, codec] : formats.slots)
+    if (slot.is_named(name)) return &codec;
+  return nullptr;
 }
 
 std::string listed_slots(const Manifest& rule) {
@@ -22,8 +32,8 @@ std::string listed_slots(const Manifest& rule) {
 const CodecChoice kPlain{"fp32"};
 
 CodecChoice chosen(const Slot& slot, const Formats& formats, const std::string& rule_default) {
-  for (const auto& [name, codec] : formats.slots)
-    if (is_named(slot, name)) return codec;
+  if (const CodecChoice* const own = own_choice(slot, formats)) return *own;
+  if (!slot.keeps.empty()) return CodecChoice{slot.keeps};
   if (formats.state) return *formats.state;
   return rule_default.empty() ? kPlain : CodecChoice{rule_default};
 }
@@ -55,11 +65,14 @@ StateFormat state_format(const Manifest& rule, const NamedValues& flags, const F
 
 }  // namespace
 
-void Formats::inherit(const Formats& defaults) {
-  if (!state) {
-    state = defaults.state;
-    slots.insert(defaults.slots.begin(), defaults.slots.end());
+void Formats::inherit(const Formats& defaults, const Manifest& rule) {
+  const Formats own = *this;
+  for (const auto& [name, codec] : defaults.slots) {
+    const Slot* const slot = named_slot(rule, name);
+    const bool hidden = own.state && (slot == nullptr || slot->keeps.empty());
+    if (!hidden && (slot == nullptr || own_choice(*slot, own) == nullptr)) slots[name] = codec;
   }
+  if (!state) state = defaults.state;
   if (!weights) weights = defaults.weights;
   if (!seed) seed = defaults.seed;
   if (!min_quantized_size) min_quantized_size = defaults.min_quantized_size;
@@ -68,9 +81,7 @@ void Formats::inherit(const Formats& defaults) {
 void check_formats(const Formats& formats, const Manifest& rule) {
   if (formats.state) complete(*formats.state);
   for (const auto& [name, codec] : formats.slots) {
-    const auto& slots = rule.slots;
-    if (std::none_of(slots.begin(), slots.end(),
-                     [&wanted = name](const Slot& slot) { return is_named(slot, wanted); }))
+    if (named_slot(rule, name) == nullptr)
       throw Error(text(rule.name, " has no slot \"", name, "\"; it has ", listed_slots(rule)));
     complete(codec);
   }

@@ -135,7 +135,8 @@ Plan resolve(const OptionValues& options, const CodecChoice& state, const Catalo
   KernelSpec spec{.rule = options.rule().name,
                   .flags = options.flags(),
                   .gradient_flags = options.gradient_flags()};
-  spec.state.slots.assign(options.rule().slots.size(), state);
+  for (const Slot& slot : options.rule().slots)
+    spec.state.slots.emplace_back(slot.keeps.empty() ? state : CodecChoice{slot.keeps});
   return resolve(spec, catalog);
 }
 

@@ -86,7 +86,7 @@ const Manifest& Catalog::find(Kind kind, const std::string& name) const {
     throw Error(text("there is no ", names_of(kind).one, " \"", name, "\"; there are ",
                      listed(names(kind)), names_of(kind).hint));
   }
-  Manifest manifest = read_manifest(*content, store_.shown_name(path), kind);
+  Manifest manifest = read(*content, store_.shown_name(path), kind);
   manifest.path = path;
   return remember(std::move(manifest));
 }
@@ -94,7 +94,7 @@ const Manifest& Catalog::find(Kind kind, const std::string& name) const {
 const Manifest& Catalog::load(Kind kind, const std::string& path) {
   const std::string content = read_code_file(path);
   // Read once under its own path, so that errors name the user's file.
-  Manifest manifest = read_manifest(content, path, kind);
+  Manifest manifest = read(content, path, kind);
   manifest.path = path_of(kind, manifest.name);
   if (store_.find_or_add(manifest.path, content, path) != content) {
     throw Error(text("cannot load the ", names_of(kind).one, " ", path, ": there is another ",
@@ -103,6 +103,17 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
                      "namespace, or start a new process if this is a newer version of it"));
   }
   return remember(std::move(manifest));
+}
+
+// With a look at the other files it names.
+Manifest Catalog::read(const std::string& content, const std::string& path, Kind kind) const {
+  Manifest manifest = read_manifest(content, path, kind);
+  for (const Slot& slot : manifest.slots) {
+    if (slot.keeps.empty() || has(Kind::codec, slot.keeps)) continue;
+    throw Error(text(path, ":", slot.line, ": there is no codec \"", slot.keeps, "\"; there are ",
+                     listed(names(Kind::codec)), names_of(Kind::codec).hint, ", before the rule"));
+  }
+  return manifest;
 }
 
 const Manifest* Catalog::known(const std::string& path) const {

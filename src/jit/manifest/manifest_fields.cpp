@@ -118,12 +118,15 @@ Initial read_initial(std::string_view value, const Place& place) {
   return initial;
 }
 
-std::string read_torch_name(std::string_view value, const Place& place) {
+// The value of a note that is one name.
+std::string read_name(std::string_view value, const Place& place, const char* what) {
   Cursor cursor(value, place);
-  std::string name = cursor.identifier("torch's name");
+  std::string name = cursor.identifier(what);
   cursor.expect_end();
   return name;
 }
+
+constexpr std::string_view kAtConstruction = "at construction:";
 
 // `Entries<rows, Rows>`: the earlier reduction it means.
 int read_entries(Cursor& cursor, const Domain& domain, const std::vector<Reduction>& earlier) {
@@ -183,7 +186,9 @@ Option read_number(const SourceLine& line) {
   option.initial = read_default(cursor, option);
   end_declaration(cursor);
   for (const auto segment : segments_of(line.notes)) {
-    if (!read_constraint(segment, line.place, option.constraint))
+    if (option.type == Option::Type::nullable && segment.starts_with(kAtConstruction))
+      option.at_construction = read_name(value_of(segment), line.place, "an option");
+    else if (!read_constraint(segment, line.place, option.constraint))
       keep_prose(segment, line.place, &option.note);
   }
   check_default(option, line.place);
@@ -221,7 +226,9 @@ Slot read_slot(const SourceLine& line, const Symbols& flags) {
   end_declaration(cursor);
   for (const auto segment : segments_of(line.notes)) {
     if (key_of(segment) == "torch")
-      slot.torch_name = read_torch_name(value_of(segment), line.place);
+      slot.torch_name = read_name(value_of(segment), line.place, "torch's name");
+    else if (key_of(segment) == "keeps")
+      slot.keeps = read_name(value_of(segment), line.place, "a codec");
     else if (key_of(segment) == "initial")
       slot.initial = read_initial(value_of(segment), line.place);
     else if (segment.starts_with("if "))
@@ -298,7 +305,7 @@ MemoryField read_memory(const SourceLine& line, const Symbols& flags) {
   end_declaration(cursor);
   for (const auto segment : segments_of(line.notes)) {
     if (key_of(segment) == "torch")
-      field.torch_name = read_torch_name(value_of(segment), line.place);
+      field.torch_name = read_name(value_of(segment), line.place, "torch's name");
     else if (key_of(segment) == "initial")
       field.initial = read_initial(value_of(segment), line.place);
     else if (segment.starts_with("if "))

@@ -44,6 +44,8 @@ struct NoteForm {
   std::string_view word, form, owners;
 };
 constexpr std::array kNoteForms = {
+    NoteForm{"keeps", "keeps: CODEC", "slots"},
+    NoteForm{"at construction", "at construction: OPTION", "a rule's Nullable numbers"},
     NoteForm{"torch", "torch: NAME", "slots and memory"},
     NoteForm{"initial", "initial: NUMBER or OPTION", "slots and memory"},
     NoteForm{"if", "if CONDITION", "slots, reductions and memory"},

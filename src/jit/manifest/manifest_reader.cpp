@@ -8,6 +8,7 @@
 #include "jit/manifest/manifest_fields.h"
 #include "jit/manifest/manifest_header.h"
 #include "jit/manifest/manifest_lines.h"
+#include "jit/manifest/manifest_notes.h"
 #include "jit/manifest/manifest_words.h"
 #include "jitstep/args.h"
 #include "jitstep/jit/error.h"
@@ -142,6 +143,17 @@ class Reader {
       flags_[made_.flags.back().name] = made_.flags.back().symbol();
     });
     symbols_.erase("dims");
+    for (const Option& option : made_.hyper) check_construction(option);
+  }
+
+  void check_construction(const Option& option) {
+    if (option.at_construction.empty()) return;
+    const Place place{made_.path, option.line};
+    if (made_.kind != Kind::rule) refuse_note("at construction:", place);
+    const Option* const from = made_.find(option.at_construction);
+    if (from == nullptr || from->type != Option::Type::number)
+      place.fail(text("no number `", option.at_construction, "` is declared among the options; ",
+                      "`at construction:` takes the name of one"));
   }
 
   void name_option(const Option& option, const Place& place) {

@@ -103,6 +103,13 @@ std::vector<std::string> OptionValues::changed() const {
   return out;
 }
 
+void OptionValues::construct() {
+  for (const Option& option : rule_->hyper) {
+    Value& value = own_.find(option.name)->second;
+    if (!option.at_construction.empty() && value.is_null()) value = get(option.at_construction);
+  }
+}
+
 void OptionValues::validate() const {
   check_ranges(*rule_, own_, rule_->name);
   check_ranges(*gradient_, common_, rule_->name);

@@ -13,7 +13,8 @@ namespace jitstep::jit {
 void hold_to_contract(const Plan& plan, Engine& engine) {
   const Probe probe = probe_of(plan);
   const auto kernel = engine.kernel(probe.text, probe.name, Target::cpu());
-  const OptionValues defaults(plan.rule(), plan.gradient());
+  OptionValues defaults(plan.rule(), plan.gradient());
+  defaults.construct();
   std::vector<HyperSet> sets;
   for (const std::int64_t t : {1, 2, 3}) sets.push_back(defaults.at_step(t));
   std::vector<uint8> found(probe.findings.size(), 0);

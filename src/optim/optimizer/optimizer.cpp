@@ -95,6 +95,7 @@ Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
   auto options = group.has_options() ? options_like(default_options(), group.options())
                                      : options_like(default_options(), default_options());
   if (group.has_options()) options->inherit(default_options());
+  options->construct();
   return ParamGroup(group.params(), std::move(options));
 }
 

@@ -98,6 +98,13 @@ void Options::assign(const jit::OptionValues& values) {
   for (std::size_t i = 0; i < names().size(); ++i) put(i, values.get(names()[i]));
 }
 
+void Options::construct() {
+  jit::OptionValues values = this->values();
+  values.construct();
+  for (std::size_t i = 0; i < names().size(); ++i)
+    if (const jit::Value& value = values.get(names()[i]); !(value == get(i))) put(i, value);
+}
+
 void Options::inherit(const Options& defaults) {
   for (std::size_t i = 0; i < names().size(); ++i) {
     if (is_set(i)) continue;
@@ -105,7 +112,7 @@ void Options::inherit(const Options& defaults) {
     put(i, defaults.get(i));
     set_ = set;
   }
-  edit_formats().inherit(defaults.formats());
+  edit_formats().inherit(defaults.formats(), values().rule());
 }
 
 jit::Formats& Options::edit_formats() {

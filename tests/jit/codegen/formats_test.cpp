@@ -2,6 +2,8 @@
 
 #include "jit/codegen/spec_text.h"
 #include "jit/fixtures.h"
+#include "jit/user_templates.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep::jit {
 namespace {
@@ -64,6 +66,44 @@ TEST(Formats, WhatIsNotForAParameterFallsBack) {
   EXPECT_EQ(half.slots[1]->name, "bf16");
   EXPECT_EQ(half.weights, "stochastic");
   EXPECT_EQ(format_of(values, formats, {Dtype::float32, 1, 1 << 20}).weights, "native");
+}
+
+class KeptFormats : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    testing::write_file(folder_ / "anchored.cuh", testing::kAnchoredText);
+    default_catalog().load_rule(folder_ / "anchored.cuh");
+  }
+
+  // Of the kept slot and of the other one.
+  std::string codecs(const Formats& formats) {
+    const auto slots =
+        format_of(OptionValues("anchored"), formats, {Dtype::float32, 1, 1 << 20}).slots;
+    return slots[0]->name + " " + slots[1]->name;
+  }
+
+  testing::TemporaryFolder folder_;
+  const CodecChoice int8_{"int8"}, int4_{"int4"}, bf16_{"bf16"};
+};
+
+TEST_F(KeptFormats, GiveWayOnlyToACodecForThatVerySlot) {
+  EXPECT_EQ(codecs({}), "fp32 fp32");
+  EXPECT_EQ(codecs({.state = int8_}), "fp32 int8");
+  EXPECT_EQ(codecs({.state = int8_, .slots = {{"z", bf16_}}}), "bf16 int8");
+  EXPECT_EQ(codecs({.slots = {{"anchor", int4_}}}), "int4 fp32") << "torch's name of it";
+  const Plan plan = resolve(OptionValues("anchored"), int8_);
+  EXPECT_EQ(plan.codec(0)->name, "fp32");
+  EXPECT_EQ(plan.codec(1)->name, "int8");
+}
+
+TEST_F(KeptFormats, AreInheritedFromDefaultsThatNameThemThoughAnotherCodecIsForAllSlots) {
+  const Manifest& rule = default_catalog().rule("anchored");
+  const Formats defaults{.state = int4_, .slots = {{"z", bf16_}, {"m", bf16_}}};
+  Formats nothing, all{.state = int8_}, own{.slots = {{"anchor", int8_}}};
+  for (Formats* formats : {&nothing, &all, &own}) formats->inherit(defaults, rule);
+  EXPECT_EQ(codecs(nothing), "bf16 bf16");
+  EXPECT_EQ(codecs(all), "bf16 int8") << "for all slots but those that are kept";
+  EXPECT_EQ(codecs(own), "int8 bf16") << "by whichever name";
 }
 
 }  // namespace

@@ -137,6 +137,20 @@ TEST_F(CatalogTest, NamesTheUsersFileInAnErrorOfTheGrammar) {
                   path + ":1: expected `namespace jitstep::rules::wrong"));
 }
 
+TEST_F(CatalogTest, RefusesASlotThatKeepsACodecThatIsNotThere) {
+  std::string rule = kRule;
+  rule.replace(rule.find("struct Scalars"), 0, "struct Slots {\n  Signed m;  // keeps: fp9\n};\n");
+  const std::string path = write(folder, "plain.cuh", rule);
+  EXPECT_EQ(problem([&] { catalog.load_rule(path); }),
+            path +
+                ":18: there is no codec \"fp9\"; there are bf16, fp32, int4, int8; load_codec adds "
+                "a file of your own, before the rule");
+  EXPECT_FALSE(catalog.has(Kind::rule, "plain"));
+  store.add("rules/plain.cuh", rule);
+  EXPECT_TRUE(
+      problem([&] { catalog.rule("plain"); }).starts_with("rules/plain.cuh:18: there is no"));
+}
+
 TEST_F(CatalogTest, MayBeAskedByManyThreads) {
   const std::string path = write(folder, "plain.cuh", kRule);
   std::vector<const Manifest*> found(8);
@@ -239,6 +253,24 @@ TEST_F(OptionsTest, LiftFlagsFromFlagsAndDimensions) {
   EXPECT_EQ(values.flags(1), (NamedValues{{"big", true}, {"bigger", true}, {"flat", true}}));
   EXPECT_EQ(values.flags(3).at("flat"), Value(false));
   EXPECT_EQ(problem([&] { values.validate(); }), "plain: a large lr needs a limit");
+}
+
+TEST_F(OptionsTest, OfNullTakeTheValueTheyAreDeclaredWithAtConstruction) {
+  std::string rule = kRule;
+  rule.replace(rule.find("// > 0\n  List"), 6, "// > 0; at construction: lr");
+  OptionValues values(catalog.load_rule(write(folder, "plain.cuh", rule)), catalog.gradient());
+  EXPECT_TRUE(values.get("limit").is_null());
+  OptionValues given = values;
+  values.set("lr", 0.25);
+  values.construct();
+  EXPECT_EQ(values.get("limit"), Value(0.25));
+  values.set("lr", 2);
+  values.construct();
+  EXPECT_EQ(values.get("limit"), Value(0.25)) << "for good";
+  EXPECT_NO_THROW(values.validate());
+  given.set("limit", 3);
+  given.construct();
+  EXPECT_EQ(given.get("limit"), Value(3.0));
 }
 
 TEST_F(OptionsTest, GiveInitialValues) {

@@ -165,7 +165,24 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 4, FLAGS "Form a = Form::new_one;\n};\n", "expected a choice of Form"},
       {Kind::rule, 4, FLAGS "bool a = true;  // lifted: b\n};\n",
        "expected an option of this file that is known here, found \"b\""},
+      {Kind::rule, 3, HYPER "double a = 1;  // at construction: b\n};\n",
+       "`at construction: OPTION` is for a rule's Nullable numbers, and prose begins with another"},
+      {Kind::gradient, 3,
+       "namespace jitstep::mine {\nstruct Hyper {\nNullable u = null;  // at construction: a\n};\n",
+       "cannot read `at construction:` here"},
+      {Kind::rule, 3, HYPER "Nullable a = null;  // at construction: +\n};\n",
+       "expected an option, found `+`"},
+      {Kind::rule, 3, HYPER "Nullable a = null;  // at construction: lr\n};\n",
+       "no number `lr` is declared among the options; `at construction:` takes the name of one"},
+      {Kind::rule, 3, HYPER "Nullable a = null;  // at construction: b\nNullable b = null;\n};\n",
+       "no number `b` is declared among the options"},
       // ---- slots
+      {Kind::rule, 3, SLOTS "Signed m;  // keeps: 8\n};\n", "expected a codec, found `8`"},
+      {Kind::rule, 3, SLOTS "Signed m;  // keeps: fp32(a)\n};\n", "expected nothing more"},
+      {Kind::rule, 3, SLOTS "Signed m;  // keeps fp32\n};\n",
+       "`keeps: CODEC` is for slots, and prose begins with another word"},
+      {Kind::rule, 3, MEMORY "Entry<tensor> m;  // keeps: fp32\n};\n",
+       "`keeps: CODEC` is for slots"},
       {Kind::rule, 3, SLOTS "Unsigned m;\n};\n", "expected Signed or NonNegative, found `Unsig"},
       {Kind::rule, 3, SLOTS "Signed;\n};\n", "expected the slot's name, found `;`"},
       {Kind::rule, 3, SLOTS "Signed p;\n};\n", "`p` is the parameter or the gradient, not a slot"},
@@ -304,7 +321,7 @@ std::string problem_of_name(const std::string& name) {
 
 TEST(ManifestMistakes, AFileThatCannotBeANamespaceIsRefusedByName) {
   for (const char* name : {"lion.v2", "register", "2fast", "my-rule", "co_await", "a__b", "_Lion",
-                           "JITSTEP_x", "dim3", "std", "sign", "tensor"}) {
+                           "JITSTEP_x", "dim3", "std", "sign", "pow", "tensor"}) {
     const std::string found = problem_of_name(name);
     EXPECT_TRUE(found.starts_with(text(
         "my/", name, ".cuh:1: the file's name is the name of its namespace, and `", name, "` ")))

@@ -1,4 +1,5 @@
 // A user's own rule, loaded at run time: the README's example, on every codec.
+#include "jit/user_templates.h"
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -95,6 +96,71 @@ TEST(OwnRule, ASlotThatOptionsAddLaterBeginsWithItsInitialValue) {
     EXPECT_TRUE(torch::equal(state.value("sum"), torch::full({40}, 5.0))) << before;
     EXPECT_EQ(state.step(), before + 2);
   }
+}
+
+// ---- what a rule says of its options and slots
+
+class AnchoredRule : public ::testing::Test {
+ protected:
+  void SetUp() override { load_rule(own_file("anchored.cuh", jit::testing::kAnchoredText)); }
+
+  static Tensors parameters(int count) {
+    Tensors all;
+    for (int i = 0; i < count; ++i) all.push_back(torch::ones({5000}).requires_grad_());
+    return all;
+  }
+  static Options& options(Optimizer& opt, std::size_t group) {
+    return static_cast<Options&>(opt.param_groups()[group].options());
+  }
+  static jit::Value initial_lr(Optimizer& opt, std::size_t group = 0) {
+    return options(opt, group).get("initial_lr");
+  }
+};
+
+TEST_F(AnchoredRule, KeepsASlotInItsCodecUnlessItIsNamed) {
+  const Tensors p = parameters(3);
+  Optimizer opt("anchored", std::vector<torch::Tensor>{p[0]}, GenericOptions(0.1).state("int8"));
+  EXPECT_EQ(opt.formats_of(p[0]).slots.at("z").name, "fp32");
+  EXPECT_EQ(opt.formats_of(p[0]).slots.at("m").name, "int8");
+  const auto add = [&](const torch::Tensor& one, const GenericOptions& given) {
+    opt.add_param_group({{one}, std::make_unique<GenericOptions>(given)});
+    return opt.formats_of(one).slots.at("z").name;
+  };
+  EXPECT_EQ(add(p[1], GenericOptions().state("z", "bf16")), "bf16");
+  EXPECT_EQ(add(p[2], GenericOptions().state("int4")), "fp32");
+  const auto spec = Optimizer::from_spec(
+      parameters(1), R"({"rule": "anchored", "state": {"z": "int8", "m": "int4"}})");
+  EXPECT_EQ(spec->formats_of(spec->param_groups()[0].params()[0]).slots.at("z").name, "int8");
+}
+
+TEST_F(AnchoredRule, GivesEachGroupTheRateItIsMadeWith) {
+  const Tensors p = parameters(3);
+  Optimizer opt("anchored", std::vector<torch::Tensor>{p[0]}, GenericOptions(0.25));
+  EXPECT_EQ(initial_lr(opt), jit::Value(0.25));
+  opt.add_param_group({{p[1]}, std::make_unique<GenericOptions>(0.125)});
+  opt.add_param_group(
+      {{p[2]}, std::make_unique<GenericOptions>(GenericOptions().set("initial_lr", 1))});
+  EXPECT_EQ(initial_lr(opt, 1), jit::Value(0.125));
+  EXPECT_EQ(initial_lr(opt, 2), jit::Value(1.0));
+  const auto spec =
+      Optimizer::from_spec(parameters(1), R"({"rule": "anchored", "options": {"lr": 0.75}})");
+  EXPECT_EQ(initial_lr(*spec), jit::Value(0.75));
+}
+
+TEST_F(AnchoredRule, HoldsThatRateThroughSchedulesAndArchives) {
+  const Tensors p = parameters(1);
+  Optimizer opt("anchored", p, GenericOptions(0.5));
+  options(opt, 0).set_lr(0.125);
+  p[0].mutable_grad() = torch::ones({5000});
+  opt.step();
+  EXPECT_EQ(initial_lr(opt), jit::Value(0.5));
+  EXPECT_EQ(p[0][0].item<float>(), 0.75f) << "1 - 0.125 / 0.5";
+  std::stringstream file;
+  torch::save(opt, file);
+  const Tensors q = clones(p);
+  Optimizer other("anchored", q, GenericOptions(0.25));
+  torch::load(other, file);
+  EXPECT_EQ(initial_lr(other), jit::Value(0.5));
 }
 
 TEST(OwnRule, IsTheOneTheReadmeShows) {
