@@ -9,7 +9,8 @@
 namespace jitstep {
 
 /// Adds a rule or codec from a file of one's own, under the file's stem, for every optimizer made
-/// from now on. Thread safe. A jit::Error says what the file lacks. The file is code: it must
+/// from now on. Loaded again after the file, or one it includes, has changed, it is a new version; optimizers
+/// made before keep theirs. Thread safe. A jit::Error says what the file lacks. The file is code: it must
 /// belong to this user and be writable by nobody else. Returns the name.
 JITSTEP_API std::string load_rule(const std::string& path);
 JITSTEP_API std::string load_codec(const std::string& path);

@@ -26,6 +26,12 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
 
   /// The rule these are options of; empty for GenericOptions that no optimizer has taken yet.
   const std::string& rule() const { return rule_; }
+  /// The edition of the catalog that rule and codecs are taken from; 0, until an optimizer has taken the
+  /// options: the newest.
+  int edition() const { return edition_; }
+  void set_edition(int edition) { edition_ = edition; }
+  /// What the rule's file declares in that edition.
+  const jit::Manifest& manifest() const;
 
   // ---- options by place and by name; an unknown name is a c10::Error that lists the known ones
 
@@ -88,9 +94,11 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
 
  private:
   std::size_t place(const std::string& name) const;
+  jit::OptionValues defaults() const;
   bool equals(const Options& other) const;
 
   std::string rule_;
+  int edition_ = 0;
   jit::Formats formats_;
   std::uint64_t formats_version_ = 0;
   std::uint64_t set_ = 0;
@@ -179,7 +187,7 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
 
   /// Names the rule and checks everything set so far against it: a jit::Error for an unknown name
   /// or a wrong type. Once only.
-  void bind(const std::string& rule);
+  void bind(const std::string& rule, int edition = 0);
   /// What was set before the rule was named, by name.
   const jit::NamedValues& given() const { return given_; }
 
@@ -199,12 +207,13 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
 };
 
 /// Options of a rule with everything unset: of the generated class for a shipped rule, else
-/// generic. A jit::Error lists the rules if there is no such one.
-JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule);
+/// generic, and of the newest edition unless one is given. A jit::Error lists the rules if there is no
+/// such one.
+JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule, int edition = 0);
 
 /// make_options with what `given` says: a jit::Error for what the rule does not have.
 JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule,
-                                                  const GenericOptions& given);
+                                                  const GenericOptions& given, int edition = 0);
 
 /// Whether the rule of this name is the shipped one, whose classes are generated: a folder of
 /// JITSTEP_TEMPLATES may hide it behind another of its name.

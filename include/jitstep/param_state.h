@@ -25,8 +25,10 @@ struct InitialValues;
 /// when an optimizer takes it. Copies share their tensors, as torch's do.
 class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
  public:
-  /// Unbound state of a rule, no step taken.
-  explicit ParamState(std::string rule) : rule_(std::move(rule)) {}
+  /// Unbound state of a rule, no step taken: of the rule as it is in an edition of the catalog, by default
+  /// as it is now.
+  explicit ParamState(std::string rule, int edition = 0)
+      : rule_(std::move(rule)), edition_(edition) {}
 
   /// The rule it is state of.
   const std::string& rule() const { return rule_; }
@@ -112,10 +114,13 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   std::shared_ptr<const jit::Plan> held_plan(const StateBuffers& fresh) const;
   torch::Tensor old_values(std::size_t slot, const StateBuffers& fresh,
                            const c10::Device& device) const;
+  const std::vector<jit::Slot>& declared_slots() const;
+  bool same_codec(const StateBuffers& fresh, std::size_t slot) const;
   void write_formats(torch::serialize::OutputArchive& archive) const;
   void read_formats(torch::serialize::InputArchive& archive);
 
   std::string rule_;
+  int edition_;
   StateBuffers buffers_;
   Layout layout_;            // of the parameter when the buffers were made
   torch::Tensor parameter_;  // undefined: unbound
@@ -125,7 +130,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
 
 /// New, unbound state of a rule: of the generated class where its options are of a generated one,
 /// else generic.
-JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule);
+JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule, int edition = 0);
 
 /// The generated state class of a shipped rule, or null. Defined in the generated rules.cpp.
 JITSTEP_API std::unique_ptr<ParamState> make_shipped_state(const std::string& rule);

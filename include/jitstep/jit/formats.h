@@ -29,9 +29,9 @@ struct JITSTEP_API Formats {
   bool operator==(const Formats&) const = default;
 };
 
-/// What is wrong with the formats for this rule, whatever the parameters: unknown codecs, slots,
-/// weight formats and codec options throw an Error that lists what there is.
-JITSTEP_API void check_formats(const Formats& formats, const Manifest& rule);
+/// What is wrong with the formats for the rule of these options, whatever the parameters: unknown codecs,
+/// slots, weight formats and codec options throw an Error that lists what there is.
+JITSTEP_API void check_formats(const Formats& formats, const OptionValues& values);
 
 /// A parameter as far as formats depend on it.
 struct ParameterKind {

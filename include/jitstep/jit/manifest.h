@@ -138,8 +138,9 @@ struct JITSTEP_API Manifest {
   enum class Kind { rule, codec, weights, gradient };
 
   Kind kind = Kind::rule;
-  std::string name;         // the namespace and the file's stem
-  std::string path;         // for messages and for including it: "rules/adamw.cuh"
+  std::string name;    // the namespace and the file's stem
+  std::string path;    // for messages: "rules/adamw.cuh"
+  std::string source;  // what units include: the path, or "rules/mine.cuh@2" of a later version
   std::string description;  // the leading comment
   std::string class_name;   // of the C++ class, may be empty
 

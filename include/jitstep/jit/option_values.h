@@ -19,10 +19,14 @@ class JITSTEP_API OptionValues {
  public:
   /// All at their defaults.
   OptionValues(const Manifest& rule, const Manifest& gradient);
-  explicit OptionValues(const std::string& rule, const Catalog& catalog = default_catalog());
+  /// Those of the rule as it is in an edition of the catalog, by default as it is now.
+  explicit OptionValues(const std::string& rule, const Catalog& catalog = default_catalog(),
+                        int edition = 0);
 
   /// The rule these are options of.
   const Manifest& rule() const { return *rule_; }
+  /// The edition of the catalog that codecs are taken from as well; 0: always the newest.
+  int edition() const { return edition_; }
 
   /// What can be set: the rule's numbers and flags in manifest order, then the common ones.
   std::vector<std::string> names() const;
@@ -63,6 +67,7 @@ class JITSTEP_API OptionValues {
 
   const Manifest* rule_;
   const Manifest* gradient_;
+  int edition_ = 0;
   NamedValues own_;
   NamedValues common_;
 };

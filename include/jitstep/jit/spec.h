@@ -24,7 +24,7 @@ JITSTEP_API std::string to_string(const CodecChoice& choice);
 
 /// The choice with every option given and checked. An Error names what is wrong.
 JITSTEP_API CodecChoice complete(const CodecChoice& choice,
-                                 const Catalog& catalog = default_catalog());
+                                 const Catalog& catalog = default_catalog(), int edition = 0);
 
 /// How a parameter and its state are kept between steps. Two that are equal, once complete, keep the
 /// same bytes for the same values.
@@ -45,6 +45,7 @@ struct JITSTEP_API KernelSpec {
   StateFormat state = {};
   Dtype gradient = Dtype::float32;
   bool strided = false;  // some parameter or gradient is not dense
+  int edition = 0;       // of the catalog, in which rule and codecs are meant; 0: as they are now
 
   bool operator==(const KernelSpec&) const = default;
 };

@@ -39,9 +39,9 @@ CodecChoice chosen(const Slot& slot, const Formats& formats, const std::string& 
 }
 
 // Whether a slot of this parameter is kept plain whatever codec was chosen.
-bool is_kept_plain(const CodecChoice& codec, const ParameterKind& parameter, std::int64_t least) {
+bool is_kept_plain(const Manifest& codec, const ParameterKind& parameter, std::int64_t least) {
   if (parameter.dtype == Dtype::float64) return true;
-  return parameter.elements < least && default_catalog().codec(codec.name).block_scaled();
+  return parameter.elements < least && codec.block_scaled();
 }
 
 std::string weights_for(Dtype dtype, const Formats& formats) {
@@ -50,15 +50,17 @@ std::string weights_for(Dtype dtype, const Formats& formats) {
   return std::find(known.begin(), known.end(), dtype) != known.end() ? chosen : "native";
 }
 
-StateFormat state_format(const Manifest& rule, const NamedValues& flags, const Formats& formats,
-                         const ParameterKind& parameter) {
+StateFormat state_format(const OptionValues& values, const NamedValues& flags,
+                         const Formats& formats, const ParameterKind& parameter) {
+  const Manifest& rule = values.rule();
   StateFormat state{.weights = weights_for(parameter.dtype, formats), .dtype = parameter.dtype};
   const std::string rule_default = rule.default_state(flags);
   const std::int64_t least = formats.min_quantized_size.value_or(
       rule.min_quantized_size(flags).value_or(kMinQuantizedSize));
   for (const auto& slot : rule.slots) {
-    const CodecChoice codec = chosen(slot, formats, rule_default);
-    state.slots.emplace_back(is_kept_plain(codec, parameter, least) ? kPlain : codec);
+    const CodecChoice choice = chosen(slot, formats, rule_default);
+    const Manifest& codec = default_catalog().codec(choice.name, values.edition());
+    state.slots.emplace_back(is_kept_plain(codec, parameter, least) ? kPlain : choice);
   }
   return state;
 }
@@ -78,12 +80,16 @@ void Formats::inherit(const Formats& defaults, const Manifest& rule) {
   if (!min_quantized_size) min_quantized_size = defaults.min_quantized_size;
 }
 
-void check_formats(const Formats& formats, const Manifest& rule) {
-  if (formats.state) complete(*formats.state);
+void check_formats(const Formats& formats, const OptionValues& values) {
+  const Manifest& rule = values.rule();
+  const auto check = [&](const CodecChoice& codec) {
+    complete(codec, default_catalog(), values.edition());
+  };
+  if (formats.state) check(*formats.state);
   for (const auto& [name, codec] : formats.slots) {
     if (named_slot(rule, name) == nullptr)
       throw Error(text(rule.name, " has no slot \"", name, "\"; it has ", listed_slots(rule)));
-    complete(codec);
+    check(codec);
   }
   if (formats.weights) default_catalog().weights(*formats.weights);
   if (formats.min_quantized_size && *formats.min_quantized_size < 0)
@@ -96,8 +102,9 @@ Plan resolve(const OptionValues& values, const Formats& formats, const Parameter
   return resolve({.rule = values.rule().name,
                   .flags = flags,
                   .gradient_flags = values.gradient_flags(),
-                  .state = state_format(values.rule(), flags, formats, parameter),
-                  .gradient = parameter.dtype});
+                  .state = state_format(values, flags, formats, parameter),
+                  .gradient = parameter.dtype,
+                  .edition = values.edition()});
 }
 
 }  // namespace jitstep::jit

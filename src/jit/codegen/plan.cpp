@@ -29,9 +29,9 @@ std::string name_of(const KernelSpec& spec) {
 
 void find_manifests(Plan& plan, const Catalog& catalog) {
   const KernelSpec& spec = plan.spec;
-  plan.parts = {&catalog.gradient(), &catalog.rule(spec.rule)};
+  plan.parts = {&catalog.gradient(), &catalog.rule(spec.rule, spec.edition)};
   for (const auto& choice : spec.state.slots)
-    plan.parts.push_back(choice ? &catalog.codec(choice->name) : nullptr);
+    plan.parts.push_back(choice ? &catalog.codec(choice->name, spec.edition) : nullptr);
   plan.weights = &catalog.weights(spec.state.weights);
 }
 
@@ -110,7 +110,7 @@ int Plan::block(int slot) const {
 
 HyperSet Plan::at_step(const OptionValues& options, std::int64_t t, std::uint64_t seed) const {
   options.validate();
-  if (options.rule().name != spec.rule || !has_flags_of(options, spec))
+  if (options.rule().source != rule().source || !has_flags_of(options, spec))
     throw Error(text("the options (", options.rule().name, ": ", to_string(options.flags()), ", ",
                      to_string(options.gradient_flags()), ") are not those of the kernel ",
                      to_string(spec), "; resolve() them again, and make a new step of that plan"));
@@ -135,6 +135,7 @@ Plan resolve(const OptionValues& options, const CodecChoice& state, const Catalo
   KernelSpec spec{.rule = options.rule().name,
                   .flags = options.flags(),
                   .gradient_flags = options.gradient_flags()};
+  spec.edition = options.edition();
   for (const Slot& slot : options.rule().slots)
     spec.state.slots.emplace_back(slot.keeps.empty() ? state : CodecChoice{slot.keeps});
   return resolve(spec, catalog);

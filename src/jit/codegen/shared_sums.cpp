@@ -46,6 +46,7 @@ void share_gradient_sums(std::vector<Plan>& plans) {
 }
 
 bool same_reductions(const Manifest& a, const Manifest& b) {
+  if (a.source != b.source) return false;
   const auto same = [](const Reduction& x, const Reduction& y) {
     return x.name == y.name && x.op == y.op && x.domain == y.domain && x.terms == y.terms &&
            x.after == y.after;
@@ -54,14 +55,15 @@ bool same_reductions(const Manifest& a, const Manifest& b) {
                     b.reductions.end(), same);
 }
 
-// Two catalogs may have different files of one name.
+// Two catalogs may have different files of one name, and one catalog two versions of a file.
 void check_same_sums(const Plan& a, const Plan& b) {
   for (const SumName& name : sums_of(a)) {
     if (find_sum(b, name) == nullptr || same_reductions(*a.parts[name.part], *b.parts[name.part]))
       continue;
     throw Error(text("kernels that step together take the sum '", name.name,
-                     "' over all tensors, but ", "two different files declare it as ",
-                     name.declared_by, "'s; give all of them the same file, or step them apart"));
+                     "' over all tensors, but ",
+                     "two different files, or versions of one, declare it as ", name.declared_by,
+                     "'s; give all of them the same file, or step them apart"));
   }
 }
 

@@ -49,10 +49,21 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
     if (!is_stored(slot, spec.flags))
       choice.reset();
     else if (choice)
-      choice = complete(*choice, catalog);
+      choice = complete(*choice, catalog, spec.edition);
     else
       throw Error(text(rule.name, ": the slot ", slot.name, " has no codec"));
   }
+}
+
+// The first edition with this rule and these codecs, which is the same for the same kernel.
+int first_edition(const KernelSpec& spec, const Catalog& catalog) {
+  int first = catalog.edition_since(Manifest::Kind::rule, spec.rule, spec.edition);
+  for (const auto& choice : spec.state.slots) {
+    if (!choice) continue;
+    first =
+        std::max(first, catalog.edition_since(Manifest::Kind::codec, choice->name, spec.edition));
+  }
+  return first;
 }
 
 void check_weights(Dtype parameter, const Manifest& weights) {
@@ -70,8 +81,8 @@ std::string to_string(const CodecChoice& choice) {
   return options.empty() ? choice.name : choice.name + "(" + options + ")";
 }
 
-CodecChoice complete(const CodecChoice& choice, const Catalog& catalog) {
-  const Manifest& codec = catalog.codec(choice.name);
+CodecChoice complete(const CodecChoice& choice, const Catalog& catalog, int edition) {
+  const Manifest& codec = catalog.codec(choice.name, edition);
   NamedValues defaults;
   for (const Option& option : codec.flags) defaults[option.name] = option.initial;
   return {choice.name, override(std::move(defaults), choice.options, codec, "option")};
@@ -87,6 +98,7 @@ std::string to_string(const KernelSpec& spec) {
   }
   out += "] " + spec.state.weights + " " + to_string(spec.state.dtype);
   out += " gradients " + to_string(spec.gradient);
+  if (spec.edition > 1) out += text(" as loaded in edition ", spec.edition);
   return spec.strided ? out + " strided" : out;
 }
 
@@ -95,14 +107,16 @@ bool is_stored(const Slot& slot, const NamedValues& flags) {
 }
 
 KernelSpec complete(const KernelSpec& spec, const Catalog& catalog) {
-  const Manifest& rule = catalog.rule(spec.rule);
-  const OptionValues defaults(rule, catalog.gradient());
   KernelSpec whole = spec;
+  if (whole.edition == 0) whole.edition = catalog.edition();
+  const Manifest& rule = catalog.rule(spec.rule, whole.edition);
+  const OptionValues defaults(rule, catalog.gradient());
   whole.flags = override(defaults.flags(), spec.flags, rule, "flag");
   whole.gradient_flags =
       override(defaults.gradient_flags(), spec.gradient_flags, catalog.gradient(), "flag");
   complete_slots(whole, rule, catalog);
   check_weights(whole.state.dtype, catalog.weights(whole.state.weights));
+  whole.edition = first_edition(whole, catalog);
   return whole;
 }
 

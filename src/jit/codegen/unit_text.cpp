@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 #include "jit/base/text.h"
@@ -162,14 +163,19 @@ std::string reduction_name(const PlannedReduction& reduction) {
 std::string include_text(const Plan& plan) {
   const KernelSpec& spec = plan.spec;
   std::string out =
-      text("#define JITSTEP_REAL ", real_bytes(spec.state.dtype) == 8 ? "double" : "float",
-           "\n#include \"core/gradient.cuh\"\n#include \"rules/", spec.rule, ".cuh\"\n");
-  std::set<std::string> codecs;
-  for (const auto& choice : spec.state.slots) {
-    if (choice) codecs.insert(choice->name);
-  }
-  for (const auto& codec : codecs) out += text("#include \"codecs/", codec, ".cuh\"\n");
-  return out + text("#include \"weights/", spec.state.weights, ".cuh\"\n");
+      text("#define JITSTEP_REAL ", real_bytes(spec.state.dtype) == 8 ? "double" : "float", "\n");
+  const auto include = [&](const Manifest& part) {
+    out += text("#include \"", part.source, "\"\n");
+  };
+  // First, as what a user's file includes is what it was when that was loaded.
+  include(plan.rule());
+  std::map<std::string, const Manifest*> codecs;
+  for (std::size_t part = kFirstCodecPart; part < plan.parts.size(); ++part)
+    if (const Manifest* const codec = plan.parts[part]) codecs[codec->name] = codec;
+  for (const auto& [name, codec] : codecs) include(*codec);
+  include(*plan.weights);
+  include(plan.gradient());
+  return out;
 }
 
 std::string kernel_text(const Plan& plan, const Variant& variant) {

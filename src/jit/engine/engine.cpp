@@ -103,9 +103,10 @@ std::shared_ptr<const Engine::State::Flat> Engine::State::flat(const std::string
     if (const auto known = flats.find(id); known != flats.end()) return known->second;
   }
   auto made = std::make_shared<Flat>();
-  made->text = flatten(unit_text, name, templates);
+  Texts included;
+  made->text = flatten(unit_text, name, templates, included);
   made->digest = sha256_hex(made->text);
-  made->sources = sources_of(unit_text, name, made->text, templates);
+  made->sources = sources_of(unit_text, included);
   std::lock_guard lock(mutex);
   if (version == flats_version) flats[id] = made;
   return made;

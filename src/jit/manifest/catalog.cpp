@@ -1,11 +1,13 @@
 #include "jitstep/jit/catalog.h"
 
-#include <filesystem>
+#include <iterator>
+#include <utility>
 
 #include "jit/base/fork_guard.h"
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_reader.h"
+#include "jit/source/flatten.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
 
@@ -51,8 +53,12 @@ std::string listed(const std::vector<std::string>& names) {
 Catalog::Catalog(TemplateStore& store) : store_(store), mutex_(std::make_unique<ForkSafeMutex>()) {}
 Catalog::~Catalog() = default;
 
-const Manifest& Catalog::rule(const std::string& name) const { return find(Kind::rule, name); }
-const Manifest& Catalog::codec(const std::string& name) const { return find(Kind::codec, name); }
+const Manifest& Catalog::rule(const std::string& name, int edition) const {
+  return find(Kind::rule, name, edition);
+}
+const Manifest& Catalog::codec(const std::string& name, int edition) const {
+  return find(Kind::codec, name, edition);
+}
 const Manifest& Catalog::weights(const std::string& name) const {
   return find(Kind::weights, name);
 }
@@ -77,17 +83,19 @@ std::vector<std::string> Catalog::names(Kind kind) const {
 const Manifest& Catalog::load_rule(const std::string& path) { return load(Kind::rule, path); }
 const Manifest& Catalog::load_codec(const std::string& path) { return load(Kind::codec, path); }
 
-const Manifest& Catalog::find(Kind kind, const std::string& name) const {
+const Manifest& Catalog::find(Kind kind, const std::string& name, int edition) const {
   const std::string path = path_of(kind, name);
-  if (const Manifest* manifest = known(path)) return *manifest;
+  if (const Manifest* manifest = known(source_at(path, edition).second)) return *manifest;
   const bool plain = name.find_first_of("/\\.") == name.npos && !name.empty();
   const auto content = plain ? store_.find(path) : std::nullopt;
   if (!content) {
     throw Error(text("there is no ", names_of(kind).one, " \"", name, "\"; there are ",
                      listed(names(kind)), names_of(kind).hint));
   }
-  Manifest manifest = read(*content, store_.shown_name(path), kind);
-  manifest.path = path;
+  const std::string shown = store_.shown_name(path);
+  Manifest manifest = read(*content, shown, kind);
+  manifest.path = manifest.source = path;
+  if (shown != path) manifest.source = keep(manifest, *content, shown);
   return remember(std::move(manifest));
 }
 
@@ -96,13 +104,21 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
   // Read once under its own path, so that errors name the user's file.
   Manifest manifest = read(content, path, kind);
   manifest.path = path_of(kind, manifest.name);
-  if (store_.find_or_add(manifest.path, content, path) != content) {
-    throw Error(text("cannot load the ", names_of(kind).one, " ", path, ": there is another ",
-                     names_of(kind).one, " \"", manifest.name,
-                     "\" already; rename the file and its ",
-                     "namespace, or start a new process if this is a newer version of it"));
-  }
-  return remember(std::move(manifest));
+  manifest.source = keep(manifest, content, path);
+  const Manifest& kept = remember(std::move(manifest));
+  make_newest(kept);
+  return kept;
+}
+
+// The name that the store keeps the file under, with all that it includes.
+std::string Catalog::keep(const Manifest& manifest, const std::string& content,
+                          const std::string& file) const {
+  const Texts includes = newest_includes(content, manifest.path, store_);
+  if (auto source = store_.keep(manifest.path, {file, content, includes})) return *source;
+  const std::string& one = names_of(manifest.kind).one;
+  throw Error(text("cannot load the ", one, " ", file, ": there is another ", one, " \"",
+                   manifest.name, "\" already (", store_.origin(manifest.path),
+                   "); rename the file and its namespace"));
 }
 
 // With a look at the other files it names.
@@ -116,18 +132,46 @@ Manifest Catalog::read(const std::string& content, const std::string& path, Kind
   return manifest;
 }
 
-const Manifest* Catalog::known(const std::string& path) const {
+const Manifest* Catalog::known(const std::string& source) const {
   std::lock_guard lock(*mutex_);
-  const auto found = manifests_.find(path);
+  const auto found = manifests_.find(source);
   return found == manifests_.end() ? nullptr : found->second.get();
 }
 
 // The first one read stays: references to it are out.
 const Manifest& Catalog::remember(Manifest manifest) const {
-  const std::string path = manifest.path;
+  const std::string source = manifest.source;
   auto made = std::make_unique<const Manifest>(std::move(manifest));
   std::lock_guard lock(*mutex_);
-  return *manifests_.try_emplace(path, std::move(made)).first->second;
+  return *manifests_.try_emplace(source, std::move(made)).first->second;
+}
+
+// ---- editions
+
+int Catalog::edition() const {
+  std::lock_guard lock(*mutex_);
+  return edition_;
+}
+
+int Catalog::edition_since(Kind kind, const std::string& name, int edition) const {
+  return source_at(path_of(kind, name), edition).first;
+}
+
+// A file that was never loaded again is in every edition what it is now.
+std::pair<int, std::string> Catalog::source_at(const std::string& path, int edition) const {
+  std::lock_guard lock(*mutex_);
+  const auto found = editions_.find(path);
+  if (found == editions_.end()) return {1, path};
+  const Editions& all = found->second;
+  return *std::prev(edition == 0 ? all.end() : all.upper_bound(edition));
+}
+
+void Catalog::make_newest(const Manifest& manifest) {
+  std::lock_guard lock(*mutex_);
+  Editions& all = editions_[manifest.path];
+  // It may have been in use before it was loaded, from a folder of templates.
+  if (all.empty()) all[1] = manifests_.contains(manifest.path) ? manifest.path : manifest.source;
+  if (std::prev(all.end())->second != manifest.source) all[++edition_] = manifest.source;
 }
 
 Catalog& default_catalog() {

@@ -58,7 +58,7 @@ class Reader {
   Reader(std::string_view content, const std::string& path, Kind kind)
       : top_{path, 1}, lines_(cut_source(content, path, grammar_of(kind).structs)) {
     made_.kind = kind;
-    made_.path = path;
+    made_.path = made_.source = path;
   }
 
   Manifest run() {

@@ -59,8 +59,10 @@ void check_ranges(const Manifest& manifest, const NamedValues& values, const std
 OptionValues::OptionValues(const Manifest& rule, const Manifest& gradient)
     : rule_(&rule), gradient_(&gradient), own_(defaults_of(rule)), common_(defaults_of(gradient)) {}
 
-OptionValues::OptionValues(const std::string& rule, const Catalog& catalog)
-    : OptionValues(catalog.rule(rule), catalog.gradient()) {}
+OptionValues::OptionValues(const std::string& rule, const Catalog& catalog, int edition)
+    : OptionValues(catalog.rule(rule, edition), catalog.gradient()) {
+  edition_ = edition != 0 ? edition : catalog.edition();
+}
 
 std::vector<std::string> OptionValues::names() const {
   std::vector<std::string> names = rule_->option_names();

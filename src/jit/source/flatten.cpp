@@ -22,7 +22,9 @@ std::string_view included_name(std::string_view line) {
 
 class Flattener {
  public:
-  explicit Flattener(const TemplateStore& store) : store_(store) {}
+  // newest: whether what the store keeps of earlier times is passed over.
+  explicit Flattener(const TemplateStore& store, bool newest = false)
+      : store_(store), newest_(newest) {}
 
   void expand(std::string_view content, const std::string& name) {
     open_.push_back(name);
@@ -42,6 +44,7 @@ class Flattener {
   }
 
   std::string take() { return std::move(out_); }
+  Texts take_included() { return std::move(included_); }
 
  private:
   void mark(int line, const std::string& name) {
@@ -53,16 +56,35 @@ class Flattener {
     const std::string beside =
         (fs::path(from).parent_path() / wanted).lexically_normal().generic_string();
     const std::string at_root = fs::path(wanted).lexically_normal().generic_string();
-    for (const std::string& name : {beside, at_root}) {
+    for (const std::string& stored : {beside, at_root}) {
+      const std::string name(without_version(stored));
       if (std::find(open_.begin(), open_.end(), name) != open_.end())
         refuse_cycle(name, from, line);
       if (done_.contains(name)) return;
-      if (auto content = store_.find(name)) return expand(*content, name);
+      if (const auto content = find(stored)) return expand_included(*content, stored);
     }
     throw Error(text(from, ":", line, ": includes \"", wanted,
                      "\", which is no template: looked for ", beside,
                      beside == at_root ? "" : " and " + at_root,
                      "; give its folder in JITSTEP_TEMPLATES or add it at run time"));
+  }
+
+  std::optional<std::string> find(const std::string& stored) const {
+    if (newest_) return store_.find_newest(stored);
+    if (loaded_ != nullptr) {
+      const auto then = loaded_->includes.find(stored);
+      if (then != loaded_->includes.end()) return then->second;
+    }
+    return store_.find(stored);
+  }
+
+  void expand_included(const std::string& content, const std::string& stored) {
+    const std::string name(without_version(stored));
+    included_[name] = content;
+    const auto outer = loaded_;
+    if (loaded_ == nullptr && !newest_) loaded_ = store_.kept(stored);
+    expand(content, name);
+    loaded_ = outer;
   }
 
   [[noreturn]] void refuse_cycle(const std::string& name, const std::string& from, int line) const {
@@ -72,6 +94,9 @@ class Flattener {
   }
 
   const TemplateStore& store_;
+  bool newest_;
+  std::shared_ptr<const LoadedFile> loaded_;  // the user's file that is open, if one is
+  Texts included_;
   std::string out_;
   std::vector<std::string> open_;
   std::set<std::string> done_;
@@ -79,14 +104,33 @@ class Flattener {
 
 }  // namespace
 
+std::string_view without_version(std::string_view name) {
+  const std::size_t at = name.rfind(".cuh@");
+  return at == name.npos ? name : name.substr(0, at + 4);
+}
+
 std::string flatten(std::string_view unit_text, const std::string& unit_name,
-                    const TemplateStore& store) {
+                    const TemplateStore& store, Texts& included) {
   std::string name = unit_name;  // it stands in quotes on marker lines
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '"' || c == '\\' || c < ' '; }, '_');
   Flattener flattener(store);
   flattener.expand(unit_text, name);
+  included = flattener.take_included();
   return flattener.take();
+}
+
+std::string flatten(std::string_view unit_text, const std::string& unit_name,
+                    const TemplateStore& store) {
+  Texts included;
+  return flatten(unit_text, unit_name, store, included);
+}
+
+Texts newest_includes(std::string_view content, const std::string& name,
+                      const TemplateStore& store) {
+  Flattener flattener(store, true);
+  flattener.expand(content, name);
+  return flattener.take_included();
 }
 
 }  // namespace jitstep::jit

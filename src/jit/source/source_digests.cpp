@@ -1,17 +1,12 @@
 #include "jit/source/source_digests.h"
 
 #include "jit/base/digest.h"
-#include "jit/source/source_map.h"
 
 namespace jitstep::jit {
 
-Sources sources_of(const std::string& unit_text, const std::string& unit_name,
-                   const std::string& flat, const TemplateStore& store) {
+Sources sources_of(const std::string& unit_text, const Texts& included) {
   Sources sources = {{kUnitSource, sha256_hex(unit_text)}};
-  for (const std::string& file : file_names(flat)) {
-    const auto content = store.find(file);
-    if (file != unit_name && content) sources[file] = sha256_hex(*content);
-  }
+  for (const auto& [name, content] : included) sources[name] = sha256_hex(content);
   return sources;
 }
 

@@ -14,9 +14,8 @@ namespace jitstep::jit {
 using Sources = std::map<std::string, std::string>;
 inline constexpr char kUnitSource[] = "(unit)";
 
-/// The digests of a unit's own text and of the templates that its flattened text `flat` holds.
-Sources sources_of(const std::string& unit_text, const std::string& unit_name,
-                   const std::string& flat, const TemplateStore& store);
+/// The digests of a unit's own text and of the templates it includes.
+Sources sources_of(const std::string& unit_text, const Texts& included);
 
 /// The same files with the digests they have in `store`. One that is not there keeps its digest: it may
 /// be one that a program loads at run time, of which nothing is known here.

@@ -6,6 +6,7 @@
 #include "jit/base/fork_guard.h"
 #include "jit/base/private_files.h"
 #include "jit/source/embedded_templates.h"
+#include "jit/source/flatten.h"
 
 namespace jitstep::jit {
 namespace {
@@ -34,6 +35,11 @@ void list_folder(const fs::path& root, std::string_view below, std::set<std::str
   }
 }
 
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code failure;
+  return a == b || fs::equivalent(a, b, failure);
+}
+
 }  // namespace
 
 TemplateStore::TemplateStore(std::string folder, bool embedded)
@@ -43,7 +49,6 @@ TemplateStore::~TemplateStore() = default;
 void TemplateStore::add(const std::string& name, std::string content) {
   std::lock_guard lock(*mutex_);
   added_[name] = std::move(content);
-  paths_.erase(name);
   ++version_;
 }
 
@@ -51,6 +56,7 @@ std::optional<std::string> TemplateStore::find(const std::string& name) const {
   {
     std::lock_guard lock(*mutex_);
     if (auto found = added_.find(name); found != added_.end()) return found->second;
+    if (auto found = kept_.find(name); found != kept_.end()) return found->second->content;
   }
   if (!folder_.empty()) {
     if (auto content = read_text(fs::path(folder_) / name)) return content;
@@ -58,24 +64,46 @@ std::optional<std::string> TemplateStore::find(const std::string& name) const {
   return embedded_ ? find_embedded(name) : std::nullopt;
 }
 
-std::string TemplateStore::find_or_add(const std::string& name, const std::string& content,
-                                       const std::string& path) {
-  if (auto present = find(name)) return *present;
+std::optional<std::string> TemplateStore::keep(const std::string& name, LoadedFile file) {
+  const auto present = find(name), holder = file_of(name);
+  const bool own = holder && same_file(*holder, file.path);
   std::lock_guard lock(*mutex_);
-  const auto [place, added] = added_.try_emplace(name, content);
-  if (added) {
-    paths_.insert_or_assign(name, path);
-    ++version_;
+  std::string version = name;
+  for (int number = 2; kept_.contains(version); ++number) {
+    if (kept_.at(version)->same_texts(file)) return newest_[name] = version;
+    version = name + "@" + std::to_string(number);
   }
-  return place->second;
+  if (present && !own) return *present == file.content ? std::optional(name) : std::nullopt;
+  kept_[version] = std::make_shared<const LoadedFile>(std::move(file));
+  ++version_;
+  return newest_[name] = version;
+}
+
+std::optional<std::string> TemplateStore::find_newest(const std::string& name) const {
+  std::string version = name;
+  {
+    std::lock_guard lock(*mutex_);
+    if (auto found = added_.find(name); found != added_.end()) return found->second;
+    if (auto last = newest_.find(name); last != newest_.end()) version = last->second;
+  }
+  if (!folder_.empty()) {
+    if (auto content = read_text(fs::path(folder_) / name)) return content;
+  }
+  return find(version);
+}
+
+std::shared_ptr<const LoadedFile> TemplateStore::kept(const std::string& name) const {
+  std::lock_guard lock(*mutex_);
+  const auto found = kept_.find(name);
+  return found == kept_.end() ? nullptr : found->second;
 }
 
 // The user's file that a text is, if it is one.
 std::optional<std::string> TemplateStore::file_of(const std::string& name) const {
   {
     std::lock_guard lock(*mutex_);
-    if (const auto read = paths_.find(name); read != paths_.end()) return read->second;
     if (added_.contains(name)) return {};
+    if (const auto read = kept_.find(name); read != kept_.end()) return read->second->path;
   }
   const fs::path path = fs::path(folder_) / name;
   std::error_code failure;
@@ -105,6 +133,8 @@ std::vector<std::string> TemplateStore::list(std::string_view folder) const {
   {
     std::lock_guard lock(*mutex_);
     for (const auto& [key, content] : added_) names.insert(key);
+    for (const auto& [key, file] : kept_)
+      if (without_version(key) == key) names.emplace(key);
   }
   std::erase_if(names, [&](const std::string& name) { return !name.starts_with(folder); });
   return {names.begin(), names.end()};

@@ -19,8 +19,15 @@ namespace {
 // Several tensor handles may stand for one parameter; torch keeps state by what they share.
 void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
 
-std::unique_ptr<Options> checked_options(const std::string& rule, const GenericOptions& given) {
-  return as_argument_error([&] { return make_options(rule, given); });
+std::unique_ptr<Options> checked_options(const std::string& rule, const GenericOptions& given,
+                                         int edition = 0) {
+  return as_argument_error([&] { return make_options(rule, given, edition); });
+}
+
+// What rule and codecs are now they stay for this optimizer.
+std::unique_ptr<Options> of_today(std::unique_ptr<Options> defaults) {
+  defaults->set_edition(jit::default_catalog().edition());
+  return defaults;
 }
 
 // A group's options as options of this rule, whichever way the user wrote them.
@@ -28,11 +35,14 @@ std::unique_ptr<Options> options_like(const Options& defaults,
                                       const torch::optim::OptimizerOptions& given) {
   const auto* const generic = dynamic_cast<const GenericOptions*>(&given);
   if (generic != nullptr && generic->rule().empty())
-    return checked_options(defaults.rule(), *generic);
+    return checked_options(defaults.rule(), *generic, defaults.edition());
   const auto* const ours = dynamic_cast<const Options*>(&given);
   TORCH_CHECK(ours != nullptr && ours->rule() == defaults.rule(),
               "the options of a parameter group belong to another optimizer than ", defaults.rule(),
               "; use jitstep's options class of this rule, or jitstep::GenericOptions");
+  TORCH_CHECK(&ours->manifest() == &defaults.manifest(),
+              "the options of a parameter group are of another version of ", defaults.rule(),
+              ", whose file was loaded again; make new options for this optimizer");
   return std::unique_ptr<Options>(static_cast<Options*>(ours->clone().release()));
 }
 
@@ -40,7 +50,7 @@ std::unique_ptr<Options> options_like(const Options& defaults,
 
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
                      Frozen frozen)
-    : torch::optim::Optimizer(std::vector<ParamGroup>{}, std::move(defaults)),
+    : torch::optim::Optimizer(std::vector<ParamGroup>{}, of_today(std::move(defaults))),
       records_(std::make_unique<Records>(frozen)) {
   HyperSet numbers;
   GroupRecord().refresh(default_options(), Moment::making, numbers);  // validates
@@ -95,6 +105,7 @@ Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
   auto options = group.has_options() ? options_like(default_options(), group.options())
                                      : options_like(default_options(), default_options());
   if (group.has_options()) options->inherit(default_options());
+  options->set_edition(default_options().edition());
   options->construct();
   return ParamGroup(group.params(), std::move(options));
 }
@@ -220,9 +231,10 @@ ParameterFormats Optimizer::formats_of(const torch::Tensor& parameter) const {
   HyperSet numbers;
   const auto g = static_cast<std::size_t>(group - param_groups_.begin());
   record.refresh(group_options(g), Moment::training, numbers);
-  const jit::StateFormat format = record.plan(parameter)->spec.state;
+  const auto plan = record.plan(parameter);
+  const jit::StateFormat& format = plan->spec.state;
   ParameterFormats formats{{}, format.weights};
-  const auto& slots = jit::default_catalog().rule(rule()).slots;
+  const auto& slots = plan->rule().slots;
   for (std::size_t i = 0; i < slots.size(); ++i)
     if (format.slots[i]) formats.slots[slots[i].name] = *format.slots[i];
   return formats;
@@ -246,27 +258,28 @@ std::vector<double> Optimizer::common_values() const {
 }
 
 double Optimizer::memory(const std::string& name) const {
-  return common_values().at(common_place(rule(), name));
+  return common_values().at(common_place(default_options().manifest(), name));
 }
 
 void Optimizer::set_memory(const std::string& name, double value) {
   std::vector<double> values = common_values();
-  values.at(common_place(rule(), name)) = value;
+  values.at(common_place(default_options().manifest(), name)) = value;
   records_->common.set(values);
 }
 
 // ---- archives ----------------------------------------------------------------------------------
 
 void Optimizer::save(torch::serialize::OutputArchive& archive) const {
-  write_archive(archive, rule(), records_->mode, state_, param_groups_, records_->common.values());
+  write_archive(archive, default_options(), records_->mode, state_, param_groups_,
+                records_->common.values());
 }
 
 void Optimizer::load(torch::serialize::InputArchive& archive) {
   torch::NoGradGuard no_grad;
   if (!groups_unchanged()) sync_groups();
   const jit::Mode mode = read_mode(archive);
-  std::vector<ArchivedGroup> groups = read_archive(archive, rule(), param_groups_);
-  const auto common = read_common(archive, rule());
+  std::vector<ArchivedGroup> groups = read_archive(archive, default_options(), param_groups_);
+  const auto common = read_common(archive, default_options());
   // Everything is bound before anything is replaced: a failed load changes nothing.
   for (std::size_t g = 0; g < groups.size(); ++g) {
     GroupRecord record;

@@ -48,7 +48,7 @@ void Optimizer::train(bool on) { turn(on ? jit::Mode::train : jit::Mode::eval); 
 bool Optimizer::is_training() const { return records_->mode == jit::Mode::train; }
 
 void Optimizer::turn(jit::Mode to) {
-  if (!jit::default_catalog().rule(rule()).modes || records_->mode == to) return;
+  if (!default_options().manifest().modes || records_->mode == to) return;
   torch::NoGradGuard no_grad;
   collect(Purpose::turn);
   change([&] {
@@ -192,7 +192,7 @@ bool Optimizer::is_bound(Member& member, const torch::Tensor& p, int revision) {
 
 ParamState& Optimizer::state_for(const torch::Tensor& p) {
   auto& held = state_[p.unsafeGetTensorImpl()];
-  if (!held) held = make_param_state(rule());
+  if (!held) held = make_param_state(rule(), default_options().edition());
   return static_cast<ParamState&>(*held);
 }
 

@@ -43,10 +43,10 @@ void GroupRecord::refresh(const Options& options, Moment moment, HyperSet& numbe
   as_argument_error([&] {
     jit::OptionValues values = options.values();
     validate(values, moment);
-    if (!values_ || !(options.formats() == formats_))
-      jit::check_formats(options.formats(), values.rule());
+    if (!values_ || !(options.formats() == formats_)) jit::check_formats(options.formats(), values);
     const HyperSet fresh = values.at_step(0, options.seed());
-    const bool same = values_ && options.formats() == formats_ && same_flags(values, *values_);
+    const bool same = values_ && options.formats() == formats_ &&
+                      values.edition() == values_->edition() && same_flags(values, *values_);
     numbers = fresh;
     values_ = std::move(values);
     formats_ = options.formats();

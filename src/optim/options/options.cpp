@@ -69,27 +69,35 @@ jit::CodecChoice Options::read_codec(const std::string& text) {
   return as_argument_error([&] { return jit::parse_codec(text); });
 }
 
+const jit::Manifest& Options::manifest() const {
+  return jit::default_catalog().rule(rule_, edition_);
+}
+
+jit::OptionValues Options::defaults() const {
+  return jit::OptionValues(rule_, jit::default_catalog(), edition_);
+}
+
 std::size_t Options::place(const std::string& name) const {
   const auto& all = names();
   const auto found = std::find(all.begin(), all.end(), name);
   if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
-  as_argument_error([&] { jit::OptionValues(rule_).declaration(name); });
+  as_argument_error([&] { defaults().declaration(name); });
   TORCH_CHECK(false, "the options of ", rule_, " have no \"", name, "\"");
 }
 
 void Options::put(const std::string& name, const jit::Value& value) {
   const std::size_t option = place(name);
-  as_argument_error([&] { jit::OptionValues(rule_).set(name, value); });
+  as_argument_error([&] { defaults().set(name, value); });
   put(option, value);
 }
 
 bool Options::is_set(std::size_t option) const {
   if ((set_ >> option & 1) != 0) return true;
-  return !(get(option) == jit::OptionValues(rule_).get(names().at(option)));
+  return !(get(option) == defaults().get(names().at(option)));
 }
 
 jit::OptionValues Options::values() const {
-  jit::OptionValues values(rule_);
+  jit::OptionValues values = defaults();
   for (std::size_t i = 0; i < names().size(); ++i) values.set(names()[i], get(i));
   return values;
 }
@@ -112,7 +120,7 @@ void Options::inherit(const Options& defaults) {
     put(i, defaults.get(i));
     set_ = set;
   }
-  edit_formats().inherit(defaults.formats(), values().rule());
+  edit_formats().inherit(defaults.formats(), manifest());
 }
 
 jit::Formats& Options::edit_formats() {
@@ -128,7 +136,7 @@ bool Options::equals(const Options& other) const {
 }
 
 void Options::serialize(torch::serialize::OutputArchive& archive) const {
-  const jit::OptionValues declared(rule_);
+  const jit::OptionValues declared = defaults();
   for (std::size_t i = 0; i < names().size(); ++i)
     archive.write(names()[i], to_ivalue(declared.declaration(names()[i]), get(i)));
   archive.write(kFormatsKey, c10::IValue(jit::to_json(formats_)));
@@ -136,7 +144,7 @@ void Options::serialize(torch::serialize::OutputArchive& archive) const {
 
 // What the archive does not have, such as our own options in one of torch's, stays as it is.
 void Options::serialize(torch::serialize::InputArchive& archive) {
-  const jit::OptionValues declared(rule_);
+  const jit::OptionValues declared = defaults();
   c10::IValue value;
   for (std::size_t i = 0; i < names().size(); ++i) {
     if (archive.try_read(names()[i], value))
@@ -157,8 +165,9 @@ GenericOptions& GenericOptions::set(const std::string& name, jit::Value value) {
   return *this;
 }
 
-void GenericOptions::bind(const std::string& rule) {
-  jit::OptionValues values(rule);
+void GenericOptions::bind(const std::string& rule, int edition) {
+  jit::OptionValues values(rule, jit::default_catalog(), edition);
+  set_edition(values.edition());
   for (const auto& [name, value] : given_) values.set(name, value);
   names_ = values.names();
   values_ = std::move(values);
@@ -182,16 +191,17 @@ bool is_shipped(const std::string& rule) {
   return shipped && shipped->names() == jit::OptionValues(rule).names();
 }
 
-std::unique_ptr<Options> make_options(const std::string& rule) {
+std::unique_ptr<Options> make_options(const std::string& rule, int edition) {
   if (is_shipped(rule)) return make_shipped_options(rule);
   auto generic = std::make_unique<GenericOptions>();
-  generic->bind(rule);
+  generic->bind(rule, edition);
   return generic;
 }
 
-std::unique_ptr<Options> make_options(const std::string& rule, const GenericOptions& given) {
-  auto options = make_options(rule);
-  jit::OptionValues values(rule);
+std::unique_ptr<Options> make_options(const std::string& rule, const GenericOptions& given,
+                                      int edition) {
+  auto options = make_options(rule, edition);
+  jit::OptionValues values = options->values();
   for (const auto& [name, value] : given.given()) {
     values.set(name, value);
     options->put(name, value);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "jitstep/jit/catalog.h"
 #include "optim/state/archive_fields.h"
 #include "optim/state/common_state.h"
 
@@ -51,7 +50,7 @@ std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerPara
 
 // The states of a group: the archive names its parameters in the order of the group's.
 std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group_archive,
-                                                     InputArchive& states, const std::string& rule,
+                                                     InputArchive& states, const Options& defaults,
                                                      const OptimizerParamGroup& group) {
   const std::int64_t size = read_size(group_archive, "params/size");
   TORCH_CHECK(size == static_cast<std::int64_t>(group.params().size()),
@@ -62,7 +61,7 @@ std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group_archive
     const std::string key = read_string(group_archive, "params/" + std::to_string(i));
     InputArchive archive;
     if (!states.try_read(key, archive)) continue;
-    out[i] = make_param_state(rule);
+    out[i] = make_param_state(defaults.rule(), defaults.edition());
     out[i]->serialize(archive);
   }
   return out;
@@ -95,8 +94,7 @@ std::int64_t old_steps(InputArchive& archive) {
 }
 
 // Whether there is anything of an optimizer of this rule.
-bool is_old(InputArchive& archive, const std::string& rule) {
-  const auto& slots = jit::default_catalog().rule(rule).slots;
+bool is_old(InputArchive& archive, const std::vector<jit::Slot>& slots) {
   c10::IValue iteration;
   return has(archive, "step_buffers") || archive.try_read("iteration_", iteration) ||
          std::any_of(slots.begin(), slots.end(), [&](const jit::Slot& slot) {
@@ -105,9 +103,11 @@ bool is_old(InputArchive& archive, const std::string& rule) {
          });
 }
 
-std::vector<ArchivedGroup> read_old(InputArchive& archive, const std::string& rule,
+std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaults,
                                     const std::vector<OptimizerParamGroup>& groups) {
-  TORCH_CHECK(is_old(archive, rule), "jitstep: the archive holds no optimizer: neither what ",
+  const std::string& rule = defaults.rule();
+  const auto& slots = defaults.manifest().slots;
+  TORCH_CHECK(is_old(archive, slots), "jitstep: the archive holds no optimizer: neither what ",
               "torch::save writes of one nor ", rule, "'s buffers as before torch 1.5. ",
               "Load the file that an optimizer was saved to");
   TORCH_WARN("Your serialized ", rule, " optimizer is still using the old serialization format. ",
@@ -119,10 +119,10 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const std::string& ru
   const auto state = [&](std::size_t i) -> ParamState& {
     TORCH_CHECK(i < states.size(),
                 "the archive holds state for more parameters than the optimizer");
-    if (!states[i]) states[i] = make_param_state(rule);
+    if (!states[i]) states[i] = make_param_state(rule, defaults.edition());
     return *states[i];
   };
-  for (const auto& slot : jit::default_catalog().rule(rule).slots) {
+  for (const auto& slot : slots) {
     const char* const key = old_name(slot.torch_name);
     if (key == nullptr || !has(archive, key)) continue;
     std::vector<torch::Tensor> buffers;
@@ -140,19 +140,19 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const std::string& ru
 
 }  // namespace
 
-void write_archive(OutputArchive& archive, const std::string& rule, jit::Mode mode,
+void write_archive(OutputArchive& archive, const Options& defaults, jit::Mode mode,
                    const StateMap& states, const std::vector<OptimizerParamGroup>& groups,
                    const std::optional<std::vector<double>>& common) {
   archive.write("pytorch_version", c10::IValue("1.5.0"));
   OutputArchive ours(archive.compilation_unit());
   ours.write("schema", c10::IValue(kSchema));
-  ours.write("rule", c10::IValue(rule));
+  ours.write("rule", c10::IValue(defaults.rule()));
   if (common) {
-    const auto names = common_names(rule);
+    const auto names = common_names(defaults.manifest());
     for (std::size_t i = 0; i < names.size(); ++i)
       ours.write("memory_" + names[i], c10::IValue((*common)[i]));
   }
-  if (jit::default_catalog().rule(rule).modes)
+  if (defaults.manifest().modes)
     ours.write("mode", c10::IValue(mode == jit::Mode::eval ? kEval : kTrain));
   archive.write("jitstep", ours);
   OutputArchive state_archive(archive.compilation_unit());
@@ -163,11 +163,11 @@ void write_archive(OutputArchive& archive, const std::string& rule, jit::Mode mo
   archive.write("param_groups", group_archive);
 }
 
-std::vector<ArchivedGroup> read_archive(InputArchive& archive, const std::string& rule,
+std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& defaults,
                                         const std::vector<OptimizerParamGroup>& groups) {
   c10::IValue version;
-  if (!archive.try_read("pytorch_version", version)) return read_old(archive, rule, groups);
-  check_origin(archive, rule);
+  if (!archive.try_read("pytorch_version", version)) return read_old(archive, defaults, groups);
+  check_origin(archive, defaults.rule());
   InputArchive states, all_groups;
   archive.read("state", states);
   archive.read("param_groups", all_groups);
@@ -180,16 +180,16 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const std::string
     all_groups.read("param_groups/" + std::to_string(g), group);
     group.read("options", options);
     out[g].options = read_options(options, groups[g]);
-    out[g].states = read_states(group, states, rule, groups[g]);
+    out[g].states = read_states(group, states, defaults, groups[g]);
   }
   return out;
 }
 
-std::optional<std::vector<double>> read_common(InputArchive& archive, const std::string& rule) {
+std::optional<std::vector<double>> read_common(InputArchive& archive, const Options& defaults) {
   InputArchive ours;
   if (!archive.try_read("jitstep", ours)) return std::nullopt;
   std::vector<double> values;
-  const auto names = common_names(rule);
+  const auto names = common_names(defaults.manifest());
   for (const std::string& name : names) {
     c10::IValue value;
     if (!ours.try_read("memory_" + name, value)) continue;
@@ -199,7 +199,7 @@ std::optional<std::vector<double>> read_common(InputArchive& archive, const std:
   }
   if (values.empty()) return std::nullopt;
   TORCH_CHECK(values.size() == names.size(), "the archive holds ", values.size(), " of the ",
-              names.size(), " numbers that ", rule,
+              names.size(), " numbers that ", defaults.rule(),
               " keeps for all parameters; it is damaged, or of ", "another version of the rule");
   return values;
 }

@@ -27,21 +27,21 @@ struct ArchivedGroup {
 
 /// Writes everything an optimizer needs to go on. `mode`: of its parameters, for rules that have modes.
 /// `common`: what it keeps for all parameters, if there is any yet.
-void write_archive(torch::serialize::OutputArchive& archive, const std::string& rule,
+void write_archive(torch::serialize::OutputArchive& archive, const Options& defaults,
                    jit::Mode mode, const StateMap& states,
                    const std::vector<torch::optim::OptimizerParamGroup>& groups,
                    const std::optional<std::vector<double>>& common);
 
 /// What an archive says of memory that all parameters share; nothing if it says nothing. A c10::Error if
-/// it is not what this rule keeps.
+/// it is not what the rule of these defaults keeps.
 std::optional<std::vector<double>> read_common(torch::serialize::InputArchive& archive,
-                                               const std::string& rule);
+                                               const Options& defaults);
 
-/// Reads what belongs to these groups of an optimizer of this rule, ours or torch's of the same
-/// name, and changes nothing. A c10::Error if the archive is of another rule, another number of
-/// groups or parameters, or a newer schema.
+/// Reads what belongs to these groups of an optimizer with such defaults, ours or torch's of the same
+/// name, and changes nothing. A c10::Error if the archive is of another rule, another number of groups
+/// or parameters, or a newer schema.
 std::vector<ArchivedGroup> read_archive(
-    torch::serialize::InputArchive& archive, const std::string& rule,
+    torch::serialize::InputArchive& archive, const Options& defaults,
     const std::vector<torch::optim::OptimizerParamGroup>& groups);
 
 /// The mode in which an optimizer was saved; training if the archive does not say.

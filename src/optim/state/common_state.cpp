@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "jit/base/text.h"
-#include "jitstep/jit/catalog.h"
 
 namespace jitstep {
 namespace {
 
-std::vector<const jit::MemoryField*> common_fields(const std::string& rule) {
+std::vector<const jit::MemoryField*> common_fields(const jit::Manifest& rule) {
   std::vector<const jit::MemoryField*> fields;
-  for (const jit::MemoryField& field : jit::default_catalog().rule(rule).memory)
+  for (const jit::MemoryField& field : rule.memory)
     if (field.is_common()) fields.push_back(&field);
   return fields;
 }
@@ -21,18 +20,18 @@ torch::Tensor row_of(const std::vector<double>& values) {
 
 }  // namespace
 
-std::vector<std::string> common_names(const std::string& rule) {
+std::vector<std::string> common_names(const jit::Manifest& rule) {
   std::vector<std::string> names;
   for (const jit::MemoryField* field : common_fields(rule)) names.push_back(field->name);
   return names;
 }
 
-std::size_t common_place(const std::string& rule, const std::string& name) {
+std::size_t common_place(const jit::Manifest& rule, const std::string& name) {
   const auto fields = common_fields(rule);
   const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto* field) {
     return field->name == name || field->torch_name == name;
   });
-  TORCH_CHECK(found != fields.end(), rule, " keeps no memory \"", name,
+  TORCH_CHECK(found != fields.end(), rule.name, " keeps no memory \"", name,
               "\" of the whole optimizer; it keeps ",
               fields.empty() ? "none" : jit::joined(common_names(rule)));
   return static_cast<std::size_t>(found - fields.begin());

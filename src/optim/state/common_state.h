@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "jitstep/jit/common_memory.h"
+#include "jitstep/jit/manifest.h"
 
 namespace jitstep {
 
 /// The names of a rule's fields of domain `all`, in the order of declaration.
-std::vector<std::string> common_names(const std::string& rule);
+std::vector<std::string> common_names(const jit::Manifest& rule);
 
 /// The place of one of them, by its name or torch's. A c10::Error that lists them if there is none.
-std::size_t common_place(const std::string& rule, const std::string& name);
+std::size_t common_place(const jit::Manifest& rule, const std::string& name);
 
 /// Copies are not meant: kernels know where it lies.
 class CommonState {

@@ -20,10 +20,6 @@
 namespace jitstep {
 namespace {
 
-const std::vector<jit::Slot>& slots_of(const std::string& rule) {
-  return jit::default_catalog().rule(rule).slots;
-}
-
 // What a kernel that was made for one may do with the other, once they are on one device.
 bool same_form(const torch::Tensor& a, const torch::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
@@ -59,8 +55,12 @@ int next_revision() {
 
 }  // namespace
 
+const std::vector<jit::Slot>& ParamState::declared_slots() const {
+  return jit::default_catalog().rule(rule_, edition_).slots;
+}
+
 std::size_t ParamState::place(const std::string& name) const {
-  const auto& slots = slots_of(rule_);
+  const auto& slots = declared_slots();
   std::string known;
   std::size_t i = 0;
   for (; i < slots.size() && slots[i].name != name && slots[i].torch_name != name; ++i)
@@ -80,7 +80,7 @@ torch::Tensor ParamState::slot_value(std::size_t slot) const {
   if (is_bound()) return decode_slot(buffers_, parameter_, static_cast<int>(slot));
   const auto& codes = buffers_.slots[slot].codes;
   TORCH_CHECK(
-      !codes.defined() || holds_values(slot), "the slot ", slots_of(rule_)[slot].name,
+      !codes.defined() || holds_values(slot), "the slot ", declared_slots()[slot].name,
       " is quantised and not bound to a parameter yet; read it after the optimizer took it");
   return codes;
 }
@@ -89,12 +89,12 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   torch::NoGradGuard no_grad;
   buffers_.revision = next_revision();
   if (is_bound() && values.defined()) {
-    TORCH_CHECK(buffers_.slots.at(slot).codes.defined(), "the slot ", slots_of(rule_)[slot].name,
+    TORCH_CHECK(buffers_.slots.at(slot).codes.defined(), "the slot ", declared_slots()[slot].name,
                 " is left out under the optimizer's options; change them first");
     encode_slot(buffers_, parameter_, static_cast<int>(slot), values);
     return;
   }
-  buffers_.slots.resize(slots_of(rule_).size());
+  buffers_.slots.resize(declared_slots().size());
   buffers_.format.slots.resize(buffers_.slots.size());
   buffers_.slots[slot] = {values, {}};
   buffers_.format.slots[slot] = jit::CodecChoice{"fp32"};
@@ -121,7 +121,7 @@ std::unique_ptr<torch::optim::OptimizerParamState> ParamState::clone() const {
 
 bool ParamState::equals(const ParamState& other) const {
   if (rule_ != other.rule_ || step() != other.step()) return false;
-  for (std::size_t i = 0; i < slots_of(rule_).size(); ++i)
+  for (std::size_t i = 0; i < declared_slots().size(); ++i)
     if (!equal_values(slot_value(i), other.slot_value(i))) return false;
   return true;
 }
@@ -146,6 +146,7 @@ bool ParamState::fits(const torch::Tensor& p) const {
 std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh) const {
   if (is_bound()) return buffers_.plan;
   jit::KernelSpec spec = fresh.plan->spec;
+  if (edition_ != 0) spec.edition = edition_;
   spec.state = buffers_.format;
   spec.gradient = spec.state.dtype;
   for (std::size_t i = 0; i < fresh.slots.size(); ++i)
@@ -167,20 +168,27 @@ torch::Tensor ParamState::old_values(std::size_t slot, const StateBuffers& fresh
   return decode_slot(old, like, static_cast<int>(slot));
 }
 
+// Whether codes may stay as they are. A codec's file may have been loaded again since they were made.
+bool ParamState::same_codec(const StateBuffers& fresh, std::size_t slot) const {
+  const int number = static_cast<int>(slot);
+  return buffers_.format.slots[slot] == fresh.format.slots[slot] &&
+         (!is_bound() || buffers_.plan->codec(number) == fresh.plan->codec(number));
+}
+
 void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& p) const {
   const auto& held = buffers_.slots[slot];
   auto& made = fresh.slots[slot];
   if (!held.codes.defined() || !made.codes.defined()) return;
   if (holds_values(slot)) {
     TORCH_CHECK(p.numel() == 0 || has_memory(held.codes), "the slot ",
-                slots_of(rule_)[slot].torch_name,
+                declared_slots()[slot].torch_name,
                 " has no memory; set its values, or erase the state to start anew");
     if (same_form(held.codes, made.codes) && held.codes.device() == p.device())
       made.codes = held.codes;
     else
       encode_slot(fresh, p, static_cast<int>(slot), held.codes.to(p.device()));
-  } else if (buffers_.format.slots[slot] == fresh.format.slots[slot] && same_layout(p) &&
-             same_form(held.codes, made.codes) && same_form(held.meta, made.meta)) {
+  } else if (same_codec(fresh, slot) && same_layout(p) && same_form(held.codes, made.codes) &&
+             same_form(held.meta, made.meta)) {
     made = {on(held.codes, p.device()), on(held.meta, p.device())};
   } else {
     encode_slot(fresh, p, static_cast<int>(slot), old_values(slot, fresh, p.device()));
@@ -201,7 +209,7 @@ void ParamState::check_step() const {
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
     const auto& codes = buffers_.slots[i].codes;
     TORCH_CHECK(!codes.defined() || !codes.any().item<bool>(), "the slot ",
-                slots_of(rule_)[i].torch_name, " holds values at step 0, where it starts from ",
+                declared_slots()[i].torch_name, " holds values at step 0, where it starts from ",
                 "nothing; set step() to 1 or more to go on from them, or erase the state");
   }
 }
@@ -215,7 +223,7 @@ void ParamState::check_shape(const torch::Tensor& p) const {
 }
 
 void ParamState::check_complete(const StateBuffers& fresh) const {
-  const auto& slots = slots_of(rule_);
+  const auto& slots = declared_slots();
   for (std::size_t i = 0; step() > 0 && i < fresh.slots.size(); ++i) {
     const bool held = i < buffers_.slots.size() && buffers_.slots[i].codes.defined();
     TORCH_CHECK(held || !fresh.slots[i].codes.defined() || slots[i].condition,
@@ -254,14 +262,15 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   }
   if (has_id) take_memory(fresh), take_extra(fresh, p);
   buffers_ = std::move(fresh);
+  edition_ = buffers_.plan->spec.edition;
   places_ = std::make_shared<std::vector<TensorPlace>>(places_of(buffers_));
   layout_ = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
   parameter_ = p;
   from_archive_ = false;
 }
 
-std::unique_ptr<ParamState> make_param_state(const std::string& rule) {
-  return is_shipped(rule) ? make_shipped_state(rule) : std::make_unique<ParamState>(rule);
+std::unique_ptr<ParamState> make_param_state(const std::string& rule, int edition) {
+  return is_shipped(rule) ? make_shipped_state(rule) : std::make_unique<ParamState>(rule, edition);
 }
 
 }  // namespace jitstep

@@ -31,12 +31,14 @@ std::string memory_key(const std::string& key, int half) {
 }
 
 // PlannedMemory::key of whatever may be kept in this format.
-std::vector<std::string> memory_keys(const jit::Manifest& rule, const jit::StateFormat& format) {
+std::vector<std::string> memory_keys(const std::string& name, int edition,
+                                     const jit::StateFormat& format) {
+  const jit::Manifest& rule = jit::default_catalog().rule(name, edition);
   std::vector<std::string> keys;
   for (const auto& field : rule.memory) keys.push_back(field.name);
   for (std::size_t i = 0; i < rule.slots.size(); ++i) {
     if (!format.slots.at(i)) continue;
-    const jit::Manifest& codec = jit::default_catalog().codec(format.slots[i]->name);
+    const jit::Manifest& codec = jit::default_catalog().codec(format.slots[i]->name, edition);
     for (const auto& field : codec.memory) keys.push_back(rule.slots[i].name + "." + field.name);
   }
   return keys;
@@ -51,7 +53,7 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
   archive.write("weights", c10::IValue(buffers_.format.weights));
   archive.write("sizes", c10::IValue(layout_.sizes));
   archive.write("strides", c10::IValue(layout_.strides));
-  const auto& slots = jit::default_catalog().rule(rule_).slots;
+  const auto& slots = declared_slots();
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
     if (!buffers_.slots[i].codes.defined() || holds_values(i)) continue;
     archive.write("codec_" + slots[i].name, c10::IValue(jit::to_json(*buffers_.format.slots[i])));
@@ -65,7 +67,7 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
 
 void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
   archive.write("step", c10::IValue(buffers_.t));
-  const auto& slots = jit::default_catalog().rule(rule_).slots;
+  const auto& slots = declared_slots();
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i)
     if (buffers_.slots[i].codes.defined() && holds_values(i))
       write_tensor(archive, slots[i].torch_name, buffers_.slots[i].codes);
@@ -88,19 +90,21 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
   buffers_.format.weights = read_string(archive, "weights");
   layout_ = {read_integers(archive, "sizes"), read_integers(archive, "strides"),
              torch_dtype(buffers_.format.dtype), torch::kCPU};
-  const auto& slots = jit::default_catalog().rule(rule_).slots;
+  const auto& slots = declared_slots();
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const std::string key = "codec_" + slots[i].name;
     if (c10::IValue codec; !archive.try_read(key, codec)) continue;
-    buffers_.format.slots[i] = as_argument_error(
-        [&] { return jit::complete(jit::parse_codec(read_string(archive, key))); });
+    buffers_.format.slots[i] = as_argument_error([&] {
+      return jit::complete(jit::parse_codec(read_string(archive, key)), jit::default_catalog(),
+                           edition_);
+    });
     buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
                          read_bytes(archive, "meta_" + slots[i].name)};
   }
   TORCH_CHECK(!read_tensor(archive, memory_key("0", 0)).defined(),
               "the archive numbers its memory and does not name it; it is of an early version of ",
               "jitstep, and only that can load it");
-  for (const std::string& key : memory_keys(jit::default_catalog().rule(rule_), buffers_.format)) {
+  for (const std::string& key : memory_keys(rule_, edition_, buffers_.format)) {
     const std::array halves = {read_tensor(archive, memory_key(key, 0)),
                                read_tensor(archive, memory_key(key, 1))};
     TORCH_CHECK(halves[0].defined() == halves[1].defined(), "one half of the memory ", key,
@@ -114,7 +118,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
 void ParamState::serialize(torch::serialize::InputArchive& archive) {
   buffers_ = {};
   parameter_ = torch::Tensor();
-  const auto& slots = jit::default_catalog().rule(rule_).slots;
+  const auto& slots = declared_slots();
   buffers_.slots.resize(slots.size());
   buffers_.format.slots.resize(slots.size());
   bool any = false;

@@ -108,6 +108,7 @@ const std::vector<Knob> kKnobs = {
 
 const std::vector<Knob> kNoKnobs = {
     {"nothing", [](Asked&) {}},
+    {"edition, where no file has changed", [](Asked& a) { a.spec.edition = 1; }},
     {"what has its default", [](Asked& a) { a.spec = resolve(a.spec).spec; }},
     {"a codec of a slot that is not stored",
      [](Asked& a) { a.spec.state.slots[2] = CodecChoice{"int4"}; }},
@@ -135,7 +136,7 @@ const std::vector<Knob> kNoKnobs = {
 
 // A field added to one of these does not compile here; it needs a row above.
 [[maybe_unused]] void each_field_has_a_row(const Asked& a, const Key& key) {
-  [[maybe_unused]] const auto& [rule, flags, common, state, g, strided] = a.spec;
+  [[maybe_unused]] const auto& [rule, flags, common, state, g, strided, edition] = a.spec;
   [[maybe_unused]] const auto& [slots, weights, p] = state;
   [[maybe_unused]] const auto& [name, options] = *slots[0];
   [[maybe_unused]] const auto& [threads, lanes, vector, chunk] = a.variant;

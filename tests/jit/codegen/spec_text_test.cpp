@@ -17,7 +17,7 @@ std::string refusal(const std::string& json) {
     OptionValues values(spec.rule);
     for (const auto& [name, value] : spec.options) values.set(name, value);
     values.validate();
-    check_formats(spec.formats, values.rule());
+    check_formats(spec.formats, values);
   });
 }
 

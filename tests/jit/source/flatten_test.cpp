@@ -74,6 +74,41 @@ TEST(TemplateStore, UpperLayersHideLowerOnes) {
   EXPECT_EQ(store.list("rules/"), (std::vector<std::string>{"rules/a.cuh", "rules/b.cuh"}));
 }
 
+TEST(Flatten, InsideAKeptFileIncludesAreWhatTheyWereWhenItWasLoaded) {
+  TemplateStore store("", false);
+  const std::string rule = "#include \"../core/near.cuh\"\nint rule;\n";
+  const auto keep = [&](const std::string& near) {
+    store.add("core/near.cuh", near);
+    return store.keep("rules/a.cuh",
+                      {"/my/a.cuh", rule, newest_includes(rule, "rules/a.cuh", store)});
+  };
+  EXPECT_EQ(keep("int one;\n"), "rules/a.cuh");
+  EXPECT_EQ(keep("int two;\n"), "rules/a.cuh@2");
+  EXPECT_EQ(keep("int one;\n"), "rules/a.cuh") << "as it was first";
+  store.add("core/near.cuh", "int three;\n");
+  const std::string marked =
+      "#line 1 \"u\"\n#line 1 \"rules/a.cuh\"\n#line 1 \"core/near.cuh\"\nint ";
+  const std::string rest = ";\n#line 2 \"rules/a.cuh\"\nint rule;\n#line 2 \"u\"\n";
+  Texts included;
+  EXPECT_EQ(flatten("#include \"rules/a.cuh\"\n", "u", store, included), marked + "one" + rest);
+  EXPECT_EQ(flatten("#include \"rules/a.cuh@2\"\n", "u", store, included), marked + "two" + rest);
+  EXPECT_EQ(included, (Texts{{"rules/a.cuh", rule}, {"core/near.cuh", "int two;\n"}}));
+}
+
+TEST(TemplateStore, KeepsOneFileUnderOneName) {
+  TemplateStore store("", false);
+  store.add("rules/taken.cuh", "int a;\n");
+  EXPECT_EQ(store.keep("rules/taken.cuh", {"/my/taken.cuh", "int b;\n", {}}), std::nullopt);
+  EXPECT_EQ(store.keep("rules/taken.cuh", {"/my/taken.cuh", "int a;\n", {}}), "rules/taken.cuh");
+  EXPECT_EQ(store.kept("rules/taken.cuh"), nullptr) << "there is nothing to keep";
+  EXPECT_EQ(store.keep("rules/a.cuh", {"/my/a.cuh", "int a;\n", {}}), "rules/a.cuh");
+  EXPECT_EQ(store.keep("rules/a.cuh", {"/my/a.cuh", "int b;\n", {}}), "rules/a.cuh@2");
+  EXPECT_EQ(store.keep("rules/a.cuh", {"/your/a.cuh", "int c;\n", {}}), std::nullopt);
+  EXPECT_EQ(store.keep("rules/a.cuh", {"/your/a.cuh", "int b;\n", {}}), "rules/a.cuh@2");
+  EXPECT_EQ(store.shown_name("rules/a.cuh@2"), "/my/a.cuh");
+  EXPECT_EQ(store.list("rules/"), (std::vector<std::string>{"rules/a.cuh", "rules/taken.cuh"}));
+}
+
 TEST(TemplateStore, AFileThatOthersMayWriteIsRefused) {
   testing::TemporaryFolder folder;
   testing::write_file(folder / "rules/a.cuh", "int a;\n");

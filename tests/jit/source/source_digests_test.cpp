@@ -14,7 +14,9 @@ TEST(SourceDigests, AreOfTheUnitAndOfWhatItIncludes) {
   store.add("core/b.cuh", "int b;\n");
   store.add("core/c.cuh", "int c;\n");
   const std::string unit = "#include \"core/a.cuh\"\nint x;\n";
-  const Sources sources = sources_of(unit, "unit", flatten(unit, "unit", store), store);
+  Texts included;
+  flatten(unit, "unit", store, included);
+  const Sources sources = sources_of(unit, included);
   const Sources expected = {{kUnitSource, sha256_hex(unit)},
                             {"core/a.cuh", sha256_hex("#include \"b.cuh\"\nint a;\n")},
                             {"core/b.cuh", sha256_hex("int b;\n")}};

@@ -1,0 +1,105 @@
+// A rule or codec that is changed and loaded again, with optimizers of both versions side by side.
+#include "jit/base/text.h"
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+using jit::text;
+
+// Adds `step` to each parameter; keeps a slot of that name.
+std::string drifting(const std::string& step, const std::string& slot) {
+  return text(
+      "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::drifting {\n",
+      "struct Slots {\n  Signed ", slot, ";\n};\nstruct Rule {\n",
+      "  KHD static void moments(auto& e, const auto&) { e.", slot, ".next = real(1); }\n",
+      "  KHD static void apply(auto& e, const auto&) { e.p += ", step, "; }\n};\n}\n");
+}
+
+// State that is always `value` from the second step on.
+std::string fixed8(const std::string& value) {
+  return text(
+      "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::codecs::fixed8 {\n",
+      "using Code = uint8;\ntemplate <class Sign>\nstruct Codec {\n",
+      "  using Code = fixed8::Code;\n  using Meta = NoMeta;\n",
+      "  static constexpr int block = 1;\n  static constexpr bool random = false;\n",
+      "  KHD static real decode(Code, const Meta&) { return real(", value, "); }\n",
+      "  KHD static Code encode(real, const Meta&, uint32) { return 0; }\n};\n}\n");
+}
+
+torch::Tensor zeros() {
+  auto p = torch::zeros({10}).requires_grad_();
+  p.mutable_grad() = torch::zeros({10});
+  return p;
+}
+
+double value(const torch::Tensor& p) { return p[0].item<double>(); }
+
+TEST(ReloadedRule, IsForOptimizersThatAreMadeAfterIt) {
+  load_rule(own_file("drifting.cuh", drifting("1", "m")));
+  const auto p = zeros(), late = zeros(), q = zeros();
+  Optimizer old("drifting", std::vector<torch::Tensor>{p});
+  old.step();
+  EXPECT_EQ(load_rule(own_file("drifting.cuh", drifting("-3", "v"))), "drifting");
+  Optimizer fresh("drifting", std::vector<torch::Tensor>{q});
+  old.add_param_group(torch::optim::OptimizerParamGroup({late}));
+  for (int step = 0; step < 2; ++step) {
+    old.step();
+    fresh.step();
+  }
+  EXPECT_EQ(value(p), 3);
+  EXPECT_EQ(value(late), 2) << "resolved and compiled after the change";
+  EXPECT_EQ(value(q), -6);
+  EXPECT_TRUE(old.formats_of(late).slots.contains("m"));
+  EXPECT_TRUE(fresh.formats_of(q).slots.contains("v"));
+  const auto& state = static_cast<ParamState&>(*old.state().at(p.unsafeGetTensorImpl()));
+  EXPECT_TRUE(torch::equal(state.value("m"), torch::ones({10})));
+}
+
+TEST(ReloadedRule, IsNotMixedWithItsOldVersionInOneOptimizer) {
+  load_rule(own_file("drifting.cuh", drifting("2", "a")));
+  Optimizer old("drifting", std::vector<torch::Tensor>{zeros()});
+  load_rule(own_file("drifting.cuh", drifting("2", "b")));
+  Optimizer fresh("drifting", std::vector<torch::Tensor>{zeros()});
+  const auto options = [&] { return fresh.param_groups()[0].options().clone(); };
+  EXPECT_HAS(argument_error([&] {
+               old.add_param_group({{zeros()}, options()});
+             }),
+             "are of another version of drifting, whose file was loaded again");
+}
+
+TEST(ReloadedRule, GoesOnThroughArchivesInItsOwnVersion) {
+  load_rule(own_file("drifting.cuh", drifting("4", "c")));
+  const auto p = zeros(), q = zeros();
+  Optimizer one("drifting", std::vector<torch::Tensor>{p});
+  Optimizer other("drifting", std::vector<torch::Tensor>{q});
+  one.step();
+  load_rule(own_file("drifting.cuh", drifting("5", "d")));
+  copy_through_archive(one, other);
+  other.step();
+  EXPECT_EQ(value(q), 4);
+  const auto& state = static_cast<ParamState&>(*other.state().at(q.unsafeGetTensorImpl()));
+  EXPECT_EQ(state.step(), 2);
+  EXPECT_TRUE(torch::equal(state.value("c"), torch::ones({10})));
+}
+
+TEST(ReloadedCodec, IsForOptimizersThatAreMadeAfterIt) {
+  load_rule(own_file("drifting.cuh", drifting("e.m.was", "m")));
+  load_codec(own_file("fixed8.cuh", fixed8("3")));
+  const auto p = zeros(), late = zeros(), q = zeros();
+  Optimizer old("drifting", std::vector<torch::Tensor>{p}, GenericOptions().state("fixed8"));
+  old.step();
+  load_codec(own_file("fixed8.cuh", fixed8("7")));
+  Optimizer fresh("drifting", std::vector<torch::Tensor>{q}, GenericOptions().state("fixed8"));
+  old.add_param_group(torch::optim::OptimizerParamGroup({late}));
+  for (int step = 0; step < 2; ++step) {
+    old.step();
+    fresh.step();
+  }
+  EXPECT_EQ(value(p), 6) << "3 in each step but the first";
+  EXPECT_EQ(value(late), 3);
+  EXPECT_EQ(value(q), 7);
+}
+
+}  // namespace
+}  // namespace jitstep::tests
