@@ -10,6 +10,7 @@
 #include "jitstep/options.h"
 #include "jitstep/param_state.h"
 #include "jitstep/rules.h"
+#include "jitstep/stage.h"
 #include "jitstep/version.h"
 
 namespace jitstep {

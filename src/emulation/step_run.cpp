@@ -75,6 +75,9 @@ struct StepRun::State {
   void fill_parameter(TensorData& data);
   double gradient_value();
   void send_gradient(TensorData& data);
+  jit::HostStage stage_for(const std::vector<jit::Batch>& batches) const;
+  template <class T>
+  void halve(T* values, std::size_t count) const;
   void make_step(const std::vector<TensorData*>& stepped, std::optional<jit::Mode> to);
   void one_step();
   void one_turn();
@@ -186,6 +189,29 @@ void StepRun::State::send_gradient(TensorData& data) {
   data.g.send(machine);
 }
 
+// Of any rule that has one: halves the values, which is exact.
+jit::HostStage StepRun::State::stage_for(const std::vector<jit::Batch>& batches) const {
+  if (plan.rule().host_stage.empty()) return {};
+  std::vector<std::size_t> sizes;
+  for (const jit::Batch& batch : batches)
+    for (const jit::StepTensor& tensor : batch.tensors)
+      sizes.push_back(static_cast<std::size_t>(tensor.shape.elements()));
+  return [this, sizes](std::size_t tensor, void* values) {
+    if (jit::real_bytes(plan.spec.state.dtype) == 8)
+      halve(static_cast<double*>(values), sizes[tensor]);
+    else
+      halve(static_cast<float*>(values), sizes[tensor]);
+  };
+}
+
+template <class T>
+void StepRun::State::halve(T* values, std::size_t count) const {
+  std::vector<T> image(count);
+  download(image.data(), values, count * sizeof(T));
+  for (T& x : image) x /= 2;
+  machine.upload(values, image.data(), count * sizeof(T));
+}
+
 // A step of some tensors, or their turn to a mode.
 void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
                                std::optional<jit::Mode> to) {
@@ -209,7 +235,7 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
   if (to)
     made.run(*to, given, sets);
   else
-    made.run(given, sets);
+    made.run(given, sets, stage_for(used));
 }
 
 void StepRun::State::one_step() {

@@ -24,7 +24,7 @@ struct Device {
   Device(jit::Machine& m, Download d) : machine(m), download(std::move(d)) {}
 };
 
-/// The steps of one case. The case, the machine and the catalog must outlive it. Two runs of a case
+/// The steps of one case. The host stage of a rule, whichever it is, halves what it is given. The case, the machine and the catalog must outlive it. Two runs of a case
 /// see the same numbers.
 class StepRun {
  public:

@@ -77,6 +77,8 @@ enum Layout : int {
 // The part that may change in every step.
 struct StepRecord {
   const void* g;
+  void*
+      staged;  // what elements hand to a host stage and get back: values of `real`, in element order
   int set;
   int layout;
 };

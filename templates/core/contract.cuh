@@ -40,6 +40,7 @@ struct NonNegative : Slot {};
 template <class Slots>
 struct Element : Slots {
   real p, g;
+  real staged;  // for `apply`: what the host stage made of the rule's `staged`
 };
 
 // ---- domains: what one entry of a reduction or of memory covers --------------------------------

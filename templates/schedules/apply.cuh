@@ -143,23 +143,22 @@ KHD void apply_tile(const Scope<S>& scope, const Linear& at) {
   Fragment<S, Shape> f;
   load_fragment<S, Shape>(scope, at, f);
   real next[S::slots > 0 ? S::slots : 1][Shape::fragment];
-  UNROLL
-  for (int row = 0; row < Shape::rows; ++row) {
-    UNROLL
-    for (int k = 0; k < Shape::vector; ++k) {
-      const int i = row * Shape::vector + k;
-      with_element<S, Pass, Shape>(
-          scope, at, f, i, Shape::row_start(row) + k, [&](auto& e, const auto&, const auto& rule) {
-            Rule::apply(e, rule);
-            f.p[i] = e.p;
-            static_for<S::slots>([&](auto s) {
-              if constexpr (kStored<typename S::template Codec<decltype(s)::value>>)
-                next[decltype(s)::value][i] =
-                    flush_subnormal(S::template slot<decltype(s)::value>(e).next);
-            });
-          });
-    }
-  }
+  real staged[S::staged ? Shape::fragment : 1];
+  if constexpr (S::staged)
+    load_values<Shape>(
+        static_cast<const real*>(scope.step.staged), at, [](int64 e) { return e; },
+        [&](int i, real x) { staged[i] = x; });
+  for_elements<S, Pass, Shape>(
+      scope, at, f, [&](int i, int, auto& e, const auto&, const auto& rule) {
+        if constexpr (S::staged) e.staged = staged[i];
+        Rule::apply(e, rule);
+        f.p[i] = e.p;
+        static_for<S::slots>([&](auto s) {
+          if constexpr (kStored<typename S::template Codec<decltype(s)::value>>)
+            next[decltype(s)::value][i] =
+                flush_subnormal(S::template slot<decltype(s)::value>(e).next);
+        });
+      });
   store_weights<S, Shape>(scope, at, f.p);
   static_for<S::slots>([&](auto s) {
     using Part = typename S::template Codec<decltype(s)::value>;

@@ -73,6 +73,10 @@ struct ElementView : Slots {
   const real g;
   void operator&() const = delete;  // a rule sees one element
 };
+template <class View>
+struct StagedView : View {  // `apply` of a rule with a host stage
+  const real staged;
+};
 template <class Scalars, class Results>
 struct ContextView : Scalars, Results {};
 
@@ -100,6 +104,10 @@ concept HasPrepare = requires(const H& h, M& m) {
 template <class B, class E, class C>
 concept HasMoments = requires(E& e, C& c) {
   B::moments(e, c);
+};
+template <class B, class E, class C>
+concept HasStaged = requires(E& e, C& c) {
+  requires kSame<decltype(B::staged(e, c)), real>;
 };
 template <class B, class E, class C>
 concept HasApply = requires(E& e, C& c) {
@@ -179,6 +187,15 @@ class RuleCheck {
   using Memory = typename Rule::Memory;
   using Open = ElementView<SlotsOf<OpenSlot>, const real>;
   using New = ElementView<SlotsOf<NewSlot>, real>;
+  template <class View, bool Staged = S::staged>
+  struct Applied {
+    using type = View;
+  };
+  template <class View>
+  struct Applied<View, true> {
+    using type = StagedView<View>;
+  };
+  using AtLast = typename Applied<New>::type;
   template <int Now>
   using Context = const ContextView<ScalarsOf<Rule>, ResultsIn<Now>>;
 
@@ -187,7 +204,10 @@ class RuleCheck {
   static_assert(__is_class(ScalarsOf<Rule>), "'prepare' returns a structure of scalars");
   static_assert(kSame<typename S::Slots, NoSlots> || HasMoments<Body, Open, Context<kInMoments>>,
                 "the rule has slots: it needs 'static void moments(auto& e, const auto& c)'");
-  static_assert(HasApply<Body, New, Context<kInApply>>,
+  static_assert(!S::staged || HasStaged<Body, const New, Context<kInApply>>,
+                "the rule declares a host stage: it needs 'static real staged(const auto& e, const "
+                "auto& c)'");
+  static_assert(HasApply<Body, AtLast, Context<kInApply>>,
                 "the rule needs 'static void apply(auto& e, const auto& c)'");
 
   // What a reduction takes its terms from.
@@ -239,9 +259,13 @@ class RuleCheck {
     if constexpr (HasMoments<Body, Open, Context<kInMoments>>)
       Body::moments(declare<Open>(), declare<Context<kInMoments>>());
   }
+  static void stage() {
+    if constexpr (S::staged && HasStaged<Body, const New, Context<kInApply>>)
+      Body::staged(declare<const New>(), declare<Context<kInApply>>());
+  }
   static void apply() {
-    if constexpr (HasApply<Body, New, Context<kInApply>>)
-      Body::apply(declare<New>(), declare<Context<kInApply>>());
+    if constexpr (HasApply<Body, AtLast, Context<kInApply>>)
+      Body::apply(declare<AtLast>(), declare<Context<kInApply>>());
   }
   template <class R>
   static void reduction() {
@@ -272,6 +296,7 @@ class RuleCheck {
     if (false) {
       moments();
       (reduction<R>(), ...);
+      stage();
       apply();
     }
     return true;

@@ -66,6 +66,7 @@ class ContractProbe {
   ContractProbe(const HyperSet& set, real unit, Findings& findings) : findings_(findings) {
     e_.p = unit / 2;
     e_.g = unit / 4;
+    e_.staged = Poison();
     static_for<S::slots>([&](auto i) {
       auto& slot = S::template slot<decltype(i)::value>(e_);
       slot.was =
@@ -82,6 +83,10 @@ class ContractProbe {
   void run() {
     static_for<Passes>([&](auto pass) { this->template sums<decltype(pass)::value>(); });
     if constexpr (KnownPass >= Passes) moments();
+    if constexpr (S::staged) {
+      e_.staged = Body::staged(static_cast<const Element<typename S::Slots>&>(e_), c_);
+      Watch::staged(findings_, e_);
+    }
     Body::apply(e_, c_);
     Watch::applied(findings_, e_);
   }

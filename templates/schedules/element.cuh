@@ -158,4 +158,21 @@ KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S,
   }
 }
 
+// f(index, its place in the tile, element, gradient context, rule context) for every index of the fragment.
+template <class S, int Pass, class Shape, class Cursor, class F>
+KHD void for_elements(const Scope<S>& scope, const Cursor& at, const Fragment<S, Shape>& from,
+                      F&& f) {
+  UNROLL
+  for (int row = 0; row < Shape::rows; ++row) {
+    UNROLL
+    for (int k = 0; k < Shape::vector; ++k) {
+      const int i = row * Shape::vector + k, within = Shape::row_start(row) + k;
+      with_element<S, Pass, Shape>(scope, at, from, i, within,
+                                   [&](auto& e, const auto& gradient, const auto& rule) {
+                                     f(i, within, e, gradient, rule);
+                                   });
+    }
+  }
+}
+
 }  // namespace jitstep

@@ -15,8 +15,7 @@ KHD auto element_terms(const auto& e, const auto& gradient, const auto& rule) {
   else if constexpr (R::part == kRulePart)
     return Body::terms(name, e, rule);
   else
-    return Body::terms(name,
-                       flush_subnormal(S::template slot<R::part - kFirstCodecPart>(e).next));
+    return Body::terms(name, flush_subnormal(S::template slot<R::part - kFirstCodecPart>(e).next));
 }
 
 template <class S, int Pass, int Space>
@@ -41,22 +40,15 @@ struct LeafSums {
                                 real (&x)[kTerms][Shape::fragment]) {
     Fragment<S, Shape> fragment;
     load_fragment<S, Shape>(scope, at, fragment);
-    UNROLL
-    for (int row = 0; row < Shape::rows; ++row) {
-      UNROLL
-      for (int k = 0; k < Shape::vector; ++k) {
-        const int i = row * Shape::vector + k, within = Shape::row_start(row) + k;
-        with_element<S, Pass, Shape>(scope, at, fragment, i, within,
-                                     [&](const auto& e, const auto& gradient, const auto& rule) {
-                                       for_reductions<S>([&](auto r) {
-                                         using R = decltype(r);
-                                         if constexpr (Here::template takes<R> && !R::over)
-                                           take<R>(element_terms<S, R>(e, gradient, rule), x, i,
-                                                   at.has(within));
-                                       });
-                                     });
-      }
-    }
+    for_elements<S, Pass, Shape>(
+        scope, at, fragment,
+        [&](int i, int within, const auto& e, const auto& gradient, const auto& rule) {
+          for_reductions<S>([&](auto r) {
+            using R = decltype(r);
+            if constexpr (Here::template takes<R> && !R::over)
+              take<R>(element_terms<S, R>(e, gradient, rule), x, i, at.has(within));
+          });
+        });
   }
 
   // Terms over the entries of a finer domain instead of elements.

@@ -88,9 +88,10 @@ struct MemoryField : Member<Pointer> {
 // ---- the specification of a step ---------------------------------------------------------------
 
 // SlotFields: a Member of Slots for each codec. Strided: some p or g is not dense, and is read through its
-// strides.
+// strides. Staged: the rule has a host stage.
 template <class Gradient_, class Rule_, class Slots_, class SlotFields, class Codecs_,
-          class Reductions_, class MemoryFields_, class Weights_, class G_, bool Strided, Variant V>
+          class Reductions_, class MemoryFields_, class Weights_, class G_, bool Strided,
+          bool Staged, Variant V>
 struct Spec {
   using Gradient = Gradient_;
   using Rule = Rule_;
@@ -102,6 +103,7 @@ struct Spec {
   using P = typename Weights::Format;
   using G = G_;
   static constexpr bool strided = Strided;
+  static constexpr bool staged = Staged;
   static constexpr Variant variant = V;
   static constexpr int slots = Codecs::size;
   template <int I>

@@ -1,8 +1,10 @@
-// One optimizer step as kernels: for each pass `partials` and `finish`, then `apply`. Beside them what is
+// One optimizer step as kernels: for each pass `partials` and `finish`, then `apply`, before it
+// perhaps `stage`. Beside them what is
 // done between steps: modes and conversions.
 #pragma once
 #include "convert.cuh"
 #include "modes.cuh"
+#include "stage.cuh"
 
 namespace jitstep {
 
@@ -17,6 +19,7 @@ struct Step {
   KHD static void finish(const Args& args, Range range) {
     jitstep::finish<S, Pass>(args, range);
   }
+  KHD static void stage(const Args& args, Range range) { jitstep::stage<S, Passes>(args, range); }
   KHD static void apply(const Args& args, Range range) { jitstep::apply<S, Passes>(args, range); }
 
   KHD static void eval(const Args& args, Range range) { turn<S, ToEval>(args, range); }

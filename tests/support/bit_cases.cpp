@@ -120,6 +120,22 @@ std::vector<StepCase> both_modes() {
   return cases;
 }
 
+// A rule with a host stage in every codec, some dtypes and layouts.
+std::vector<StepCase> staged() {
+  std::vector<StepCase> cases;
+  for (const auto& codec : jit::default_catalog().names(jit::Manifest::Kind::codec))
+    cases.push_back({.spec = spec_of("staged_momentum", codec),
+                     .options = {{"max_grad_norm", 0.5}},
+                     .tensors = odd_tensors()});
+  for (const Dtype dtype : {Dtype::float64, Dtype::bfloat16})
+    cases.push_back({.spec = spec_of("staged_momentum", "fp32", "native", dtype, dtype),
+                     .options = {},
+                     .tensors = odd_tensors()});
+  cases.push_back(
+      {.spec = spec_of("staged_momentum", "int4"), .options = {}, .tensors = strided_and_gapped()});
+  return cases;
+}
+
 // A case of the test extensions, which are loaded first.
 BitCase extension(const std::string& name, const std::function<std::vector<StepCase>()>& make) {
   return {name, [make] {
@@ -162,6 +178,7 @@ std::vector<BitCase> extension_bit_cases() {
                          {.spec = slow.spec, .options = {}, .tensors = late, .steps = 5}};
           }),
       extension("ARuleWithModesInEveryCodecAndWeightFormat", both_modes),
+      extension("ARuleWithAHostStageInEveryCodec", staged),
       extension("ACodecWithASumOverTheTensor",
                 [] {
                   return Cases{of_many_domains("adamw", "tensor_scale8"),

@@ -23,6 +23,7 @@ namespace {
 
 // A rule that uses all of the contract: a slot that may be left out, two sums, memory of two domains.
 const std::string kRule = R"(// modes: train, eval
+// host stage: halved
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::mine {
@@ -74,8 +75,9 @@ struct Rule {
   }
   KHD static void apply(auto& e, const auto& c) {
     const real size = F.wide ? e.v.next : real(1);
-    e.p -= c.lr * e.m.next / (c.all_of.norm + size);
+    e.p -= c.lr * e.m.next / (c.all_of.norm + size) + e.staged;
   }
+  KHD static real staged(const auto& e, const auto& c) { return e.m.next * c.decay; }
   KHD static void eval(auto& e, const auto& c) { e.p += c.lr * e.m.was; }
   KHD static void train(auto& e, const auto& c) { e.p -= c.decay * e.m.was; }
 };
@@ -139,6 +141,12 @@ TEST_F(CheckMode, SaysWhatIsReadAlthoughItIsLeftOut) {
   EXPECT_NE(said("return {e.m.next}; }", "return {e.v.was}; }")
                 .find("`terms(Of<Whole>)` makes a term of something that is not set"),
             std::string::npos);
+}
+
+TEST_F(CheckMode, LooksAtWhatIsHandedToAHostStage) {
+  EXPECT_EQ(said("return e.m.next * c.decay", "return e.v.next * c.decay"),
+            "rules/mine.cuh: `staged` returns something that is not set: a slot or a result that "
+            "`if` leaves out, or a variable (found by JITSTEP_CHECK)");
 }
 
 TEST_F(CheckMode, LooksAtTheModesOfARuleToo) {
@@ -222,7 +230,7 @@ TEST_F(CheckMode, PoisonsWhatIsNotSetInTheKernelsThemselves) {
   const StateMemory state(cpu, plan, options, {2, 3});
   std::vector<float> p(6, 1), g(6, 1);
   Step step(cpu, {{plan, {state.tensor(p.data())}}});
-  step.run({{.g = g.data()}}, {options.at_step(1)});
+  step.run({{.g = g.data()}}, {options.at_step(1)}, [](std::size_t, void*) {});
   for (const float x : p) EXPECT_TRUE(std::isnan(x)) << x;
 }
 

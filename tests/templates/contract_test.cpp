@@ -18,6 +18,7 @@ namespace {
 
 // A rule that uses all of the contract: two sums, the first of which the moments read.
 const std::string kRule = R"(// modes: train, eval
+// host stage: halved
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::odd {
@@ -45,6 +46,7 @@ struct Rule {
   KHD static Second finish(Of<Second>, const Totals<1>& sum, int64, const auto& c) {
     return {c.first.norm + size(sum)};
   }
+  KHD static real staged(const auto& e, const auto& c) { return e.m.next * c.second.norm + e.p; }
   KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.m.next * c.second.norm; }
   KHD static void eval(auto& e, const auto& c) { e.p += c.lr * e.m.was; }
   KHD static void train(auto& e, const auto& c) { e.p -= c.lr * e.m.was; }
@@ -187,6 +189,25 @@ const std::vector<Mistake>& mistakes() {
        "static void train(",
        "static void training(",
        {"the rule declares modes: it needs 'static void train(auto& e, const auto& c)'"},
+       kRuleBegins},
+      // ---- host stages
+      {"ReadsWhatTheStageMakesInTerms",
+       "{ return {e.g * e.g}; }",
+       "{ return {e.staged}; }",
+       {"no member", "e.staged is for `apply`, of a rule that declares a host stage"}},
+      {"ReadsWhatTheStageMakesForIt",
+       "return e.m.next * c.second.norm + e.p",
+       "return e.staged",
+       {"no member", "e.staged is for `apply`, of a rule that declares a host stage"}},
+      {"WritesWhatTheStageMakes",
+       "{ e.p -= c.lr",
+       "{ e.staged = 0; e.p -= c.lr",
+       {"its `apply` e.p"}},
+      {"HasNoStaged",
+       "static real staged(",
+       "static real stage(",
+       {"the rule declares a host stage: it needs 'static real staged(const auto& e, const auto& "
+        "c)'"},
        kRuleBegins},
       // ---- what a rule needs
       {"HasNoApply",

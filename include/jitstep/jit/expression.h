@@ -37,6 +37,9 @@ class JITSTEP_API Expression {
   bool holds(const Values& values) const;
   bool holds(const NamedValues& values) const;
 
+  /// Whether it asks for the value of a name.
+  bool reads(std::string_view name) const;
+
   /// The condition as it was written.
   const std::string& written() const { return text_; }
 

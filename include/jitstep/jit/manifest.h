@@ -150,7 +150,8 @@ struct JITSTEP_API Manifest {
   std::vector<Slot> slots;
   std::vector<RuleDefault> default_states;
   std::vector<RuleDefault> min_quantized_sizes;
-  bool modes = false;  // keeps another point in the parameter while training than in evaluation
+  std::string host_stage;  // the function of the host between its sums and `apply`; empty: none
+  bool modes = false;      // keeps another point in the parameter while training than in evaluation
 
   // rules, gradient: Flags; codecs: Options
   std::vector<Option> flags;

@@ -46,6 +46,8 @@ class JITSTEP_API OptionValues {
 
   /// Throws an Error, one sentence, if a number is out of range or the rule refuses the whole.
   void validate() const;
+  /// The same if the rule refuses parameters of this number of dimensions under these options.
+  void validate_dims(int dims) const;
 
   /// The rule's flags, lifted ones included: KernelSpec::flags. `dims` is the parameter's number of
   /// dimensions, for rules with a flag lifted from it.
@@ -63,6 +65,7 @@ class JITSTEP_API OptionValues {
   bool operator==(const OptionValues& other) const = default;
 
  private:
+  void refuse(const NamedValues& values, bool by_dims) const;
   const Manifest* owner(std::string_view name) const;
 
   const Manifest* rule_;

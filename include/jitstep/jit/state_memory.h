@@ -19,7 +19,8 @@ namespace jitstep::jit {
 /// the steps that use it.
 class JITSTEP_API StateMemory {
  public:
-  /// Of a dense tensor of these sizes, last index fastest.
+  /// Of a dense tensor of these sizes, last index fastest. An Error if the rule refuses tensors of so many
+  /// dimensions.
   StateMemory(Machine& machine, const Plan& plan, const OptionValues& options,
               const std::vector<std::int64_t>& sizes);
 

@@ -1,6 +1,8 @@
 // The steps of all tensors of one device: a few launches, however many tensors there are.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -24,6 +26,12 @@ struct JITSTEP_API Batch {
 /// What a parameter holds between steps, under a rule that declares modes (Manifest::modes): the point that
 /// training goes on from, or the one to be evaluated.
 enum class Mode { train, eval };
+
+/// What a rule with a host stage (Manifest::host_stage) has done between its sums and its `apply`, once for
+/// each tensor with elements. `tensor`: its number among those of all batches. `values`: what its elements
+/// handed over, in the machine's memory, as wide as the arithmetic and in element order (storage order
+/// without gaps); to be replaced, by work that comes after earlier launches and before later ones.
+using HostStage = std::function<void(std::size_t tensor, void* values)>;
 
 /// Kernels, tables and buffers for the steps of some batches. The machine must outlive it; the tensors'
 /// memory must live as long as steps run. Belongs to one thread at a time.
@@ -61,12 +69,17 @@ class JITSTEP_API Step {
   /// alone.
   void prepare(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
 
-  /// The launches of what was prepared; an Error if nothing was. If one of them fails, parameters may have
-  /// changed already.
+  /// For rules with a host stage: the launches of a prepared step up to `apply`, and the stage. Parameters and
+  /// their state stay as they are; if it throws, nothing is prepared any more.
+  void stage(const HostStage& stage);
+
+  /// The launches of what was prepared; an Error if nothing was, or if a stage is due. If one of them fails,
+  /// parameters may have changed already.
   void launch();
 
-  /// prepare() and launch().
-  void run(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
+  /// prepare(), stage() if one is due, and launch().
+  void run(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets,
+           const HostStage& stage = {});
   void run(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
 
  private:

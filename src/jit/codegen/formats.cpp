@@ -98,6 +98,7 @@ void check_formats(const Formats& formats, const OptionValues& values) {
 }
 
 Plan resolve(const OptionValues& values, const Formats& formats, const ParameterKind& parameter) {
+  values.validate_dims(parameter.dims);
   const NamedValues flags = values.flags(parameter.dims);
   return resolve({.rule = values.rule().name,
                   .flags = flags,

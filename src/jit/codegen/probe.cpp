@@ -23,6 +23,7 @@ class Watch {
     out += moved();
     out += terms();
     out += finished();
+    out += staged();
     out += applied();
     out += turned();
     return out + "};\n";
@@ -132,6 +133,14 @@ class Watch {
                          text("`", function_name,
                               "` makes e.p of something that is not set: a slot or a result that "
                               "`if` leaves out, or a variable")));
+  }
+
+  std::string staged() {
+    if (rule_.host_stage.empty()) return {};
+    return function("staged(auto& r, const auto& e)",
+                    look("unset", "e.staged",
+                         "`staged` returns something that is not set: a slot or a result that `if` "
+                         "leaves out, or a variable"));
   }
 
   std::string applied() { return moved_parameter("applied", "apply"); }

@@ -19,6 +19,7 @@ Unit unit(const Plan& plan, const Variant& variant, const Target& target) {
     add(text("jitstep_partials_", pass), text("partials<", pass, ">"));
     add(text("jitstep_finish_", pass), text("finish<", pass, ">"));
   }
+  if (!plan.rule().host_stage.empty()) add("jitstep_stage", "stage");
   add("jitstep_apply", "apply");
   if (plan.rule().modes) {
     add("jitstep_eval", "eval");

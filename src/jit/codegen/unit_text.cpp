@@ -150,8 +150,9 @@ std::string types_text(const Plan& plan, const Variant& v) {
               ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitMemory, ",
               "jitstep::weights::", spec.state.weights, "::Weights<",
               template_type(spec.state.dtype), ">, ", template_type(spec.gradient), ", ",
-              spec.strided ? "true" : "false", ",\n    ", "jitstep::Variant{", v.threads, ", ",
-              v.lanes, ", ", v.vector, ", ", v.chunk, "}>;\n");
+              spec.strided ? "true" : "false", ", ",
+              plan.rule().host_stage.empty() ? "false" : "true", ",\n    ", "jitstep::Variant{",
+              v.threads, ", ", v.lanes, ", ", v.vector, ", ", v.chunk, "}>;\n");
 }
 
 }  // namespace

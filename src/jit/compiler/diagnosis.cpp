@@ -38,6 +38,7 @@ constexpr std::array kHints = {
     Hint{"read-only", kReturned, "codecs/"},
     Hint{"modifiable lvalue", kReturned, "codecs/"},
     Hint{"const-qualified", kReturned, "codecs/"},
+    Hint{"staged", "e.staged is for `apply`, of a rule that declares a host stage"},
     Hint{"BetweenSteps",
          "`eval` and `train` have p and what slots were in `e`, in `c` what `prepare` returns"},
     Hint{"ContextView", "`c` holds what `prepare` returns and the results of reductions"},

@@ -234,6 +234,12 @@ bool Expression::holds(const NamedValues& values) const {
   });
 }
 
+bool Expression::reads(std::string_view name) const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+    return (node.op == Op::name || node.op == Op::element) && node.value.choice() == name;
+  });
+}
+
 Value Expression::evaluate(int index, const Values& values) const {
   const Node& node = nodes_[static_cast<std::size_t>(index)];
   const auto left = [&] { return evaluate(node.left, values); };

@@ -28,6 +28,13 @@ void read_class(std::string_view value, const Place& place, Manifest& made) {
   cursor.expect_end();
 }
 
+void read_stage(std::string_view value, const Place& place, Manifest& made) {
+  if (!made.host_stage.empty()) place.fail("a rule has one `host stage:`; keep one");
+  Cursor cursor(value, place);
+  made.host_stage = cursor.identifier("the name of a host stage");
+  cursor.expect_end();
+}
+
 void read_modes(std::string_view value, const Place& place, Manifest& made) {
   if (value != "train, eval")
     place.fail(text("cannot read the modes `", value, "`: there is `modes: train, eval`"));
@@ -59,6 +66,8 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& place, 
   } else if (rule && starts("min_quantized_size: ")) {
     made.min_quantized_sizes.push_back(rule_default(value, flags, place));
     Cursor(made.min_quantized_sizes.back().value, place).integer(0, 1 << 30);
+  } else if (rule && starts("host stage: ")) {
+    read_stage(value, place, made);
   } else if (rule && starts("modes: ")) {
     read_modes(value, place, made);
   } else if (made.kind == Kind::weights && starts("for: ")) {
@@ -71,10 +80,11 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& place, 
 
 // A rule's key that is not written as it is read: no colon, no space behind it, capital letters.
 void refuse_key(std::string_view piece, const Place& place) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kKeys = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kKeys = {
       {{"class", "class: NAME"},
        {"default state", "default state: CODEC"},
        {"min_quantized_size", "min_quantized_size: NUMBER"},
+       {"host stage", "host stage: NAME"},
        {"modes", "modes: train, eval"}}};
   for (const auto& [key, form] : kKeys) {
     if (!begins_with_word(piece, key)) continue;

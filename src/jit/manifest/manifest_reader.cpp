@@ -142,7 +142,6 @@ class Reader {
       name_option(made_.flags.back(), line.place);
       flags_[made_.flags.back().name] = made_.flags.back().symbol();
     });
-    symbols_.erase("dims");
     for (const Option& option : made_.hyper) check_construction(option);
   }
 
@@ -182,6 +181,7 @@ class Reader {
   // ---- slots, reductions, memory
 
   void check_slot(const Slot& slot, const Place& place) {
+    if (slot.name == "staged") place.fail("`staged` is what a host stage returns, not a slot");
     if (slot.name == "p" || slot.name == "g")
       place.fail(text("`", slot.name, "` is the parameter or the gradient, not a slot"));
     check_initial(slot.initial, false, place);

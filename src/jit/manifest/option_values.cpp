@@ -117,9 +117,21 @@ void OptionValues::validate() const {
   check_ranges(*gradient_, common_, rule_->name);
   NamedValues values = own_;
   values.merge(flags());
-  for (const Refusal& refusal : rule_->refusals) {
-    if (refusal.condition.holds(values)) throw Error(text(rule_->name, ": ", refusal.sentence));
-  }
+  refuse(values, false);
+}
+
+void OptionValues::validate_dims(int dims) const {
+  NamedValues values = own_;
+  values.merge(flags(dims));
+  values["dims"] = dims;
+  refuse(values, true);
+}
+
+// By the conditions that depend on a parameter's dimensions, or by those that do not.
+void OptionValues::refuse(const NamedValues& values, bool by_dims) const {
+  for (const Refusal& refusal : rule_->refusals)
+    if (refusal.condition.reads("dims") == by_dims && refusal.condition.holds(values))
+      throw Error(text(rule_->name, ": ", refusal.sentence));
 }
 
 NamedValues OptionValues::flags(int dims) const { return flags_of(*rule_, own_, dims); }

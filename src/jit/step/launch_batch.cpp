@@ -68,10 +68,18 @@ void LaunchBatch::launch_finish(int pass) {
   if (pass < plan_.passes) launch(2 * pass + 1, finish_[static_cast<std::size_t>(pass)]);
 }
 
-void LaunchBatch::launch_apply() { launch(2 * plan_.passes, apply_); }
+int LaunchBatch::apply_entry() const {
+  return 2 * plan_.passes + (plan_.rule().host_stage.empty() ? 0 : 1);
+}
+
+void LaunchBatch::launch_stage() {
+  if (!plan_.rule().host_stage.empty()) launch(apply_entry() - 1, apply_);
+}
+
+void LaunchBatch::launch_apply() { launch(apply_entry(), apply_); }
 
 void LaunchBatch::launch_turn(Mode to) {
-  if (plan_.rule().modes) launch(2 * plan_.passes + (to == Mode::eval ? 1 : 2), apply_);
+  if (plan_.rule().modes) launch(apply_entry() + (to == Mode::eval ? 1 : 2), apply_);
 }
 
 void LaunchBatch::launch(int entry, const Items& items) {

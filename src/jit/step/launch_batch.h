@@ -42,6 +42,7 @@ class LaunchBatch {
   // ---- launches; nothing for a pass that it does not have
   void launch_partials(int pass);
   void launch_finish(int pass);
+  void launch_stage();
   void launch_apply();
   void launch_turn(Mode to);
   void record_step() { launches_->record_step(); }
@@ -50,6 +51,7 @@ class LaunchBatch {
   using Items = DeviceTable<Item>;
 
   void add_buffers(const PlannedReduction& reduction);
+  int apply_entry() const;
   void launch(int entry, const Items& items);
 
   Machine& machine_;

@@ -27,6 +27,7 @@ std::vector<std::byte> filled(const StateLayout::Memory& field) {
 StateMemory::StateMemory(Machine& machine, const Plan& plan, const OptionValues& options,
                          const std::vector<std::int64_t>& sizes)
     : shape_(dense_shape(sizes)) {
+  options.validate_dims(static_cast<int>(shape_.sizes.size()));
   layout_ = state_layout(plan, shape_, initial_memory(plan, options));
   for (const StateLayout::Slot& slot : layout_.slots)
     slots_.push_back({add_zeros(machine, slot.codes), add_zeros(machine, slot.meta)});

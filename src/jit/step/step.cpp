@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "jit/codegen/shared_sums.h"
 #include "jit/step/launch_batch.h"
 #include "jit/step/shared_sum.h"
+#include "jit/step/stage_values.h"
 #include "jit/step/step_checks.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
 
 struct Step::State {
+  // What is left to be launched.
+  enum class Due { nothing, everything, apply };
+
   Machine& machine;
   std::vector<LaunchBatch> batches = {};
   std::vector<SharedSum> sums = {};
@@ -22,7 +27,9 @@ struct Step::State {
   CommonMemory* common = nullptr;       // where a rule keeps some
   std::vector<HyperSet> numbered = {};  // a step's sets, with the number that all tensors count
   int passes = 0;
-  bool prepared = false;
+  StageValues staged = {};
+  bool has_stage = false;
+  Due due = Due::nothing;
   bool led = false;               // some tensor has elements
   std::optional<Mode> turn = {};  // what is prepared; none: a step
 
@@ -31,7 +38,9 @@ struct Step::State {
   void wait_for_last_step();
   void send(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
-  void launch_step();
+  void launch_sums();
+  void launch_stage(const HostStage& stage);
+  void finish_step();
 };
 
 namespace {
@@ -62,6 +71,7 @@ void Step::State::add_batches(const std::vector<Batch>& given) {
     const Variant variant = given[i].variant.value_or(default_variant(plans[i], machine.target()));
     batches.emplace_back(machine, plans[i], variant, given[i].tensors, common);
     passes = std::max(passes, plans[i].passes);
+    has_stage = has_stage || !plans[i].rule().host_stage.empty();
     for (const TensorRecord& tensor : batches.back().tensors()) tensors.push_back(&tensor);
   }
   sums = shared_sums(machine, batches);
@@ -98,7 +108,8 @@ void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<H
   for (const LaunchBatch& batch : batches)
     for (const int layout : batch.layout()) {
       const StepInput& input = inputs[records.size()];
-      records.push_back({input.g, input.set, layout | (input.aligned ? kAligned : 0)});
+      void* const values = has_stage && !turn ? staged.all()[records.size()] : nullptr;
+      records.push_back({input.g, values, input.set, layout | (input.aligned ? kAligned : 0)});
     }
   steps.send(machine, records);
   numbered = numbers;
@@ -132,20 +143,32 @@ void Step::State::prepare(const std::vector<StepInput>& inputs,
   for (const LaunchBatch& batch : batches) check_memory(batch.plan(), batch.tensors());
   machine.refuse_capture();
   wait_for_last_step();
+  if (has_stage && !turn) staged.reserve(machine, batches);
   send(inputs, numbers);
-  prepared = true;
+  due = Due::everything;
 }
 
-void Step::State::launch_step() {
+void Step::State::launch_sums() {
   for (int pass = 0; pass < passes; ++pass) {
     for (LaunchBatch& batch : batches) batch.launch_partials(pass);
     for (LaunchBatch& batch : batches) batch.launch_finish(pass);
   }
+}
+
+void Step::State::launch_stage(const HostStage& stage) {
+  for (LaunchBatch& batch : batches) batch.launch_stage();
+  for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
+    if (void* const values = staged.all()[tensor]) stage(tensor, values);
+}
+
+void Step::State::finish_step() {
   for (LaunchBatch& batch : batches) batch.launch_apply();
+  staged.release();
+  if (led) ++common->steps;
 }
 
 void Step::prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
-  state_->prepared = false;
+  state_->due = State::Due::nothing;
   check_inputs(inputs, state_->tensors, sets);
   check_gradients(inputs, state_->tensors);
   state_->turn.reset();
@@ -154,7 +177,7 @@ void Step::prepare(const std::vector<StepInput>& inputs, const std::vector<Hyper
 
 void Step::prepare(Mode to, const std::vector<StepInput>& inputs,
                    const std::vector<HyperSet>& sets) {
-  state_->prepared = false;
+  state_->due = State::Due::nothing;
   check_inputs(inputs, state_->tensors, sets);
   // Kernels find the set of the step to come behind that of the last one.
   std::vector<StepInput> turned = inputs;
@@ -168,20 +191,42 @@ void Step::prepare(Mode to, const std::vector<StepInput>& inputs,
   state_->prepare(turned, pairs);
 }
 
+void Step::stage(const HostStage& stage) {
+  State& state = *state_;
+  if (state.due != State::Due::everything || state.turn)
+    throw Error("Step::stage() without a prepare() of a step that succeeded before it");
+  state.due = State::Due::nothing;
+  try {
+    state.launch_sums();
+    if (state.has_stage) state.launch_stage(stage);
+  } catch (...) {
+    state.staged.release();
+    throw;
+  }
+  state.due = State::Due::apply;
+}
+
 void Step::launch() {
   State& state = *state_;
-  if (!state.prepared) throw Error("Step::launch() without a prepare() that succeeded before it");
-  state.prepared = false;
-  if (!state.turn) state.launch_step();
+  const State::Due due = std::exchange(state.due, State::Due::nothing);
+  if (due == State::Due::nothing)
+    throw Error("Step::launch() without a prepare() that succeeded before it");
+  if (due == State::Due::everything && !state.turn) {
+    if (state.has_stage)
+      throw Error("Step::launch() of a rule with a host stage: call Step::stage() before it");
+    state.launch_sums();
+  }
+  if (!state.turn) state.finish_step();
   for (LaunchBatch& batch : state.batches) {
     if (state.turn) batch.launch_turn(*state.turn);
     batch.record_step();
   }
-  if (!state.turn && state.led) ++state.common->steps;
 }
 
-void Step::run(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
+void Step::run(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets,
+               const HostStage& stage) {
   prepare(inputs, sets);
+  if (stage) this->stage(stage);
   launch();
 }
 

@@ -10,6 +10,7 @@
 #include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
 #include "optim/optimizer/optimizer_records.h"
+#include "optim/optimizer/stages.h"
 #include "optim/state/archive.h"
 #include "optim/tensor/memory_overlap.h"
 
@@ -54,6 +55,8 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Opti
       records_(std::make_unique<Records>(frozen)) {
   HyperSet numbers;
   GroupRecord().refresh(default_options(), Moment::making, numbers);  // validates
+  const std::string& stage = jit::default_catalog().rule(rule()).host_stage;
+  if (!stage.empty()) records_->stage = find_stage(rule(), stage);
   for (const auto& group : groups) add_param_group(group);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "jitstep/optimizer.h"
+#include "jitstep/stage.h"
 #include "optim/optimizer/stepper.h"
 #include "optim/options/group_record.h"
 #include "optim/state/common_state.h"
@@ -55,6 +56,7 @@ struct Optimizer::Records {
   ParameterMemory memory;
   CommonState common;  // outlives the stepper's tables
   Stepper stepper;
+  StageFunction stage;                // of the rule; empty: it has none
   jit::Mode mode = jit::Mode::train;  // of a rule that has modes
 
   void resize(std::size_t count) {

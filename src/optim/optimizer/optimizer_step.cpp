@@ -30,8 +30,13 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     check_training();
   }
   collect(Purpose::step);
+  ParameterStage stage;
+  if (records_->stage)
+    stage = [&](const StepParameter& one, const torch::Tensor& values) {
+      return records_->stage(values, records_->groups[one.group].record.values());
+    };
   change([&] {
-    records_->stepper.step(records_->work, records_->numbers, records_->common.memory());
+    records_->stepper.step(records_->work, records_->numbers, records_->common.memory(), stage);
   });
   return loss;
 }

@@ -37,7 +37,8 @@ struct DeviceStep {
   jit::Machine* machine;
   std::vector<jit::Batch> batches = {};  // until the step is made of them
   std::optional<jit::Step> step = {};
-  std::vector<jit::StepInput> inputs = {};  // batch after batch
+  std::vector<jit::StepInput> inputs = {};   // batch after batch
+  std::vector<std::size_t> parameters = {};  // whose they are
 };
 
 jit::KernelSpec spec_of(const StepParameter& parameter) {
@@ -116,8 +117,31 @@ void place_inputs(std::vector<Member>& members, std::vector<DeviceStep>& devices
       count += batch.tensors.size();
     }
     devices[i].inputs.resize(count);
+    devices[i].parameters.resize(count);
   }
-  for (Member& member : members) member.place += first[member.device][member.batch];
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    Member& member = members[i];
+    member.place += first[member.device][member.batch];
+    devices[member.device].parameters[member.place] = i;
+  }
+}
+
+// Memory of the kernels' as a tensor like the parameter: in its storage order, as wide as the arithmetic.
+torch::Tensor values_of(const torch::Tensor& p, void* memory) {
+  const auto options = p.options().dtype(real_dtype(dtype_of(p))).requires_grad(false);
+  if (p.dim() == 0) return torch::from_blob(memory, {}, options);
+  return torch::from_blob(memory, p.sizes(), jit::compact_strides(shape_of(p)), options);
+}
+
+void run_stage(const ParameterStage& stage, const StepParameter& parameter, void* memory) {
+  const torch::Tensor values = values_of(*parameter.p, memory);
+  const torch::Tensor made = stage(parameter, values);
+  TORCH_CHECK(made.defined() && made.sizes() == values.sizes() && made.is_floating_point(),
+              "a host stage returned ",
+              made.defined() ? c10::str(made.dtype(), " of shape ", made.sizes()) : "no tensor",
+              " for a parameter of shape ", values.sizes(), "; return ", values.dtype(),
+              " of the same shape");
+  values.copy_(made);
 }
 
 }  // namespace
@@ -176,11 +200,17 @@ void Stepper::update(const std::vector<StepParameter>& parameters,
 }
 
 void Stepper::step(const std::vector<StepParameter>& parameters,
-                   const std::vector<HyperSet>& groups, jit::CommonMemory* common) {
+                   const std::vector<HyperSet>& groups, jit::CommonMemory* common,
+                   const ParameterStage& stage) {
   update(parameters, groups, common, 1);
   State& state = *state_;
   // All devices are ready before the first of them changes anything.
   for (DeviceStep& device : state.devices) device.step->prepare(device.inputs, state.sets);
+  if (stage)
+    for (DeviceStep& device : state.devices)
+      device.step->stage([&](std::size_t tensor, void* values) {
+        run_stage(stage, parameters[device.parameters[tensor]], values);
+      });
   for (DeviceStep& device : state.devices) device.step->launch();
   for (const auto& parameter : parameters) {
     ++parameter.state->t;

@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct StepParameter {
   int group;  // index into the numbers given to `step`
 };
 
+/// What the rule's host stage makes of the values that one parameter's elements handed to it.
+using ParameterStage =
+    std::function<torch::Tensor(const StepParameter& parameter, const torch::Tensor& values)>;
+
 /// Not thread safe: belongs to one optimizer.
 class Stepper {
  public:
@@ -37,9 +42,9 @@ class Stepper {
   /// specs or layouts have changed since the last step. Memory and tables are made ready on all
   /// devices first: until then an Error, such as of a CUDA graph capture, leaves everything as it
   /// was. Only where a launch itself fails may parameters have been stepped; no t is counted then.
-  /// groups: the numbers of each parameter group, whatever their t.
+  /// groups: the numbers of each parameter group, whatever their t. stage: for rules that have one.
   void step(const std::vector<StepParameter>& parameters, const std::vector<HyperSet>& groups,
-            jit::CommonMemory* common);
+            jit::CommonMemory* common, const ParameterStage& stage = {});
 
   /// Turns parameters that have taken a step to another mode, under the same conditions; their gradients
   /// say layouts alone.

@@ -33,6 +33,9 @@ class GroupRecord {
   /// Grows whenever parameters may need another kernel: flags or formats changed.
   int revision() const { return revision_; }
 
+  /// The options as they were when last brought up to date.
+  const jit::OptionValues& values() const { return *values_; }
+
   /// The kernel of one of the group's parameters: a c10::Error if its formats do not go together.
   std::shared_ptr<const jit::Plan> plan(const torch::Tensor& parameter) const;
 

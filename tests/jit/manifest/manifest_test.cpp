@@ -171,6 +171,11 @@ TEST(Manifest, ReadsDefaultsOfARuleByOption) {
   EXPECT_FALSE(m.min_quantized_size({{"form", "right"}}));
 }
 
+TEST(Manifest, ReadsTheHostStageOfARule) {
+  EXPECT_EQ(rule("", "// Words.   host stage: newton_schulz\n").host_stage, "newton_schulz");
+  EXPECT_EQ(rule("", "// Words.\n").host_stage, "");
+}
+
 TEST(Manifest, ReadsWhetherARuleHasModes) {
   EXPECT_TRUE(rule("", "// Words.   modes: train, eval\n").modes);
   EXPECT_FALSE(rule("", "// Words, which begin with no key: it has modes.\n").modes);

@@ -88,6 +88,7 @@ class RuleCover {
       OptionValues all(rule_, catalog_.gradient());
       for (const auto& [name, value] : options.values) all.set(name, value);
       all.validate();
+      all.validate_dims(options.dims);
       return all;
     } catch (const Error&) {
       return {};

@@ -1,0 +1,32 @@
+// What every element hands to the rule's host stage, between the sums and `apply`.
+#pragma once
+#include "apply.cuh"
+
+namespace jitstep {
+
+template <class S, int Pass>
+KHD void stage_tile(const Scope<S>& scope, const Linear& at) {
+  using Shape = typename ApplyTile<S>::Shape;
+  Fragment<S, Shape> f;
+  load_fragment<S, Shape>(scope, at, f);
+  real staged[Shape::fragment];
+  for_elements<S, Pass, Shape>(scope, at, f,
+                               [&](int i, int, const auto& e, const auto&, const auto& rule) {
+                                 staged[i] = S::Rule::Body::staged(e, rule);
+                               });
+  store_values<Shape>(
+      static_cast<real*>(scope.step.staged), at, [](int64 e) { return e; },
+      [&](int i) { return staged[i]; });
+}
+
+template <class S, int Pass>
+KHD void stage(const Args& args, Range range) {
+  Preparation<S> preparation;
+  for (int64 i = range.begin; i < range.end; i += range.stride) {
+    const Item item = args.items[i];
+    const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
+    for_tiles<S>(scope, item, [&](const Linear& at) { stage_tile<S, Pass>(scope, at); });
+  }
+}
+
+}  // namespace jitstep

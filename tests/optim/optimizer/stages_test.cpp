@@ -1,0 +1,165 @@
+// Functions of the host that rules name: what they are given, what they may return, and Muon's.
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+// A rule whose parameter becomes what its stage makes of the gradient.
+std::string rule_with_stage(const std::string& name, const std::string& stage) {
+  return load_rule(own_file(name + ".cuh", "// A probe.   host stage: " + stage + R"(
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::)" + name + R"( {
+struct Hyper {
+  double lr = 1;    // >= 0
+  double size = 2;  // finite
+};
+struct Slots {
+  Signed m;
+};
+struct Rule {
+  KHD static void moments(auto& e, const auto&) { e.m.next = e.m.was + e.g; }
+  KHD static real staged(const auto& e, const auto&) { return e.g; }
+  KHD static void apply(auto& e, const auto&) { e.p = e.staged; }
+};
+}
+)"));
+}
+
+// A stage that does what the test says now.
+StageFunction& current() {
+  static StageFunction function;
+  return function;
+}
+std::string probing() {
+  static const std::string rule = [] {
+    register_stage("probe_stage",
+                   [](const torch::Tensor& values, const jit::OptionValues& options) {
+                     return current()(values, options);
+                   });
+    return rule_with_stage("probing", "probe_stage");
+  }();
+  return rule;
+}
+
+TEST(Stages, ThatNobodyRegisteredAreNamedWhenTheOptimizerIsMade) {
+  const std::string rule = rule_with_stage("stageless", "nowhere");
+  const std::string error =
+      argument_error([&] { Optimizer(rule, make_parameters(), GenericOptions()); });
+  EXPECT_HAS(error, "the rule stageless has the host stage \"nowhere\"; there are newton_schulz");
+  EXPECT_HAS(error, "register_stage adds one of your own");
+}
+
+TEST(Stages, AreRegisteredOnce) {
+  const auto same = [](const torch::Tensor& values, const jit::OptionValues&) { return values; };
+  EXPECT_HAS(argument_error([&] { register_stage("newton_schulz", same); }),
+             "there is a host stage \"newton_schulz\" already");
+  EXPECT_HAS(argument_error([&] { register_stage("nothing", nullptr); }), "without a function");
+}
+
+TEST(Stages, SeeTensorsAsTheParametersAreAndTheOptionsOfTheirGroups) {
+  const std::string rule = probing();
+  Tensors parameters = {torch::zeros({3, 5}),
+                        torch::zeros({5, 3}).t(),
+                        torch::zeros({}),
+                        torch::zeros({4}, torch::kFloat64),
+                        torch::zeros({4}, torch::kBFloat16),
+                        torch::zeros({0, 2})};
+  for (auto& p : parameters) p.requires_grad_();
+  std::vector<OptimizerParamGroup> groups = {
+      OptimizerParamGroup({parameters[0], parameters[1], parameters[2], parameters[5]})};
+  groups.emplace_back(Tensors{parameters[3], parameters[4]},
+                      std::make_unique<GenericOptions>(GenericOptions(1).set("size", 3.0)));
+  Optimizer optimizer(rule, groups);
+  set_gradients(parameters, 1);
+  int calls = 0;
+  current() = [&](const torch::Tensor& values, const jit::OptionValues& options) {
+    ++calls;
+    const auto whose = std::find_if(parameters.begin(), parameters.end(), [&](const auto& p) {
+      return p.sizes() == values.sizes() && torch::equal(p.grad().to(values.dtype()), values);
+    });
+    EXPECT_NE(whose, parameters.end());
+    EXPECT_EQ(values.scalar_type(),
+              whose->scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32);
+    EXPECT_FALSE(torch::GradMode::is_enabled());
+    return values * options.get("size").number();
+  };
+  optimizer.step();
+  EXPECT_EQ(calls, 5) << "there is nothing in the last one";
+  for (int i = 0; i < 5; ++i)
+    EXPECT_TRUE(torch::equal(parameters[i].detach(), parameters[i].grad() * (i < 3 ? 2 : 3))) << i;
+}
+
+TEST(Stages, ThatFailChangeNothing) {
+  const std::string rule = probing();
+  Tensors parameters = make_parameters();
+  Optimizer optimizer(rule, parameters, GenericOptions());
+  set_gradients(parameters, 1);
+  const Tensors before = clones(parameters);
+  const auto failing = [&](const StageFunction& stage) {
+    current() = stage;
+    const std::string error = argument_error([&] { optimizer.step(); });
+    expect_equal(parameters, before);
+    EXPECT_TRUE(optimizer.state().empty());
+    return error;
+  };
+  EXPECT_HAS(failing([](const torch::Tensor& values, const auto&) {
+               TORCH_CHECK(values.dim() > 0, "no scalars");  // the last of the parameters
+               return values;
+             }),
+             "no scalars");
+  EXPECT_HAS(failing([](const torch::Tensor& values, const auto&) { return values.flatten(); }),
+             "a host stage returned float of shape [15] for a parameter of shape [5, 3]");
+  EXPECT_HAS(failing([](const auto&, const auto&) { return torch::Tensor(); }),
+             "a host stage returned no tensor");
+  current() = [](const torch::Tensor& values, const auto&) { return values.to(torch::kFloat64); };
+  optimizer.step();
+  for (const auto& p : parameters) EXPECT_TRUE(torch::equal(p.detach(), p.grad()));
+}
+
+TEST(Stages, OfMuonTakeMatricesAlone) {
+  for (const std::vector<std::int64_t>& shape :
+       std::vector<std::vector<std::int64_t>>{{6}, {}, {2, 3, 4}}) {
+    const std::string error = argument_error([&] {
+      Muon optimizer(make_parameters(torch::kFloat32, {{2, 3}, shape}));
+    });
+    EXPECT_HAS(error, "muon: takes matrices alone; give parameters of other shapes to another");
+    EXPECT_HAS(error, "parameter 1");
+  }
+  Muon optimizer(make_parameters(torch::kFloat32, {{2, 3}}));
+  EXPECT_HAS(argument_error([&] { optimizer.add_parameters({torch::zeros({3})}); }),
+             "takes matrices alone");
+}
+
+// Against torch's operations, in the order of torch.optim.Muon.
+TEST(Stages, OfMuonIterateAsTorchDoes) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{24, 40}, {40, 24}}),
+          expected = clones(parameters);
+  Muon optimizer(parameters, MuonOptions(0.02).momentum(0.9).weight_decay(0.1).ns_steps(3));
+  Tensors momenta = {torch::zeros({24, 40}), torch::zeros({40, 24})};
+  torch::NoGradGuard no_grad;
+  for (int step = 1; step <= 3; ++step) {
+    set_gradients(parameters, step);
+    optimizer.step();
+    for (std::size_t i = 0; i < 2; ++i) {
+      const torch::Tensor& g = parameters[i].grad();
+      momenta[i].lerp_(g, 0.1);
+      torch::Tensor x = g.lerp(momenta[i], 0.9).to(torch::kBFloat16);
+      if (i == 1) x = x.t();
+      x.div_(x.norm().clamp_min(1e-7));
+      for (int round = 0; round < 3; ++round) {
+        const auto a = x.mm(x.t());
+        x = torch::addmm(x, torch::addmm(a, a, a, -4.775, 2.0315), x, 3.4445);
+      }
+      if (i == 1) x = x.t();
+      expected[i]
+          .mul_(1 - 0.02 * 0.1)
+          .sub_(x.to(torch::kFloat32), 0.02 * (i == 1 ? std::sqrt(40.0 / 24) : 1));
+    }
+  }
+  // The momentum may differ in its last bit, and so a few roundings to bfloat16.
+  expect_close(parameters, expected, 0, 2e-4);
+}
+
+}  // namespace
+}  // namespace jitstep::tests
