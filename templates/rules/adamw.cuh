@@ -1,9 +1,10 @@
 // AdamW, arXiv 1711.05101: Adam with decoupled weight decay, as torch.optim.AdamW. `decay` says where
 // p shrinks: `before` the update by 1 - lr wd (torch), `after` it (bitsandbytes), or before it by
-// 1 - lr wd / (1 - beta1^t), the `step_size` (torchastic). caution and clipping_threshold
-// (of the step's root mean square, arXiv 2304.13013) are timm's.   class: AdamW
+// 1 - lr wd / (1 - beta1^t), the `step_size` (torchastic). caution, corrected_weight_decay and
+// clipping_threshold (of the step's root mean square, arXiv 2304.13013) are timm's.   class: AdamW
 #pragma once
 #include "../formulas/caution.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::adamw {
 
@@ -14,11 +15,13 @@ struct Hyper {
   double eps = 1e-8;                   // >= 0
   double weight_decay = 1e-2;          // >= 0
   Nullable clipping_threshold = null;  // > 0
+  Nullable initial_lr = null;          // >= 0; at construction: lr
 };
 struct Flags {
   bool amsgrad = false;
   Decay decay = Decay::before;
   bool caution = false;
+  bool corrected_weight_decay = false;
   bool clipped = false;  // lifted: clipping_threshold != null
 };
 struct Slots {
@@ -47,13 +50,14 @@ struct Rule {
 
   KHD static Scalars prepare(const Hyper& h, int64 t) {
     const double correction = 1 - power(h.betas[0], t);
+    const double rate = formulas::decay_rate(F.corrected_weight_decay, h.lr, h.initial_lr);
     Scalars s;
     s.beta1 = static_cast<real>(h.betas[0]);
     s.fresh1 = static_cast<real>(1 - h.betas[0]);
     s.beta2 = static_cast<real>(h.betas[1]);
     s.fresh2 = static_cast<real>(1 - h.betas[1]);
     s.eps = static_cast<real>(h.eps);
-    s.shrink = static_cast<real>(1 - (F.decay == Decay::step_size ? h.lr / correction : h.lr) *
+    s.shrink = static_cast<real>(1 - (F.decay == Decay::step_size ? rate / correction : rate) *
                                          h.weight_decay);
     s.step_size = static_cast<real>(h.lr / correction);
     s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[1], t)));

@@ -2,6 +2,7 @@
 // timm's Adopt: the first step only fills v, and the k-th one after it clips at k^clip_exp.   class: ADOPT
 #pragma once
 #include "../formulas/caution.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::adopt {
 
@@ -11,10 +12,12 @@ struct Hyper {
   double eps = 1e-6;                 // >= 0; the smallest denominator, not added to it
   Nullable clip_exp = 0.333;         // finite
   double weight_decay = 0;           // >= 0
+  Nullable initial_lr = null;        // >= 0; at construction: lr
 };
 struct Flags {
   bool decoupled = false;
   bool caution = false;
+  bool corrected_weight_decay = false;
   bool clipped = false;  // lifted: clip_exp != null
 };
 struct Slots {
@@ -35,6 +38,7 @@ struct Reductions {
 template <Flags F>
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64 t) {
+    const double decay_rate = formulas::decay_rate(F.corrected_weight_decay, h.lr, h.initial_lr);
     Scalars s;
     s.lr = static_cast<real>(h.lr);
     s.beta1 = static_cast<real>(h.betas[0]);
@@ -44,7 +48,7 @@ struct Rule {
     s.eps = static_cast<real>(h.eps);
     s.clip = static_cast<real>(F.clipped ? pow(static_cast<double>(t - 1), h.clip_exp.value) : 0.0);
     s.weight_decay = static_cast<real>(h.weight_decay);
-    s.shrink = static_cast<real>(F.decoupled ? 1 - h.lr * h.weight_decay : 1.0);
+    s.shrink = static_cast<real>(F.decoupled ? 1 - decay_rate * h.weight_decay : 1.0);
     s.first = t == 1;
     return s;
   }

@@ -2,6 +2,7 @@
 // holds the learning rate of its time, lr1 the average of those rates. Decays after the update.   class: LaProp
 #pragma once
 #include "../formulas/caution.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::laprop {
 
@@ -10,9 +11,11 @@ struct Hyper {
   Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
   double eps = 1e-15;               // >= 0
   double weight_decay = 0;          // >= 0
+  Nullable initial_lr = null;       // >= 0; at construction: lr
 };
 struct Flags {
   bool caution = false;
+  bool corrected_weight_decay = false;
 };
 struct Slots {
   Signed m;       // torch: exp_avg
@@ -40,6 +43,7 @@ struct Rule {
     const double lr2 = h.betas[1] * memory.lr2.was + fresh2;
     memory.lr1.next = lr1;
     memory.lr2.next = lr2;
+    const double decay_rate = formulas::decay_rate(F.corrected_weight_decay, h.lr, h.initial_lr);
     Scalars s;
     s.beta1 = static_cast<real>(h.betas[0]);
     s.fresh1 = static_cast<real>(fresh1);
@@ -48,7 +52,7 @@ struct Rule {
     s.eps = static_cast<real>(h.eps);
     s.correction = static_cast<real>(lr1 == 0 ? 0.0 : h.lr / lr1);
     s.root_correction = static_cast<real>(sqrt(lr2));
-    s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
+    s.shrink = static_cast<real>(1 - decay_rate * h.weight_decay);
     return s;
   }
   KHD static void moments(auto& e, const auto& c) {

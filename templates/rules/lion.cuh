@@ -1,7 +1,8 @@
 // Lion, arXiv 2302.06675: the sign of an average of gradients, with decoupled weight decay, as lion-pytorch
-// and timm (caution) have it.   class: Lion
+// and timm (caution, corrected_weight_decay) have it.   class: Lion
 #pragma once
 #include "../formulas/caution.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::lion {
 
@@ -9,9 +10,11 @@ struct Hyper {
   double lr = 1e-4;                // >= 0
   Numbers<2> betas = {0.9, 0.99};  // in [0, 1)
   double weight_decay = 0;         // >= 0
+  Nullable initial_lr = null;      // >= 0; at construction: lr
 };
 struct Flags {
   bool caution = false;
+  bool corrected_weight_decay = false;
 };
 struct Slots {
   Signed m;  // torch: exp_avg
@@ -29,13 +32,14 @@ struct Reductions {
 template <Flags F>
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) {
+    const double decay_rate = formulas::decay_rate(F.corrected_weight_decay, h.lr, h.initial_lr);
     Scalars s;
     s.lr = static_cast<real>(h.lr);
     s.beta1 = static_cast<real>(h.betas[0]);
     s.fresh1 = static_cast<real>(1 - h.betas[0]);
     s.beta2 = static_cast<real>(h.betas[1]);
     s.fresh2 = static_cast<real>(1 - h.betas[1]);
-    s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
+    s.shrink = static_cast<real>(1 - decay_rate * h.weight_decay);
     return s;
   }
   KHD static void moments(auto& e, const auto& c) {

@@ -1,18 +1,21 @@
 // SGD with momentum and decoupled weight decay, arXiv 1711.05101, as timm's SGDW.   class: SGDW
 #pragma once
 #include "../formulas/caution.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::sgdw {
 
 struct Hyper {
-  double lr = 1e-3;         // >= 0
-  double momentum = 0;      // >= 0
-  double dampening = 0;     // finite
-  double weight_decay = 0;  // >= 0
+  double lr = 1e-3;            // >= 0
+  double momentum = 0;         // >= 0
+  double dampening = 0;        // finite
+  double weight_decay = 0;     // >= 0
+  Nullable initial_lr = null;  // >= 0; at construction: lr
 };
 struct Flags {
   bool nesterov = false;
   bool caution = false;
+  bool corrected_weight_decay = false;
   bool has_momentum = false;  // lifted: momentum != 0
 };
 // refuse: nesterov && (momentum <= 0 || dampening != 0), Nesterov momentum requires a momentum and zero dampening
@@ -33,11 +36,12 @@ struct Reductions {
 template <Flags F>
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64 t) {
+    const double decay_rate = formulas::decay_rate(F.corrected_weight_decay, h.lr, h.initial_lr);
     Scalars s;
     s.lr = static_cast<real>(h.lr);
     s.momentum = static_cast<real>(h.momentum);
     s.fresh = static_cast<real>(1 - h.dampening);
-    s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
+    s.shrink = static_cast<real>(1 - decay_rate * h.weight_decay);
     s.first = t == 1;
     return s;
   }

@@ -229,7 +229,8 @@ TEST_F(UnitTest, RefusesSpecsWithOneSentence) {
   EXPECT_EQ(problem(spec), "adamw: amsgrad expects true or false, not 1");
   spec.flags = {{"nesterov", true}};
   EXPECT_EQ(problem(spec),
-            "adamw has no flag \"nesterov\"; it has amsgrad, decay, caution, clipped");
+            "adamw has no flag \"nesterov\"; it has amsgrad, decay, caution, "
+            "corrected_weight_decay, clipped");
 }
 
 TEST_F(UnitTest, CompletedSpecsOfTheSameKernelAreEqual) {
@@ -239,7 +240,8 @@ TEST_F(UnitTest, CompletedSpecsOfTheSameKernelAreEqual) {
   EXPECT_NE(spelled, adamw({"int8"}));
   EXPECT_EQ(resolve(spelled, catalog).spec, resolve(adamw({"int8"}), catalog).spec);
   EXPECT_EQ(to_string(resolve(adamw({"fp32"}), catalog).spec),
-            "adamw(amsgrad=false, caution=false, clipped=false, decay=before) "
+            "adamw(amsgrad=false, caution=false, clipped=false, corrected_weight_decay=false, "
+            "decay=before) "
             "gradient(centralized=false, clipped=false, "
             "maximize=false, "
             "scaled=false) state[fp32, fp32, -] native float32 gradients float32");

@@ -76,12 +76,13 @@ TEST(Manifest, ReadsTheOptionsOfAdamW) {
   EXPECT_TRUE(m.description.ends_with("are timm's."));
   EXPECT_EQ(m.option_names(),
             (std::vector<std::string>{"lr", "betas", "eps", "weight_decay", "clipping_threshold",
-                                      "amsgrad", "decay", "caution"}));
+                                      "initial_lr", "amsgrad", "decay", "caution",
+                                      "corrected_weight_decay"}));
   EXPECT_EQ(m.find("lr")->initial, Value(1e-3));
   EXPECT_EQ(m.find("betas")->initial, Value(Value::Numbers{0.9, 0.999}));
   EXPECT_EQ(to_string(m.find("betas")->constraint), "in [0, 1)");
   EXPECT_EQ(m.find("decay")->choices, (std::vector<std::string>{"before", "after", "step_size"}));
-  EXPECT_EQ(m.doubles(), 6);
+  EXPECT_EQ(m.doubles(), 7);
   ASSERT_EQ(m.slots.size(), 3u);
   EXPECT_FALSE(m.slots[1].is_signed);
   EXPECT_EQ(m.slots[2].torch_name, "max_exp_avg_sq");
