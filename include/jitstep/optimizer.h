@@ -120,6 +120,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   bool group_unchanged(std::size_t group) const;
   bool groups_unchanged() const;
   void sync_groups();
+  void warn_of_repeated(std::size_t g) const;
   void register_members(std::size_t group);
   void check_training() const;
   void turn(jit::Mode to);

@@ -49,6 +49,8 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
 
   /// All values in the words of src/jit, not validated.
   jit::OptionValues values() const;
+  /// Brings values of this rule up to date; those that are the same are not touched.
+  void update(jit::OptionValues& values) const;
   void assign(const jit::OptionValues& values);
 
   /// Gives what is null and declared with `at construction:` its value, unless it has one.

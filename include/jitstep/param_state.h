@@ -40,7 +40,8 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   /// The values of a slot, by its name ("v") or torch's ("exp_avg_sq"): the storage itself where it
   /// is as wide as the arithmetic, else decoded into a new tensor. Undefined if it is left out.
   torch::Tensor value(const std::string& slot) const { return slot_value(place(slot)); }
-  /// Encodes values of the parameter's shape into a slot.
+  /// Encodes values of the parameter's shape into a slot. An undefined tensor drops what it holds: set it
+  /// again before the next step.
   void set_value(const std::string& slot, const torch::Tensor& values) {
     set_slot_value(place(slot), values);
   }

@@ -74,7 +74,7 @@ jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
 /// new tensor of the parameter's shape and layout, of the arithmetic's dtype.
 torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int slot);
 
-/// Sets a slot of such a state from values of the parameter's shape.
+/// Sets a slot of such a state from values of the parameter's shape; one that was dropped is made anew.
 void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
                  const torch::Tensor& values);
 

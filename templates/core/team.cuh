@@ -66,14 +66,21 @@ KHD void node_tree(double* x, int64 count, int stride, bool active) {
 
 // ---- where a domain's entries lie --------------------------------------------------------------
 
+// The index along dimension d, taken off `position` or `entry`. Selects values: a reference to one of the
+// two would put both on the GPU's stack.
+KHD int64 take_index(const TensorRecord& t, int d, uint32 reduced, int64& entry, int64& position) {
+  const bool inside = reduced >> d & 1u;
+  const int64 rest = inside ? position : entry, left = rest / t.dim[d].size;
+  position = inside ? left : position;
+  entry = inside ? entry : left;
+  return rest % t.dim[d].size;
+}
+
 // The element at `position` of `entry`, both counted in logical order, last dimension fastest.
 SLOW_PATH int64 element_of(const TensorRecord& t, uint32 reduced, int64 entry, int64 position) {
   int64 element = 0;
-  for (int d = t.dims - 1; d >= 0; --d) {
-    int64& rest = reduced >> d & 1u ? position : entry;
-    element += rest % t.dim[d].size * t.dim[d].stride;
-    rest /= t.dim[d].size;
-  }
+  for (int d = t.dims - 1; d >= 0; --d)
+    element += take_index(t, d, reduced, entry, position) * t.dim[d].stride;
   return element;
 }
 
@@ -94,9 +101,7 @@ SLOW_PATH int64 finer_entry(const TensorRecord& t, uint32 reduced, uint32 finer,
   int64 result = 0, scale = 1;
   for (int d = t.dims - 1; d >= 0; --d) {
     if (finer >> d & 1u) continue;
-    int64& rest = reduced >> d & 1u ? position : entry;
-    result += rest % t.dim[d].size * scale;
-    rest /= t.dim[d].size;
+    result += take_index(t, d, reduced, entry, position) * scale;
     scale *= t.dim[d].size;
   }
   return result;

@@ -84,6 +84,14 @@ inline std::string argument_error(const std::function<void()>& action) {
 #define EXPECT_HAS(text, part) \
   EXPECT_NE(std::string(text).find(part), std::string::npos) << "in: " << (text)
 
+/// Collects torch's warnings while it lives.
+struct Warnings : c10::WarningHandler {
+  void process(const c10::Warning& warning) override { all += warning.msg() + "\n"; }
+
+  std::string all;
+  c10::WarningUtils::WarningHandlerGuard guard{this};
+};
+
 inline std::string text_of_file(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();

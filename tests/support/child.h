@@ -8,10 +8,13 @@
 namespace jitstep::testing {
 
 /// Runs `work` in a forked child and returns what it returned (empty if all was well), or how the
-/// child died. A child that hangs is killed after a minute.
+/// child died. A child that hangs is killed after two minutes.
 std::string in_child(const std::function<std::string()>& work);
 
-/// The same in `count` children at once; each is told its number.
+/// Whether `work` returns true there.
+bool child_says(const std::function<bool()>& work);
+
+/// The same as in_child in `count` children at once; each is told its number.
 std::vector<std::string> in_children(int count, const std::function<std::string(int)>& work);
 
 /// Makes system calls of this process fail with `error` from now on, by a seccomp filter. An error

@@ -16,7 +16,8 @@ struct JITSTEP_API Shape {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;
 
-  /// The product of the sizes; 1 for a scalar.
+  /// The product of the sizes; 1 for a scalar. An Error for a size below 0, and where the sizes that
+  /// are not 0 make more elements than any memory holds (2^48).
   std::int64_t elements() const;
   bool operator==(const Shape&) const = default;
 };
@@ -36,7 +37,8 @@ struct Extent {
   std::int64_t entries = 1;
   std::int64_t members = 1;
 };
-/// The space whose entries run over the dimensions whose bit in `reduced` is not set.
+/// The space whose entries run over the dimensions whose bit in `reduced` is not set. An Error as from
+/// Shape::elements(), for each of the two.
 JITSTEP_API Extent extent(const Shape& shape, unsigned reduced);
 
 }  // namespace jitstep::jit

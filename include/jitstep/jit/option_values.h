@@ -54,6 +54,8 @@ class JITSTEP_API OptionValues {
   NamedValues flags(int dims = 2) const;
   /// The same of the options common to all rules: KernelSpec::gradient_flags.
   NamedValues gradient_flags() const;
+  /// Whether both, of one rule, have the same flags for every number of dimensions, common ones included.
+  bool same_flags(const OptionValues& other) const;
   /// HyperSet::hyper, all kMaxHyper of them.
   std::vector<double> hyper() const;
   /// The numbers of step `t` for kernels that have these options' flags; Plan::at_step checks that.
@@ -65,14 +67,19 @@ class JITSTEP_API OptionValues {
   bool operator==(const OptionValues& other) const = default;
 
  private:
-  void refuse(const NamedValues& values, bool by_dims) const;
+  void refuse(int dims, bool by_dims) const;
   const Manifest* owner(std::string_view name) const;
+  std::size_t place(const Manifest& manifest, std::string_view name) const;
+  const Value* values_of(const Manifest& manifest) const;
+  Value value_in(const Manifest& manifest, std::string_view name, int dims) const;
+  bool holds(const Expression& condition, const Manifest& manifest, int dims) const;
+  NamedValues flags_of(const Manifest& manifest, int dims) const;
 
   const Manifest* rule_;
   const Manifest* gradient_;
   int edition_ = 0;
-  NamedValues own_;
-  NamedValues common_;
+  std::vector<Value> values_;  // the rule's, then the common ones; numbers before flags
+  std::size_t own_ = 0;        // how many are the rule's
 };
 
 }  // namespace jitstep::jit

@@ -68,7 +68,8 @@ struct JITSTEP_API Plan {
   std::vector<PlannedReduction> reductions;  // part after part, those that are not taken included
   std::vector<PlannedMemory> memory;         // kept for each tensor, by number
   std::vector<PlannedMemory> common;         // of domain `all`; numbered on
-  int passes = 0;  // of the reductions: launches of sums before the last one
+  int passes = 0;       // of the reductions: launches of sums before the last one
+  int slots_known = 0;  // the first pass that knows the new slots, which may wait for some of them
 
   const Manifest& gradient() const { return *parts[kGradientPart]; }
   const Manifest& rule() const { return *parts[kRulePart]; }

@@ -34,7 +34,8 @@ enum class Mode { train, eval };
 using HostStage = std::function<void(std::size_t tensor, void* values)>;
 
 /// Kernels, tables and buffers for the steps of some batches. The machine must outlive it; the tensors'
-/// memory must live as long as steps run. Belongs to one thread at a time.
+/// memory must live as long as steps run. Belongs to one thread at a time. One that was moved from throws
+/// an Error when it is used.
 ///
 /// A sum over `all` is a sum over the tensors of all batches whose kernels take it; what results does not
 /// depend on how tensors are put into batches, or in which order. Gradient transforms of such sums
@@ -45,8 +46,8 @@ using HostStage = std::function<void(std::size_t tensor, void* values)>;
 class JITSTEP_API Step {
  public:
   /// Compiles or finds the kernels and fills the tables. An Error, before anything is changed, for
-  /// tensors that their kernel cannot step, kernels that do not agree about a sum, or ids that are not
-  /// distinct where a sum over `all` is taken.
+  /// tensors that their kernel cannot step or that share memory, kernels that do not agree about a sum, or
+  /// ids that are not distinct where a sum over `all` is taken.
   /// `common`: for rules with memory of domain `all`, which all batches share; it must outlive the step
   /// and may go on to another one of the same rule.
   Step(Machine& machine, const std::vector<Batch>& batches, CommonMemory* common = nullptr);
@@ -84,6 +85,8 @@ class JITSTEP_API Step {
 
  private:
   struct State;
+  State& state() const;
+
   std::unique_ptr<State> state_;
 };
 

@@ -1,7 +1,5 @@
 #include "jit/codegen/contract.h"
 
-#include <algorithm>
-
 #include "jit/base/text.h"
 #include "jit/codegen/unit_text.h"
 
@@ -69,7 +67,7 @@ std::string rule_text(const Plan& plan) {
       "static_assert(jitstep::ModesCheck<UnitSpec, UnitSlots>::read_bodies());\n";
   return text(slots_view(rule), results_view(rule, passes),
               "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ",
-              slots_known_in(plan), ">;\n", asserts, "static_assert(UnitCheck::read_bodies<",
+              plan.slots_known, ">;\n", asserts, "static_assert(UnitCheck::read_bodies<",
               joined(taken), ">());\n", rule.modes ? modes : "");
 }
 
@@ -93,17 +91,6 @@ std::string namespace_of(const Manifest& manifest) {
   const bool rule = manifest.kind == Manifest::Kind::rule;
   if (manifest.kind == Manifest::Kind::gradient) return "jitstep::gradient::";
   return text("jitstep::", rule ? "rules::" : "codecs::", manifest.name, "::");
-}
-
-int slots_known_in(const Plan& plan) {
-  int known = 0;
-  for (const PlannedReduction& planned : plan.reductions) {
-    if (planned.part == kGradientPart ||
-        (planned.part == kRulePart &&
-         plan.rule().reductions[static_cast<std::size_t>(planned.local)].moments))
-      known = std::max(known, planned.pass + 1);
-  }
-  return known;
 }
 
 std::string contract_text(const Plan& plan) {

@@ -11,9 +11,6 @@ namespace jitstep::jit {
 /// The namespace of a template file's declarations, such as "jitstep::rules::adamw::".
 std::string namespace_of(const Manifest& manifest);
 
-/// The first pass that knows the new slots: `moments` waits for the gradient and for what it reads.
-int slots_known_in(const Plan& plan);
-
 /// The assertions, to follow `UnitSpec`. An assertion about a codec names its file.
 std::string contract_text(const Plan& plan);
 

@@ -9,6 +9,9 @@
 namespace jitstep::jit {
 namespace {
 
+// The pass of each reduction of a part, in the order of declaration; -1: its condition does not hold.
+using Passes = std::vector<int>;
+
 int last_of(const Passes& passes) {
   return passes.empty() ? -1 : *std::max_element(passes.begin(), passes.end());
 }
@@ -73,20 +76,21 @@ PlannedReduction planned(const Reduction& reduction, const Manifest& part, Dtype
   return out;
 }
 
-}  // namespace
-
-std::vector<Passes> all_passes(const Plan& plan, const EarliestPasses& earliest) {
+// The passes of every part; finds out which of them know the new slots.
+std::vector<Passes> all_passes(Plan& plan, const EarliestPasses& earliest) {
   std::vector<Passes> all = {passes_of(plan, kGradientPart, 0, earliest)};
-  const int ready = last_of(all[kGradientPart]) + 1;
-  all.push_back(passes_of(plan, kRulePart, ready, earliest));
-  int moments = ready;  // the first pass that knows the new slots
+  plan.slots_known = last_of(all[kGradientPart]) + 1;
+  all.push_back(passes_of(plan, kRulePart, plan.slots_known, earliest));
   for (std::size_t i = 0; i < all[kRulePart].size(); ++i) {
-    if (plan.rule().reductions[i].moments) moments = std::max(moments, all[kRulePart][i] + 1);
+    if (plan.rule().reductions[i].moments)
+      plan.slots_known = std::max(plan.slots_known, all[kRulePart][i] + 1);
   }
   for (int part = kFirstCodecPart; part < static_cast<int>(plan.parts.size()); ++part)
-    all.push_back(passes_of(plan, part, moments, earliest));
+    all.push_back(passes_of(plan, part, plan.slots_known, earliest));
   return all;
 }
+
+}  // namespace
 
 void plan_reductions(Plan& plan, const EarliestPasses& earliest) {
   const auto passes = all_passes(plan, earliest);

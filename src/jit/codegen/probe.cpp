@@ -188,7 +188,7 @@ Probe probe_of(const Plan& plan) {
                    "extern \"C\" __attribute__((visibility(\"default\"))) void jitstep_probe(\n"
                    "    const void* args, long long, long long) {\n"
                    "  jitstep::probe<UnitSpec, UnitWatch, ",
-                   plan.passes, ", ", slots_known_in(plan),
+                   plan.passes, ", ", plan.slots_known,
                    ">(*static_cast<const jitstep::ProbeArgs*>(args));\n}\n");
   made.findings = std::move(watch).findings();
   return made;

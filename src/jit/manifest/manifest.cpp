@@ -119,7 +119,9 @@ std::optional<std::string> Option::type_problem(const Value& value) const {
 
 std::optional<std::string> Option::range_problem(const Value& value) const {
   const auto problem = [&](const std::string& what, double x) {
-    return text(what, " is ", to_string(x), " and must be ", to_string(constraint));
+    const std::string must = to_string(constraint);
+    const bool unsaid = !std::isfinite(x) && must != "finite";
+    return text(what, " is ", to_string(x), " and must be ", unsaid ? "finite and " : "", must);
   };
   if (value.is_number() && !constraint.accepts(value.number()))
     return problem(name, value.number());

@@ -10,54 +10,45 @@
 namespace jitstep::jit {
 namespace {
 
-NamedValues defaults_of(const Manifest& manifest) {
-  NamedValues values;
-  for (const auto* options : {&manifest.hyper, &manifest.flags}) {
-    for (const Option& option : *options) {
-      if (!option.lifted) values[option.name] = option.initial;
-    }
-  }
-  return values;
+constexpr int kAnyDims = 2;  // where the number of dimensions does not matter
+
+// Visits the options that are set: a manifest's values lie in this order.
+template <class Visit>
+void for_each_set(const Manifest& manifest, const Visit& visit) {
+  for (const auto* options : {&manifest.hyper, &manifest.flags})
+    for (const Option& option : *options)
+      if (!option.lifted) visit(option);
 }
 
-// Flags in the order of declaration, as a lifted one may use those before it.
-NamedValues flags_of(const Manifest& manifest, NamedValues values, int dims) {
-  NamedValues flags;
-  values["dims"] = dims;
-  for (const Option& flag : manifest.flags) {
-    Value value = flag.lifted ? Value(flag.lifted->holds(values)) : values.at(flag.name);
-    values[flag.name] = value;
-    flags[flag.name] = std::move(value);
-  }
-  return flags;
-}
-
-void append_numbers(const Manifest& manifest, const NamedValues& values,
+void append_numbers(const Manifest& manifest, const Value* value,
                     std::vector<double>::iterator to) {
   for (const Option& option : manifest.hyper) {
-    const Value& value = values.at(option.name);
     if (option.type == Option::Type::list) {
       *to = 0;
-    } else if (value.is_numbers()) {
-      std::copy(value.numbers().begin(), value.numbers().end(), to);
+    } else if (value->is_numbers()) {
+      std::copy(value->numbers().begin(), value->numbers().end(), to);
     } else {
-      *to = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.number();
+      *to = value->is_null() ? std::numeric_limits<double>::quiet_NaN() : value->number();
     }
     to += option.doubles();
+    ++value;
   }
 }
 
-void check_ranges(const Manifest& manifest, const NamedValues& values, const std::string& rule) {
-  for (const Option& option : manifest.hyper) {
-    if (const auto problem = option.range_problem(values.at(option.name)))
-      throw Error(rule + ": " + *problem);
-  }
+void check_ranges(const Manifest& manifest, const Value* value, const std::string& rule) {
+  for (const Option& option : manifest.hyper)
+    if (const auto problem = option.range_problem(*value++)) throw Error(rule + ": " + *problem);
 }
 
 }  // namespace
 
 OptionValues::OptionValues(const Manifest& rule, const Manifest& gradient)
-    : rule_(&rule), gradient_(&gradient), own_(defaults_of(rule)), common_(defaults_of(gradient)) {}
+    : rule_(&rule), gradient_(&gradient) {
+  for (const Manifest* manifest : {rule_, gradient_}) {
+    if (manifest == gradient_) own_ = values_.size();
+    for_each_set(*manifest, [&](const Option& option) { values_.push_back(option.initial); });
+  }
+}
 
 OptionValues::OptionValues(const std::string& rule, const Catalog& catalog, int edition)
     : OptionValues(catalog.rule(rule, edition), catalog.gradient()) {
@@ -85,16 +76,29 @@ const Option& OptionValues::declaration(std::string_view name) const {
   throw Error(text(rule_->name, " has no option \"", name, "\"; it has ", joined(names())));
 }
 
+const Value* OptionValues::values_of(const Manifest& manifest) const {
+  return values_.data() + (&manifest == rule_ ? 0 : own_);
+}
+
+std::size_t OptionValues::place(const Manifest& manifest, std::string_view name) const {
+  std::size_t place = &manifest == rule_ ? 0 : own_, found = values_.size();
+  for_each_set(manifest, [&](const Option& option) {
+    if (option.name == name) found = place;
+    ++place;
+  });
+  return found;
+}
+
 const Value& OptionValues::get(std::string_view name) const {
   declaration(name);
-  return (owner(name) == rule_ ? own_ : common_).find(name)->second;
+  return values_[place(*owner(name), name)];
 }
 
 void OptionValues::set(std::string_view name, Value value) {
   const Option& option = declaration(name);
   if (const auto problem = option.type_problem(value))
     throw Error(text(rule_->name, ": the option \"", name, "\" ", *problem));
-  (owner(name) == rule_ ? own_ : common_).find(name)->second = std::move(value);
+  values_[place(*owner(name), name)] = std::move(value);
 }
 
 std::vector<std::string> OptionValues::changed() const {
@@ -107,41 +111,67 @@ std::vector<std::string> OptionValues::changed() const {
 
 void OptionValues::construct() {
   for (const Option& option : rule_->hyper) {
-    Value& value = own_.find(option.name)->second;
-    if (!option.at_construction.empty() && value.is_null()) value = get(option.at_construction);
+    if (option.at_construction.empty()) continue;
+    Value& value = values_[place(*rule_, option.name)];
+    if (value.is_null()) value = get(option.at_construction);
   }
 }
 
-void OptionValues::validate() const {
-  check_ranges(*rule_, own_, rule_->name);
-  check_ranges(*gradient_, common_, rule_->name);
-  NamedValues values = own_;
-  values.merge(flags());
-  refuse(values, false);
+// A lifted flag may use those before it.
+Value OptionValues::value_in(const Manifest& manifest, std::string_view name, int dims) const {
+  if (name == "dims") return dims;
+  const Option& option = *manifest.find(name);
+  if (!option.lifted) return values_[place(manifest, name)];
+  return holds(*option.lifted, manifest, dims);
 }
 
-void OptionValues::validate_dims(int dims) const {
-  NamedValues values = own_;
-  values.merge(flags(dims));
-  values["dims"] = dims;
-  refuse(values, true);
+bool OptionValues::holds(const Expression& condition, const Manifest& manifest, int dims) const {
+  return condition.holds([&](std::string_view name) { return value_in(manifest, name, dims); });
 }
+
+void OptionValues::validate() const {
+  for (const Manifest* manifest : {rule_, gradient_})
+    check_ranges(*manifest, values_of(*manifest), rule_->name);
+  refuse(kAnyDims, false);
+}
+
+void OptionValues::validate_dims(int dims) const { refuse(dims, true); }
 
 // By the conditions that depend on a parameter's dimensions, or by those that do not.
-void OptionValues::refuse(const NamedValues& values, bool by_dims) const {
+void OptionValues::refuse(int dims, bool by_dims) const {
   for (const Refusal& refusal : rule_->refusals)
-    if (refusal.condition.reads("dims") == by_dims && refusal.condition.holds(values))
+    if (refusal.condition.reads("dims") == by_dims && holds(refusal.condition, *rule_, dims))
       throw Error(text(rule_->name, ": ", refusal.sentence));
 }
 
-NamedValues OptionValues::flags(int dims) const { return flags_of(*rule_, own_, dims); }
+NamedValues OptionValues::flags_of(const Manifest& manifest, int dims) const {
+  NamedValues flags;
+  for (const Option& flag : manifest.flags) flags[flag.name] = value_in(manifest, flag.name, dims);
+  return flags;
+}
 
-NamedValues OptionValues::gradient_flags() const { return flags_of(*gradient_, common_, 0); }
+NamedValues OptionValues::flags(int dims) const { return flags_of(*rule_, dims); }
+
+NamedValues OptionValues::gradient_flags() const { return flags_of(*gradient_, kAnyDims); }
+
+bool OptionValues::same_flags(const OptionValues& other) const {
+  for (const Manifest* manifest : {rule_, gradient_}) {
+    const auto& flags = manifest->flags;
+    const bool by_dims = std::any_of(flags.begin(), flags.end(), [](const Option& flag) {
+      return flag.lifted && flag.lifted->reads("dims");
+    });
+    for (const Option& flag : flags)
+      for (int dims = by_dims ? 1 : kMaxDims; dims <= kMaxDims; ++dims)
+        if (!(value_in(*manifest, flag.name, dims) == other.value_in(*manifest, flag.name, dims)))
+          return false;
+  }
+  return true;
+}
 
 std::vector<double> OptionValues::hyper() const {
   std::vector<double> numbers(kMaxHyper, 0.0);
-  append_numbers(*gradient_, common_, numbers.begin());
-  append_numbers(*rule_, own_, numbers.begin() + kCommonHyper);
+  append_numbers(*gradient_, values_of(*gradient_), numbers.begin());
+  append_numbers(*rule_, values_of(*rule_), numbers.begin() + kCommonHyper);
   return numbers;
 }
 

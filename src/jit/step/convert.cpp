@@ -3,6 +3,7 @@
 #include "jit/base/text.h"
 #include "jit/codegen/unit_text.h"
 #include "jit/step/device_table.h"
+#include "jit/step/step_checks.h"
 #include "jit/step/step_tables.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/unit.h"
@@ -30,6 +31,7 @@ void refuse_tensor_sums(const Plan& plan, int slot) {
 
 void convert(Machine& machine, const ConvertedSlot& what, const char* direction,
              const Conversion& values) {
+  check_tensors(what.plan, {what.tensor});
   const Variant variant = default_variant(what.plan, machine.target());
   const Unit source = conversion_unit(what.plan, variant, what.slot, direction);
   const auto launches =

@@ -3,8 +3,28 @@
 #include <algorithm>
 #include <numeric>
 
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
 namespace jitstep::jit {
 namespace {
+
+// Strides, and numbers of bytes and bits, never overflow for so many elements.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
+
+std::int64_t product(const std::vector<std::int64_t>& sizes) {
+  const auto refuse = [&](const char* why) {
+    throw Error(text("a tensor of sizes [", joined(sizes, ", ", [](auto n) { return text(n); }),
+                     "] ", why));
+  };
+  std::int64_t elements = 1;  // of a tensor without sizes of 0
+  for (const std::int64_t size : sizes) {
+    if (size < 0) refuse("cannot be; sizes are 0 or more");
+    if (size > kMostElements / elements) refuse("is larger than any memory (2^48 elements)");
+    elements *= std::max<std::int64_t>(size, 1);
+  }
+  return std::find(sizes.begin(), sizes.end(), 0) == sizes.end() ? elements : 0;
+}
 
 // Dimensions from the innermost in memory outwards. Those of one index have no place of their own.
 std::vector<int> inner_to_outer(const Shape& shape) {
@@ -20,9 +40,7 @@ std::vector<int> inner_to_outer(const Shape& shape) {
 
 }  // namespace
 
-std::int64_t Shape::elements() const {
-  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
-}
+std::int64_t Shape::elements() const { return product(sizes); }
 
 std::vector<std::int64_t> compact_strides(const Shape& shape) {
   std::vector<std::int64_t> compact(shape.sizes.size());
@@ -35,7 +53,7 @@ std::vector<std::int64_t> compact_strides(const Shape& shape) {
 }
 
 bool is_non_overlapping(const Shape& shape) {
-  if (shape.elements() < 2) return true;
+  if (std::find(shape.sizes.begin(), shape.sizes.end(), 0) != shape.sizes.end()) return true;
   std::int64_t reach = 0;
   for (int d : inner_to_outer(shape)) {
     if (shape.sizes[d] == 1) continue;
@@ -52,10 +70,10 @@ bool is_dense(const Shape& shape, std::span<const std::int64_t> compact) {
 }
 
 Extent extent(const Shape& shape, unsigned reduced) {
-  Extent result;
+  std::vector<std::int64_t> outside, inside;
   for (std::size_t d = 0; d < shape.sizes.size(); ++d)
-    (reduced >> d & 1u ? result.members : result.entries) *= shape.sizes[d];
-  return result;
+    (reduced >> d & 1u ? inside : outside).push_back(shape.sizes[d]);
+  return {product(outside), product(inside)};
 }
 
 }  // namespace jitstep::jit

@@ -57,6 +57,7 @@ std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
     ordered = ordered || !sums_of(batch.plan).empty() || !batch.plan.common.empty();
   }
   if (ordered) check_ids(all);
+  check_distinct(all);
   share_sums(plans);
   return plans;
 }
@@ -134,9 +135,14 @@ Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
 Step& Step::operator=(Step&&) noexcept = default;
 
-std::size_t Step::size() const { return state_->tensors.size(); }
+Step::State& Step::state() const {
+  if (!state_) throw Error("this Step was moved from; use the one that it was moved to");
+  return *state_;
+}
 
-const Kernel& Step::kernel(std::size_t batch) const { return state_->batches.at(batch).kernel(); }
+std::size_t Step::size() const { return state().tensors.size(); }
+
+const Kernel& Step::kernel(std::size_t batch) const { return state().batches.at(batch).kernel(); }
 
 void Step::State::prepare(const std::vector<StepInput>& inputs,
                           const std::vector<HyperSet>& numbers) {
@@ -168,17 +174,19 @@ void Step::State::finish_step() {
 }
 
 void Step::prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
-  state_->due = State::Due::nothing;
-  check_inputs(inputs, state_->tensors, sets);
-  check_gradients(inputs, state_->tensors);
-  state_->turn.reset();
-  state_->prepare(inputs, sets);
+  State& state = this->state();
+  state.due = State::Due::nothing;
+  check_inputs(inputs, state.tensors, sets);
+  check_gradients(inputs, state.tensors);
+  state.turn.reset();
+  state.prepare(inputs, sets);
 }
 
 void Step::prepare(Mode to, const std::vector<StepInput>& inputs,
                    const std::vector<HyperSet>& sets) {
-  state_->due = State::Due::nothing;
-  check_inputs(inputs, state_->tensors, sets);
+  State& state = this->state();
+  state.due = State::Due::nothing;
+  check_inputs(inputs, state.tensors, sets);
   // Kernels find the set of the step to come behind that of the last one.
   std::vector<StepInput> turned = inputs;
   for (StepInput& input : turned) input.set *= 2;
@@ -187,12 +195,12 @@ void Step::prepare(Mode to, const std::vector<StepInput>& inputs,
     pairs.insert(pairs.end(), 2, set);
     ++pairs.back().t;
   }
-  state_->turn = to;
-  state_->prepare(turned, pairs);
+  state.turn = to;
+  state.prepare(turned, pairs);
 }
 
 void Step::stage(const HostStage& stage) {
-  State& state = *state_;
+  State& state = this->state();
   if (state.due != State::Due::everything || state.turn)
     throw Error("Step::stage() without a prepare() of a step that succeeded before it");
   state.due = State::Due::nothing;
@@ -207,7 +215,7 @@ void Step::stage(const HostStage& stage) {
 }
 
 void Step::launch() {
-  State& state = *state_;
+  State& state = this->state();
   const State::Due due = std::exchange(state.due, State::Due::nothing);
   if (due == State::Due::nothing)
     throw Error("Step::launch() without a prepare() that succeeded before it");

@@ -1,6 +1,8 @@
 #include "jit/step/step_checks.h"
 
+#include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
@@ -24,6 +26,15 @@ bool holds_state_of(const Plan& plan, const StepTensor& tensor) {
   return tensor.layout->same_memory(state_layout(plan, tensor.shape, initial));
 }
 
+// Whether the kernels may take it as one dimension.
+bool can_be_flat(const Plan& plan, const StepTensor& tensor) {
+  const auto compact = compact_strides(tensor.shape);
+  return is_dense(tensor.shape, compact) &&
+         is_dense({tensor.shape.sizes, tensor.g_strides}, compact) &&
+         std::none_of(plan.reductions.begin(), plan.reductions.end(),
+                      [](const PlannedReduction& r) { return r.taken() && r.space != 0; });
+}
+
 void check_tensor(const Plan& plan, const StepTensor& tensor) {
   const std::size_t dims = tensor.shape.sizes.size();
   if (tensor.shape.strides.size() != dims || (dims > 0 && tensor.g_strides.size() != dims))
@@ -31,6 +42,10 @@ void check_tensor(const Plan& plan, const StepTensor& tensor) {
            tensor.g_strides.size(), " of its gradient; give one of each for every dimension");
   for (const std::int64_t size : tensor.shape.sizes)
     if (size < 0) refuse(plan, tensor.id, "has a size of ", size, "; sizes are 0 or more");
+  if (dims > kMaxDims && !can_be_flat(plan, tensor))
+    refuse(plan, tensor.id, "has ", dims,
+           " dimensions; a rule that sums over rows or the like, and a ",
+           "layout with gaps or in another order, takes at most ", kMaxDims, ": reshape it");
   if (tensor.slots.size() > plan.spec.state.slots.size())
     refuse(plan, tensor.id, "has ", tensor.slots.size(), " slots; the rule has ",
            plan.spec.state.slots.size());
@@ -76,6 +91,27 @@ void check_ids(const std::vector<const StepTensor*>& tensors) {
       throw Error(text("a step: its tensors number ", found->second, " and ", i,
                        " (counted from 0) both have the id ", tensors[i]->id,
                        "; ids order the sums over all tensors: give each its own"));
+  }
+}
+
+void check_distinct(const std::vector<const StepTensor*>& tensors) {
+  std::unordered_map<const void*, std::size_t> owners;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto own = [&](const void* address, const char* what) {
+      const auto [found, fresh] = owners.emplace(address, i);
+      if (fresh || found->second == i || address == nullptr) return;
+      throw Error(text("a step: its tensors number ", found->second, " and ", i,
+                       " (counted from 0), with the ids ", tensors[found->second]->id, " and ",
+                       tensors[i]->id, ", share memory: ", what, " of the second lie in it; give ",
+                       "each tensor an array and a StateMemory of its own"));
+    };
+    if (tensors[i]->shape.elements() == 0) continue;
+    own(tensors[i]->p, "the values");
+    for (const SlotBuffers& slot : tensors[i]->slots)
+      own(slot.codes, "codes"), own(slot.meta, "scales");
+    for (const auto& halves : tensors[i]->memory)
+      for (const void* half : halves) own(half, "fields of memory");
+    own(tensors[i]->extra, "the bytes that its weight format keeps");
   }
 }
 

@@ -4,19 +4,24 @@
 #include <vector>
 
 #include "jitstep/jit/common_memory.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/step_tensor.h"
 
 namespace jitstep::jit {
 
 /// Tensors that no kernel of this plan can step, whatever they hold: shapes, counts, numbers.
-void check_tensors(const Plan& plan, const std::vector<StepTensor>& tensors);
+JITSTEP_API void check_tensors(const Plan& plan, const std::vector<StepTensor>& tensors);
 
 /// Rules with memory of domain `all` that was not given, or that two of them would share.
 void check_common(const std::vector<Plan>& plans, const CommonMemory* common);
 
 /// Ids that are not distinct: they order the sums over all tensors.
 void check_ids(const std::vector<const StepTensor*>& tensors);
+
+/// Two tensors of which something lies at one address: both would be written at once. Memory that is not
+/// given yet, and tensors without elements, share none.
+void check_distinct(const std::vector<const StepTensor*>& tensors);
 
 /// Memory that is missing: of parameters, slots, memory fields or what a weight format keeps beside.
 void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors);

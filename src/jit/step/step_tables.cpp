@@ -2,24 +2,15 @@
 
 #include <bit>
 
-#include "jit/base/text.h"
-#include "jitstep/jit/error.h"
-
 namespace jitstep::jit {
 namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// A tensor's shape for the kernels: never without dimensions, and flat where more than kMaxDims
-// dimensions do not matter.
-Shape kernel_shape(const StepTensor& tensor, bool flat_allowed) {
-  Shape shape = tensor.shape;
+// A tensor's shape for the kernels: never without dimensions, and flat where it has more than kMaxDims.
+Shape kernel_shape(const Shape& shape) {
   if (shape.sizes.empty()) return {{1}, {1}};
   if (shape.sizes.size() <= kMaxDims) return shape;
-  if (!flat_allowed)
-    throw Error(text("a tensor of ", shape.sizes.size(),
-                     " dimensions: this rule, or a layout with ", "gaps, takes at most ", kMaxDims,
-                     "; reshape the parameter"));
   return {{shape.elements()}, {1}};
 }
 
@@ -51,15 +42,10 @@ class Builder {
       : reductions_(reductions), variant_(variant) {
     tables_.partials.resize(passes);
     tables_.finish.resize(passes);
-    for (const auto& r : reductions_)
-      if (r.pass >= 0 && r.space != 0) domains_matter_ = true;
   }
 
   void add(const StepTensor& tensor) {
-    const bool dense =
-        is_dense(tensor.shape, compact_strides(tensor.shape)) &&
-        is_dense({tensor.shape.sizes, tensor.g_strides}, compact_strides(tensor.shape));
-    const Shape shape = kernel_shape(tensor, dense && !domains_matter_);
+    const Shape shape = kernel_shape(tensor.shape);
     TensorRecord record{};
     record.p = tensor.p;
     record.extra = tensor.extra;
@@ -151,7 +137,6 @@ class Builder {
 
   const std::vector<PlannedReduction>& reductions_;
   Variant variant_;
-  bool domains_matter_ = false;
   StepTables tables_;
 };
 

@@ -214,12 +214,25 @@ void Optimizer::register_members(std::size_t g) {
     const bool repeated = !listed.insert(key_of(p)).second;
     members.push_back({.key = key_of(p), .id = records_->id_of(key_of(p)), .repeated = repeated});
   }
-  const auto first = std::find_if(members.begin(), members.end(), std::mem_fn(&Member::repeated));
-  if (first == members.end()) return;
+  warn_of_repeated(g);
+}
+
+// Names the first parameter that its group lists again, and how many more there are.
+void Optimizer::warn_of_repeated(std::size_t g) const {
+  const auto& members = records_->groups[g].members;
+  const auto again = std::find_if(members.begin(), members.end(), std::mem_fn(&Member::repeated));
+  if (again == members.end()) return;
+  const auto same = [&](const Member& member) { return member.key == again->key; };
+  const auto first = std::find_if(members.begin(), members.end(), same);
+  const auto times = std::count_if(first, members.end(), same);
+  std::set<void*> others;
+  for (const Member& member : members)
+    if (member.repeated && !same(member)) others.insert(member.key);
   const auto place = static_cast<std::size_t>(first - members.begin());
-  TORCH_WARN("jitstep: ", describe(param_groups_[g].params()[place], {g, place}),
-             " is listed before in its group, as parameters() of modules that share one gives it; ",
-             "it is stepped once");
+  const std::string more = others.empty() ? "" : c10::str(" (", others.size(), " more like it)");
+  TORCH_WARN("jitstep: ", describe(param_groups_[g].params()[place], {g, place}), " is listed ",
+             times, " times in its group, again as parameter ", again - members.begin(), more,
+             ", as parameters() of modules that share one gives it; it is stepped once");
 }
 
 ParameterFormats Optimizer::formats_of(const torch::Tensor& parameter) const {

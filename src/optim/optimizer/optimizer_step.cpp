@@ -96,7 +96,7 @@ void Optimizer::collect(Purpose purpose) {
 void Optimizer::check_devices() const {
   const auto& work = records_->work;
   const auto sums = std::any_of(work.begin(), work.end(), [&](const StepParameter& one) {
-    return records_->groups[one.group].shares;
+    return records_->groups[one.name.group].shares;
   });
   if (!sums) return;
   for (const StepParameter& one : work)
@@ -162,8 +162,7 @@ bool Optimizer::collect_group(std::size_t g, Purpose purpose) {
     if (stepping && !is_lazy(p.grad()) && member.gradient != grad->const_data_ptr())
       records_->new_gradients.push_back({g, i});
     if (!bound) add_pending(g, i);
-    records_->work.push_back(
-        {&p, grad, member.state ? &member.state->buffers() : nullptr, static_cast<int>(g)});
+    records_->work.push_back({&p, grad, member.state ? &member.state->buffers() : nullptr, {g, i}});
   }
   return moved;
 }
@@ -263,10 +262,11 @@ void Optimizer::compile() {
     about_group(g,
                 [&] { record.refresh(group_options(g), Moment::training, records_->numbers[g]); });
     for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
+      if (records_->groups[g].members[i].repeated) continue;
       const torch::Tensor& p = param_groups_[g].params()[i];
       about(p, {g, i}, [&] { outlines.push_back(state_outline(record.plan(p))); });
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
-      parameters.push_back({&p, &p, &outlines.back(), static_cast<int>(g)});
+      parameters.push_back({&p, &p, &outlines.back(), {g, i}});
     }
   }
   CommonState common;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "jit/step/step_checks.h"
 #include "jitstep/jit/catalog.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/machines.h"
@@ -97,6 +98,8 @@ Member draft_member(const StepParameter& parameter, std::vector<DeviceStep>& dev
       [&] {
         return jit::Batch{jit::resolve(spec), {}};
       });
+  about(*parameter.p, parameter.name,
+        [&] { as_argument_error([&] { jit::check_tensors(batches[m.batch].plan, {m.tensor}); }); });
   m.place = batches[m.batch].tensors.size();
   batches[m.batch].tensors.push_back(m.tensor);
   return m;
@@ -193,8 +196,8 @@ void Stepper::update(const std::vector<StepParameter>& parameters,
     const Member& member = state.members[i];
     DeviceStep& device = state.devices[member.device];
     const void* g = parameter.grad->const_data_ptr();
-    const int set = set_for(state.sets, state.sets_of_group[parameter.group],
-                            groups[parameter.group], parameter.state->t + ahead);
+    const int set = set_for(state.sets, state.sets_of_group[parameter.name.group],
+                            groups[parameter.name.group], parameter.state->t + ahead);
     device.inputs[member.place] = {g, set, device.device.is_cpu() || is_aligned(member.tensor, g)};
   }
 }

@@ -11,6 +11,7 @@
 #include "jitstep/args.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/state_buffers.h"
+#include "optim/tensor/errors.h"
 
 namespace jitstep {
 
@@ -19,7 +20,7 @@ struct StepParameter {
   const torch::Tensor* p;
   const torch::Tensor* grad;
   StateBuffers* state;
-  int group;  // index into the numbers given to `step`
+  ParameterName name;  // its group: an index into the numbers given to `step`
 };
 
 /// What the rule's host stage makes of the values that one parameter's elements handed to it.

@@ -2,7 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "jitstep/args.h"
@@ -14,25 +13,14 @@
 namespace jitstep {
 namespace {
 
-// A flag may be lifted from the number of dimensions.
-bool same_flags(const jit::OptionValues& a, const jit::OptionValues& b) {
-  if (a.gradient_flags() != b.gradient_flags()) return false;
-  const auto& flags = a.rule().flags;
-  const bool by_dims = std::any_of(flags.begin(), flags.end(),
-                                   [](const jit::Option& flag) { return flag.lifted.has_value(); });
-  for (int dims = by_dims ? 1 : kMaxDims; dims <= kMaxDims; ++dims)
-    if (a.flags(dims) != b.flags(dims)) return false;
-  return true;
-}
-
 void validate(const jit::OptionValues& values, Moment moment) {
-  jit::OptionValues checked = values;
   const jit::Option* const lr = values.rule().find("lr");
-  if (moment == Moment::training && lr != nullptr && lr->type == jit::Option::Type::number) {
-    const double rate = values.get("lr").number();
-    if (std::isfinite(rate)) checked.set("lr", std::abs(rate));
-  }
-  checked.validate();
+  const bool number = lr != nullptr && lr->type == jit::Option::Type::number;
+  const double rate = number ? values.get("lr").number() : 0;
+  if (moment == Moment::making || rate >= 0 || !std::isfinite(rate)) return values.validate();
+  jit::OptionValues other_way = values;
+  other_way.set("lr", -rate);
+  other_way.validate();
 }
 
 }  // namespace
@@ -41,16 +29,17 @@ void GroupRecord::refresh(const Options& options, Moment moment, HyperSet& numbe
   options.snapshot(now_);
   if (now_ == seen_) return;
   as_argument_error([&] {
-    jit::OptionValues values = options.values();
+    const bool same_rule = values_ && values_->edition() == options.edition();
+    jit::OptionValues values = same_rule ? *values_ : options.values();
+    if (same_rule) options.update(values);
     validate(values, moment);
-    if (!values_ || !(options.formats() == formats_)) jit::check_formats(options.formats(), values);
+    const bool same_formats = same_rule && options.formats() == formats_;
+    if (!same_formats) jit::check_formats(options.formats(), values);
     const HyperSet fresh = values.at_step(0, options.seed());
-    const bool same = values_ && options.formats() == formats_ &&
-                      values.edition() == values_->edition() && same_flags(values, *values_);
-    numbers = fresh;
+    if (!same_formats || !values.same_flags(*values_)) ++revision_;
+    if (!same_formats) formats_ = options.formats();
     values_ = std::move(values);
-    formats_ = options.formats();
-    if (!same) ++revision_;
+    numbers = fresh;
   });
   std::swap(seen_, now_);
 }

@@ -98,8 +98,15 @@ bool Options::is_set(std::size_t option) const {
 
 jit::OptionValues Options::values() const {
   jit::OptionValues values = defaults();
-  for (std::size_t i = 0; i < names().size(); ++i) values.set(names()[i], get(i));
+  update(values);
   return values;
+}
+
+void Options::update(jit::OptionValues& values) const {
+  for (std::size_t i = 0; i < names().size(); ++i) {
+    jit::Value now = get(i);
+    if (!(now == values.get(names()[i]))) values.set(names()[i], std::move(now));
+  }
 }
 
 void Options::assign(const jit::OptionValues& values) {

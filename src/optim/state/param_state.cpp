@@ -88,8 +88,12 @@ torch::Tensor ParamState::slot_value(std::size_t slot) const {
 void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   torch::NoGradGuard no_grad;
   buffers_.revision = next_revision();
-  if (is_bound() && values.defined()) {
-    TORCH_CHECK(buffers_.slots.at(slot).codes.defined(), "the slot ", declared_slots()[slot].name,
+  if (is_bound() && !values.defined()) {
+    buffers_.slots.at(slot) = {};
+    return;
+  }
+  if (is_bound()) {
+    TORCH_CHECK(buffers_.format.slots.at(slot), "the slot ", declared_slots()[slot].name,
                 " is left out under the optimizer's options; change them first");
     encode_slot(buffers_, parameter_, static_cast<int>(slot), values);
     return;

@@ -136,9 +136,9 @@ void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
               "; erase its state to start anew, or give it its shape back");
   TORCH_CHECK(values.is_floating_point() && values.layout() == torch::kStrided, "state values of ",
               values.dtype(), " and layout ", values.layout(), "; use dense floating point values");
-  auto& codes = state.slots[slot].codes;
+  if (!state.slots[slot].codes.defined()) state.slots[slot] = make_slot(p, *state.plan, slot);
   if (is_wide(state, slot)) {
-    codes.copy_(values);
+    state.slots[slot].codes.copy_(values);
     return;
   }
   torch::Tensor ordered = zeros_of(p, real_dtype(state.format.dtype));

@@ -1,35 +1,16 @@
 // Children of a process that has used the library, by fork().
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <thread>
 
 #include "jit/engine/module.h"
 #include "jit/step/cuda_steps.h"
+#include "support/child.h"
 
 namespace jitstep::jit {
 namespace {
 
 using namespace testing;
-
-// Runs `work` in a forked child; true if it returned true in time.
-template <class Work>
-bool child_says(const Work& work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(120);  // a hung child must not hang the test
-    bool good = false;
-    try {
-      good = work();
-    } catch (...) {
-    }
-    _exit(good ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  return status == 0;
-}
+using jitstep::testing::child_says;
 
 template <class Call>
 bool is_refused(const Call& call) {

@@ -1,7 +1,6 @@
 #include "jitstep/jit/engine.h"
 
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include <chrono>
 #include <thread>
@@ -19,6 +18,7 @@ namespace jitstep::jit {
 namespace {
 
 using namespace testing;
+using jitstep::testing::child_says;
 using jitstep::testing::fail_system_calls;
 using jitstep::testing::in_child;
 
@@ -264,24 +264,6 @@ TEST(Engine, GpuBinariesAreBuiltAndCachedWithTheirResourcesWithoutAGpu) {
   EXPECT_EQ(found->binary.image, made->binary.image);
   ASSERT_EQ(found->binary.resources.size(), 1u);
   EXPECT_EQ(found->binary.resources, made->binary.resources);
-}
-
-// Runs `work` in a forked child; true if it returned true in time.
-template <class Work>
-bool child_says(const Work& work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);  // a hung child must not hang the test
-    bool good = false;
-    try {
-      good = work();
-    } catch (...) {
-    }
-    _exit(good ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  return status == 0;
 }
 
 TEST(Fork, TheHostCompilerWorksInAChildEvenOfABusyParent) {

@@ -202,7 +202,9 @@ TEST_F(OptionsTest, AreValidatedWithOneSentence) {
   EXPECT_EQ(problem([&] { values.validate(); }), "adamw: betas[1] is 1 and must be in [0, 1)");
   values.set("betas", Value::Numbers{0.9, 0.95});
   values.set("lr", std::numeric_limits<double>::quiet_NaN());
-  EXPECT_EQ(problem([&] { values.validate(); }), "adamw: lr is nan and must be >= 0");
+  EXPECT_EQ(problem([&] { values.validate(); }), "adamw: lr is nan and must be finite and >= 0");
+  values.set("lr", std::numeric_limits<double>::infinity());
+  EXPECT_EQ(problem([&] { values.validate(); }), "adamw: lr is inf and must be finite and >= 0");
   values.set("lr", 1);
   values.set("grad_scale", 0);
   EXPECT_EQ(problem([&] { values.validate(); }), "adamw: grad_scale is 0 and must be > 0");

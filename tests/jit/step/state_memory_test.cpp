@@ -72,6 +72,28 @@ TEST(StateMemory, StateIsKeptBetweenStepsInAnyCodec) {
   }
 }
 
+TEST(StateMemory, SizesThatNoMemoryHoldsAreRefused) {
+  testing::WarningCollector no_cache_folder;
+  Engine engine(Settings{});
+  CpuMachine cpu(engine);
+  OptionValues options("sgd");
+  options.set("momentum", 0.5);
+  const Plan plan = resolve(options);
+  const auto refused = [&](const std::vector<std::int64_t>& sizes) {
+    return error_of([&] { StateMemory(cpu, plan, options, sizes); });
+  };
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  EXPECT_EQ(refused({kHuge}),
+            "a tensor of sizes [4611686018427387904] is larger than any memory (2^48 elements)");
+  // These products wrap around to 0, and to 16.
+  EXPECT_NE(refused({1 << 20, 1 << 24, 1 << 20}).find("any memory"), std::string::npos);
+  EXPECT_NE(refused({(kHuge >> 2) + 1, 16}).find("any memory"), std::string::npos);
+  EXPECT_NE(refused({0, kHuge}).find("any memory"), std::string::npos);
+  EXPECT_EQ(refused({3, -1}), "a tensor of sizes [3, -1] cannot be; sizes are 0 or more");
+  EXPECT_EQ(refused({0, 1 << 20}), "");
+  EXPECT_THROW(state_layout(plan, {{kHuge, 4}, {4, 1}}, {}), Error);
+}
+
 TEST(StateMemory, OptionsOutOfRangeAreRefusedBeforeAnythingIsCompiled) {
   OptionValues options("sgd");
   options.set("lr", -1.0);

@@ -11,7 +11,7 @@ namespace jitstep::jit::testing {
 
 /// An address; what lies there is never looked at.
 inline void* somewhere(int place = 0) {
-  static double memory[64];
+  static double memory[1 << 14];
   return &memory[place];
 }
 
@@ -19,10 +19,11 @@ inline void* somewhere(int place = 0) {
 inline std::vector<StepTensor> tensors(int count, std::int64_t size, int first = 0) {
   std::vector<StepTensor> made(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
-    made[i].p = somewhere();
+    const int place = 3 * (first + i);
+    made[i].p = somewhere(place);
     made[i].shape = {{size}, {1}};
     made[i].g_strides = {1};
-    made[i].slots = {{somewhere(), nullptr}, {somewhere(), nullptr}};
+    made[i].slots = {{somewhere(place + 1), nullptr}, {somewhere(place + 2), nullptr}};
     made[i].id = first + i;
   }
   return made;

@@ -25,14 +25,15 @@ class StepRefusals : public ::testing::Test {
   // The error of a step of two tensors, ids 3 and 4, after `change`; the parameters must stay as they were.
   std::string refused(const std::function<void(std::vector<StepTensor>&, std::vector<StepInput>&,
                                                std::vector<HyperSet>&)>& change) {
-    std::vector<float> p(100, 1.0f), g(100, 1.0f);
+    std::vector<float> p(100, 1.0f), q(p), g(100, 1.0f);
     const StateMemory state(cpu, plan(), options, {100}), other(cpu, plan(), options, {10, 10});
-    std::vector<StepTensor> tensors = {state.tensor(p.data(), 3), other.tensor(p.data(), 4)};
+    std::vector<StepTensor> tensors = {state.tensor(p.data(), 3), other.tensor(q.data(), 4)};
     std::vector<StepInput> inputs = {{.g = g.data()}, {.g = g.data()}};
     std::vector<HyperSet> sets = {plan().at_step(options, 1)};
     change(tensors, inputs, sets);
     const std::string error = error_of([&] { Step(cpu, {{plan(), tensors}}).run(inputs, sets); });
     EXPECT_EQ(p, std::vector<float>(100, 1.0f));
+    EXPECT_EQ(q, p);
     return error;
   }
 
@@ -88,6 +89,63 @@ TEST_F(StepRefusals, TensorsThatTheKernelCannotStep) {
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].id = 3; }),
             "a step: its tensors number 0 and 1 (counted from 0) both have the id 3; ids order the "
             "sums over all tensors: give each its own");
+}
+
+TEST_F(StepRefusals, MoreDimensionsThanKernelsTake) {
+  const std::string what =
+      "a step by sgd_int8_float32: the tensor with id 4 has 9 dimensions; a rule that sums over "
+      "rows or "
+      "the like, and a layout with gaps or in another order, takes at most 8: reshape it";
+  const auto with_dims = [](std::vector<std::int64_t> g_strides) {
+    return [=](auto& tensors, auto&, auto&) {
+      tensors[1].layout.reset();
+      tensors[1].shape = {{1, 1, 1, 1, 1, 1, 1, 10, 10},
+                          {100, 100, 100, 100, 100, 100, 100, 10, 1}};
+      tensors[1].g_strides = g_strides;
+    };
+  };
+  EXPECT_EQ(refused(with_dims({100, 100, 100, 100, 100, 100, 100, 1, 10})), what);
+  options.set("centralization", 0.5);  // means along dimension 0
+  EXPECT_EQ(refused(with_dims({100, 100, 100, 100, 100, 100, 100, 10, 1})), what);
+}
+
+TEST_F(StepRefusals, TensorsThatShareMemory) {
+  const std::string who =
+      "a step: its tensors number 0 and 1 (counted from 0), with the ids 3 and 4, share memory: ";
+  const std::string advice =
+      " of the second lie in it; give each tensor an array and a StateMemory of its own";
+  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].p = tensors[0].p; }),
+            who + "the values" + advice);
+  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) {
+              tensors[1].slots[0].codes = tensors[0].slots[0].codes;
+            }),
+            who + "codes" + advice);
+  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots[0].meta = tensors[0].p; }),
+            who + "scales" + advice);
+  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) {
+              tensors[1] = tensors[0];
+              tensors[1].id = 4;
+            }),
+            who + "the values" + advice);
+  std::vector<float> none;
+  const StateMemory empty(cpu, plan(), options, {0});
+  const StepTensor nothing = empty.tensor(none.data());
+  EXPECT_NO_THROW(Step(cpu, {{plan(), {nothing, nothing}}}))
+      << "tensors without elements share none";
+}
+
+TEST_F(StepRefusals, AStepThatWasMovedFrom) {
+  std::vector<float> p(100, 1.0f), g(100, 1.0f);
+  const StateMemory state(cpu, plan(), options, {100});
+  Step step(cpu, {{plan(), {state.tensor(p.data())}}});
+  Step moved = std::move(step);
+  const std::string what = "this Step was moved from; use the one that it was moved to";
+  EXPECT_EQ(error_of([&] { step.size(); }), what);
+  EXPECT_EQ(error_of([&] { step.kernel(); }), what);
+  EXPECT_EQ(error_of([&] { step.prepare({}, {}); }), what);
+  EXPECT_EQ(error_of([&] { step.launch(); }), what);
+  moved.run({{.g = g.data()}}, {plan().at_step(options, 1)});
+  EXPECT_NE(p, g);
 }
 
 TEST_F(StepRefusals, ALaunchThatWasNotPrepared) {

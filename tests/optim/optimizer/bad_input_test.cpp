@@ -30,6 +30,36 @@ TEST(BadInput, AMessageNamesTheParameter) {
   EXPECT_HAS(refused({good, torch::zeros({3, 4}, torch::kInt64)}), "parameter 1 of group 0 (long");
 }
 
+TEST(BadInput, AMessageNamesAParameterOfTooManyDimensions) {
+  const auto good = leaf(torch::zeros({2}));
+  const auto gaps = leaf(torch::zeros({2, 1, 1, 1, 1, 1, 1, 2, 4}).slice(8, 0, 4, 2));
+  AdamW optimizer({good, gaps});
+  for (const auto& p : {good, gaps}) p.mutable_grad() = torch::ones(p.sizes());
+  const std::string said = argument_error([&] { optimizer.step(); });
+  EXPECT_HAS(said, "has 9 dimensions");
+  EXPECT_HAS(said, "parameter 1 of group 0 (float [2, 1, 1, 1, 1, 1, 1, 2, 2])");
+  EXPECT_TRUE(torch::equal(good, torch::zeros({2}))) << "nothing was stepped";
+  EXPECT_TRUE(optimizer.state().empty());
+}
+
+TEST(BadInput, AParameterThatIsListedAgainIsWarnedAboutByNameAndNumber) {
+  const auto p = leaf(torch::zeros({2})), q = leaf(torch::zeros({3})), r = leaf(torch::zeros({4}));
+  const auto said = [](const Tensors& parameters) {
+    Warnings warnings;
+    AdamW optimizer(parameters);
+    optimizer.compile();
+    return warnings.all;
+  };
+  EXPECT_HAS(said({r, p, q, p, p}),
+             "parameter 1 of group 0 (float [2]) is listed 3 times in its group, again as "
+             "parameter 3, as");
+  EXPECT_HAS(
+      said({p, q, q, p, r, r}),
+      "parameter 1 of group 0 (float [3]) is listed 2 times in its group, again as parameter 2 (2 "
+      "more like it), as");
+  EXPECT_EQ(said({p, q}), "");
+}
+
 TEST(BadInput, AFrozenParameterIsRefusedByNameAndWarnedAboutByTorchsClasses) {
   const Tensors frozen = {torch::zeros({3})};
   EXPECT_HAS(argument_error([&] { Optimizer::from_spec(frozen, R"({"rule": "adamw"})"); }),

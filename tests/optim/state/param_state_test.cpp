@@ -66,6 +66,28 @@ TEST(ParamState, ValuesCanBeSet) {
   EXPECT_HAS(argument_error([&] { state.value("w"); }), "it has m, v, vmax");
 }
 
+TEST(ParamState, ASlotThatWasDroppedCanBeSetAgain) {
+  for (const char* codec : {"fp32", "int8"}) {
+    Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
+    AdamW optimizer(parameters, AdamWOptions().state(codec));
+    train(optimizer, parameters, 1, 2);
+    auto& state = state_of<AdamWParamState>(optimizer, parameters[0]);
+    state.exp_avg(torch::Tensor());
+    EXPECT_FALSE(state.exp_avg().defined());
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lacks the slot exp_avg; set it");
+    EXPECT_HAS(argument_error([&] {
+                 state.max_exp_avg_sq(torch::zeros({70, 60}));
+               }),
+               "vmax is left out under the optimizer's options");
+    state.exp_avg(torch::full({70, 60}, 0.5));
+    EXPECT_TRUE(torch::equal(state.exp_avg(), torch::full({70, 60}, 0.5))) << codec;
+    const std::int64_t bytes = optimizer.state_bytes();
+    optimizer.step();
+    EXPECT_EQ(state.step(), 3);
+    EXPECT_EQ(optimizer.state_bytes(), bytes) << "in the optimizer's format";
+  }
+}
+
 TEST(ParamState, AStateMadeByHandIsTaken) {
   Tensors ours = make_parameters(torch::kFloat64, {{4}}), theirs = clones(ours);
   Adam a(ours), b(theirs);
