@@ -19,7 +19,7 @@ struct Slots {
   Signed m;       // torch: exp_avg
   NonNegative v;  // torch: exp_avg_sq
   Signed diff;    // torch: exp_avg_diff
-  Signed gprev;   // torch: pre_grad
+  Signed gprev;   // torch: pre_grad; keeps: fp32
 };
 struct Scalars {
   real beta1, fresh1, beta2, fresh2, beta3, fresh3, eps, step_size, diff_size, root_correction;

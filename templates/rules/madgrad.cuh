@@ -18,7 +18,7 @@ struct Flags {
 struct Slots {
   NonNegative v;  // torch: grad_sum_sq
   Signed s;
-  Signed x0;  // if has_momentum
+  Signed x0;  // if has_momentum; keeps: fp32
 };
 struct Scalars {
   real rate, eps, momentum, fresh, weight_decay, shrink;

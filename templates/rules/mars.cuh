@@ -25,7 +25,7 @@ struct Flags {
 struct Slots {
   Signed m;       // torch: exp_avg
   NonNegative v;  // torch: exp_avg_sq; if !signs
-  Signed gprev;   // torch: last_grad
+  Signed gprev;   // torch: last_grad; keeps: fp32
 };
 struct Scalars {
   real beta1, fresh1, beta2, fresh2, eps, lr, correction, root_correction, weight_decay, gamma;

@@ -10,13 +10,12 @@ enum class RateAdjustment { original, match_rms_adamw };
 enum class IterationDtype { bf16, real };
 
 struct Hyper {
-  double lr = 1e-3;           // >= 0
-  double weight_decay = 0.1;  // >= 0
-  double momentum = 0.95;     // >= 0
-  Numbers<3> ns_coefficients = {3.4445, -4.775,
-                                2.0315};  // finite; of the iteration, as the next three
-  double eps = 1e-7;                      // >= 0
-  double ns_steps = 5;                    // integer in [0, 100)
+  double lr = 1e-3;                                       // >= 0
+  double weight_decay = 0.1;                              // >= 0
+  double momentum = 0.95;                                 // >= 0
+  Numbers<3> ns_coefficients = {3.4445, -4.775, 2.0315};  // finite
+  double eps = 1e-7;                                      // >= 0
+  double ns_steps = 5;                                    // integer; in [0, 100)
 };
 struct Flags {
   bool nesterov = true;

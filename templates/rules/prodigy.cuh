@@ -25,7 +25,7 @@ struct Slots {
   Signed m;       // torch: exp_avg; if has_momentum
   NonNegative v;  // torch: exp_avg_sq
   Signed s;
-  Signed p0;
+  Signed p0;  // keeps: fp32
 };
 struct Memory {
   Entry<all, double> d;      // initial: d0

@@ -13,7 +13,7 @@ struct Hyper {
 };
 // refuse: etas[0] >= 1 || etas[1] <= 1, etas must be a factor below 1 and one above
 struct Slots {
-  Signed prev;
+  Signed prev;            // keeps: fp32
   NonNegative step_size;  // initial: lr
 };
 struct Scalars {

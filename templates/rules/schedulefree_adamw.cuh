@@ -17,7 +17,7 @@ struct Hyper {
 };
 // refuse: betas[0] == 0, schedule-free steps need a momentum, betas[0] > 0
 struct Slots {
-  Signed z;
+  Signed z;       // keeps: fp32
   NonNegative v;  // torch: exp_avg_sq
 };
 struct Memory {

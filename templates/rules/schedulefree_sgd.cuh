@@ -15,7 +15,7 @@ struct Hyper {
   double weight_lr_power = 2;  // finite
 };
 struct Slots {
-  Signed z;
+  Signed z;  // keeps: fp32
 };
 struct Memory {
   Entry<all, double> weight_sum;

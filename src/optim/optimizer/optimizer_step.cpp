@@ -33,7 +33,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
   ParameterStage stage;
   if (records_->stage)
     stage = [&](const StepParameter& one, const torch::Tensor& values) {
-      return records_->stage(values, records_->groups[one.group].record.values());
+      return records_->stage(values, records_->groups[one.name.group].record.values());
     };
   change([&] {
     records_->stepper.step(records_->work, records_->numbers, records_->common.memory(), stage);
