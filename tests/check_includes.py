@@ -18,11 +18,11 @@ FLOORS = [
     "jit/manifest", "jit/codegen", "jit/step", "emulation", "optim/tensor", "optim/options",
     "optim/state", "optim/optimizer", "tuning", "tools", "bench", "examples", "python", "tests",
 ]
-# Public headers lie beside each other; those without a source of their own say here where they live.
+# Public headers lie beside each other; those without a source of their name say here where they live.
 HEADER_ONLY = {
     "jit/error.h": "jit/base", "jit/export.h": "jit/base", "version.h": "jit/base",
     "jit/compiler.h": "jit/compiler", "jit/step_tensor.h": "jit/step", "args.h": "templates",
-    "jitstep.h": "optim/optimizer", "rules.h": "optim/optimizer",
+    "jitstep.h": "optim/optimizer", "rules.h": "optim/optimizer", "stage.h": "optim/optimizer",
 }
 GENERATED = {"jitstep/rules.h"}
 OURS = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(jitstep/[^>]+)>)', re.M)

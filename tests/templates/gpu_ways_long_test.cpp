@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "jitstep/jit/engine.h"
+#include "jitstep/jit/unit.h"
 #include "support/bit_cases.h"
 #include "support/bits.h"
 
