@@ -60,6 +60,7 @@ KHD void finish_entry(const Scope<S>& scope, const Space& space, int64 entry, bo
     node_tree<typename R::Type, S::variant>(x + n, partials, R::terms, active);
   if (!active || Tile<kLeaf, S::variant>::lane() != 0) return;
   Totals<R::terms> totals;
+  UNROLL
   for (int n = 0; n < R::terms; ++n) totals.x[n] = x[n] + 0.0;
   typename R::Part::Memory m{};
   if constexpr (kRemembers) load_finish_memory<S, R>(scope, entry, m);
@@ -146,12 +147,13 @@ KHD void finish_all(const Args& args) {
     roots[k] = R::Type::absent;
   warp_barrier();
   gather_roots<S, R>(args, roots, roots + leaves * kLeaf * R::terms);
-  Totals<R::terms> totals;
   for (int n = 0; n < R::terms; ++n) {
     for (int64 leaf = 0; leaf < leaves; ++leaf) id_leaf<S, R>(roots + leaf * kLeaf * R::terms + n);
     node_tree<typename R::Type, S::variant>(roots + n, leaves, kLeaf * R::terms, true);
-    totals.x[n] = roots[n] + 0.0;
   }
+  Totals<R::terms> totals;
+  UNROLL
+  for (int n = 0; n < R::terms; ++n) totals.x[n] = roots[n] + 0.0;
   int64 count = 0;
   for (int i = 0; i < sum.all_count; ++i) count += sum.all[i].n;
   if (thread_index() != 0) return;

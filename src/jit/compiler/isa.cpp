@@ -37,7 +37,9 @@ std::set<std::string> features_of(std::string_view cpuinfo) {
 // The feature a word of the isa line asks for; empty if it asks for none. Clang writes +bmi and, of
 // what is absent, -mwaitx; g++ writes -mbmi and -mno-mwaitx.
 std::string_view feature_of(std::string_view word, bool clang) {
-  if (word == "-mshstk" || word == "+shstk") return {};  // no instruction that older machines lack
+  if (word == "-mshstk" || word == "+shstk") return {};  // nothing that older machines lack
+  // Never in code that does not ask for it by name. Linux hides it where the processor's is broken.
+  if (word == "-mrdseed" || word == "+rdseed") return {};
   if (clang) return word.starts_with("+") ? word.substr(1) : std::string_view();
   if (word.starts_with("-mno-") || word.find('=') != std::string_view::npos) return {};
   return word.starts_with("-m") ? word.substr(2) : std::string_view();

@@ -133,6 +133,7 @@ const std::vector<Mistake>& mistakes() {
        "cannot read `class Mine`: write `class: NAME`, or begin prose with another word"},
       {Kind::rule, 1, "// Mine.   class:Mine\n" RULE, "cannot read `class:Mine`"},
       {Kind::rule, 1, "// default state int8\n" RULE, "write `default state: CODEC`"},
+      {Kind::rule, 1, "// host stage: 3d\n" RULE, "expected the name of a host stage, found `3d`"},
       {Kind::rule, 1, "// min_quantized_size 0\n" RULE, "write `min_quantized_size: NUMBER`"},
       {Kind::rule, 1, "// Host stage: x\n" RULE, "write `host stage: NAME`"},
       {Kind::rule, 2, "// host stage: x\n// host stage: y\n" RULE, "a rule has one `host stage:`"},

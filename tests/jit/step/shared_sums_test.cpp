@@ -233,13 +233,15 @@ TEST_F(SharedSums, OfTwoFilesOfOneNameAreRefusedBeforeAnythingIsCompiled) {
   Catalog changed(elsewhere);
   load(changed, other);
   const OptionValues ours = options(false, true), theirs("summed", changed);
-  float p = 0;
+  float p[2] = {}, m[2] = {};
   StepTensor tensor;
-  tensor.p = &p;
-  tensor.slots = {{&p, nullptr}};
+  tensor.p = &p[0];
+  tensor.slots = {{&m[0], nullptr}};
   tensor.shape = {{1}, {1}};
   tensor.g_strides = {1};
   StepTensor second = tensor;
+  second.p = &p[1];
+  second.slots = {{&m[1], nullptr}};
   second.id = 1;
   const std::string error = error_of([&] {
     Step(cpu, {{plan(ours), {tensor}}, {resolve(theirs, {"fp32"}, changed), {second}}});

@@ -10,7 +10,7 @@ struct Hyper {
   double d0 = 0.5;   // > 0
 };
 struct Flags {
-  bool slow = false;  // keeps how often each tensor was stepped
+  bool slow = false;  // counts the steps of each tensor
 };
 struct Slots {
   Signed m;
