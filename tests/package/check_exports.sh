@@ -6,7 +6,7 @@ set -euo pipefail
 libraries=$1
 shift
 failed=0
-marked=$(grep -rhA1 --include='*.h' JITSTEP_API "$@" | grep -oE '[A-Za-z_]+' | sort -u)
+marked=$(grep -rhA1 --include='*.h' JITSTEP_API "$@" | grep -oE '[A-Za-z_][A-Za-z_0-9]*' | sort -u)
 for library in "$libraries"/libjitstep*.so; do
   # Demangled, without what belongs to a class: "vtable for ", "non-virtual thunk to ", ...
   names=$(nm -DC --defined-only "$library" | sed -E 's/^[0-9a-f]+ +. //' |

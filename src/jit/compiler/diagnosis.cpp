@@ -21,6 +21,7 @@ struct Hint {
 };
 constexpr View kWritten = "a rule's `moments` sets each slot's `next`, its `apply` e.p";
 constexpr View kReturned = "a codec's functions return what they make and write nothing";
+constexpr View kStaged = "e.staged is for `apply`, of a rule that declares a host stage";
 constexpr View kAlone = "`e` is one element, without neighbours";
 constexpr std::array kHints = {
     Hint{"ScalarsOfOneTensor",
@@ -29,7 +30,8 @@ constexpr std::array kHints = {
          "scalars in `apply`"},
     Hint{"LaterResult",
          "this reduction is finished later: order them with `after:`, or mark it `moments`"},
-    Hint{"staged", "e.staged is for `apply`, of a rule that declares a host stage"},
+    Hint{"named 'staged'", kStaged},
+    Hint{"member \"staged\"", kStaged},
     Hint{"OldSlot", "`next` is set by `moments`, which waits for a reduction marked so"},
     Hint{"operator&", kAlone},
     Hint{"operator '&'", kAlone},
