@@ -103,7 +103,7 @@ struct Item {
 struct AllRecord {
   const double* partials;
   int64 count;
-  int64 n;
+  int64 n;  // indices that it takes: elements, or entries of another reduction
   int id;
   int reserved;
 };

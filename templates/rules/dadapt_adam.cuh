@@ -32,7 +32,7 @@ struct Scalars {
   double growth_rate, beta;
 };
 struct Estimate {
-  int moves;  // 0 while all gradients so far are zero: then nothing advances
+  bool moves;  // not while all gradients so far are zero: then nothing advances
 };
 struct Reductions {
   Sum<all, 2, Estimate> estimate;

@@ -40,7 +40,7 @@ struct Scalars {
 };
 struct Estimate {
   real d;
-  int moves;  // 0 while all gradients so far are zero: then nothing advances
+  bool moves;  // not while all gradients so far are zero: then nothing advances
 };
 struct Reductions {
   Sum<all, 2, Estimate> estimate;
@@ -87,7 +87,7 @@ struct Rule {
     return {c.weight * (gradient(e, c) * (e.p0.next - e.p)), abs(e.s.next)};
   }
   KHD static Estimate finish(Of<Estimate>, const Totals<2>& sum, int64, const auto& c, Memory& m) {
-    if (sum[1] == 0) return {static_cast<real>(m.d.was), 0};
+    if (sum[1] == 0) return {static_cast<real>(m.d.was), false};
     const double numerator = c.beta * m.d_numerator.was + sum[0];
     const double d_hat = c.d_coef * numerator / sum[1];
     const double d = m.d.was == c.d0 ? max(m.d.was, d_hat) : m.d.was;
@@ -95,7 +95,7 @@ struct Rule {
     m.d_max.next = max(m.d_max.was, d_hat);
     m.d.next = min(m.d_max.next, d * c.growth_rate);
     m.k.next = m.k.was + 1;
-    return {static_cast<real>(m.d.next), 1};
+    return {static_cast<real>(m.d.next), true};
   }
   KHD static void apply(auto& e, const auto& c) {
     if (!c.estimate.moves) return;

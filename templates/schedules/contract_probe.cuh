@@ -15,6 +15,7 @@ struct Poison {
   operator double() const { return double_of(kWidePoisonBits); }
   operator int() const { return 0; }
   operator uint32() const { return 0; }
+  operator bool() const { return false; }
 };
 inline bool is_poison(float x) { return (bits_of(x) & 0x7fffffffu) == kPoisonBits; }
 inline bool is_poison(double x) { return (bits_of(x) & 0x7fffffffffffffffull) == kWidePoisonBits; }

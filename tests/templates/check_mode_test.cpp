@@ -119,6 +119,11 @@ TEST_F(CheckMode, SaysByNameWhatARuleLeavesOut) {
   EXPECT_EQ(
       said("    s.decay = real(0.5);\n", "").find("rules/mine.cuh: `prepare` leaves c.decay unset"),
       0u);
+  EXPECT_EQ(said("struct Scalars { real lr, decay; };",
+                 "struct Scalars { real lr, decay, lost, a, b, c, d; };")
+                .find("rules/mine.cuh: `prepare` leaves c.lost unset"),
+            0u)
+      << "too large to be returned in registers";
   EXPECT_EQ(said("    if (F.wide) e.v.next = e.v.was + e.g * e.g;\n", "", {{"wide", true}})
                 .find("rules/mine.cuh: `moments` leaves e.v.next" + unset),
             0u);

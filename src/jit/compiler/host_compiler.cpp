@@ -33,7 +33,10 @@ Words code_flags(const Target& target, bool check) {
   // what it thinks differs between its versions), and double numbers that become a `real`.
   flags.insert(flags.end(), {"-pedantic-errors", "-Werror=uninitialized",
                              "-Wno-maybe-uninitialized", "-Werror=float-conversion"});
-  if (check) flags.insert(flags.end(), {"-DJITSTEP_CHECK", "-ftrivial-auto-var-init=pattern"});
+  // What a function returns is made where it goes to, which nothing fills, unless elision is off.
+  if (check)
+    flags.insert(flags.end(),
+                 {"-DJITSTEP_CHECK", "-ftrivial-auto-var-init=pattern", "-fno-elide-constructors"});
   if (target.kind == Target::Kind::cpu) {
     flags.insert(flags.end(), {"-O3", "-march=native"});
   } else {

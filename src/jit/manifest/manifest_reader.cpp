@@ -236,7 +236,7 @@ class Reader {
       place.fail(text("expected `struct ", reduction.coefficients,
                       " { real x; };` with the coefficients, in this file"));
     for (const SourceLine& line : found->second.fields) {
-      for (Field& field : read_fields(line, {"real", "double", "float", "int", "uint32"}))
+      for (Field& field : read_fields(line, {"real", "double", "float", "int", "bool", "uint32"}))
         reduction.fields.push_back(std::move(field));
     }
   }

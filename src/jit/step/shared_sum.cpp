@@ -10,9 +10,9 @@ void append_records(const LaunchBatch& batch, const PlannedReduction& r,
                     std::vector<AllRecord>& records) {
   for (const TensorRecord& tensor : batch.tensors()) {
     if (tensor.n == 0) continue;
-    const Space& space = tensor.spaces[0];
+    const Space& space = tensor.spaces[r.space];  // of its elements, or of the entries that it takes
     records.push_back({batch.reduction(r.number).partials + space.first_partial * r.terms,
-                       space.leaves >> space.fold, tensor.n, tensor.id, 0});
+                       space.leaves >> space.fold, space.members, tensor.id, 0});
   }
 }
 

@@ -29,6 +29,10 @@ const jit::PlannedMemory& ParamState::planned_memory(const std::string& name) co
   const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& field) {
     return field.key == name || field.torch_name == name;
   });
+  for (const jit::PlannedMemory& field : buffers_.plan->common)
+    TORCH_CHECK(field.key != name && field.torch_name != name, "the memory ", name, " of ", rule_,
+                " is kept once for all parameters; ask the optimizer: optimizer.memory(\"", name,
+                "\")");
   TORCH_CHECK(found != fields.end(), rule_, " keeps no memory \"", name,
               "\" for this parameter; it keeps ",
               fields.empty() ? "none" : jit::joined(fields, ", ", [](auto& f) { return f.key; }));

@@ -225,7 +225,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 5, SUMS "Sum<rows, 1, C> a;\n};\n",
        "expected `struct C { real x; };` with the coefficients, in this file"},
       {Kind::rule, 2, RULE "struct A { Thing x; };\nstruct Reductions {\nSum<rows, 1, A> a;\n};\n",
-       "expected a field of type real, double, float, int, uint32, found `Thing x;`"},
+       "expected a field of type real, double, float, int, bool, uint32, found `Thing x;`"},
       {Kind::rule, 2, RULE "struct A { real; };\nstruct Reductions {\nSum<rows, 1, A> a;\n};\n",
        "expected a field's name, found `;`"},
       {Kind::codec, 5,

@@ -226,6 +226,64 @@ TEST_F(CutSums, AreTheSameBitsInAnyOrderAndInAnyBatches) {
   EXPECT_EQ(told({{2}, {6}, {4}, {1}, {0}, {5}, {3}}), expected);
 }
 
+// The norm of all gradients from the sums of each tensor or of each row.
+const std::string kRooted = R"(#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::rooted {
+struct Own { double sum; };
+struct Whole { double sum; int count; };
+struct Reductions {
+  Sum<DOMAIN, 1, Own> own;
+  Sum<all, 1, Whole, Entries<DOMAIN, Own>> whole;
+};
+struct Rule {
+  KHD static Reals<1> terms(Of<Own>, const auto& e, const auto&) { return {e.g}; }
+  KHD static Own finish(Of<Own>, const Totals<1>& sum, int64, const auto&) { return {sum[0]}; }
+  KHD static Reals<1> terms(Of<Whole>, const Own& own, const auto&) {
+    return {static_cast<real>(own.sum * own.sum)};
+  }
+  KHD static Whole finish(Of<Whole>, const Totals<1>& sum, int64 count, const auto&) {
+    return {sum[0], static_cast<int>(count)};
+  }
+  KHD static void apply(auto& e, const auto& c) {
+    e.p = static_cast<real>(c.whole.sum + c.whole.count / 1024.0);
+  }
+};
+}
+)";
+
+TEST_F(SharedSums, MayTakeTheEntriesOfEachTensorsOwn) {
+  const std::vector<std::vector<std::int64_t>> shapes = {{2, 3}, {0, 4}, {700, 2}, {5}};
+  for (const std::string domain : {"tensor", "rows"}) {
+    std::string rule = kRooted;
+    while (rule.find("DOMAIN") != rule.npos) rule.replace(rule.find("DOMAIN"), 6, domain);
+    testing::write_file(folder / "rooted.cuh", rule);
+    catalog.load_rule(folder / "rooted.cuh");
+    const OptionValues values("rooted", catalog);
+    const Plan whole = resolve(values, {"fp32"}, catalog);
+    std::vector<std::vector<float>> p(shapes.size(), std::vector<float>(1400));
+    const std::vector<float> ones(1400, 1.0f);
+    std::vector<Batch> batches;
+    double expected = 0;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {  // each in a batch of its own
+      const StateMemory state(cpu, whole, values, shapes[i]);
+      batches.push_back({whole, {state.tensor(p[i].data(), static_cast<int>(i))}});
+      const std::int64_t columns = shapes[i].back();
+      const std::int64_t rows = shapes[i].size() == 2 ? shapes[i][0] : 1;
+      if (rows == 0) continue;
+      const double entries = domain == "rows" ? static_cast<double>(rows) : 1.0;
+      const double one =
+          domain == "rows" ? static_cast<double>(columns) : static_cast<double>(rows * columns);
+      expected += entries * (one * one + 1 / 1024.0);
+    }
+    Step(cpu, batches)
+        .run(std::vector<StepInput>(shapes.size(), StepInput{.g = ones.data()}),
+             {whole.at_step(values, 1)});
+    for (const std::size_t i : {0, 2, 3})
+      EXPECT_FLOAT_EQ(p[i][0], static_cast<float>(expected)) << domain;
+  }
+}
+
 TEST_F(SharedSums, OfTwoFilesOfOneNameAreRefusedBeforeAnythingIsCompiled) {
   std::string other = kSummed;
   other.replace(other.find("Sum<all, 1, Squares>"), 20, "Max<all, 1, Squares>");

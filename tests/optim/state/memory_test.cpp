@@ -99,6 +99,15 @@ TEST_F(Memory, OfAParameterHasTheShapeOfItsEntries) {
       << found;
 }
 
+TEST_F(Memory, OfAllIsNotAParameters) {
+  const Tensors p = parameters();
+  Optimizer opt = optimizer(p);
+  train(opt, p, 1, 1);
+  const std::string found = argument_error([&] { state_of(opt, p[0]).memory("total"); });
+  EXPECT_NE(found.find("ask the optimizer: optimizer.memory(\"total\")"), std::string::npos)
+      << found;
+}
+
 TEST_F(Memory, ThatIsSetIsUsedInTheNextStep) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
