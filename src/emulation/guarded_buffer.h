@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "emulation/step_outcome.h"
+#include "jitstep/jit/dtype.h"
 #include "jitstep/jit/machine.h"
 
 namespace jitstep::emulation {
@@ -46,5 +48,19 @@ class GuardedBuffer {
   std::size_t start_, size_;
   std::shared_ptr<void> memory_;
 };
+
+/// Writes a value as a test needs it: exact in bfloat16 where it must be, any other elsewhere.
+inline void put(std::byte* to, jit::Dtype dtype, double value) {
+  const float narrow = static_cast<float>(value);
+  std::uint32_t bits;
+  std::memcpy(&bits, &narrow, 4);
+  if (dtype == jit::Dtype::float64) std::memcpy(to, &value, 8);
+  if (dtype == jit::Dtype::float32) std::memcpy(to, &narrow, 4);
+  const auto high = static_cast<std::uint16_t>(bits >> 16);
+  if (dtype == jit::Dtype::bfloat16) std::memcpy(to, &high, 2);
+  const std::uint16_t half = static_cast<std::uint16_t>(
+      (bits >> 16 & 0x8000u) | ((bits >> 13) - 0x1c000u) % 0x7c00u);  // any finite half will do
+  if (dtype == jit::Dtype::float16) std::memcpy(to, &half, 2);
+}
 
 }  // namespace jitstep::emulation

@@ -18,20 +18,6 @@ using jit::bytes_of;
 using jit::Dtype;
 using jit::text;
 
-// Values as a test needs them: exact in bfloat16 where they must be, any others elsewhere.
-void put(std::byte* to, Dtype dtype, double value) {
-  const float narrow = static_cast<float>(value);
-  std::uint32_t bits;
-  std::memcpy(&bits, &narrow, 4);
-  if (dtype == Dtype::float64) std::memcpy(to, &value, 8);
-  if (dtype == Dtype::float32) std::memcpy(to, &narrow, 4);
-  const auto high = static_cast<std::uint16_t>(bits >> 16);
-  if (dtype == Dtype::bfloat16) std::memcpy(to, &high, 2);
-  const std::uint16_t half = static_cast<std::uint16_t>(
-      (bits >> 16 & 0x8000u) | ((bits >> 13) - 0x1c000u) % 0x7c00u);  // any finite half will do
-  if (dtype == Dtype::float16) std::memcpy(to, &half, 2);
-}
-
 struct TensorData {
   GuardedBuffer p, g, extra;
   std::vector<GuardedBuffer> codes = {}, meta = {};
