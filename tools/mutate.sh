@@ -20,7 +20,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 mutants="$root/tests/mutants"
 table="$mutants/RESULTS.md"
 copy="$root/build-mutants"
-command="tools/mutate.sh${*:+ $*}"
+command="tools/mutate.sh"
 suite_seconds=900
 
 usage() { sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p}' "${BASH_SOURCE[0]}"; }
