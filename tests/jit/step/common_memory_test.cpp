@@ -156,7 +156,7 @@ TEST_F(CommonMemoryTest, AdvancesByTheNumbersOfTheLowestIdThatHasElements) {
   step({{.id = 3, .lr = 5}, {.id = 1, .size = 0, .lr = 7}, {.id = 2, .lr = 11}});
   EXPECT_EQ(common.now()[0], 11);
   EXPECT_EQ(common.now()[1], 8);
-  step({{.id = 2, .lr = 11}, {.id = 0, .lr = 3}});
+  step({{.id = 0, .lr = 3}, {.id = 2, .lr = 11}});
   EXPECT_EQ(common.now()[0], 14);
 }
 
