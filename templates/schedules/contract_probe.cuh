@@ -42,6 +42,12 @@ class Findings {
     mark(number, is_filling(x) || is_poison(x));
   }
   void spoilt(int number, real x) { mark(number, is_poison(x)); }
+  // A field of memory, by its number in the kernel, that no function has written which could.
+  void forgotten(int number, int field) { mark(number, open_[field] && !written_[field]); }
+  void memory(int field, bool written) {
+    open_[field] = true;
+    written_[field] = written_[field] || written;
+  }
   template <class T>
   void written(int number, const T& x) {  // although nobody may
     mark(number, !is_poison(x));
@@ -55,6 +61,7 @@ class Findings {
 
   uint8* found_;
   bool any_ = false;
+  bool open_[kMaxMemory] = {}, written_[kMaxMemory] = {};
 };
 
 template <class S, class Watch, int Passes, int KnownPass>
@@ -78,6 +85,10 @@ class ContractProbe {
     const auto& hyper = *reinterpret_cast<const typename Rule::Hyper*>(set.hyper + kCommonHyper);
     static_cast<ScalarsOf<Rule>&>(c_) = prepare<Rule>(hyper, set.t, memory);
     Watch::prepared(findings_, c_, memory);
+    if constexpr (requires { Body::prepare(hyper, 1, memory); }) {
+      watch_prepared<tensor>(memory);
+      watch_prepared<all>(memory);
+    }
     Watch::clear(c_);
   }
 
@@ -110,6 +121,27 @@ class ContractProbe {
     });
     Watch::left_out(memory);
     return memory;
+  }
+
+  template <class Domain>
+  void watch_prepared(const Memory& memory) {
+    for_memory<S, kRulePart, Domain>(memory, [&](auto field, const auto& value) {
+      findings_.memory(decltype(field)::number, !is_poison(value.next));
+    });
+  }
+
+  // What `finish` writes differs from what was there before, whatever that was.
+  template <class R>
+  void watch_finished(const Totals<R::terms>& totals) {
+    for (real before = real(0.25); before < 1; before += real(0.5)) {
+      Memory memory = empty_memory();
+      for_memory<S, kRulePart, typename R::Domain>(memory,
+                                                   [&](auto, auto& value) { value.next = before; });
+      Body::finish(Of<typename R::Coefficients>{}, totals, 1, c_, memory);
+      for_memory<S, kRulePart, typename R::Domain>(memory, [&](auto field, const auto& value) {
+        findings_.memory(decltype(field)::number, !(value.next == before));
+      });
+    }
   }
 
   template <int Pass>
@@ -155,6 +187,7 @@ class ContractProbe {
     Memory memory = empty_memory();
     for_memory<S, kRulePart, typename R::Domain>(memory,
                                                  [](auto, auto& value) { value.next = value.was; });
+    if constexpr (finish_remembers<R>()) watch_finished<R>(totals);
     if constexpr (requires { Body::finish(name, totals, 1, c_, memory); })
       result<R>() = Body::finish(name, totals, 1, c_, memory);
     else
@@ -178,6 +211,7 @@ void probe(const ProbeArgs& args) {
       Probe(args.sets[i], unit, findings).run();
       if constexpr (Watch::modes) Probe(args.sets[i], unit, findings).turn();
     }
+  Watch::remembered(findings);
 }
 
 }  // namespace jitstep

@@ -136,6 +136,15 @@ TEST_F(CheckMode, SaysByNameWhatARuleLeavesOut) {
                 " (found by JITSTEP_CHECK)");
 }
 
+TEST_F(CheckMode, SaysWhatMemoryNobodyWrites) {
+  EXPECT_EQ(said("    m.norm.next = static_cast<real>(sum[0]);\n", "")
+                .find("rules/mine.cuh: nobody writes m.norm.next, so that it stays as it begins"),
+            0u);
+  EXPECT_EQ(said("  Entry<tensor> norm;\n", "  Entry<tensor> norm;\n  Entry<all, double> steps;\n")
+                .find("rules/mine.cuh: nobody writes m.steps.next"),
+            0u);
+}
+
 TEST_F(CheckMode, SaysWhatIsReadAlthoughItIsLeftOut) {
   EXPECT_EQ(
       said("F.wide ? e.v.next : real(1)", "e.v.was").find("rules/mine.cuh: `apply` makes e.p of"),

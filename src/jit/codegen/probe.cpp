@@ -25,6 +25,7 @@ class Watch {
     out += finished();
     out += staged();
     out += applied();
+    out += remembered();
     out += turned();
     return out + "};\n";
   }
@@ -151,6 +152,18 @@ class Watch {
     if (!rule_.modes) return has + ";\n";
     return text(has, ";\n", moved_parameter("evaluated", "eval"),
                 moved_parameter("trained", "train"));
+  }
+
+  std::string remembered() {
+    std::string body;
+    for (const auto* fields : {&plan_.memory, &plan_.common})
+      for (const PlannedMemory& field : *fields)
+        if (field.part == kRulePart)
+          body += look("forgotten", text(field.number),
+                       text("nobody writes m.", field.name,
+                            ".next, so that it stays as it begins: write it, or leave the field "
+                            "out by `if`"));
+    return function("remembered(auto& r)", body);
   }
 
   // The rule's reductions that are taken.
