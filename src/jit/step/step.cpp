@@ -25,7 +25,7 @@ struct Step::State {
   DeviceTable<StepRecord> steps = {};
   DeviceTable<HyperSet> sets = {};
   CommonMemory* common = nullptr;       // where a rule keeps some
-  std::vector<HyperSet> numbered = {};  // a step's sets, with the number that all tensors count
+  std::vector<HyperSet> numbered = {};  // then: a step's sets, with the number all tensors count
   int passes = 0;
   StageValues staged = {};
   bool has_stage = false;
@@ -113,10 +113,11 @@ void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<H
       records.push_back({input.g, values, input.set, layout | (input.aligned ? kAligned : 0)});
     }
   steps.send(machine, records);
-  numbered = numbers;
-  const std::int64_t last = common != nullptr ? common->steps : -1;
-  for (HyperSet& set : numbered) set.round = turn ? last : last + 1;
-  sets.send(machine, numbered);
+  if (common != nullptr) {
+    numbered = numbers;
+    for (HyperSet& set : numbered) set.round = common->steps + (turn ? 0 : 1);
+  }
+  sets.send(machine, common != nullptr ? numbered : numbers);
   const int set_count = static_cast<int>(numbers.size());
   const StepRecord* own = steps.data();
   for (LaunchBatch& batch : batches) {
