@@ -9,5 +9,6 @@ namespace jitstep::tool {
 void add_cache_command(CLI::App& app, int& status);
 /// The same; 3 stands for what could not be checked.
 void add_check_command(CLI::App& app, int& status);
+void add_catalogue_command(CLI::App& app, int& status);
 
 }  // namespace jitstep::tool

@@ -13,8 +13,9 @@ constexpr int kUsage = 2;
 }
 
 int main(int argc, char** argv) {
-  CLI::App app("Checks rules and codecs, and looks after the compiled kernels of jitstep.",
-               "jitstep");
+  CLI::App app(
+      "Shows and checks rules and codecs, and looks after the compiled kernels of jitstep.",
+      "jitstep");
   app.set_version_flag("--version", jitstep::version());
   app.require_subcommand(1);
   int status = 0;
@@ -25,6 +26,7 @@ int main(int argc, char** argv) {
   });
   jitstep::tool::add_check_command(app, status);
   jitstep::tool::add_cache_command(app, status);
+  jitstep::tool::add_catalogue_command(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -4,7 +4,6 @@
 #include <jit/codegen/probe.h>
 #include <jit/step/hold_to_contract.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/state_layout.h>
 #include <jitstep/jit/unit.h>
 #include <jitstep/jit/variant.h>
 
@@ -65,22 +64,6 @@ Job gpu_job(Engine& engine, const Plan& plan, const Target& target) {
   return job_of(engine, plan, default_variant(plan, target), target);
 }
 
-StateReport state_of(const Plan& plan, const OptionValues& options) {
-  const Shape shape{{1024, 1024}, {1024, 1}};
-  const StateLayout layout = state_layout(plan, shape, initial_memory(plan, options));
-  const double elements = static_cast<double>(shape.elements());
-  StateReport report;
-  for (std::size_t i = 0; i < layout.slots.size(); ++i)
-    report.slots.emplace_back(
-        plan.rule().slots[i].name,
-        static_cast<double>(layout.slots[i].codes + layout.slots[i].meta) / elements);
-  for (const StateLayout::Memory& field : layout.memory)
-    report.memory += 2.0 * static_cast<double>(field.entries * field.bytes) / elements;
-  report.extra = static_cast<double>(layout.extra) / elements;
-  report.all = static_cast<double>(layout.bytes()) / elements;
-  return report;
-}
-
 std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
 
 class KernelCheck {
@@ -89,7 +72,7 @@ class KernelCheck {
       : candidate_(candidate), benches_(benches) {
     report_.name = candidate.name;
     report_.plan = kernel_of(candidate.steps, benches.plain.catalog);
-    report_.state = state_of(*report_.plan, options_of(candidate.steps, benches.plain.catalog));
+    report_.state = state_bytes(*report_.plan, options_of(candidate.steps, benches.plain.catalog));
   }
 
   Job first_job() { return cpu_job(benches_.plain.engine, *report_.plan); }

@@ -12,6 +12,8 @@ namespace jitstep::tool::check {
 namespace {
 
 using namespace jitstep::jit;
+using emulation::cover;
+using emulation::RuleOptions;
 using emulation::StepCase;
 using emulation::TensorCase;
 

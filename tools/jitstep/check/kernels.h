@@ -1,12 +1,12 @@
 // Which kernels a file is tried in.
 #pragma once
 
+#include <emulation/option_cover.h>
 #include <emulation/step_case.h>
 
 #include <string>
 #include <vector>
 
-#include "option_cover.h"
 #include "request.h"
 #include "workbench.h"
 
@@ -21,7 +21,7 @@ struct Weights {
 /// A kernel as it is asked for, every slot in one codec.
 struct Choice {
   std::string rule;
-  RuleOptions options = {};
+  emulation::RuleOptions options = {};
   jit::CodecChoice codec = {"fp32"};
   Weights weights = {};
 };

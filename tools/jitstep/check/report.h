@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "../cost.h"
+
 namespace jitstep::tool::check {
 
 /// Exit statuses of `jitstep check`.
@@ -23,14 +25,6 @@ struct TargetReport {
   std::vector<jit::Resources> entries = {};  // of GPUs
 };
 
-/// Bytes a parameter, of a matrix of 1024 x 1024.
-struct StateReport {
-  std::vector<std::pair<std::string, double>> slots;  // with what their codec keeps for each block
-  double memory = 0;                                  // fields of memory, both buffers
-  double extra = 0;                                   // what the weight format keeps
-  double all = 0;
-};
-
 /// Something wrong with the file.
 struct Problem {
   std::string what;          // a sentence
@@ -42,7 +36,7 @@ struct Problem {
 struct KernelReport {
   std::string name;
   std::optional<jit::Plan> plan;
-  StateReport state;
+  StateBytes state;
   std::vector<TargetReport> targets;
   std::optional<bool> keeps_contract;
   std::optional<bool> same_bits;  // under the emulation, with two variants

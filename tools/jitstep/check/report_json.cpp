@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "../declared.h"
 #include "report_summary.h"
 
 namespace jitstep::tool::check {

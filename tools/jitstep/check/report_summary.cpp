@@ -1,7 +1,5 @@
 #include "report_summary.h"
 
-#include <jit/base/text.h>
-
 #include <algorithm>
 
 namespace jitstep::tool::check {
@@ -39,17 +37,8 @@ std::vector<Finding> warnings_of(const Report& report) {
   return findings;
 }
 
-int launches_of(const Plan& plan) { return 2 * plan.passes + 1; }
-
 std::string kind_of(const Manifest& manifest) {
   return manifest.kind == Manifest::Kind::rule ? "rule" : "codec";
-}
-
-std::string taken_by(const Option& option) {
-  if (option.lifted) return "computed: " + option.lifted->written();
-  if (option.type == Option::Type::boolean) return "true, false";
-  if (option.type == Option::Type::choice) return joined(option.choices);
-  return to_string(option.constraint);
 }
 
 }  // namespace jitstep::tool::check

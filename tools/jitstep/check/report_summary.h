@@ -17,11 +17,7 @@ struct Finding {
 std::vector<Finding> problems_of(const Report& report);
 std::vector<Finding> warnings_of(const Report& report);
 
-/// Launches of a step.
-int launches_of(const jit::Plan& plan);
 /// "rule", "codec".
 std::string kind_of(const jit::Manifest& manifest);
-/// The values an option takes: ">= 0", "true or false", "before, after".
-std::string taken_by(const jit::Option& option);
 
 }  // namespace jitstep::tool::check

@@ -2,9 +2,9 @@
 #include <jit/base/text.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
+#include "../declared.h"
 #include "report_summary.h"
 #include "table.h"
 
@@ -13,12 +13,6 @@ namespace {
 
 using namespace jitstep::jit;
 using Rows = std::vector<std::vector<std::string>>;
-
-std::string fixed(double value, int digits) {
-  char word[40];
-  std::snprintf(word, sizeof word, "%.*f", digits, value);
-  return word;
-}
 
 // "3 kernels", "1 problem".
 std::string counted(std::size_t count, const std::string& what) {
@@ -46,15 +40,11 @@ std::string options(const Manifest& manifest) {
   return section(rows);
 }
 
-std::string condition(const std::optional<Expression>& expression) {
-  return expression ? expression->written() : "always";
-}
-
 std::string slots(const Manifest& manifest) {
   Rows rows = {{"slot", "values", "in torch", "kept if"}};
   for (const Slot& slot : manifest.slots)
     rows.push_back({slot.name, slot.is_signed ? "signed" : "non-negative", slot.torch_name,
-                    condition(slot.condition)});
+                    written(slot.condition)});
   return section(rows);
 }
 
@@ -62,7 +52,7 @@ std::string memory(const Manifest& manifest) {
   Rows rows = {{"memory", "an entry for each", "of type", "in torch", "kept if"}};
   for (const MemoryField& field : manifest.memory)
     rows.push_back({field.name, to_string(field.domain), field.is_double ? "double" : "real",
-                    field.torch_name, condition(field.condition)});
+                    field.torch_name, written(field.condition)});
   return section(rows);
 }
 
@@ -77,7 +67,7 @@ std::string time_of(const TargetReport& target) {
 }
 
 // "m 1.016, v 1.016", what is kept.
-std::string parts_of(const StateReport& state) {
+std::string parts_of(const StateBytes& state) {
   std::vector<std::pair<std::string, double>> parts = state.slots;
   parts.insert(parts.end(), {{"memory", state.memory}, {"beside p", state.extra}});
   std::erase_if(parts, [](const auto& part) { return part.second == 0; });

@@ -1,12 +1,12 @@
 // Values of options that reach every constant of a rule's or codec's kernels.
 #pragma once
 
-#include <jitstep/jit/catalog.h>
-#include <jitstep/jit/manifest.h>
+#include "jitstep/jit/catalog.h"
+#include "jitstep/jit/manifest.h"
 
 #include <vector>
 
-namespace jitstep::tool::check {
+namespace jitstep::emulation {
 
 /// Options of a rule that differ from their defaults, and the number of dimensions they are meant for,
 /// as a flag may depend on it.
@@ -23,4 +23,4 @@ std::vector<RuleOptions> cover(const jit::Manifest& rule, const jit::Catalog& ca
 /// the largest number.
 std::vector<jit::NamedValues> cover(const jit::Manifest& codec);
 
-}  // namespace jitstep::tool::check
+}  // namespace jitstep::emulation

@@ -1,13 +1,13 @@
-#include "option_cover.h"
+#include "emulation/option_cover.h"
 
-#include <jitstep/jit/error.h>
-#include <jitstep/jit/option_values.h>
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
 
 #include <limits>
 #include <optional>
 #include <set>
 
-namespace jitstep::tool::check {
+namespace jitstep::emulation {
 namespace {
 
 using namespace jitstep::jit;
@@ -147,4 +147,4 @@ std::vector<NamedValues> cover(const Manifest& codec) {
   return all;
 }
 
-}  // namespace jitstep::tool::check
+}  // namespace jitstep::emulation

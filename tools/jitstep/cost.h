@@ -1,0 +1,30 @@
+// What a kernel keeps and how often it is launched.
+#pragma once
+
+#include <jitstep/jit/option_values.h>
+#include <jitstep/jit/plan.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace jitstep::tool {
+
+/// Bytes a parameter, of a matrix of 1024 x 1024.
+struct StateBytes {
+  std::vector<std::pair<std::string, double>> slots;  // with what their codec keeps for each block
+  double memory = 0;                                  // fields of memory, both buffers
+  double extra = 0;                                   // what the weight format keeps
+  double all = 0;
+};
+
+/// Of a kernel under the options that it was made for.
+StateBytes state_bytes(const jit::Plan& plan, const jit::OptionValues& options);
+
+/// Launches of a step.
+int launches_of(const jit::Plan& plan);
+
+/// With so many digits behind the point.
+std::string fixed(double value, int digits);
+
+}  // namespace jitstep::tool
