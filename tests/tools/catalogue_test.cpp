@@ -87,14 +87,14 @@ TEST(Catalogue, SaysOfAFileWhatCheckSays) {
   testing::fs::copy(kTemplates, folder / "templates", testing::fs::copy_options::recursive);
   testing::fs::copy(example, folder / "templates/rules/signum.cuh");
   const std::string page = printed({{"JITSTEP_TEMPLATES", folder / "templates"}});
-  const Finished check = run_program({JITSTEP_TOOL, "check", example, "--codec", "int8",
+  const Finished check = run_program({JITSTEP_TOOL, "check", example, "--codec", "fp32",
                                       "--weights", "stochastic", "--target", "cpu", "--json"},
                                      "", own_variables());
   const auto kernel = nlohmann::json::parse(check.output).at("kernels").at(0);
   const double bytes = kernel.at("state_bytes_per_parameter").at("all");
-  EXPECT_EQ(bytes, 1 + 4.0 / 256);
+  EXPECT_EQ(bytes, 4);
   EXPECT_TRUE(has_row(page, {"[signum](#signum)", "`Signum`",
-                             std::to_string(kernel.at("launches").get<int>()), "1.016"}));
+                             std::to_string(kernel.at("launches").get<int>()), "4.000"}));
   EXPECT_TRUE(has_row(page, {"`momentum_buffer`"}));
 }
 
