@@ -40,6 +40,7 @@ struct NonNegative : Slot {};
 template <class Slots>
 struct Element : Slots {
   real p, g;
+  int64 index;  // the element's number in its parameter, in storage order
   real staged;  // for `apply`: what the host stage made of the rule's `staged`
 };
 

@@ -14,12 +14,14 @@ struct Hyper {
   double d0 = 1e-6;                 // > 0
   double d_coef = 1;                // > 0
   Nullable growth_rate = null;      // > 0; by default without limit
+  double slice_p = 1;               // integer; >= 1; d is found from every slice_p-th element
 };
 struct Flags {
   bool decouple = true;
   bool use_bias_correction = false;
   bool safeguard_warmup = false;
   bool has_momentum = true;  // lifted: betas[0] != 0
+  bool sliced = false;       // lifted: slice_p != 1
 };
 struct Slots {
   Signed m;       // torch: exp_avg; if has_momentum
@@ -36,6 +38,7 @@ struct Memory {
 struct Scalars {
   real beta1, fresh1, beta2, fresh2, beta3, fresh3, eps, weight_decay, decay, rate, weight;
   double d0, d_coef, growth_rate, beta;
+  int64 slice;
   bool first;
 };
 struct Estimate {
@@ -70,21 +73,26 @@ struct Rule {
     s.d_coef = h.d_coef;
     s.growth_rate = h.growth_rate.has_value() ? h.growth_rate.value : kInfinity;
     s.beta = beta3;
+    s.slice = static_cast<int64>(h.slice_p);
     s.first = t == 1;
     return s;
   }
   KHD static real gradient(const auto& e, const auto& c) {
     return F.decouple ? e.g : fma(c.weight_decay, e.p, e.g);
   }
+  KHD static bool in_slice(const auto& e, const auto& c) {
+    return !F.sliced || e.index % c.slice == 0;
+  }
   KHD static void moments(auto& e, const auto& c) {
     const real g = gradient(e, c);
     if (F.has_momentum) e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
     e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (g * g));
-    e.s.next = fma(c.beta3, e.s.was, c.fresh3 * g);
+    e.s.next = in_slice(e, c) ? fma(c.beta3, e.s.was, c.fresh3 * g) : real(0);
     e.p0.next = c.first ? e.p : e.p0.was;
   }
   KHD static Reals<2> terms(Of<Estimate>, const auto& e, const auto& c) {
-    return {c.weight * (gradient(e, c) * (e.p0.next - e.p)), abs(e.s.next)};
+    const real moved = in_slice(e, c) ? e.p0.next - e.p : real(0);
+    return {c.weight * (gradient(e, c) * moved), abs(e.s.next)};
   }
   KHD static Estimate finish(Of<Estimate>, const Totals<2>& sum, int64, const auto& c, Memory& m) {
     if (sum[1] == 0) return {static_cast<real>(m.d.was), false};

@@ -71,6 +71,7 @@ template <class Slots, class P>
 struct ElementView : Slots {
   P p;
   const real g;
+  const int64 index;
   void operator&() const = delete;  // a rule sees one element
 };
 template <class View>
@@ -87,6 +88,7 @@ struct SlotBetweenSteps {
 template <class Slots>
 struct ElementBetweenSteps : Slots {
   real p;
+  const int64 index;
   void operator&() const = delete;
 };
 template <class Scalars>

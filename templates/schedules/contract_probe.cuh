@@ -74,6 +74,7 @@ class ContractProbe {
   ContractProbe(const HyperSet& set, real unit, Findings& findings) : findings_(findings) {
     e_.p = unit / 2;
     e_.g = unit / 4;
+    e_.index = 0;
     e_.staged = Poison();
     static_for<S::slots>([&](auto i) {
       auto& slot = S::template slot<decltype(i)::value>(e_);

@@ -139,6 +139,7 @@ KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S,
   Element<typename S::Slots> e;
   e.p = from.p[i];
   e.g = from.g[i];
+  e.index = scope.tensor.offset + at.element(within);
   set_slots<S>(from, i, e);
   const auto run = [&](const auto& gradient, const auto& rule) {
     if constexpr (gradient_ready<S, Pass>()) {

@@ -29,12 +29,17 @@ KHD void turn_tile(const Scope<S>& last, const Scope<S>& held, const Linear& at)
   load_weights<S, Shape>(held, at, f.p);
   load_slots<S, Shape>(held, at, f);
   UNROLL
-  for (int i = 0; i < Shape::fragment; ++i) {
-    Element<typename S::Slots> e;
-    e.p = f.p[i];
-    set_slots<S>(f, i, e);
-    To::turn(e, last.rule);
-    f.p[i] = e.p;
+  for (int row = 0; row < Shape::rows; ++row) {
+    UNROLL
+    for (int k = 0; k < Shape::vector; ++k) {
+      const int i = row * Shape::vector + k;
+      Element<typename S::Slots> e;
+      e.p = f.p[i];
+      e.index = held.tensor.offset + at.element(Shape::row_start(row) + k);
+      set_slots<S>(f, i, e);
+      To::turn(e, last.rule);
+      f.p[i] = e.p;
+    }
   }
   store_weights<S, Shape>(last, at, f.p, To::stream);
 }

@@ -190,9 +190,11 @@ class Case {
       check_values(name, kept(*optimizer_, state, kept_name), expected);
   }
 
-  void check_values(const std::string& name, const torch::Tensor& ours,
-                    const RecordedTensor& expected) {
+  // Prodigy's original keeps no more of a slot than the slice.
+  void check_values(const std::string& name, torch::Tensor ours, const RecordedTensor& expected) {
     const auto theirs = expected.values();
+    if (static_cast<std::size_t>(ours.numel()) > theirs.size())
+      ours = ours.flatten().slice(0, 0, {}, meta_["spec"]["options"].value("slice_p", 1));
     double most = 0;
     for (double x : theirs) most = std::max(most, std::abs(x));
     close(name, numbers(ours), theirs, 0, meta_["state_rtol"].get<double>() * most, 0);
@@ -299,7 +301,7 @@ TEST(GoldenCases, ThatCannotBeFollowedYetAreListed) {
   }
   std::cout << "  followed: " << followed().size() << ", not followed: " << listed << "\n";
   EXPECT_EQ(followed().size() + listed, case_files().size());
-  EXPECT_GE(followed().size(), 138u) << "a shipped rule, codec or weight format has gone";
+  EXPECT_GE(followed().size(), 139u) << "a shipped rule, codec or weight format has gone";
 }
 
 }  // namespace

@@ -179,6 +179,13 @@ std::vector<BitCase> extension_bit_cases() {
           }),
       extension("ARuleWithModesInEveryCodecAndWeightFormat", both_modes),
       extension("ARuleWithAHostStageInEveryCodec", staged),
+      extension("ARuleThatReadsElementsNumbers",
+                [] {
+                  return Cases{of_many_domains("numbered_elements", "int8"),
+                               {.spec = spec_of("numbered_elements", "fp32"),
+                                .options = {},
+                                .tensors = strided_and_gapped()}};
+                }),
       extension("ACodecWithASumOverTheTensor",
                 [] {
                   return Cases{of_many_domains("adamw", "tensor_scale8"),
