@@ -20,6 +20,15 @@ jit::KernelSpec with_flags(jit::KernelSpec spec) {
   return jit::resolve(spec).spec;
 }
 
+std::ptrdiff_t slots_kept(const std::string& rule, const emulation::RuleOptions& options) {
+  jit::OptionValues values(rule);
+  for (const auto& [name, value] : options.values) values.set(name, value);
+  const auto flags = values.flags(options.dims);
+  const auto& slots = values.rule().slots;
+  return std::count_if(slots.begin(), slots.end(),
+                       [&](const jit::Slot& slot) { return jit::is_stored(slot, flags); });
+}
+
 }  // namespace
 
 std::vector<jit::KernelSpec> ci_combinations() {
@@ -37,6 +46,14 @@ std::vector<jit::KernelSpec> ci_combinations() {
     for (jit::Dtype dtype : catalog.weights(weights).dtypes)
       add(spec_of("adamw", "fp32", weights, dtype, dtype));
   return specs;
+}
+
+emulation::RuleOptions fullest_options(const std::string& rule) {
+  const jit::Catalog& catalog = jit::default_catalog();
+  const auto all = emulation::cover(catalog.rule(rule), catalog);
+  return *std::max_element(all.begin(), all.end(), [&](const auto& a, const auto& b) {
+    return slots_kept(rule, a) < slots_kept(rule, b);
+  });
 }
 
 }  // namespace jitstep::support

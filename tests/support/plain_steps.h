@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "jitstep/jit/common_memory.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/state_memory.h"
@@ -26,7 +27,8 @@ struct OwnTemplates {
 };
 
 /// Tensors that step together, all with the same kernel: parameters of type P, gradients of type G, as
-/// the spec says. They begin as zeros, and whatever a kernel must not read before step 1 as garbage.
+/// the spec says. They begin as zeros, and whatever a kernel must not read before step 1 as garbage. A host
+/// stage leaves what it is given as it is.
 template <class P, class G = P>
 class PlainSteps {
  public:
@@ -39,9 +41,12 @@ class PlainSteps {
   PlainSteps(OwnTemplates& own, jit::Machine& machine, const jit::KernelSpec& spec,
              const jit::OptionValues& options, const std::vector<Sizes>& sizes,
              std::int64_t offset = 0)
-      : options_(options), plan_(jit::resolve(spec, own.catalog)) {
+      : options_(options),
+        plan_(jit::resolve(spec, own.catalog)),
+        common_(jit::make_common_memory(machine, options)) {
     for (const Sizes& one : sizes) add(machine, one, offset);
-    step_ = std::make_unique<jit::Step>(machine, std::vector<jit::Batch>{{plan_, tensors_}});
+    step_ =
+        std::make_unique<jit::Step>(machine, std::vector<jit::Batch>{{plan_, tensors_}}, &common_);
   }
 
   /// One step with the options it was made with.
@@ -54,7 +59,7 @@ class PlainSteps {
     std::vector<jit::StepInput> inputs;
     for (std::size_t i = 0; i < g.size(); ++i)
       inputs.push_back({g[i].data(), set_of.empty() ? 0 : set_of[i], false});
-    step_->run(inputs, sets);
+    step_->run(inputs, sets, [](std::size_t, void*) {});
   }
 
   /// To another mode after step t.
@@ -105,6 +110,7 @@ class PlainSteps {
 
   jit::OptionValues options_;
   jit::Plan plan_;
+  jit::CommonMemory common_;
   std::vector<std::unique_ptr<jit::StateMemory>> states_;
   std::vector<jit::StepTensor> tensors_;
   std::unique_ptr<jit::Step> step_;
@@ -112,9 +118,9 @@ class PlainSteps {
 
 /// The spec of float32 arrays under these options, with a codec for each slot of the rule.
 inline jit::KernelSpec plain_spec(const jit::OptionValues& options,
-                                  const std::vector<std::string>& codecs = {}) {
+                                  const std::vector<std::string>& codecs = {}, int dims = 2) {
   jit::KernelSpec spec{.rule = options.rule().name,
-                       .flags = options.flags(),
+                       .flags = options.flags(dims),
                        .gradient_flags = options.gradient_flags()};
   for (std::size_t i = 0; i < options.rule().slots.size(); ++i) {
     spec.state.slots.emplace_back();

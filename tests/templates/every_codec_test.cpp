@@ -1,0 +1,200 @@
+// What holds of every state format, whichever the folder has: what a value becomes when it is kept.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "support/plain_steps.h"
+
+namespace jitstep::support {
+namespace {
+
+using Kind = jit::Manifest::Kind;
+using Floats = std::vector<float>;
+
+// Keeps the gradient, in a slot of either sign, and puts what it has kept into the parameter.
+const std::map<std::string, std::string> kKeeper = {{"rules/keeper.cuh", R"(// A probe.
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::keeper {
+struct Flags {
+  bool non_negative = false;
+};
+struct Slots {
+  Signed a;       // if !non_negative
+  NonNegative b;  // if non_negative
+};
+template <Flags F>
+struct Rule {
+  KHD static void moments(auto& e, const auto&) {
+    if (F.non_negative) e.b.next = e.g;
+    else e.a.next = e.g;
+  }
+  KHD static void apply(auto& e, const auto&) { e.p = F.non_negative ? e.b.was : e.a.was; }
+};
+}
+)"}};
+
+// One codec, by what it makes of values.
+class Keeper {
+ public:
+  Keeper(OwnTemplates& own, jit::CpuMachine& cpu, const std::string& codec, bool non_negative)
+      : own_(own), cpu_(cpu), codec_(codec), options_("keeper", own.catalog) {
+    options_.set("non_negative", non_negative);
+  }
+
+  // The values as they come back, and what was stored for them.
+  struct Kept {
+    Floats values;
+    std::vector<std::uint8_t> codes;
+    bool operator==(const Kept&) const = default;
+  };
+  Kept keep(const Floats& x) const {
+    const auto size = static_cast<std::int64_t>(x.size());
+    PlainSteps<float> steps(own_, cpu_, plain_spec(options_, {codec_, codec_}), options_, {{size}});
+    steps.g[0] = x;
+    steps.step(1);
+    const int slot = options_.get("non_negative").boolean() ? 1 : 0;
+    const auto layout = jit::slot_layout(steps.plan(), slot, size);
+    const auto* const codes = steps.codes<std::uint8_t>(0, static_cast<std::size_t>(slot));
+    Kept kept{{}, {codes, codes + layout.codes}};
+    steps.step(2);
+    kept.values = steps.p[0];
+    return kept;
+  }
+
+  const jit::Manifest& codec() const { return own_.catalog.codec(codec_); }
+  bool non_negative() const { return options_.get("non_negative").boolean(); }
+
+ private:
+  OwnTemplates& own_;
+  jit::CpuMachine& cpu_;
+  std::string codec_;
+  jit::OptionValues options_;
+};
+
+class EveryCodec : public testing::TestWithParam<std::string> {
+ protected:
+  // For a slot of each sign.
+  template <class Check>
+  void for_slots(const Check& check) {
+    for (const bool non_negative : {false, true}) {
+      SCOPED_TRACE(non_negative ? "non-negative" : "signed");
+      check(Keeper(own_, cpu_, GetParam(), non_negative));
+    }
+  }
+
+ private:
+  OwnTemplates own_{kKeeper};
+  jit::CpuMachine cpu_{own_.engine};
+};
+
+// Values over some decades, of both signs if they may be, 1 the largest of every 32: whole blocks, and one
+// that is not.
+Floats spread(const Keeper& keeper, std::size_t size = 4096 + 7) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> decade(-5, 0), side(0, 1);
+  Floats x(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    x[i] = i % 32 == 0 ? 1 : std::pow(10.0f, decade(random)) * 0.999f;
+    if (!keeper.non_negative() && i % 32 != 0 && side(random) < 0.5f) x[i] = -x[i];
+  }
+  return x;
+}
+
+Floats times(Floats x, float factor) {
+  for (float& one : x) one *= factor;
+  return x;
+}
+
+// Whether a value may depend on others than those of its block, by sums over rows or the tensor.
+bool takes_sums(const Keeper& keeper) { return !keeper.codec().reductions.empty(); }
+// Whether a block, or more, has a scale of its own.
+bool is_scaled(const Keeper& keeper) { return !keeper.codec().meta.empty() || takes_sums(keeper); }
+
+TEST_P(EveryCodec, ScalesWithAPowerOfTwo) {
+  for_slots([](const Keeper& keeper) {
+    const Floats x = spread(keeper);
+    const Keeper::Kept kept = keeper.keep(x);
+    for (const float factor : {0x1p-20f, 0x1p13f}) {
+      const Keeper::Kept scaled = keeper.keep(times(x, factor));
+      EXPECT_EQ(scaled.values, times(kept.values, factor)) << factor;
+      EXPECT_TRUE(!is_scaled(keeper) || scaled.codes == kept.codes) << factor;
+    }
+  });
+}
+
+// The values that a block with the largest magnitude 1 can hold, as far as a fine sweep meets them.
+Floats values_of(const Keeper& keeper) {
+  constexpr int kSteps = 40000;
+  Floats sweep = {1, 0};
+  for (int i = 2; i < kSteps; ++i) {
+    const float x = i % 32 == 0 ? 1 : std::pow(10.0f, -7 * static_cast<float>(i) / kSteps);
+    sweep.push_back(i % 2 == 1 && !keeper.non_negative() ? -x : x);
+  }
+  Floats values = keeper.keep(sweep).values;
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+// Whatever the rounding, an error is smaller than the gap that the value lies in.
+TEST_P(EveryCodec, GivesOneOfTheTwoValuesNextToWhatItKeeps) {
+  for_slots([](const Keeper& keeper) {
+    if (takes_sums(keeper)) return;
+    const Floats known = values_of(keeper), x = spread(keeper), kept = keeper.keep(x).values;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto above = std::lower_bound(known.begin(), known.end(), x[i]);
+      const float high = above == known.end() ? known.back() : *above;
+      const float low = above == known.begin() ? known.front() : *(above - 1);
+      ASSERT_TRUE(kept[i] >= std::min(low, x[i]) && kept[i] <= std::max(high, x[i]))
+          << x[i] << " became " << kept[i] << ", not between " << low << " and " << high;
+    }
+  });
+}
+
+TEST_P(EveryCodec, KeepsWhatItGaveBackAsItIs) {
+  for_slots([](const Keeper& keeper) {
+    const Keeper::Kept once = keeper.keep(spread(keeper));
+    EXPECT_EQ(keeper.keep(once.values), once);
+  });
+}
+
+// Zeros behind the end, up to whole blocks, change nothing before it.
+TEST_P(EveryCodec, KeepsABlockThatIsNotWholeAsOneFilledUpWithZeros) {
+  for_slots([](const Keeper& keeper) {
+    if (takes_sums(keeper)) return;
+    for (const std::size_t size : {1, 127, 129, 255, 257, 4095, 4096, 4097}) {
+      Floats whole = spread(keeper, size);
+      const Floats part = keeper.keep(whole).values;
+      whole.resize(8192);
+      const Floats all = keeper.keep(whole).values;
+      EXPECT_EQ(part, Floats(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(size))) << size;
+    }
+    EXPECT_TRUE(keeper.keep({}).values.empty());
+  });
+}
+
+// A number that is not finite is a zero, the largest value or itself, and harms no neighbour.
+TEST_P(EveryCodec, KeepsNeighboursOfWhatIsNotFinite) {
+  for_slots([](const Keeper& keeper) {
+    constexpr std::size_t kHurt = 50;
+    Floats x = spread(keeper);
+    x[kHurt] = 0;
+    const Floats well = keeper.keep(x).values;
+    for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
+      x[kHurt] = bad;
+      Floats kept = keeper.keep(x).values;
+      const float own = std::exchange(kept[kHurt], well[kHurt]);
+      EXPECT_EQ(kept, well) << bad;
+      EXPECT_TRUE(!std::isfinite(own) || own == (keeper.non_negative() ? 1 : 0)) << own;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, EveryCodec,
+                         testing::ValuesIn(jit::default_catalog().names(Kind::codec)),
+                         [](const auto& codec) { return codec.param; });
+
+}  // namespace
+}  // namespace jitstep::support
