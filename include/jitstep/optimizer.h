@@ -19,6 +19,7 @@ namespace jitstep {
 
 enum class Frozen;
 enum class Moment;
+struct ArchivedGroup;
 struct ParameterName;
 namespace jit {
 enum class Mode;
@@ -96,7 +97,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
 
   void save(torch::serialize::OutputArchive& archive) const override;
   /// Takes numbers and state from the archive and keeps its own formats: state in other codecs is
-  /// converted. Also loads what torch's optimizer of the same name saved.
+  /// converted, and one warning names them. Also loads what torch's optimizer of the same name saved.
   void load(torch::serialize::InputArchive& archive) override;
 
  protected:
@@ -104,6 +105,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults);
 
  private:
+  class Conversions;
   struct Member;
   struct Records;
   enum class Purpose { step, turn };  // of collecting parameters
@@ -136,6 +138,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void bind_states();
   void bind_common();
   void restore_states();
+  void bind_archived(std::size_t group, ArchivedGroup& archived, Conversions& conversions) const;
+  void take_archived(std::size_t group, ArchivedGroup& archived);
   void renumber(const std::set<int>& taken);
   ParamState& state_for(const torch::Tensor& p);
 

@@ -76,8 +76,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   bool is_bound() const { return parameter_.defined(); }
   StateBuffers& buffers() { return buffers_; }
   const StateBuffers& buffers() const { return buffers_; }
-  /// A c10::Error for a step number that kernels cannot go on from: they take step 0 to be the start
-  /// and would not read what the slots hold.
+  /// A c10::Error for a step number that kernels cannot go on from.
   void check_step() const;
   /// Makes this the state of a parameter in a kernel's format: fresh if nothing is held, else
   /// what is held, moved where the formats are the same and converted where they differ. If it
@@ -104,6 +103,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   bool equals(const ParamState& other) const;
   bool holds_values(std::size_t slot) const;
   bool same_layout(const torch::Tensor& parameter) const;
+  void check_start(const std::vector<double>& initial) const;
   void check_shape(const torch::Tensor& parameter) const;
   void check_complete(const StateBuffers& fresh) const;
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;

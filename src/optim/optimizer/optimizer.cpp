@@ -11,7 +11,6 @@
 #include "jitstep/jit/catalog.h"
 #include "optim/optimizer/optimizer_records.h"
 #include "optim/optimizer/stages.h"
-#include "optim/state/archive.h"
 #include "optim/tensor/memory_overlap.h"
 
 namespace jitstep {
@@ -281,69 +280,6 @@ void Optimizer::set_memory(const std::string& name, double value) {
   std::vector<double> values = common_values();
   values.at(common_place(default_options().manifest(), name)) = value;
   records_->common.set(values);
-}
-
-// ---- archives ----------------------------------------------------------------------------------
-
-void Optimizer::save(torch::serialize::OutputArchive& archive) const {
-  write_archive(archive, default_options(), records_->mode, state_, param_groups_,
-                records_->common.values());
-}
-
-void Optimizer::load(torch::serialize::InputArchive& archive) {
-  torch::NoGradGuard no_grad;
-  if (!groups_unchanged()) sync_groups();
-  const jit::Mode mode = read_mode(archive);
-  std::vector<ArchivedGroup> groups = read_archive(archive, default_options(), param_groups_);
-  const auto common = read_common(archive, default_options());
-  // Everything is bound before anything is replaced: a failed load changes nothing.
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    GroupRecord record;
-    HyperSet numbers;
-    about_group(g, [&] {
-      record.refresh(groups[g].options ? *groups[g].options : group_options(g), Moment::training,
-                     numbers);
-    });
-    for (std::size_t i = 0; i < groups[g].states.size(); ++i) {
-      const torch::Tensor& p = param_groups_[g].params()[i];
-      const Member& member = records_->groups[g].members[i];
-      if (member.repeated) groups[g].states[i].reset();
-      const int id = member.id;
-      about(p, {g, i}, [&] {
-        const auto plan = record.plan(p);
-        if (auto& state = groups[g].states[i]) state->bind(p, plan, id, record.initial(*plan, id));
-      });
-    }
-  }
-  const std::set<int> loaded = distinct_ids(groups);
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (groups[g].options) {
-      group_options(g).assign(groups[g].options->values());
-      group_options(g).edit_formats() = groups[g].options->formats();
-    }
-    for (std::size_t i = 0; i < groups[g].states.size(); ++i) {
-      if (records_->groups[g].members[i].repeated) continue;
-      void* const key = records_->groups[g].members[i].key;
-      if (groups[g].states[i])
-        state_[key] = std::move(groups[g].states[i]);
-      else
-        state_.erase(key);
-    }
-  }
-  renumber(loaded);
-  records_->common.clear();
-  if (common) records_->common.set(*common);
-  records_->mode = mode;
-}
-
-// Parameters without a loaded state give up an id that a loaded one has.
-void Optimizer::renumber(const std::set<int>& taken) {
-  const int known = static_cast<int>(records_->ids.size());
-  int next = taken.empty() ? 0 : std::max(*taken.rbegin() + 1, known);
-  for (Records::Group& group : records_->groups)
-    for (Member& member : group.members)
-      if (state_.find(member.key) == state_.end() && taken.contains(member.id))
-        records_->ids[member.key] = member.id = next++;
 }
 
 }  // namespace jitstep

@@ -190,8 +190,9 @@ bool Optimizer::is_bound(Member& member, const torch::Tensor& p, int revision) {
     member.held = held;
   }
   if (held != nullptr) member.state->check_step();
-  return same && held != nullptr && member.revision == revision && member.state->is_bound() &&
-         member.state->fits(p);
+  // At step 0 binding looks whether there is anything to go on from.
+  return same && held != nullptr && member.revision == revision && member.state->step() > 0 &&
+         member.state->is_bound() && member.state->fits(p);
 }
 
 ParamState& Optimizer::state_for(const torch::Tensor& p) {

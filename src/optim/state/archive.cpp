@@ -14,6 +14,7 @@ using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
 constexpr std::int64_t kSchema = 1;
+constexpr const char* kLayout = "1.5.0";  // torch's word for the version that introduced it
 constexpr const char* kEval = "eval";
 constexpr const char* kTrain = "train";
 
@@ -25,6 +26,10 @@ std::int64_t read_size(InputArchive& archive, const std::string& key) {
 
 // Torch's archives say no rule; ours do.
 void check_origin(InputArchive& archive, const std::string& rule) {
+  const std::string layout = read_string(archive, "pytorch_version");
+  TORCH_CHECK(layout == kLayout, "the archive has torch's layout of version ", layout,
+              " and this version of jitstep reads that of ", kLayout,
+              "; update jitstep to load it");
   InputArchive ours;
   if (!archive.try_read("jitstep", ours)) return;
   const std::int64_t schema = read_integer(ours, "schema");
@@ -143,7 +148,7 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
 void write_archive(OutputArchive& archive, const Options& defaults, jit::Mode mode,
                    const StateMap& states, const std::vector<OptimizerParamGroup>& groups,
                    const std::optional<std::vector<double>>& common) {
-  archive.write("pytorch_version", c10::IValue("1.5.0"));
+  archive.write("pytorch_version", c10::IValue(kLayout));
   OutputArchive ours(archive.compilation_unit());
   ours.write("schema", c10::IValue(kSchema));
   ours.write("rule", c10::IValue(defaults.rule()));

@@ -209,12 +209,19 @@ void ParamState::check_step() const {
   const std::int64_t t = step();
   TORCH_CHECK(t >= 0 && t < std::numeric_limits<std::int64_t>::max(), "step is ", t,
               " and must be the number of steps taken, 0 or more");
-  if (t > 0) return;
+}
+
+// Kernels take step 0 to be the start and do not read what the slots hold: they must hold what they start
+// from. (torch's Adagrad makes its state before the first step.)
+void ParamState::check_start(const std::vector<double>& initial) const {
+  if (step() > 0) return;
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
     const auto& codes = buffers_.slots[i].codes;
-    TORCH_CHECK(!codes.defined() || !codes.any().item<bool>(), "the slot ",
-                declared_slots()[i].torch_name, " holds values at step 0, where it starts from ",
-                "nothing; set step() to 1 or more to go on from them, or erase the state");
+    if (!codes.defined()) continue;
+    const double start = holds_values(i) ? initial.at(i) : 0;
+    TORCH_CHECK(!codes.ne(start).any().item<bool>(), "the slot ", declared_slots()[i].torch_name,
+                " holds values at step 0, where it starts from ", start,
+                "; set step() to 1 or more to go on from them, or erase the state");
   }
 }
 
@@ -251,6 +258,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
                       const InitialValues& initial) {
   torch::NoGradGuard no_grad;
   check_step();
+  check_start(initial.slots);
   if (from_archive_) check_shape(p);
   const bool has_id = is_bound() || from_archive_;
   StateBuffers fresh = make_state(p, std::move(plan), has_id ? buffers_.id : id, initial.memory);

@@ -32,36 +32,6 @@ TEST(Archive, TrainingResumesBitForBit) {
   resumes_bit_for_bit<AdamW>(AdamWOptions(0.01).weights("stochastic").seed(9), torch::kBFloat16);
 }
 
-template <class Ours, class OurState, class Theirs, class OurOptions, class TheirOptions>
-void exchanges_with_torch(const OurOptions& our_options, const TheirOptions& their_options) {
-  Tensors reference = make_parameters(torch::kFloat64), a = clones(reference),
-          b = clones(reference);
-  Theirs torch_whole(reference, their_options), torch_first(a, their_options);
-  Ours ours_first(b, our_options);
-  train(torch_whole, reference, 1, 6);
-  train(torch_first, a, 1, 3);
-  train(ours_first, b, 1, 3);
-  Ours from_torch(a, OurOptions(0.9));
-  copy_through_archive(torch_first, from_torch);
-  Theirs from_ours(b, TheirOptions(0.9));
-  copy_through_archive(ours_first, from_ours);
-  EXPECT_EQ(from_torch.param_groups()[0].options().get_lr(), 0.1);
-  EXPECT_EQ(from_ours.param_groups()[0].options().get_lr(), 0.1);
-  train(from_torch, a, 4, 6);
-  train(from_ours, b, 4, 6);
-  expect_close(a, reference, 1e-12, 1e-12);
-  expect_close(b, reference, 1e-12, 1e-12);
-}
-
-TEST(Archive, TorchAndJitstepReadEachOthers) {
-  exchanges_with_torch<AdamW, AdamWParamState, torch::optim::AdamW>(
-      AdamWOptions(0.1).amsgrad(true), torch::optim::AdamWOptions(0.1).amsgrad(true));
-  exchanges_with_torch<Adam, AdamParamState, torch::optim::Adam>(
-      AdamOptions(0.1).betas({0.8, 0.9}), torch::optim::AdamOptions(0.1).betas({0.8, 0.9}));
-  exchanges_with_torch<SGD, SGDParamState, torch::optim::SGD>(
-      SGDOptions(0.1).momentum(0.9), torch::optim::SGDOptions(0.1).momentum(0.9));
-}
-
 TEST(Archive, TypedStateAndOptionsSurvive) {
   Tensors parameters = make_parameters();
   const AdamWOptions options = AdamWOptions(0.1).amsgrad(true).betas({0.7, 0.8});
@@ -81,7 +51,14 @@ TEST(Archive, StateInAnotherCodecIsConverted) {
   AdamW int8(parameters, AdamWOptions().state("int8"));
   train(int8, parameters, 1, 3);
   AdamW fp32(parameters, AdamWOptions());
+  Warnings warnings;
   copy_through_archive(int8, fp32);
+  EXPECT_EQ(
+      warnings.all,
+      "jitstep: state was saved in other formats than this optimizer keeps, and was converted: "
+      "m from int8(block=256, positive_floor=true) to fp32, "
+      "v from int8(block=256, positive_floor=true) to fp32 (1 parameter)\n")
+      << "the two that are too small for int8 are fp32 in both";
   const auto key = parameters[0].unsafeGetTensorImpl();
   const auto& coded = static_cast<AdamWParamState&>(*int8.state()[key]);
   const auto& wide = static_cast<AdamWParamState&>(*fp32.state()[key]);
@@ -95,6 +72,16 @@ TEST(Archive, StateInAnotherCodecIsConverted) {
   EXPECT_LT((again.exp_avg() - coded.exp_avg()).abs().max().item<double>(),
             0.01 * coded.exp_avg().abs().max().item<double>());
   EXPECT_EQ(again.codes("m").scalar_type(), torch::kUInt8);
+}
+
+TEST(Archive, StateInTheSameCodecsIsTakenWithoutAWarning) {
+  Tensors parameters = make_parameters(torch::kFloat32, kShapes);
+  const AdamWOptions options = AdamWOptions().state("int8").state("v", "bf16");
+  AdamW first(parameters, options), second(parameters, options);
+  train(first, parameters, 1, 2);
+  Warnings warnings;
+  copy_through_archive(first, second);
+  EXPECT_EQ(warnings.all, "");
 }
 
 TEST(Archive, AParameterInAnotherLayoutGetsItsStateInItsOwnOrder) {
@@ -284,15 +271,44 @@ TEST(Archive, OtherGroupsAndShapesAreRefused) {
   EXPECT_HAS(refusal(whole, other), "shape");
 }
 
-TEST(Archive, ANewerSchemaIsRefused) {
-  Tensors parameters = make_parameters();
-  AdamW optimizer(parameters);
-  torch::serialize::OutputArchive archive, ours(archive.compilation_unit());
+// One parameter's archive: what it says of the whole and of the parameter's state.
+torch::serialize::OutputArchive archive_of_schema(std::int64_t whole, std::int64_t of_state) {
+  using torch::serialize::OutputArchive;
+  OutputArchive archive;
+  const auto unit = archive.compilation_unit();
+  OutputArchive ours(unit), states(unit), state(unit), formats(unit);
+  OutputArchive groups(unit), group(unit), options(unit);
   archive.write("pytorch_version", c10::IValue("1.5.0"));
-  ours.write("schema", c10::IValue(std::int64_t{1000}));
+  ours.write("schema", c10::IValue(whole));
   ours.write("rule", c10::IValue("adamw"));
   archive.write("jitstep", ours);
-  EXPECT_HAS(argument_error([&] { load(optimizer, archive); }), "update jitstep");
+  formats.write("schema", c10::IValue(of_state));
+  state.write("jitstep", formats);
+  states.write("1", state);
+  archive.write("state", states);
+  groups.write("param_groups/size", torch::tensor(std::int64_t{1}));
+  group.write("params/size", torch::tensor(std::int64_t{1}));
+  group.write("params/0", c10::IValue("1"));
+  group.write("options", options);
+  groups.write("param_groups/0", group);
+  archive.write("param_groups", groups);
+  return archive;
+}
+
+TEST(Archive, ANewerVersionsFileIsRefused) {
+  AdamW optimizer({make_parameters()[0]}, AdamWOptions());
+  const auto refusal_of = [&](torch::serialize::OutputArchive&& archive) {
+    return argument_error([&] { load(optimizer, archive); });
+  };
+  EXPECT_HAS(refusal_of(archive_of_schema(1000, 2)),
+             "the archive is of schema 1000 and this version of jitstep reads up to 1; update "
+             "jitstep to load it");
+  EXPECT_HAS(refusal_of(archive_of_schema(1, 1000)),
+             "the archive holds jitstep state of schema 1000 and this version reads up to 2; "
+             "update jitstep to load it");
+  torch::serialize::OutputArchive torchs;
+  torchs.write("pytorch_version", c10::IValue("9.9.0"));
+  EXPECT_HAS(refusal_of(std::move(torchs)), "the archive has torch's layout of version 9.9.0");
 }
 
 }  // namespace

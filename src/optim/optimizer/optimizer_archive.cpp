@@ -1,0 +1,110 @@
+// Saving and loading. Everything is read and bound before anything is replaced: a load that fails changes
+// nothing.
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/plan.h"
+#include "optim/optimizer/optimizer_records.h"
+#include "optim/state/archive.h"
+
+namespace jitstep {
+
+// What is kept in other codecs than it was saved in, for one warning.
+class Optimizer::Conversions {
+ public:
+  void note(const ParamState& saved, const jit::Plan& plan) {
+    bool differs = false;
+    for (std::size_t i = 0; i < saved.buffers().slots.size(); ++i) {
+      const auto& from = saved.buffers().format.slots[i];
+      const auto& to = plan.spec.state.slots.at(i);
+      if (!from || !to || from == to) continue;
+      slots_.insert(plan.rule().slots[i].name + " from " + jit::to_string(*from) + " to " +
+                    jit::to_string(*to));
+      differs = true;
+    }
+    if (differs) ++parameters_;
+  }
+
+  void warn() const {
+    if (parameters_ == 0) return;
+    TORCH_WARN("jitstep: state was saved in other formats than this optimizer keeps, and was ",
+               "converted: ", jit::joined(slots_), " (", parameters_,
+               parameters_ == 1 ? " parameter" : " parameters", ")");
+  }
+
+ private:
+  std::set<std::string> slots_;
+  int parameters_ = 0;
+};
+
+void Optimizer::save(torch::serialize::OutputArchive& archive) const {
+  write_archive(archive, default_options(), records_->mode, state_, param_groups_,
+                records_->common.values());
+}
+
+void Optimizer::load(torch::serialize::InputArchive& archive) {
+  torch::NoGradGuard no_grad;
+  if (!groups_unchanged()) sync_groups();
+  std::vector<ArchivedGroup> groups = read_archive(archive, default_options(), param_groups_);
+  const jit::Mode mode = read_mode(archive);
+  const auto common = read_common(archive, default_options());
+  Conversions conversions;
+  for (std::size_t g = 0; g < groups.size(); ++g) bind_archived(g, groups[g], conversions);
+  const std::set<int> loaded = distinct_ids(groups);
+  for (std::size_t g = 0; g < groups.size(); ++g) take_archived(g, groups[g]);
+  renumber(loaded);
+  records_->common.clear();
+  if (common) records_->common.set(*common);
+  records_->mode = mode;
+  conversions.warn();
+}
+
+// Makes the states those of the group's parameters, in this optimizer's formats.
+void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& conversions) const {
+  GroupRecord record;
+  HyperSet numbers;
+  about_group(g, [&] {
+    record.refresh(group.options ? *group.options : group_options(g), Moment::training, numbers);
+  });
+  for (std::size_t i = 0; i < group.states.size(); ++i) {
+    const torch::Tensor& p = param_groups_[g].params()[i];
+    const Member& member = records_->groups[g].members[i];
+    if (member.repeated) group.states[i].reset();
+    about(p, {g, i}, [&] {
+      const auto plan = record.plan(p);
+      if (!group.states[i]) return;
+      conversions.note(*group.states[i], *plan);
+      group.states[i]->bind(p, plan, member.id, record.initial(*plan, member.id));
+    });
+  }
+}
+
+// Replaces the group's options and states.
+void Optimizer::take_archived(std::size_t g, ArchivedGroup& group) {
+  if (group.options) {
+    group_options(g).assign(group.options->values());
+    group_options(g).edit_formats() = group.options->formats();
+  }
+  for (std::size_t i = 0; i < group.states.size(); ++i) {
+    const Member& member = records_->groups[g].members[i];
+    if (member.repeated) continue;
+    if (group.states[i])
+      state_[member.key] = std::move(group.states[i]);
+    else
+      state_.erase(member.key);
+  }
+}
+
+// Parameters without a loaded state give up an id that a loaded one has.
+void Optimizer::renumber(const std::set<int>& taken) {
+  const int known = static_cast<int>(records_->ids.size());
+  int next = taken.empty() ? 0 : std::max(*taken.rbegin() + 1, known);
+  for (Records::Group& group : records_->groups)
+    for (Member& member : group.members)
+      if (state_.find(member.key) == state_.end() && taken.contains(member.id))
+        records_->ids[member.key] = member.id = next++;
+}
+
+}  // namespace jitstep

@@ -1,0 +1,130 @@
+// Optimizers of torch's go on from what ours saved, and ours from what torch's saved: each follows the
+// trajectory of torch's optimizer that was never interrupted.
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+constexpr int kBreak = 5, kLast = 15;
+
+// Two groups with other numbers; the second parameter of each is first trained after the break, so that
+// it has no state to be saved.
+template <class Optimizer, class Options, class Set>
+Optimizer make(const Tensors& p, double lr, Set set) {
+  Options first(lr), second(lr / 3);
+  set(first), set(second);
+  second.weight_decay(0.2);
+  return Optimizer({OptimizerParamGroup({p[0], p[1]}, std::make_unique<Options>(first)),
+                    OptimizerParamGroup({p[2], p[3]}, std::make_unique<Options>(second))},
+                   first);
+}
+
+template <class Optimizer>
+void train_some(Optimizer& optimizer, const Tensors& p, int first, int last) {
+  for (int step = first; step <= last; ++step) {
+    set_gradients(p, step);
+    if (step <= kBreak + 2) p[1].mutable_grad() = p[3].mutable_grad() = torch::Tensor();
+    optimizer.step();
+  }
+}
+
+Tensors make_four() { return make_parameters(torch::kFloat64, {{5, 3}, {4}, {}, {2, 3, 2}}); }
+
+// The receiver's options are others: those of `made`, and another rate. The archive's replace them.
+template <class From, class FromOptions, class To, class ToOptions, class Set, class Made>
+void goes_on(const Tensors& reference, Set set, Made made) {
+  const Tensors p = make_four();
+  auto from = make<From, FromOptions>(p, 0.1, set);
+  train_some(from, p, 1, kBreak);
+  auto to = make<To, ToOptions>(p, 0.7, made);
+  copy_through_archive(from, to);
+  EXPECT_EQ(to.param_groups()[0].options().get_lr(), 0.1);
+  train_some(to, p, kBreak + 1, kLast);
+  expect_close(p, reference, 1e-11, 1e-11);
+}
+
+constexpr auto kDefaults = [](auto&) {};
+
+template <class Ours, class OurOptions, class Theirs, class TheirOptions, class Set,
+          class Made = decltype(kDefaults)>
+void exchanges(Set set, Made made = kDefaults) {
+  const Tensors reference = make_four();
+  auto whole = make<Theirs, TheirOptions>(reference, 0.1, set);
+  train_some(whole, reference, 1, kLast);
+  {
+    SCOPED_TRACE("from torch's to ours");
+    goes_on<Theirs, TheirOptions, Ours, OurOptions>(reference, set, made);
+  }
+  {
+    SCOPED_TRACE("from ours to torch's");
+    goes_on<Ours, OurOptions, Theirs, TheirOptions>(reference, set, made);
+  }
+}
+
+#define EXCHANGES(name, ...)                                                                      \
+  {                                                                                               \
+    SCOPED_TRACE(#__VA_ARGS__);                                                                   \
+    exchanges<name, name##Options, torch::optim::name, torch::optim::name##Options>(__VA_ARGS__); \
+  }
+
+TEST(TorchArchive, OfSgdIsExchanged) {
+  EXCHANGES(SGD, [](auto&) {});
+  EXCHANGES(SGD, [](auto& o) { o.momentum(0.9); });
+  EXCHANGES(SGD, [](auto& o) { o.momentum(0.9).dampening(0.3); });
+  EXCHANGES(SGD, [](auto& o) { o.momentum(0.9).nesterov(true); });
+}
+
+TEST(TorchArchive, OfAdamIsExchanged) {
+  EXCHANGES(Adam, [](auto&) {});
+  EXCHANGES(Adam, [](auto& o) { o.betas({0.8, 0.9}).eps(1e-4).amsgrad(true); });
+}
+
+TEST(TorchArchive, OfAdamWIsExchanged) {
+  EXCHANGES(AdamW, [](auto&) {});
+  EXCHANGES(AdamW, [](auto& o) { o.betas({0.8, 0.9}).eps(1e-4).amsgrad(true); });
+}
+
+TEST(TorchArchive, OfRmspropIsExchanged) {
+  EXCHANGES(RMSprop, [](auto&) {});
+  EXCHANGES(RMSprop, [](auto& o) { o.momentum(0.9); });
+  EXCHANGES(RMSprop, [](auto& o) { o.centered(true).alpha(0.9).eps(1e-4); });
+  EXCHANGES(RMSprop, [](auto& o) { o.centered(true).momentum(0.9); });
+}
+
+TEST(TorchArchive, OfAdagradIsExchanged) {
+  EXCHANGES(Adagrad, [](auto&) {});
+  EXCHANGES(Adagrad, [](auto& o) { o.lr_decay(0.1).eps(1e-4); });
+  // torch's keeps the sums that it was made with where an archive has no state.
+  const auto set = [](auto& o) { o.initial_accumulator_value(0.3); };
+  EXCHANGES(Adagrad, set, set);
+}
+
+TEST(TorchArchive, OfAQuantisedOptimizerIsMadeFromTorchsWithAWarning) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
+  torch::optim::AdamW theirs(parameters);
+  train(theirs, parameters, 1, 3);
+  AdamW ours(parameters, AdamWOptions().state("int8"));
+  Warnings warnings;
+  copy_through_archive(theirs, ours);
+  EXPECT_HAS(warnings.all, "m from fp32 to int8(block=256, positive_floor=true)");
+  const auto key = parameters[0].unsafeGetTensorImpl();
+  const auto& exact = static_cast<torch::optim::AdamWParamState&>(*theirs.state()[key]).exp_avg();
+  const auto& held = static_cast<AdamWParamState&>(*ours.state()[key]);
+  EXPECT_EQ(held.codes("m").scalar_type(), torch::kUInt8);
+  EXPECT_LT((held.exp_avg() - exact).abs().max().item<double>(),
+            0.02 * exact.abs().max().item<double>());
+}
+
+// Only another group's default can leave sums that the group's own options do not start from.
+TEST(TorchArchive, OfAdagradWithSumsThatTheOptionsDoNotStartFromIsRefused) {
+  const Tensors p = make_four();
+  using TheirOptions = torch::optim::AdagradOptions;
+  auto group = std::make_unique<TheirOptions>(TheirOptions(0.1).initial_accumulator_value(0.5));
+  torch::optim::Adagrad theirs({OptimizerParamGroup({p[0]}, std::move(group))}, TheirOptions(0.1));
+  Adagrad ours({p[0]}, AdagradOptions());
+  EXPECT_HAS(argument_error([&] { copy_through_archive(theirs, ours); }),
+             "the slot sum holds values at step 0, where it starts from 0.5");
+}
+
+}  // namespace
+}  // namespace jitstep::tests
