@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -57,8 +56,9 @@ void from_value(const jit::Value& value, T& x) {
 }
 
 inline void append(std::vector<double>& numbers, double x) {
-  // A NaN is unequal to itself and would be new in every step.
-  numbers.push_back(std::isnan(x) ? -std::numeric_limits<double>::infinity() : x);
+  // A NaN, which stands for null, is unequal to itself and would be new in every step.
+  const bool null = std::isnan(x);
+  numbers.insert(numbers.end(), {null ? 1.0 : 0.0, null ? 0.0 : x});
 }
 inline void append(std::vector<double>& numbers, bool x) { numbers.push_back(x ? 1 : 0); }
 inline void append(std::vector<double>& numbers, const std::optional<double>& x) {
