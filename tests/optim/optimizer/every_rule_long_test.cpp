@@ -1,8 +1,9 @@
 // Every shipped rule in every state and dtype, with its own defaults, in a bowl: nothing becomes infinite or
 // NaN, and the weights come nearer to the middle (in bfloat16, where a small rate moves nothing, no farther).
+// Its state takes the bytes that its tensors and its layout do.
 #include <ostream>
 
-#include "optim/training.h"
+#include "optim/state_bytes.h"
 
 namespace jitstep::tests {
 namespace {
@@ -45,6 +46,7 @@ bool goes_down(const std::string& rule, torch::Dtype dtype, const std::string& s
     for (const auto& p : parameters) p.mutable_grad() = p.detach().clone();
     optimizer->step();
   }
+  expect_bytes_of_tensors(*optimizer, parameters, state);
   const double after = size_of(parameters);
   EXPECT_TRUE(std::isfinite(after));
   if (dtype == torch::kBFloat16)

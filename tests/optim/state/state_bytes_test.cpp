@@ -1,0 +1,41 @@
+// What state takes: state_bytes(), the tensors themselves and the figures that the formats promise.
+#include "optim/state_bytes.h"
+
+namespace jitstep::tests {
+namespace {
+
+using Kind = jit::Manifest::Kind;
+
+Tensors matrices() {
+  return make_parameters(torch::kFloat32, {{1024, 64}, {65, 65}, {1, 3}, {0, 4}});
+}
+
+// Each rule in one of the codecs, in turn; every_rule_long_test.cpp has them all.
+TEST(StateBytes, OfEveryRuleAreThoseOfItsTensors) {
+  const auto codecs = shipped(Kind::codec);
+  std::size_t next = 0;
+  for (const std::string& rule : shipped(Kind::rule)) {
+    const std::string codec = codecs[next++ % codecs.size()];
+    SCOPED_TRACE(rule + " in " + codec);
+    const Tensors parameters = matrices();
+    Optimizer optimizer(rule, parameters, GenericOptions().state(codec));
+    EXPECT_EQ(optimizer.state_bytes(), 0);
+    train(optimizer, parameters, 1, 1);
+    expect_bytes_of_tensors(optimizer, parameters, codec);
+  }
+}
+
+// Of AdamW, per parameter: two slots, and 4 bytes for each block of 256 or 128.
+TEST(StateBytes, AreThoseThatTheFormatsPromise) {
+  const std::map<std::string, double> promised = {
+      {"fp32", 8}, {"bf16", 4}, {"int8", 2.03125}, {"int4", 1.0625}};
+  for (const auto& [codec, bytes] : promised) {
+    const Tensors parameters = make_parameters(torch::kFloat32, {{1024, 64}});
+    AdamW optimizer(parameters, AdamWOptions().state(codec));
+    train(optimizer, parameters, 1, 1);
+    EXPECT_EQ(static_cast<double>(optimizer.state_bytes()) / (1024 * 64), bytes) << codec;
+  }
+}
+
+}  // namespace
+}  // namespace jitstep::tests

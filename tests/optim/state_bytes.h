@@ -1,0 +1,50 @@
+// The bytes of an optimizer's state, counted tensor by tensor.
+#pragma once
+
+#include "jitstep/jit/formats.h"
+#include "jitstep/jit/state_layout.h"
+#include "optim/training.h"
+
+namespace jitstep::tests {
+
+inline std::int64_t bytes_of(const torch::Tensor& tensor) {
+  return tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
+}
+
+/// What users can see of one parameter's state: codes, what codecs keep for each block, and memory, of
+/// which there is a half for the next step as well. Weight formats may keep more.
+inline std::int64_t counted_bytes(const ParamState& state, const jit::Plan& plan) {
+  std::int64_t bytes = 0;
+  for (const jit::Slot& slot : plan.rule().slots)
+    bytes += bytes_of(state.codes(slot.name)) + bytes_of(state.meta(slot.name));
+  for (const jit::PlannedMemory& field : plan.memory)
+    bytes += 2 * bytes_of(state.memory(field.key));
+  return bytes;
+}
+
+/// The optimizer says what its tensors take, and what the layout of its kernels says. Its options are those
+/// given here and else the rule's defaults.
+inline void expect_bytes_of_tensors(const Optimizer& optimizer, const Tensors& parameters,
+                                    const std::string& codec) {
+  const jit::OptionValues options(optimizer.rule());
+  std::int64_t all = 0;
+  for (const auto& p : parameters) {
+    const auto dtype = p.scalar_type() == torch::kFloat64    ? jit::Dtype::float64
+                       : p.scalar_type() == torch::kBFloat16 ? jit::Dtype::bfloat16
+                                                             : jit::Dtype::float32;
+    const int dims = std::max(1, static_cast<int>(p.dim()));
+    const jit::Plan plan = jit::resolve(options, {.state = jit::CodecChoice{codec}},
+                                        {.dtype = dtype, .dims = dims, .elements = p.numel()});
+    const auto& state =
+        static_cast<const ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
+    const jit::Shape shape{p.sizes().vec(), p.strides().vec()};
+    EXPECT_EQ(state.bytes(), counted_bytes(state, plan)) << p.sizes();
+    EXPECT_EQ(state.bytes(),
+              jit::state_layout(plan, shape, jit::initial_memory(plan, options)).bytes())
+        << p.sizes();
+    all += state.bytes();
+  }
+  EXPECT_EQ(optimizer.state_bytes(), all);
+}
+
+}  // namespace jitstep::tests
