@@ -45,6 +45,36 @@ TEST(Lamb, ScalesAStepToTheWeightsUnlessTheyAreZero) {
   }
 }
 
+// Without weight decay and a largest norm, whatever the moments and their codec are.
+TEST(Lamb, MovesEveryTensorByTheRateTimesItsNorm) {
+  OwnTemplates own;
+  jit::CpuMachine cpu(own.engine);
+  const auto options = options_of(own, "lamb", {{"lr", 0.125}});
+  for (const std::string& codec : own.catalog.names(jit::Manifest::Kind::codec)) {
+    SCOPED_TRACE(codec);
+    PlainSteps<float> steps(own, cpu, plain_spec(options, {codec, codec}), options,
+                            {{300}, {7, 9}});
+    for (std::size_t i = 0; i < 300; ++i)
+      for (std::size_t k = 0; k < 2; ++k)
+        if (i < steps.p[k].size()) steps.p[k][i] = std::sin(static_cast<float>(i + 1));
+    for (int t = 1; t <= 4; ++t) {
+      const auto before = steps.p;
+      for (auto& g : steps.g)
+        for (std::size_t i = 0; i < g.size(); ++i)
+          g[i] = std::cos(static_cast<float>(i) * 0.7f + t);
+      steps.step(t);
+      for (std::size_t k = 0; k < 2; ++k) {
+        double moved = 0, norm = 0;
+        for (std::size_t i = 0; i < before[k].size(); ++i) {
+          moved += std::pow(double{steps.p[k][i]} - double{before[k][i]}, 2);
+          norm += std::pow(double{before[k][i]}, 2);
+        }
+        EXPECT_NEAR(std::sqrt(moved / norm), 0.125, 1e-6) << t;
+      }
+    }
+  }
+}
+
 // No recorded gradient is longer than 1.
 TEST(Mars, ClipsATensorsGradientToTheNormOne) {
   OwnTemplates own;
