@@ -9,7 +9,9 @@
 #include "jitstep/optimizer.h"
 #include "jitstep/options.h"
 #include "jitstep/param_state.h"
+#include "jitstep/parameter_groups.h"
 #include "jitstep/rules.h"
+#include "jitstep/schedulers.h"
 #include "jitstep/stage.h"
 #include "jitstep/version.h"
 

@@ -75,6 +75,8 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   // ---- torch's
 
   std::unique_ptr<torch::optim::OptimizerOptions> clone() const override = 0;
+  /// The same, as what it is.
+  std::unique_ptr<Options> copy() const;
   void serialize(torch::serialize::InputArchive& archive) override;
   void serialize(torch::serialize::OutputArchive& archive) const override;
   double get_lr() const override;

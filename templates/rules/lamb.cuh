@@ -15,6 +15,7 @@ struct Hyper {
 };
 struct Flags {
   bool bias_correction = true;
+  bool adapt = true;  // without it the trust ratio is 1, as for biases and normalisation layers
 };
 struct Slots {
   Signed m;       // torch: exp_avg
@@ -28,7 +29,7 @@ struct Trust {
   real step;
 };  // lr times the trust ratio
 struct Reductions {
-  Sum<tensor, 2, Trust> trust;
+  Sum<tensor, 2, Trust> trust;  // if adapt
 };
 
 template <Flags F>
@@ -64,7 +65,9 @@ struct Rule {
     const double ratio = weights == 0 || norm == 0 ? 1.0 : weights / norm;
     return {static_cast<real>(c.lr * ratio)};
   }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.trust.step * update(e, c); }
+  KHD static void apply(auto& e, const auto& c) {
+    e.p -= (F.adapt ? c.trust.step : c.lr) * update(e, c);
+  }
 };
 
 }  // namespace jitstep::rules::lamb

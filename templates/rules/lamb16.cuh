@@ -17,6 +17,7 @@ struct Hyper {
 };
 struct Flags {
   Form form = Form::original;
+  bool adapt = true;  // without it the trust ratio is 1, as for biases and normalisation layers
 };
 struct Slots {
   Signed m;       // torch: exp_avg
@@ -30,7 +31,7 @@ struct Trust {
   real step;
 };  // lr times the trust ratio
 struct Reductions {
-  Sum<tensor, 2, Trust> trust;
+  Sum<tensor, 2, Trust> trust;  // if adapt
 };
 
 template <Flags F>
@@ -69,7 +70,9 @@ struct Rule {
     const double ratio = 1e-3 * sqrt(sum[0]) / sqrt(sum[1]) / c.lr;
     return {static_cast<real>(c.lr * min(2.0, pow(ratio, c.trust_scale)))};
   }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.trust.step * update(e, c); }
+  KHD static void apply(auto& e, const auto& c) {
+    e.p -= (F.adapt ? c.trust.step : static_cast<real>(c.lr)) * update(e, c);
+  }
 };
 
 }  // namespace jitstep::rules::lamb16

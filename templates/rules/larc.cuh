@@ -15,6 +15,7 @@ struct Hyper {
 };
 struct Flags {
   bool clip = true;
+  bool adapt = true;          // without it plain SGD, as for biases and normalisation layers
   bool has_momentum = false;  // lifted: momentum != 0
 };
 struct Slots {
@@ -28,7 +29,7 @@ struct Adapted {
   real scale, weight_decay;
 };
 struct Reductions {
-  Sum<tensor, 2, Adapted> adapted;  // moments
+  Sum<tensor, 2, Adapted> adapted;  // if adapt; moments
 };
 
 template <Flags F>
@@ -55,7 +56,8 @@ struct Rule {
             static_cast<real>(c.weight_decay)};
   }
   KHD static real gradient(const auto& e, const auto& c) {
-    return c.adapted.scale * fma(c.adapted.weight_decay, e.p, e.g);
+    return F.adapt ? c.adapted.scale * fma(c.adapted.weight_decay, e.p, e.g)
+                   : fma(static_cast<real>(c.weight_decay), e.p, e.g);
   }
   KHD static void moments(auto& e, const auto& c) {
     e.m.next = fma(c.momentum, e.m.was, gradient(e, c));

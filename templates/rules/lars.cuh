@@ -19,6 +19,7 @@ struct Hyper {
 };
 struct Flags {
   bool nesterov = false;
+  bool adapt = true;  // without it the trust ratio is 1, as for biases and normalisation layers
   MomentumForm momentum_form = MomentumForm::classic;
   TrustNorm trust_norm = TrustNorm::separate;
 };
@@ -28,7 +29,7 @@ struct Slots {
   Signed m;  // torch: momentum_buffer
 };
 struct Scalars {
-  real momentum, weight_decay;
+  real momentum, weight_decay, inside, outside;  // lr, by where it acts
   double lr, decay, trust_coefficient, eps;
 };
 struct Scales {
@@ -38,16 +39,20 @@ struct Trust {
   real step;
 };  // lr times the trust ratio
 struct Reductions {
-  Sum<tensor, 2, Scales> scales;  // if trust_norm != update; moments
-  Sum<tensor, 2, Trust> trust;    // if trust_norm == update
+  Sum<tensor, 2, Scales> scales;  // if adapt && trust_norm != update; moments
+  Sum<tensor, 2, Trust> trust;    // if adapt && trust_norm == update
 };
 
 template <Flags F>
 struct Rule {
+  static constexpr bool lr_inside = F.momentum_form == MomentumForm::classic;
+
   KHD static Scalars prepare(const Hyper& h, int64) {
     Scalars s;
     s.momentum = static_cast<real>(h.momentum);
     s.weight_decay = static_cast<real>(h.weight_decay);
+    s.inside = static_cast<real>(lr_inside ? h.lr : 1.0);
+    s.outside = static_cast<real>(lr_inside ? 1.0 : h.lr);
     s.lr = h.lr;
     s.decay = h.weight_decay;
     s.trust_coefficient = h.trust_coefficient;
@@ -68,12 +73,12 @@ struct Rule {
     const bool separate = F.trust_norm == TrustNorm::separate;
     const double trust = ratio(weights, norm, separate ? norm + c.decay * weights : norm, c);
     const bool inside = F.momentum_form != MomentumForm::popular;
-    const bool lr_inside = F.momentum_form == MomentumForm::classic;
     return {static_cast<real>((inside ? trust : 1.0) * (lr_inside ? c.lr : 1.0)),
             static_cast<real>((inside ? 1.0 : trust) * (lr_inside ? 1.0 : c.lr))};
   }
   KHD static real gradient(const auto& e, const auto& c) {
-    return F.trust_norm == TrustNorm::update ? decayed(e, c) : c.scales.inside * decayed(e, c);
+    const bool scaled = F.adapt && F.trust_norm != TrustNorm::update;
+    return (scaled ? c.scales.inside : c.inside) * decayed(e, c);
   }
   KHD static void moments(auto& e, const auto& c) {
     e.m.next = fma(c.momentum, e.m.was, gradient(e, c));
@@ -91,8 +96,8 @@ struct Rule {
     return {static_cast<real>(c.lr * ratio(weights, norm, norm, c))};
   }
   KHD static void apply(auto& e, const auto& c) {
-    const real scale = F.trust_norm == TrustNorm::update ? c.trust.step : c.scales.outside;
-    e.p -= scale * update(e, c);
+    const real adapted = F.trust_norm == TrustNorm::update ? c.trust.step : c.scales.outside;
+    e.p -= (F.adapt ? adapted : c.outside) * update(e, c);
   }
 };
 

@@ -135,6 +135,10 @@ jit::Formats& Options::edit_formats() {
   return formats_;
 }
 
+std::unique_ptr<Options> Options::copy() const {
+  return std::unique_ptr<Options>(static_cast<Options*>(clone().release()));
+}
+
 bool Options::equals(const Options& other) const {
   if (rule_ != other.rule_ || !(formats_ == other.formats_)) return false;
   for (std::size_t i = 0; i < names().size(); ++i)

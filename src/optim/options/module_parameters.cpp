@@ -1,0 +1,74 @@
+#include "optim/options/module_parameters.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace jitstep {
+namespace {
+
+template <class... Modules>
+bool is_one_of(const torch::nn::Module* module) {
+  return ((dynamic_cast<const Modules*>(module) != nullptr) || ...);
+}
+
+bool is_embedding(const torch::nn::Module* module) {
+  return is_one_of<torch::nn::EmbeddingImpl, torch::nn::EmbeddingBagImpl>(module);
+}
+
+bool is_normalisation(const torch::nn::Module* module) {
+  using namespace torch::nn;
+  return is_one_of<LayerNormImpl, GroupNormImpl, BatchNorm1dImpl, BatchNorm2dImpl, BatchNorm3dImpl,
+                   InstanceNorm1dImpl, InstanceNorm2dImpl, InstanceNorm3dImpl>(module);
+}
+
+bool has_word(const std::string& key, const std::string& word) {
+  return ("_" + key + "_").find("_" + word + "_") != std::string::npos;
+}
+
+template <class Predicate>
+bool in_any(const std::vector<ParameterPlace>& places, const Predicate& predicate) {
+  return std::any_of(places.begin(), places.end(), predicate);
+}
+
+}  // namespace
+
+bool ModuleParameter::in_embedding() const {
+  return in_any(places, [](const auto& place) { return is_embedding(place.owner); });
+}
+
+bool ModuleParameter::in_normalisation() const {
+  return in_any(places, [](const auto& place) { return is_normalisation(place.owner); });
+}
+
+bool ModuleParameter::is_bias() const {
+  return in_any(places, [](const auto& place) { return has_word(place.key, "bias"); });
+}
+
+bool ModuleParameter::is_named(const std::string& part) const {
+  return in_any(places,
+                [&](const auto& place) { return place.name.find(part) != std::string::npos; });
+}
+
+std::vector<ModuleParameter> trained_parameters(const torch::nn::Module& module) {
+  std::vector<ModuleParameter> parameters;
+  std::unordered_map<void*, std::size_t> seen;  // as torch's optimizers tell parameters apart
+  module.apply([&](const std::string& path, const torch::nn::Module& owner) {
+    for (const auto& item : owner.named_parameters(/*recurse=*/false)) {
+      if (!item.value().requires_grad()) continue;
+      const auto [found, added] =
+          seen.emplace(item.value().unsafeGetTensorImpl(), parameters.size());
+      if (added) parameters.push_back({item.value(), {}});
+      const std::string name = path.empty() ? item.key() : path + "." + item.key();
+      parameters[found->second].places.push_back({name, item.key(), &owner});
+    }
+  });
+  TORCH_CHECK(
+      !parameters.empty(), "the module ", module.name(),
+      " has no parameter that requires a gradient; register its layers by register_module, ",
+      "and freeze what is not trained after its groups are made");
+  return parameters;
+}
+
+}  // namespace jitstep

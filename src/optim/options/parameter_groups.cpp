@@ -1,0 +1,91 @@
+#include "jitstep/parameter_groups.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "optim/options/module_parameters.h"
+#include "optim/tensor/errors.h"
+
+namespace jitstep {
+namespace {
+
+using torch::optim::OptimizerParamGroup;
+
+bool is_chosen(const ModuleParameter& parameter, const std::vector<std::string>& names,
+               const ParameterPredicate& predicate) {
+  const auto named = [&](const std::string& name) { return parameter.is_named(name); };
+  const auto meant = [&](const ParameterPlace& place) {
+    return predicate(place.name, parameter.tensor);
+  };
+  const auto& places = parameter.places;
+  return std::any_of(names.begin(), names.end(), named) ||
+         (predicate && std::any_of(places.begin(), places.end(), meant));
+}
+
+// A name with a slip of the pen would choose nothing, unseen.
+void check_names(const std::vector<ModuleParameter>& parameters,
+                 const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    TORCH_CHECK(std::any_of(parameters.begin(), parameters.end(),
+                            [&](const auto& one) { return one.is_named(name); }),
+                "no name of a trained parameter contains \"", name, "\"; the first is ",
+                parameters.front().places.front().name);
+}
+
+bool is_excluded(const ModuleParameter& parameter, const DecayExclusions& exclusions) {
+  return parameter.tensor.dim() < 2 || parameter.is_bias() || parameter.in_normalisation() ||
+         (exclusions.embeddings && parameter.in_embedding()) ||
+         is_chosen(parameter, exclusions.names, exclusions.predicate);
+}
+
+bool has(const Options& options, const std::string& name) {
+  const auto& names = options.names();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::unique_ptr<Options> without_decay(const Options& options, bool always_adapt) {
+  auto out = options.copy();
+  if (has(*out, "weight_decay")) out->put("weight_decay", 0.0);
+  if (has(*out, "adapt") && !always_adapt) out->put("adapt", false);
+  return out;
+}
+
+// The parameters that are chosen come second.
+template <class Chosen>
+std::vector<OptimizerParamGroup> split(const std::vector<ModuleParameter>& parameters,
+                                       const Chosen& chosen, std::unique_ptr<Options> first,
+                                       std::unique_ptr<Options> second) {
+  std::vector<torch::Tensor> rest, taken;
+  for (const ModuleParameter& one : parameters) (chosen(one) ? taken : rest).push_back(one.tensor);
+  std::vector<OptimizerParamGroup> groups;
+  groups.emplace_back(std::move(rest), std::move(first));
+  groups.emplace_back(std::move(taken), std::move(second));
+  return groups;
+}
+
+}  // namespace
+
+std::vector<OptimizerParamGroup> decay_groups(const torch::nn::Module& module,
+                                              const Options& options,
+                                              const DecayExclusions& exclusions) {
+  TORCH_CHECK(!options.rule().empty(),
+              "decay_groups: the GenericOptions name no rule yet; name it, as in ",
+              "decay_groups(module, \"adamw\", options)");
+  const auto parameters = trained_parameters(module);
+  check_names(parameters, exclusions.names);
+  return split(
+      parameters, [&](const ModuleParameter& one) { return is_excluded(one, exclusions); },
+      options.copy(), without_decay(options, exclusions.always_adapt));
+}
+
+std::vector<OptimizerParamGroup> decay_groups(const torch::nn::Module& module,
+                                              const std::string& rule,
+                                              const GenericOptions& options,
+                                              const DecayExclusions& exclusions) {
+  const auto bound = as_argument_error([&] { return make_options(rule, options); });
+  return decay_groups(module, *bound, exclusions);
+}
+
+}  // namespace jitstep
