@@ -46,6 +46,11 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
             const GenericOptions& defaults = {});
   Optimizer(const std::string& rule, const std::vector<ParamGroup>& groups,
             const GenericOptions& defaults = {});
+  /// Of several rules in one optimizer, such as muon_groups gives: the options of each group name its rule, as
+  /// AdamWOptions do, and make_options(); what they leave open has the rule's default. max_grad_norm is by the norm of
+  /// all gradients, whatever their rule. Rules with modes, or with memory of all parameters, are refused: they need
+  /// optimizers of their own.
+  explicit Optimizer(const std::vector<ParamGroup>& groups);
   /// What was moved from can only be destroyed.
   Optimizer(Optimizer&&);
   ~Optimizer() override;
@@ -92,7 +97,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   double memory(const std::string& name) const;
   /// Sets it; the next step goes on from there.
   void set_memory(const std::string& name, double value);
-  /// The rule's name.
+  /// The rule's name; of several rules, that of the group that the optimizer was made with first.
   const std::string& rule() const;
 
   void save(torch::serialize::OutputArchive& archive) const override;
@@ -115,6 +120,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   const Options& default_options() const;
   const Options& group_options(std::size_t group) const;
   Options& group_options(std::size_t group);
+  const std::string& rule_of(std::size_t group) const;
+  std::unique_ptr<Options> defaults_for(const ParamGroup& group) const;
   std::vector<double> common_values() const;
   ParamGroup merged(const ParamGroup& group) const;
   void check_group(const ParamGroup& group, std::size_t number, Moment moment) const;
@@ -134,14 +141,14 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void check_memory();
   void check_new_gradients();
   void add_pending(std::size_t group, std::size_t place);
-  bool is_bound(Member& member, const torch::Tensor& p, int revision);
+  bool is_bound(std::size_t group, std::size_t place);
   void bind_states();
   void bind_common();
   void restore_states();
   void bind_archived(std::size_t group, ArchivedGroup& archived, Conversions& conversions) const;
   void take_archived(std::size_t group, ArchivedGroup& archived);
   void renumber(const std::set<int>& taken);
-  ParamState& state_for(const torch::Tensor& p);
+  ParamState& state_for(const torch::Tensor& p, std::size_t group);
 
   std::unique_ptr<Records> records_;
 };

@@ -46,4 +46,25 @@ JITSTEP_API std::vector<torch::optim::OptimizerParamGroup> decay_groups(
     const torch::nn::Module& module, const std::string& rule, const GenericOptions& options,
     const DecayExclusions& exclusions = {});
 
+/// What muon_groups gives to the other rule beside what is no matrix.
+struct MuonExclusions {
+  /// The weights of Embedding and EmbeddingBag.
+  bool embeddings = true;
+  /// Of what is left, the matrix that is registered last: the layer that makes a network's output.
+  bool last_layer = true;
+  /// Parameters whose name contains one of these. One that no name contains is a c10::Error.
+  std::vector<std::string> names = {};
+  /// Parameters for which it returns true. May be empty.
+  ParameterPredicate predicate = {};
+};
+
+/// Two groups for one Optimizer of two rules: first a module's hidden matrices, for Muon, then everything else, for a
+/// rule such as AdamW, as Muon's author advises (github.com/KellerJordan/Muon):
+///   Optimizer opt(muon_groups(*model, MuonOptions(0.02), AdamWOptions(3e-4)));
+/// A matrix has two dimensions: kernels of convolutions go to the other rule, as torch's Muon takes none. Parameters
+/// that are frozen or shared are treated as by decay_groups. A c10::Error if no matrix is left for Muon.
+JITSTEP_API std::vector<torch::optim::OptimizerParamGroup> muon_groups(
+    const torch::nn::Module& module, const Options& muon, const Options& others,
+    const MuonExclusions& exclusions = {});
+
 }  // namespace jitstep

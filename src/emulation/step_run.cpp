@@ -182,11 +182,12 @@ jit::HostStage StepRun::State::stage_for(const std::vector<jit::Batch>& batches)
   for (const jit::Batch& batch : batches)
     for (const jit::StepTensor& tensor : batch.tensors)
       sizes.push_back(static_cast<std::size_t>(tensor.shape.elements()));
-  return [this, sizes](std::size_t tensor, void* values) {
-    if (jit::real_bytes(plan.spec.state.dtype) == 8)
-      halve(static_cast<double*>(values), sizes[tensor]);
-    else
-      halve(static_cast<float*>(values), sizes[tensor]);
+  return [this, sizes](const std::vector<jit::StagedTensor>& tensors) {
+    for (const auto& [tensor, values] : tensors)
+      if (jit::real_bytes(plan.spec.state.dtype) == 8)
+        halve(static_cast<double*>(values), sizes[tensor]);
+      else
+        halve(static_cast<float*>(values), sizes[tensor]);
   };
 }
 

@@ -81,12 +81,14 @@ class HostStages : public testing::Test {
 TEST_F(HostStages, AreGivenTheNewValuesOfEachTensorAndGiveThemBack) {
   make({{.sizes = {2, 3}}, {.sizes = {0}}, {.sizes = {6}, .rule = "sgd"}, {.sizes = {6}}});
   std::vector<std::size_t> asked;
-  step->run(inputs, sets, [&](std::size_t tensor, void* memory) {
-    asked.push_back(tensor);
-    auto* const values = static_cast<float*>(memory);
-    for (int i = 0; i < 6; ++i) {
-      EXPECT_EQ(values[i], g[tensor][i]);
-      values[i] = 100.0f * static_cast<float>(tensor + 1) - values[i];
+  step->run(inputs, sets, [&](const std::vector<jit::StagedTensor>& tensors) {
+    for (const auto& [tensor, memory] : tensors) {
+      asked.push_back(tensor);
+      auto* const values = static_cast<float*>(memory);
+      for (int i = 0; i < 6; ++i) {
+        EXPECT_EQ(values[i], g[tensor][i]);
+        values[i] = 100.0f * static_cast<float>(tensor + 1) - values[i];
+      }
     }
   });
   EXPECT_EQ(asked, (std::vector<std::size_t>{0, 3}));
@@ -99,20 +101,17 @@ TEST_F(HostStages, MayFailBeforeAnythingHasChanged) {
   make({{.sizes = {6}}, {.sizes = {6}}});
   for (int attempt = 0; attempt < 2; ++attempt) {
     step->prepare(inputs, sets);
-    EXPECT_THROW(step->stage([](std::size_t tensor, void*) {
-      if (tensor == 1) throw jit::Error("no");
-    }),
-                 jit::Error);
+    EXPECT_THROW(step->stage([](const auto&) { throw jit::Error("no"); }), jit::Error);
     EXPECT_THROW(step->launch(), jit::Error) << "nothing is prepared any more";
     EXPECT_EQ(p[0], std::vector<float>(6, 5));
   }
-  step->run(inputs, sets, [](std::size_t, void*) {});
+  step->run(inputs, sets, [](const auto&) {});
   EXPECT_EQ(p[0], g[0]) << "the gradients were added once";
 }
 
 TEST_F(HostStages, AreNotForgotten) {
   make({{.sizes = {6}}});
-  EXPECT_THROW(step->stage([](std::size_t, void*) {}), jit::Error) << "nothing is prepared";
+  EXPECT_THROW(step->stage([](const auto&) {}), jit::Error) << "nothing is prepared";
   step->prepare(inputs, sets);
   try {
     step->launch();
@@ -127,15 +126,15 @@ TEST_F(HostStages, AreNotForgotten) {
 TEST_F(HostStages, HaveMemoryForTheStepAlone) {
   make({{.sizes = {6}}});
   const void* values = nullptr;
-  const auto stage = [&](std::size_t, void* memory) {
-    values = memory;
+  const auto stage = [&](const std::vector<jit::StagedTensor>& tensors) {
+    values = tensors.at(0).values;
     EXPECT_TRUE(cpu.holds(values));
   };
   step->run(inputs, sets, stage);
   EXPECT_FALSE(cpu.holds(values));
   step->prepare(inputs, sets);
-  EXPECT_THROW(step->stage([&](std::size_t tensor, void* memory) {
-    stage(tensor, memory);
+  EXPECT_THROW(step->stage([&](const std::vector<jit::StagedTensor>& tensors) {
+    stage(tensors);
     throw jit::Error("no");
   }),
                jit::Error);

@@ -27,11 +27,18 @@ struct JITSTEP_API Batch {
 /// training goes on from, or the one to be evaluated.
 enum class Mode { train, eval };
 
-/// What a rule with a host stage (Manifest::host_stage) has done between its sums and its `apply`, once for
-/// each tensor with elements. `tensor`: its number among those of all batches. `values`: what its elements
-/// handed over, in the machine's memory, as wide as the arithmetic and in element order (storage order
-/// without gaps); to be replaced, by work that comes after earlier launches and before later ones.
-using HostStage = std::function<void(std::size_t tensor, void* values)>;
+/// What the elements of one tensor handed to a host stage: `tensor` is its number among those of all batches,
+/// `values` lie in the machine's memory, as wide as the arithmetic and in element order (storage order without
+/// gaps).
+struct StagedTensor {
+  std::size_t tensor;
+  void* values;
+};
+
+/// What rules with a host stage (Manifest::host_stage) have done between their sums and their `apply`: it is given
+/// all of their tensors with elements at once, and replaces the values of each, by work that comes after earlier
+/// launches and before later ones.
+using HostStage = std::function<void(const std::vector<StagedTensor>& tensors)>;
 
 /// Kernels, tables and buffers for the steps of some batches. The machine must outlive it; the tensors'
 /// memory must live as long as steps run. Belongs to one thread at a time. One that was moved from throws

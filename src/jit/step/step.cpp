@@ -164,8 +164,10 @@ void Step::State::launch_sums() {
 
 void Step::State::launch_stage(const HostStage& stage) {
   for (LaunchBatch& batch : batches) batch.launch_stage();
+  std::vector<StagedTensor> given;
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
-    if (void* const values = staged.all()[tensor]) stage(tensor, values);
+    if (void* const values = staged.all()[tensor]) given.push_back({tensor, values});
+  stage(given);
 }
 
 void Step::State::finish_step() {

@@ -1,13 +1,20 @@
-// The iteration of torch.optim.Muon, operation by operation.
+// The iteration of torch.optim.Muon, operation by operation, for matrices of equal sizes together.
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include "optim/optimizer/stages.h"
 
 namespace jitstep {
 namespace {
+
+// Of one batch: what the iteration holds beside the values is a few times this, however many there are.
+constexpr std::int64_t kBatchElements = std::int64_t{1} << 22;
+
+bool is_tall(const torch::Tensor& matrix) { return matrix.size(0) > matrix.size(1); }
 
 double rate_factor(const torch::Tensor& values, const std::string& adjust) {
   const auto rows = static_cast<double>(values.size(0)),
@@ -16,33 +23,67 @@ double rate_factor(const torch::Tensor& values, const std::string& adjust) {
   return std::sqrt(std::max(1.0, rows / columns));
 }
 
-// Of no more rows than columns; each of the three results of a round is rounded once.
-torch::Tensor orthogonalised(torch::Tensor x, const std::vector<double>& coefficients, int steps,
-                             double eps) {
-  x.div_(x.norm().clamp_min(eps));  // no singular value is above 1
+// Of no more rows than columns, and no singular value above 1. The norm is each matrix' own operation: over
+// a batch torch would add it up in an order that depends on how many there are.
+torch::Tensor scaled(const torch::Tensor& values, torch::Dtype dtype, double eps) {
+  const torch::Tensor x = values.to(dtype, /*non_blocking=*/false, /*copy=*/true);
+  x.div_(x.norm().clamp_min(eps));
+  return is_tall(values) ? x.t() : x;
+}
+
+// Of each matrix of [batch, rows, columns]; each of the three results of a round is rounded once.
+torch::Tensor orthogonalised(torch::Tensor x, const std::vector<double>& coefficients, int steps) {
   for (int step = 0; step < steps; ++step) {
-    const torch::Tensor gram = x.mm(x.t());
-    const torch::Tensor update = torch::addmm(gram, gram, gram, coefficients[1], coefficients[2]);
-    x = torch::addmm(x, update, x, coefficients[0]);
+    const torch::Tensor gram = x.bmm(x.mT());
+    const torch::Tensor update = torch::baddbmm(gram, gram, gram, coefficients[1], coefficients[2]);
+    x = torch::baddbmm(x, update, x, coefficients[0]);
   }
   return x;
 }
 
+// Numbers of matrices that go through the products together.
+std::vector<std::vector<std::size_t>> batches_of(const std::vector<torch::Tensor>& values) {
+  std::vector<std::vector<std::size_t>> batches;
+  std::map<std::tuple<std::int64_t, std::int64_t, torch::Dtype>, std::size_t> open;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto [least, most] = std::minmax(values[i].size(0), values[i].size(1));
+    const auto [found, fresh] =
+        open.try_emplace({least, most, values[i].scalar_type()}, batches.size());
+    const auto room = std::max<std::int64_t>(1, kBatchElements / values[i].numel());
+    if (!fresh && static_cast<std::int64_t>(batches[found->second].size()) >= room)
+      found->second = batches.size();
+    if (found->second == batches.size()) batches.emplace_back();
+    batches[found->second].push_back(i);
+  }
+  return batches;
+}
+
 }  // namespace
 
-torch::Tensor newton_schulz(const torch::Tensor& values, const jit::OptionValues& options) {
-  TORCH_CHECK(values.dim() == 2,
-              "the host stage newton_schulz is for matrices, not for a tensor of ", values.dim(),
-              " dimensions; refuse them in the rule: `// refuse: dims != 2, ...`");
+std::vector<torch::Tensor> newton_schulz(const std::vector<torch::Tensor>& values,
+                                         const jit::OptionValues& options) {
+  for (const torch::Tensor& one : values)
+    TORCH_CHECK(one.dim() == 2,
+                "the host stage newton_schulz is for matrices, not for a tensor of ", one.dim(),
+                " dimensions; refuse them in the rule: `// refuse: dims != 2, ...`");
   const bool narrow = options.get("ns_dtype").choice() == "bf16";
-  const auto dtype = narrow ? torch::kBFloat16 : values.scalar_type();
-  const torch::Tensor copy = values.to(dtype, /*non_blocking=*/false, /*copy=*/true);
-  const bool tall = values.size(0) > values.size(1);
-  const torch::Tensor x = orthogonalised(
-      tall ? copy.t() : copy, options.get("ns_coefficients").numbers(),
-      static_cast<int>(options.get("ns_steps").number()), options.get("eps").number());
-  const double factor = rate_factor(values, options.get("adjust_lr_fn").choice());
-  return (tall ? x.t() : x).to(values.scalar_type()) * factor;
+  const auto coefficients = options.get("ns_coefficients").numbers();
+  const int steps = static_cast<int>(options.get("ns_steps").number());
+  std::vector<torch::Tensor> made(values.size());
+  for (const auto& batch : batches_of(values)) {
+    std::vector<torch::Tensor> all;
+    for (const std::size_t i : batch)
+      all.push_back(scaled(values[i], narrow ? torch::kBFloat16 : values[i].scalar_type(),
+                           options.get("eps").number()));
+    const torch::Tensor x = orthogonalised(torch::stack(all), coefficients, steps);
+    for (std::size_t k = 0; k < batch.size(); ++k) {
+      const torch::Tensor& one = values[batch[k]];
+      const torch::Tensor result = x[static_cast<std::int64_t>(k)];
+      made[batch[k]] = (is_tall(one) ? result.t() : result).to(one.scalar_type()) *
+                       rate_factor(one, options.get("adjust_lr_fn").choice());
+    }
+  }
+  return made;
 }
 
 }  // namespace jitstep

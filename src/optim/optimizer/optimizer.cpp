@@ -43,7 +43,38 @@ std::unique_ptr<Options> options_like(const Options& defaults,
   TORCH_CHECK(&ours->manifest() == &defaults.manifest(),
               "the options of a parameter group are of another version of ", defaults.rule(),
               ", whose file was loaded again; make new options for this optimizer");
-  return std::unique_ptr<Options>(static_cast<Options*>(ours->clone().release()));
+  return ours->copy();
+}
+
+// Those of a group of an optimizer of several rules.
+const Options& options_with_rule(const torch::optim::OptimizerParamGroup& group) {
+  const auto* const ours =
+      group.has_options() ? dynamic_cast<const Options*>(&group.options()) : nullptr;
+  TORCH_CHECK(ours != nullptr && !ours->rule().empty(),
+              "a parameter group of an optimizer of several rules needs options that name its ",
+              "rule, such as jitstep::AdamWOptions or *jitstep::make_options(\"adamw\")");
+  return *ours;
+}
+
+std::unique_ptr<Options> defaults_of_first(
+    const std::vector<torch::optim::OptimizerParamGroup>& groups) {
+  TORCH_CHECK(!groups.empty(), "an optimizer of several rules needs a parameter group to begin ",
+              "with, whose options name its rule");
+  return make_options(options_with_rule(groups.front()).rule());
+}
+
+// What an optimizer keeps once is one rule's.
+void check_can_share(const jit::Manifest& rule) {
+  TORCH_CHECK(
+      !rule.modes && common_names(rule).empty(), "the rule ", rule.name, " has ",
+      rule.modes ? "modes" : "memory of all parameters",
+      " and cannot share an optimizer with other rules; make one for its parameters alone, ",
+      "jitstep::Optimizer(\"", rule.name, "\", groups)");
+}
+
+GroupStage stage_of(const Options& options) {
+  const std::string& stage = options.manifest().host_stage;
+  return stage.empty() ? GroupStage() : find_stage(options.rule(), stage);
 }
 
 }  // namespace
@@ -54,8 +85,6 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Opti
       records_(std::make_unique<Records>(frozen)) {
   HyperSet numbers;
   GroupRecord().refresh(default_options(), Moment::making, numbers);  // validates
-  const std::string& stage = jit::default_catalog().rule(rule()).host_stage;
-  if (!stage.empty()) records_->stage = find_stage(rule(), stage);
   for (const auto& group : groups) add_param_group(group);
 }
 
@@ -74,6 +103,12 @@ Optimizer::Optimizer(const std::string& rule, std::vector<torch::Tensor> params,
                      const GenericOptions& defaults)
     : Optimizer(rule, std::vector<ParamGroup>{ParamGroup(std::move(params))}, defaults) {}
 
+Optimizer::Optimizer(const std::vector<ParamGroup>& groups)
+    : Optimizer({}, defaults_of_first(groups), Frozen::refuse) {
+  records_->several_rules = true;
+  for (const auto& group : groups) add_param_group(group);
+}
+
 std::unique_ptr<Optimizer> Optimizer::from_spec(std::vector<torch::Tensor> params,
                                                 const std::string& json_text) {
   const jit::SpecText spec = as_argument_error([&] { return jit::parse_spec(json_text); });
@@ -91,10 +126,15 @@ const std::string& Optimizer::rule() const { return default_options().rule(); }
 
 const Options& Optimizer::group_options(std::size_t group) const {
   const auto* const options = dynamic_cast<const Options*>(&param_groups_[group].options());
-  TORCH_CHECK(options != nullptr && options->rule() == rule(), "the options of parameter group ",
-              group, " were replaced by those of another optimizer; use jitstep's options of ",
-              rule());
+  TORCH_CHECK(options != nullptr && options->rule() == rule_of(group),
+              "the options of parameter group ", group,
+              " were replaced by those of another optimizer; use jitstep's options of ",
+              rule_of(group));
   return *options;
+}
+
+const std::string& Optimizer::rule_of(std::size_t group) const {
+  return group < records_->groups.size() ? records_->groups[group].rule : rule();
 }
 
 Options& Optimizer::group_options(std::size_t group) {
@@ -103,10 +143,18 @@ Options& Optimizer::group_options(std::size_t group) {
 
 // ---- groups ------------------------------------------------------------------------------------
 
+// What a group's options leave open.
+std::unique_ptr<Options> Optimizer::defaults_for(const ParamGroup& group) const {
+  if (!records_->several_rules) return default_options().copy();
+  auto own = make_options(options_with_rule(group).rule(), default_options().edition());
+  own->set_edition(default_options().edition());
+  return own;
+}
+
 Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
-  auto options = group.has_options() ? options_like(default_options(), group.options())
-                                     : options_like(default_options(), default_options());
-  if (group.has_options()) options->inherit(default_options());
+  const auto defaults = defaults_for(group);
+  auto options = options_like(*defaults, group.has_options() ? group.options() : *defaults);
+  if (group.has_options()) options->inherit(*defaults);
   options->set_edition(default_options().edition());
   options->construct();
   return ParamGroup(group.params(), std::move(options));
@@ -117,8 +165,11 @@ void Optimizer::check_group(const ParamGroup& group, std::size_t number, Moment 
   std::set<std::tuple<torch::ScalarType, std::int64_t, std::int64_t>> kinds;
   GroupRecord record;
   HyperSet numbers;
+  const auto& options = static_cast<const Options&>(group.options());
   about_group(number, [&] {
-    record.refresh(static_cast<const Options&>(group.options()), moment, numbers);
+    if (records_->several_rules) check_can_share(options.manifest());
+    record.refresh(options, moment, numbers);
+    stage_of(options);  // is there one?
   });
   for (std::size_t i = 0; i < group.params().size(); ++i) {
     const torch::Tensor& p = group.params()[i];
@@ -206,6 +257,9 @@ void Optimizer::sync_groups() {
 
 void Optimizer::register_members(std::size_t g) {
   records_->memory.clear();
+  const auto& options = static_cast<const Options&>(param_groups_[g].options());
+  records_->groups[g].rule = options.rule();
+  records_->groups[g].stage = stage_of(options);
   auto& members = records_->groups[g].members;
   members.clear();
   std::set<void*> listed;

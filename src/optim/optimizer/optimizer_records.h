@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "jitstep/optimizer.h"
-#include "jitstep/stage.h"
+#include "optim/optimizer/stages.h"
 #include "optim/optimizer/stepper.h"
 #include "optim/options/group_record.h"
 #include "optim/state/common_state.h"
@@ -33,6 +33,8 @@ struct Optimizer::Records {
   struct Group {
     GroupRecord record;
     std::vector<Member> members;
+    std::string rule;
+    GroupStage stage;     // of the rule; empty: it has none
     bool shares = false;  // some of its kernels take a sum over all parameters, or memory of all
   };
   // A parameter of this step whose state must be made or bound again first.
@@ -46,6 +48,7 @@ struct Optimizer::Records {
   explicit Records(Frozen what) : frozen(what) {}
 
   Frozen frozen;
+  bool several_rules = false;  // each group's options say theirs
   std::vector<Group> groups;
   std::vector<HyperSet> numbers;  // of the groups
   std::unordered_map<void*, int> ids;
@@ -56,7 +59,6 @@ struct Optimizer::Records {
   ParameterMemory memory;
   CommonState common;  // outlives the stepper's tables
   Stepper stepper;
-  StageFunction stage;                // of the rule; empty: it has none
   jit::Mode mode = jit::Mode::train;  // of a rule that has modes
 
   void resize(std::size_t count) {

@@ -30,10 +30,11 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     check_training();
   }
   collect(Purpose::step);
-  ParameterStage stage;
-  if (records_->stage)
-    stage = [&](const StepParameter& one, const torch::Tensor& values) {
-      return records_->stage(values, records_->groups[one.name.group].record.values());
+  const auto& groups = records_->groups;
+  StageOfGroup stage;
+  if (std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.stage; }))
+    stage = [&](std::size_t g, const std::vector<torch::Tensor>& values) {
+      return groups[g].stage(values, groups[g].record.values());
     };
   change([&] {
     records_->stepper.step(records_->work, records_->numbers, records_->common.memory(), stage);
@@ -155,8 +156,7 @@ bool Optimizer::collect_group(std::size_t g, Purpose purpose) {
     const bool stepping = purpose == Purpose::step;
     const torch::Tensor* const grad = stepping ? gradient_of(p, {g, i}) : &p;
     if (grad == nullptr) continue;
-    const bool bound =
-        about(p, {g, i}, [&] { return is_bound(member, p, group.record.revision()); });
+    const bool bound = about(p, {g, i}, [&] { return is_bound(g, i); });
     if (!stepping && (member.state == nullptr || member.state->step() == 0)) continue;
     moved = moved || !bound || member.memory != p.const_data_ptr();
     if (stepping && !is_lazy(p.grad()) && member.gradient != grad->const_data_ptr())
@@ -176,28 +176,31 @@ void Optimizer::add_pending(std::size_t g, std::size_t i) {
   records_->pending.push_back({records_->work.size(), g, i, std::move(plan), false, std::nullopt});
 }
 
-bool Optimizer::is_bound(Member& member, const torch::Tensor& p, int revision) {
+bool Optimizer::is_bound(std::size_t g, std::size_t i) {
+  Records::Group& group = records_->groups[g];
+  Member& member = group.members[i];
   const auto found = state_.find(member.key);
   auto* const held = found == state_.end() ? nullptr : found->second.get();
   const bool same = held == member.held;
   if (!same) {
     auto* const state = dynamic_cast<ParamState*>(held);
     TORCH_CHECK(
-        held == nullptr || (state != nullptr && state->rule() == rule()),
+        held == nullptr || (state != nullptr && state->rule() == group.rule),
         "the state of a parameter was replaced by another optimizer's; use the state class of ",
-        rule());
+        group.rule);
     member.state = state;
     member.held = held;
   }
   if (held != nullptr) member.state->check_step();
   // At step 0 binding looks whether there is anything to go on from.
-  return same && held != nullptr && member.revision == revision && member.state->step() > 0 &&
-         member.state->is_bound() && member.state->fits(p);
+  return same && held != nullptr && member.revision == group.record.revision() &&
+         member.state->step() > 0 && member.state->is_bound() &&
+         member.state->fits(param_groups_[g].params()[i]);
 }
 
-ParamState& Optimizer::state_for(const torch::Tensor& p) {
+ParamState& Optimizer::state_for(const torch::Tensor& p, std::size_t g) {
   auto& held = state_[p.unsafeGetTensorImpl()];
-  if (!held) held = make_param_state(rule(), default_options().edition());
+  if (!held) held = make_param_state(records_->groups[g].rule, default_options().edition());
   return static_cast<ParamState&>(*held);
 }
 
@@ -215,7 +218,7 @@ void Optimizer::bind_states() {
       pending.made = true;
     else
       pending.before = *member.state;
-    ParamState& state = state_for(p);
+    ParamState& state = state_for(p, pending.group);
     about(p, {pending.group, pending.place}, [&] {
       state.bind(p, pending.plan, member.id, group.record.initial(*pending.plan, member.id));
     });

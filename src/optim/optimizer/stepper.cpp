@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -136,15 +137,29 @@ torch::Tensor values_of(const torch::Tensor& p, void* memory) {
   return torch::from_blob(memory, p.sizes(), jit::compact_strides(shape_of(p)), options);
 }
 
-void run_stage(const ParameterStage& stage, const StepParameter& parameter, void* memory) {
-  const torch::Tensor values = values_of(*parameter.p, memory);
-  const torch::Tensor made = stage(parameter, values);
+void check_made(const torch::Tensor& made, const torch::Tensor& values) {
   TORCH_CHECK(made.defined() && made.sizes() == values.sizes() && made.is_floating_point(),
               "a host stage returned ",
               made.defined() ? c10::str(made.dtype(), " of shape ", made.sizes()) : "no tensor",
               " for a parameter of shape ", values.sizes(), "; return ", values.dtype(),
               " of the same shape");
-  values.copy_(made);
+}
+
+// One group after another, each with all of its parameters on the device.
+void run_stage(const StageOfGroup& stage, const std::vector<StepParameter>& parameters,
+               const DeviceStep& device, const std::vector<jit::StagedTensor>& tensors) {
+  std::map<std::size_t, std::vector<torch::Tensor>> values;
+  for (const jit::StagedTensor& one : tensors) {
+    const StepParameter& parameter = parameters[device.parameters[one.tensor]];
+    values[parameter.name.group].push_back(values_of(*parameter.p, one.values));
+  }
+  for (const auto& [group, given] : values) {
+    const std::vector<torch::Tensor> made = stage(group, given);
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      check_made(made.at(i), given[i]);
+      given[i].copy_(made[i]);
+    }
+  }
 }
 
 }  // namespace
@@ -204,15 +219,15 @@ void Stepper::update(const std::vector<StepParameter>& parameters,
 
 void Stepper::step(const std::vector<StepParameter>& parameters,
                    const std::vector<HyperSet>& groups, jit::CommonMemory* common,
-                   const ParameterStage& stage) {
+                   const StageOfGroup& stage) {
   update(parameters, groups, common, 1);
   State& state = *state_;
   // All devices are ready before the first of them changes anything.
   for (DeviceStep& device : state.devices) device.step->prepare(device.inputs, state.sets);
   if (stage)
     for (DeviceStep& device : state.devices)
-      device.step->stage([&](std::size_t tensor, void* values) {
-        run_stage(stage, parameters[device.parameters[tensor]], values);
+      device.step->stage([&](const std::vector<jit::StagedTensor>& tensors) {
+        run_stage(stage, parameters, device, tensors);
       });
   for (DeviceStep& device : state.devices) device.step->launch();
   for (const auto& parameter : parameters) {

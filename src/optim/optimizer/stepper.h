@@ -23,9 +23,9 @@ struct StepParameter {
   ParameterName name;  // its group: an index into the numbers given to `step`
 };
 
-/// What the rule's host stage makes of the values that one parameter's elements handed to it.
-using ParameterStage =
-    std::function<torch::Tensor(const StepParameter& parameter, const torch::Tensor& values)>;
+/// What a host stage makes of the values that the elements of some parameters of one group handed to it.
+using StageOfGroup = std::function<std::vector<torch::Tensor>(
+    std::size_t group, const std::vector<torch::Tensor>& values)>;
 
 /// Not thread safe: belongs to one optimizer.
 class Stepper {
@@ -43,9 +43,9 @@ class Stepper {
   /// specs or layouts have changed since the last step. Memory and tables are made ready on all
   /// devices first: until then an Error, such as of a CUDA graph capture, leaves everything as it
   /// was. Only where a launch itself fails may parameters have been stepped; no t is counted then.
-  /// groups: the numbers of each parameter group, whatever their t. stage: for rules that have one.
+  /// groups: the numbers of each parameter group, whatever their t. stage: for groups whose rules have one.
   void step(const std::vector<StepParameter>& parameters, const std::vector<HyperSet>& groups,
-            jit::CommonMemory* common, const ParameterStage& stage = {});
+            jit::CommonMemory* common, const StageOfGroup& stage = {});
 
   /// Turns parameters that have taken a step to another mode, under the same conditions; their gradients
   /// say layouts alone.

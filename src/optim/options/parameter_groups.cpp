@@ -40,6 +40,12 @@ bool is_excluded(const ModuleParameter& parameter, const DecayExclusions& exclus
          is_chosen(parameter, exclusions.names, exclusions.predicate);
 }
 
+void check_named(const Options& options) {
+  TORCH_CHECK(!options.rule().empty(),
+              "GenericOptions name no rule until an optimizer has taken them; give ",
+              "*make_options(\"adamw\", options) for them, or decay_groups the name of the rule");
+}
+
 bool has(const Options& options, const std::string& name) {
   const auto& names = options.names();
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -70,9 +76,7 @@ std::vector<OptimizerParamGroup> split(const std::vector<ModuleParameter>& param
 std::vector<OptimizerParamGroup> decay_groups(const torch::nn::Module& module,
                                               const Options& options,
                                               const DecayExclusions& exclusions) {
-  TORCH_CHECK(!options.rule().empty(),
-              "decay_groups: the GenericOptions name no rule yet; name it, as in ",
-              "decay_groups(module, \"adamw\", options)");
+  check_named(options);
   const auto parameters = trained_parameters(module);
   check_names(parameters, exclusions.names);
   return split(
@@ -86,6 +90,31 @@ std::vector<OptimizerParamGroup> decay_groups(const torch::nn::Module& module,
                                               const DecayExclusions& exclusions) {
   const auto bound = as_argument_error([&] { return make_options(rule, options); });
   return decay_groups(module, *bound, exclusions);
+}
+
+std::vector<OptimizerParamGroup> muon_groups(const torch::nn::Module& module, const Options& muon,
+                                             const Options& others,
+                                             const MuonExclusions& exclusions) {
+  check_named(muon);
+  check_named(others);
+  const auto parameters = trained_parameters(module);
+  check_names(parameters, exclusions.names);
+  const auto is_hidden = [&](const ModuleParameter& one) {
+    return one.tensor.dim() == 2 && !one.is_bias() && !one.in_normalisation() &&
+           !(exclusions.embeddings && one.in_embedding()) &&
+           !is_chosen(one, exclusions.names, exclusions.predicate);
+  };
+  const auto last = std::find_if(parameters.rbegin(), parameters.rend(), is_hidden);
+  const ModuleParameter* const output =
+      exclusions.last_layer && last != parameters.rend() ? &*last : nullptr;
+  auto groups = split(
+      parameters, [&](const ModuleParameter& one) { return !is_hidden(one) || &one == output; },
+      muon.copy(), others.copy());
+  TORCH_CHECK(!groups.front().params().empty(),
+              "muon_groups: no trained parameter is a hidden matrix for ", muon.rule(), "; ",
+              output != nullptr ? "set last_layer to false to take the last layer's, or " : "",
+              "use an optimizer of ", others.rule(), " alone");
+  return groups;
 }
 
 }  // namespace jitstep

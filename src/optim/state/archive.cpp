@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "jit/base/text.h"
 #include "optim/state/archive_fields.h"
 #include "optim/state/common_state.h"
 
@@ -24,6 +25,19 @@ std::int64_t read_size(InputArchive& archive, const std::string& key) {
   return size.item<std::int64_t>();
 }
 
+const Options& options_of(const OptimizerParamGroup& group) {
+  return static_cast<const Options&>(group.options());
+}
+
+// "adamw"; where groups have several rules, that of each: "muon, adamw".
+std::string rules_of(const Options& defaults, const std::vector<OptimizerParamGroup>& groups) {
+  std::vector<std::string> rules;
+  for (const auto& group : groups) rules.push_back(options_of(group).rule());
+  const bool one = std::all_of(rules.begin(), rules.end(),
+                               [&](const std::string& rule) { return rule == defaults.rule(); });
+  return one ? defaults.rule() : jit::joined(rules);
+}
+
 // Torch's archives say no rule; ours do.
 void check_origin(InputArchive& archive, const std::string& rule) {
   const std::string layout = read_string(archive, "pytorch_version");
@@ -42,8 +56,7 @@ void check_origin(InputArchive& archive, const std::string& rule) {
 }
 
 std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerParamGroup& group) {
-  auto copy = group.options().clone();
-  std::unique_ptr<Options> options(static_cast<Options*>(copy.release()));
+  std::unique_ptr<Options> options = options_of(group).copy();
   const jit::Formats formats = options->formats();
   options->serialize(archive);
   // Numbers are the archive's, formats the optimizer's; the seed belongs to the run.
@@ -55,18 +68,19 @@ std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerPara
 
 // The states of a group: the archive names its parameters in the order of the group's.
 std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group_archive,
-                                                     InputArchive& states, const Options& defaults,
+                                                     InputArchive& states,
                                                      const OptimizerParamGroup& group) {
   const std::int64_t size = read_size(group_archive, "params/size");
   TORCH_CHECK(size == static_cast<std::int64_t>(group.params().size()),
               "loaded state dict contains a parameter group that has a different size than the "
               "optimizer's parameter group");
+  const Options& options = options_of(group);
   std::vector<std::unique_ptr<ParamState>> out(group.params().size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::string key = read_string(group_archive, "params/" + std::to_string(i));
     InputArchive archive;
     if (!states.try_read(key, archive)) continue;
-    out[i] = make_param_state(defaults.rule(), defaults.edition());
+    out[i] = make_param_state(options.rule(), options.edition());
     out[i]->serialize(archive);
   }
   return out;
@@ -151,7 +165,7 @@ void write_archive(OutputArchive& archive, const Options& defaults, jit::Mode mo
   archive.write("pytorch_version", c10::IValue(kLayout));
   OutputArchive ours(archive.compilation_unit());
   ours.write("schema", c10::IValue(kSchema));
-  ours.write("rule", c10::IValue(defaults.rule()));
+  ours.write("rule", c10::IValue(rules_of(defaults, groups)));
   if (common) {
     const auto names = common_names(defaults.manifest());
     for (std::size_t i = 0; i < names.size(); ++i)
@@ -172,7 +186,7 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
                                         const std::vector<OptimizerParamGroup>& groups) {
   c10::IValue version;
   if (!archive.try_read("pytorch_version", version)) return read_old(archive, defaults, groups);
-  check_origin(archive, defaults.rule());
+  check_origin(archive, rules_of(defaults, groups));
   InputArchive states, all_groups;
   archive.read("state", states);
   archive.read("param_groups", all_groups);
@@ -185,7 +199,7 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
     all_groups.read("param_groups/" + std::to_string(g), group);
     group.read("options", options);
     out[g].options = read_options(options, groups[g]);
-    out[g].states = read_states(group, states, defaults, groups[g]);
+    out[g].states = read_states(group, states, groups[g]);
   }
   return out;
 }

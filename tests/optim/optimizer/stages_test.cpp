@@ -161,5 +161,27 @@ TEST(Stages, OfMuonIterateAsTorchDoes) {
   expect_close(parameters, expected, 0, 2e-4);
 }
 
+// Torch multiplies many matrices in one call by other code than one; batches of any size go the same way.
+TEST(Stages, OfMuonDoNotDependOnWhichMatricesAreSteppedTogether) {
+  for (const auto dtype : {MuonOptions::IterationDtype::bf16, MuonOptions::IterationDtype::real})
+    for (const auto type : {torch::kFloat32, torch::kFloat64}) {
+      Tensors together = make_parameters(
+          type, {{24, 40}, {7, 7}, {40, 24}, {3, 5}, {24, 40}, {1, 1}, {5, 3}, {7, 7}, {3, 5}});
+      const Tensors alone = clones(together);
+      const auto options = MuonOptions(0.1).ns_dtype(dtype);
+      Muon all(together, options);
+      train(all, together, 1, 3);
+      for (std::size_t i = 0; i < alone.size(); ++i) {
+        Muon one({alone[i]}, options);
+        for (int step = 1; step <= 3; ++step) {
+          set_gradients(together, step);
+          alone[i].mutable_grad() = together[i].grad();
+          one.step();
+        }
+      }
+      expect_equal(together, alone);
+    }
+}
+
 }  // namespace
 }  // namespace jitstep::tests

@@ -154,13 +154,50 @@ TEST(DecayGroups, ANetworkTrainsAsWithGroupsWrittenByHand) {
 TEST(DecayGroups, WhatCannotBeMeantIsAnErrorThatSaysWhatToDo) {
   const Net net;
   EXPECT_HAS(argument_error([&] { decay_groups(*net, GenericOptions(0.1)); }),
-             "name it, as in decay_groups(module, \"adamw\", options)");
+             "give *make_options(\"adamw\", options)");
   EXPECT_HAS(argument_error([&] { decay_groups(*net, AdamWOptions(), {.names = {"boddy"}}); }),
              "no name of a trained parameter contains \"boddy\"");
   const torch::nn::ReLU empty;
   EXPECT_HAS(argument_error([&] { decay_groups(*empty, AdamWOptions()); }),
              "has no parameter that requires a gradient");
   EXPECT_HAS(argument_error([&] { decay_groups(*net, "no_such_rule", {}); }), "no_such_rule");
+}
+
+TEST(MuonGroups, HiddenMatricesAreMuonsAndTheRestIsTheOthers) {
+  const Net net;
+  const auto muons = [&](const MuonExclusions& exclusions) {
+    const auto groups = muon_groups(*net, MuonOptions(0.02), AdamWOptions(0.1), exclusions);
+    EXPECT_TRUE(static_cast<const MuonOptions&>(groups[0].options()) == MuonOptions(0.02));
+    EXPECT_TRUE(static_cast<const AdamWOptions&>(groups[1].options()) == AdamWOptions(0.1));
+    EXPECT_EQ(groups[0].params().size() + groups[1].params().size(), net->parameters().size() - 2);
+    return names_of(*net, groups[0]);
+  };
+  const Names hidden = {"body.2.0.weight", "attention.in_proj_weight"};
+  Names all = hidden;
+  all.emplace_back("attention.out_proj.weight");  // registered last, but for the embedding's
+  EXPECT_EQ(muons({}), hidden);
+  EXPECT_EQ(muons({.last_layer = false}), all);
+  EXPECT_EQ(muons({.embeddings = false}).front(), "words.weight");
+  EXPECT_EQ(muons({.last_layer = false, .names = {"attention"}}), Names{hidden[0]});
+  EXPECT_EQ(
+      muons({.last_layer = false,
+             .predicate = [](const auto& name, const auto&) { return name == "body.2.0.weight"; }}),
+      (Names{all[1], all[2]}));
+}
+
+TEST(MuonGroups, WithoutAHiddenMatrixAreAnError) {
+  const torch::nn::Sequential net(torch::nn::Linear(3, 2));
+  const auto groups = [&](const MuonExclusions& exclusions) {
+    return muon_groups(*net, MuonOptions(), AdamWOptions(), exclusions);
+  };
+  EXPECT_HAS(
+      argument_error([&] { groups({}); }),
+      "set last_layer to false to take the last layer's, or use an optimizer of adamw alone");
+  EXPECT_EQ(groups({.last_layer = false})[0].params().size(), 1u);
+  EXPECT_HAS(argument_error([&] { groups({.names = {"weight"}}); }),
+             "no trained parameter is a hidden matrix for muon; use an optimizer of adamw alone");
+  EXPECT_HAS(argument_error([&] { muon_groups(*net, GenericOptions(), AdamWOptions()); }),
+             "GenericOptions name no rule");
 }
 
 // ---- a trust ratio of 1 ------------------------------------------------------------------------

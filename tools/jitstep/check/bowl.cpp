@@ -49,8 +49,7 @@ std::string warning_of_bowl(const Candidate& candidate, Workbench& plain) {
   const Floats goal = random_numbers(p.size(), 2);
   CommonMemory common = make_common_memory(cpu, options);
   Step step(cpu, {{plan, {state.tensor(p.data())}}}, &common);
-  const HostStage as_it_is = [](std::size_t, void*) {
-  };  // the rule's, if it has one, is not known here
+  const HostStage as_it_is = [](const auto&) {};  // the rule's, if it has one, is not known here
   const double first = height(p, goal);
   for (int t = 1; t <= kSteps; ++t) {
     for (std::size_t i = 0; i < p.size(); ++i) g[i] = p[i] - goal[i];
