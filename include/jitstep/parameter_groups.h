@@ -50,7 +50,7 @@ JITSTEP_API std::vector<torch::optim::OptimizerParamGroup> decay_groups(
 struct MuonExclusions {
   /// The weights of Embedding and EmbeddingBag.
   bool embeddings = true;
-  /// Of what is left, the matrix that is registered last: the layer that makes a network's output.
+  /// The matrix that is registered last, outside of embeddings: that of the layer which makes a network's output.
   bool last_layer = true;
   /// Parameters whose name contains one of these. One that no name contains is a c10::Error.
   std::vector<std::string> names = {};

@@ -9,18 +9,17 @@ namespace jitstep {
 namespace {
 
 template <class... Modules>
-bool is_one_of(const torch::nn::Module* module) {
-  return ((dynamic_cast<const Modules*>(module) != nullptr) || ...);
+bool is_one_of(const torch::nn::Module& module) {
+  return ((dynamic_cast<const Modules*>(&module) != nullptr) || ...);
 }
 
-bool is_embedding(const torch::nn::Module* module) {
-  return is_one_of<torch::nn::EmbeddingImpl, torch::nn::EmbeddingBagImpl>(module);
-}
-
-bool is_normalisation(const torch::nn::Module* module) {
+Layer layer_of(const torch::nn::Module& module) {
   using namespace torch::nn;
-  return is_one_of<LayerNormImpl, GroupNormImpl, BatchNorm1dImpl, BatchNorm2dImpl, BatchNorm3dImpl,
-                   InstanceNorm1dImpl, InstanceNorm2dImpl, InstanceNorm3dImpl>(module);
+  if (is_one_of<EmbeddingImpl, EmbeddingBagImpl>(module)) return Layer::embedding;
+  if (is_one_of<LayerNormImpl, GroupNormImpl, BatchNorm1dImpl, BatchNorm2dImpl, BatchNorm3dImpl,
+                InstanceNorm1dImpl, InstanceNorm2dImpl, InstanceNorm3dImpl>(module))
+    return Layer::normalisation;
+  return Layer::other;
 }
 
 bool has_word(const std::string& key, const std::string& word) {
@@ -34,12 +33,8 @@ bool in_any(const std::vector<ParameterPlace>& places, const Predicate& predicat
 
 }  // namespace
 
-bool ModuleParameter::in_embedding() const {
-  return in_any(places, [](const auto& place) { return is_embedding(place.owner); });
-}
-
-bool ModuleParameter::in_normalisation() const {
-  return in_any(places, [](const auto& place) { return is_normalisation(place.owner); });
+bool ModuleParameter::in(Layer layer) const {
+  return in_any(places, [&](const auto& place) { return place.layer == layer; });
 }
 
 bool ModuleParameter::is_bias() const {
@@ -53,6 +48,7 @@ bool ModuleParameter::is_named(const std::string& part) const {
 
 std::vector<ModuleParameter> trained_parameters(const torch::nn::Module& module) {
   std::vector<ModuleParameter> parameters;
+  std::size_t places = 0;
   std::unordered_map<void*, std::size_t> seen;  // as torch's optimizers tell parameters apart
   module.apply([&](const std::string& path, const torch::nn::Module& owner) {
     for (const auto& item : owner.named_parameters(/*recurse=*/false)) {
@@ -61,7 +57,7 @@ std::vector<ModuleParameter> trained_parameters(const torch::nn::Module& module)
           seen.emplace(item.value().unsafeGetTensorImpl(), parameters.size());
       if (added) parameters.push_back({item.value(), {}});
       const std::string name = path.empty() ? item.key() : path + "." + item.key();
-      parameters[found->second].places.push_back({name, item.key(), &owner});
+      parameters[found->second].places.push_back({name, item.key(), layer_of(owner), places++});
     }
   });
   TORCH_CHECK(

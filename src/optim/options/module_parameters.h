@@ -8,11 +8,15 @@
 
 namespace jitstep {
 
+/// Layers whose parameters are told from others.
+enum class Layer { embedding, normalisation, other };
+
 /// Where a module holds a parameter.
 struct ParameterPlace {
-  std::string name;                // in the whole module: "layer2.norm.weight"
-  std::string key;                 // in its owner: "weight"
-  const torch::nn::Module* owner;  // as long as the module lives
+  std::string name;    // in the whole module: "layer2.norm.weight"
+  std::string key;     // in its layer: "weight"
+  Layer layer;         // Embedding and EmbeddingBag; layer, batch, group and instance normalisation
+  std::size_t number;  // in the order of registration
 };
 
 /// A parameter that requires a gradient.
@@ -20,10 +24,8 @@ struct ModuleParameter {
   torch::Tensor tensor;
   std::vector<ParameterPlace> places;  // one at least; several if modules share it
 
-  /// Whether it is one of an Embedding or EmbeddingBag.
-  bool in_embedding() const;
-  /// Whether it is one of a layer or batch normalisation or the like, whatever its shape.
-  bool in_normalisation() const;
+  /// Whether it is one of such a layer, whatever its shape.
+  bool in(Layer layer) const;
   /// Whether a word of its key is "bias", as in "bias", "bias_ih_l0" and "in_proj_bias".
   bool is_bias() const;
   /// Whether one of its names contains the text.

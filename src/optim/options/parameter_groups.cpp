@@ -35,8 +35,8 @@ void check_names(const std::vector<ModuleParameter>& parameters,
 }
 
 bool is_excluded(const ModuleParameter& parameter, const DecayExclusions& exclusions) {
-  return parameter.tensor.dim() < 2 || parameter.is_bias() || parameter.in_normalisation() ||
-         (exclusions.embeddings && parameter.in_embedding()) ||
+  return parameter.tensor.dim() < 2 || parameter.is_bias() || parameter.in(Layer::normalisation) ||
+         (exclusions.embeddings && parameter.in(Layer::embedding)) ||
          is_chosen(parameter, exclusions.names, exclusions.predicate);
 }
 
@@ -56,6 +56,23 @@ std::unique_ptr<Options> without_decay(const Options& options, bool always_adapt
   if (has(*out, "weight_decay")) out->put("weight_decay", 0.0);
   if (has(*out, "adapt") && !always_adapt) out->put("adapt", false);
   return out;
+}
+
+bool is_matrix(const ModuleParameter& parameter) {
+  return parameter.tensor.dim() == 2 && !parameter.is_bias() && !parameter.in(Layer::normalisation);
+}
+
+// By every place where one is registered: a last layer that shares the embedding's weight comes out as that.
+const ModuleParameter* last_matrix(const std::vector<ModuleParameter>& parameters) {
+  const ModuleParameter* last = nullptr;
+  std::size_t number = 0;
+  for (const ModuleParameter& one : parameters)
+    for (const ParameterPlace& place : one.places) {
+      if (!is_matrix(one) || place.layer == Layer::embedding || place.number < number) continue;
+      last = &one;
+      number = place.number;
+    }
+  return last;
 }
 
 // The parameters that are chosen come second.
@@ -100,19 +117,18 @@ std::vector<OptimizerParamGroup> muon_groups(const torch::nn::Module& module, co
   const auto parameters = trained_parameters(module);
   check_names(parameters, exclusions.names);
   const auto is_hidden = [&](const ModuleParameter& one) {
-    return one.tensor.dim() == 2 && !one.is_bias() && !one.in_normalisation() &&
-           !(exclusions.embeddings && one.in_embedding()) &&
+    return is_matrix(one) && !(exclusions.embeddings && one.in(Layer::embedding)) &&
            !is_chosen(one, exclusions.names, exclusions.predicate);
   };
-  const auto last = std::find_if(parameters.rbegin(), parameters.rend(), is_hidden);
-  const ModuleParameter* const output =
-      exclusions.last_layer && last != parameters.rend() ? &*last : nullptr;
+  const ModuleParameter* const output = exclusions.last_layer ? last_matrix(parameters) : nullptr;
   auto groups = split(
       parameters, [&](const ModuleParameter& one) { return !is_hidden(one) || &one == output; },
       muon.copy(), others.copy());
   TORCH_CHECK(!groups.front().params().empty(),
               "muon_groups: no trained parameter is a hidden matrix for ", muon.rule(), "; ",
-              output != nullptr ? "set last_layer to false to take the last layer's, or " : "",
+              output != nullptr && is_hidden(*output)
+                  ? "set last_layer to false to take the last layer's, or "
+                  : "",
               "use an optimizer of ", others.rule(), " alone");
   return groups;
 }

@@ -172,17 +172,24 @@ TEST(MuonGroups, HiddenMatricesAreMuonsAndTheRestIsTheOthers) {
     EXPECT_EQ(groups[0].params().size() + groups[1].params().size(), net->parameters().size() - 2);
     return names_of(*net, groups[0]);
   };
-  const Names hidden = {"body.2.0.weight", "attention.in_proj_weight"};
-  Names all = hidden;
-  all.emplace_back("attention.out_proj.weight");  // registered last, but for the embedding's
-  EXPECT_EQ(muons({}), hidden);
-  EXPECT_EQ(muons({.last_layer = false}), all);
-  EXPECT_EQ(muons({.embeddings = false}).front(), "words.weight");
-  EXPECT_EQ(muons({.last_layer = false, .names = {"attention"}}), Names{hidden[0]});
-  EXPECT_EQ(
-      muons({.last_layer = false,
-             .predicate = [](const auto& name, const auto&) { return name == "body.2.0.weight"; }}),
-      (Names{all[1], all[2]}));
+  const Names hidden = {"body.2.0.weight", "attention.in_proj_weight", "attention.out_proj.weight"};
+  EXPECT_EQ(muons({}), hidden) << "the last layer has the embedding's weight";
+  EXPECT_EQ(muons({.embeddings = false}), hidden);
+  EXPECT_EQ(muons({.embeddings = false, .last_layer = false}).front(), "words.weight");
+  EXPECT_EQ(muons({.names = {"attention"}}), Names{hidden[0]});
+  const auto is_first = [&](const std::string& name, const auto&) { return name == hidden[0]; };
+  EXPECT_EQ(muons({.predicate = is_first}), (Names{hidden[1], hidden[2]}));
+}
+
+TEST(MuonGroups, TheLastLayerOfItsOwnIsTheOthersUnlessItIsAskedFor) {
+  const torch::nn::Sequential net(torch::nn::Linear(3, 4), torch::nn::Linear(4, 4),
+                                  torch::nn::Linear(4, 2),
+                                  torch::nn::LayerNorm(torch::nn::LayerNormOptions({4, 2})));
+  const auto muons = [&](const MuonExclusions& exclusions) {
+    return names_of(*net, muon_groups(*net, MuonOptions(), AdamWOptions(), exclusions)[0]);
+  };
+  EXPECT_EQ(muons({}), (Names{"0.weight", "1.weight"}));
+  EXPECT_EQ(muons({.last_layer = false}), (Names{"0.weight", "1.weight", "2.weight"}));
 }
 
 TEST(MuonGroups, WithoutAHiddenMatrixAreAnError) {
