@@ -47,6 +47,7 @@ jit::Plan kernel_of(const StepCase& c, const jit::Catalog& catalog) {
   jit::KernelSpec spec = c.spec;
   spec.flags = options.flags(c.dims);
   spec.gradient_flags = options.gradient_flags();
+  if (c.grad_scale != 0) spec.gradient_flags["scaled"] = true;
   for (std::size_t i = 0; i < spec.state.slots.size(); ++i)
     if (!jit::is_stored(catalog.rule(spec.rule).slots[i], spec.flags)) spec.state.slots[i].reset();
   spec.strided = std::any_of(c.tensors.begin(), c.tensors.end(), is_strided);

@@ -29,7 +29,12 @@ struct StepCase {
   int steps = 3;
   bool special_values = false;  // NaN, infinities and subnormal numbers among the gradients
   std::uint64_t seed = 7;
-  int dims = 2;  // that flags which depend on the number of dimensions are taken for
+  std::vector<int> refused =
+      {};                 // another step is tried before these, which found_inf skips; steps + 1:
+                          // after the last
+  double grad_scale = 0;  // of the device, which divides the gradients too; 0: none
+  bool clears = false;    // steps leave zeros in the gradients
+  int dims = 2;           // that flags which depend on the number of dimensions are taken for
 };
 
 /// The sizes and strides of a tensor's parameter and of its gradient.

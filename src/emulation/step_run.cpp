@@ -1,14 +1,12 @@
 #include "emulation/step_run.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <random>
 
-#include "jit/base/text.h"
+#include "emulation/tensor_data.h"
 #include "jitstep/jit/common_memory.h"
-#include "jitstep/jit/state_layout.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::emulation {
@@ -16,16 +14,6 @@ namespace {
 
 using jit::bytes_of;
 using jit::Dtype;
-using jit::text;
-
-struct TensorData {
-  GuardedBuffer p, g, extra;
-  std::vector<GuardedBuffer> codes = {}, meta = {};
-  std::vector<std::array<GuardedBuffer, 2>> memory = {};
-  jit::StepTensor tensor = {};
-  std::int64_t n = 0;
-  std::int64_t t = 0;
-};
 
 // How the codes of a slot are read, and the fields that lie beside them.
 Elements elements_of_codes(const jit::Manifest& codec, Dtype parameter) {
@@ -52,22 +40,29 @@ struct StepRun::State {
         plan(kernel_of(c, catalog)),
         random(c.seed),
         common(jit::make_common_memory(machine, options)) {
-    for (std::size_t i = 0; i < c.tensors.size(); ++i) add(c.tensors[i], static_cast<int>(i));
+    if (c.grad_scale != 0) grad_scale = on_device(machine, static_cast<float>(c.grad_scale));
+    if (!c.refused.empty()) {
+      found_inf = on_device(machine, 0.0f);
+      common_lag = on_device(machine, int64{0});
+      common.lag = static_cast<int64*>(common_lag.get());
+    }
+    for (std::size_t i = 0; i < c.tensors.size(); ++i) {
+      all.push_back(make_tensor(machine, plan, options, c.tensors[i], static_cast<int>(i), random));
+      if (found_inf) all.back().lag = on_device(machine, int64{0});
+    }
   }
 
-  void add(const TensorCase& c, int id);
-  void add_memory(TensorData& data, const jit::StateLayout::Memory& field);
-  void bind(TensorData& data);
-  void fill_parameter(TensorData& data);
   double gradient_value();
-  void send_gradient(TensorData& data);
+  void send_gradient(TensorData& data, bool refused);
   jit::HostStage stage_for(const std::vector<jit::Batch>& batches) const;
   template <class T>
   void halve(T* values, std::size_t count) const;
   void make_step(const std::vector<TensorData*>& stepped, std::optional<jit::Mode> to);
+  bool is_refused(int number) const;
   void one_step();
+  void try_step(int number, bool refused);
   void one_turn();
-  int set_for(std::vector<HyperSet>& sets, std::int64_t t) const;
+  int set_for(std::vector<HyperSet>& sets, const TensorData& data) const;
   int batch_count() const;
   int batch_of(int id) const;
   KeptBuffer kept(const TensorData& data, const GuardedBuffer& buffer, const std::string& name,
@@ -85,73 +80,11 @@ struct StepRun::State {
   jit::Plan plan;
   std::mt19937_64 random;
   jit::CommonMemory common;
+  std::shared_ptr<void> grad_scale = {}, found_inf = {}, common_lag = {};  // null: not used
   std::vector<TensorData> all = {};
   int step = 0;  // the last one that was made
   int turns = 0;
 };
-
-// ---- what is stepped ---------------------------------------------------------------------------
-
-void StepRun::State::add(const TensorCase& c, int id) {
-  const jit::Shape shape = shape_of(c);
-  const auto n = static_cast<std::size_t>(shape.elements());
-  const auto wp = static_cast<std::size_t>(bytes_of(plan.spec.state.dtype)),
-             wg = static_cast<std::size_t>(bytes_of(plan.spec.gradient)),
-             shift = static_cast<std::size_t>(c.misalignment);
-  const jit::StateLayout layout =
-      jit::state_layout(plan, shape, jit::initial_memory(plan, options));
-  const auto buffer = [&](std::int64_t bytes) {
-    return GuardedBuffer(machine, static_cast<std::size_t>(bytes));
-  };
-  TensorData data{.p = GuardedBuffer(machine, n * wp * (c.gaps ? 2 : 1), shift * wp),
-                  .g = GuardedBuffer(machine, n * wg, shift * wg),
-                  .extra = buffer(layout.extra)};
-  data.n = static_cast<std::int64_t>(n);
-  data.tensor.shape = shape;
-  data.tensor.g_strides = gradient_shape_of(c).strides;
-  data.tensor.id = id;
-  for (const auto& slot : layout.slots) {
-    data.codes.push_back(buffer(slot.codes));
-    data.meta.push_back(buffer(slot.meta));
-  }
-  for (const auto& field : layout.memory) add_memory(data, field);
-  fill_parameter(data);
-  bind(data);
-  all.push_back(std::move(data));
-}
-
-void StepRun::State::add_memory(TensorData& data, const jit::StateLayout::Memory& field) {
-  const std::int64_t bytes = field.entries * field.bytes;
-  std::array<GuardedBuffer, 2> pair{GuardedBuffer(machine, static_cast<std::size_t>(bytes)),
-                                    GuardedBuffer(machine, static_cast<std::size_t>(bytes))};
-  for (auto& buffer : pair)
-    for (std::int64_t at = 0; at < bytes; at += field.bytes)
-      put(buffer.host() + at, field.bytes == 8 ? Dtype::float64 : Dtype::float32, field.initial);
-  data.memory.push_back(std::move(pair));
-}
-
-// Sends everything but the gradient, which each step brings.
-void StepRun::State::bind(TensorData& data) {
-  const auto on_device = [&](const GuardedBuffer& buffer) {
-    buffer.send(machine);
-    return buffer.device();
-  };
-  data.tensor.p = on_device(data.p);
-  data.tensor.extra = on_device(data.extra);
-  for (std::size_t i = 0; i < data.codes.size(); ++i)
-    data.tensor.slots.push_back({on_device(data.codes[i]), on_device(data.meta[i])});
-  for (auto& pair : data.memory)
-    data.tensor.memory.push_back({on_device(pair[0]), on_device(pair[1])});
-}
-
-void StepRun::State::fill_parameter(TensorData& data) {
-  std::normal_distribution<double> normal(0, 0.5);
-  const int w = bytes_of(plan.spec.state.dtype);
-  for (std::int64_t i = 0; i < data.n; ++i) {
-    const std::int64_t at = case_.tensors[data.tensor.id].gaps ? 2 * i : i;
-    put(data.p.host() + at * w, plan.spec.state.dtype, normal(random));
-  }
-}
 
 // ---- steps -------------------------------------------------------------------------------------
 
@@ -168,10 +101,11 @@ double StepRun::State::gradient_value() {
   return kind < 0.5 ? -size : size;
 }
 
-void StepRun::State::send_gradient(TensorData& data) {
+// A step that is refused takes no numbers from the others.
+void StepRun::State::send_gradient(TensorData& data, bool refused) {
   const int w = bytes_of(plan.spec.gradient);
   for (std::int64_t i = 0; i < data.n; ++i)
-    put(data.g.host() + i * w, plan.spec.gradient, gradient_value());
+    put(data.g.host() + i * w, plan.spec.gradient, refused ? INFINITY : gradient_value());
   data.g.send(machine);
 }
 
@@ -209,7 +143,10 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
     const TensorCase& c = case_.tensors[data->tensor.id];
     const int batch = batch_of(data->tensor.id);
     batches[batch].tensors.push_back(data->tensor);
-    inputs[batch].push_back({data->g.device(), set_for(sets, data->t), c.misalignment == 0});
+    inputs[batch].push_back({.g = data->g.device(),
+                             .set = set_for(sets, *data),
+                             .aligned = c.misalignment == 0,
+                             .cleared = case_.clears ? data->g.device() : nullptr});
   }
   std::vector<jit::Batch> used;
   std::vector<jit::StepInput> given;
@@ -225,16 +162,29 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
     made.run(given, sets, stage_for(used));
 }
 
+bool StepRun::State::is_refused(int number) const {
+  return std::find(case_.refused.begin(), case_.refused.end(), number) != case_.refused.end();
+}
+
 void StepRun::State::one_step() {
   ++step;
+  if (is_refused(step)) try_step(step, true);
+  try_step(step, false);
+  if (step == case_.steps && is_refused(step + 1)) try_step(step + 1, true);
+}
+
+void StepRun::State::try_step(int number, bool refused) {
   std::vector<TensorData*> stepped;
   for (auto& data : all) {
     const TensorCase& c = case_.tensors[data.tensor.id];
-    send_gradient(data);
-    if (step < c.first_step || step == c.skipped_step) continue;
-    ++data.t;
+    send_gradient(data, refused);
+    if (number < c.first_step || number == c.skipped_step) continue;
+    ++data.counted;
+    if (!refused) ++data.t;
     stepped.push_back(&data);
   }
+  const float found = refused ? 1.0f : 0.0f;
+  if (found_inf) machine.upload(found_inf.get(), &found, sizeof found);
   make_step(stepped, {});
 }
 
@@ -245,10 +195,13 @@ void StepRun::State::one_turn() {
   make_step(stepped, turns++ % 2 == 0 ? jit::Mode::eval : jit::Mode::train);
 }
 
-int StepRun::State::set_for(std::vector<HyperSet>& sets, std::int64_t t) const {
-  for (std::size_t i = 0; i < sets.size(); ++i)
-    if (sets[i].t == t) return static_cast<int>(i);
-  sets.push_back(plan.at_step(options, t, 0x0123456789abcdefull));
+int StepRun::State::set_for(std::vector<HyperSet>& sets, const TensorData& data) const {
+  for (std::size_t i = 0; !found_inf && i < sets.size(); ++i)
+    if (sets[i].t == data.counted) return static_cast<int>(i);
+  sets.push_back(plan.at_step(options, data.counted, 0x0123456789abcdefull));
+  sets.back().grad_scale = static_cast<const float*>(grad_scale.get());
+  sets.back().found_inf = static_cast<const float*>(found_inf.get());
+  sets.back().lag = static_cast<int64*>(data.lag.get());
   return static_cast<int>(sets.size()) - 1;
 }
 
@@ -292,10 +245,13 @@ void StepRun::State::keep_memory(const TensorData& data, StepOutcome& outcome) c
 }
 
 void StepRun::State::keep_common(StepOutcome& outcome) const {
+  int64 lag = 0;
+  if (common.lag != nullptr) download(&lag, common.lag, sizeof lag);
+  const double* const now = common.halves[(common.steps - lag) & 1];
   for (const jit::PlannedMemory& field : plan.common) {
     KeptBuffer out{KeptBuffer::kNoTensor, "memory." + field.name, Elements::float64, 8, {}};
     out.bytes.resize(sizeof(double) + 2 * KeptBuffer::kGuard);
-    download(&out.bytes[KeptBuffer::kGuard], common.now() + field.place, sizeof(double));
+    download(&out.bytes[KeptBuffer::kGuard], now + field.place, sizeof(double));
     out.make_nans_one();
     outcome.push_back(std::move(out));
   }

@@ -77,6 +77,7 @@ enum Layout : int {
 // The part that may change in every step.
 struct StepRecord {
   const void* g;
+  void* cleared;  // the same, where the step leaves zeros in the gradient; else null
   void*
       staged;  // what elements hand to a host stage and get back: values of `real`, in element order
   int set;
@@ -90,6 +91,11 @@ struct HyperSet {
   int64 t;                    // the tensors' own step number, counted from 1
   int64 round;                // the number of the step among those of all tensors together
   uint64 seed;
+  // What the device alone knows, as torch.amp leaves it there; null where it is not used.
+  const float* grad_scale = nullptr;  // the gradient is divided by it too
+  const float* found_inf = nullptr;   // not 0: the step is skipped; the same for all sets
+  int64* lag = nullptr;               // how many of the t steps were skipped; of one tensor alone
+  int64* common_lag = nullptr;        // how many of the steps that `round` counts
 };
 
 // A unit of work: a run of leaves (or, when sums are finished, of entries) of one tensor's space.

@@ -61,7 +61,7 @@ KHD void encode_slot(const Scope<S>& scope, const Linear& at, const real* next, 
   uint32 random[C::random ? Shape::fragment : 1] = {};
   if constexpr (C::random)
     random_fields<Shape>({scope.set.seed, static_cast<uint32>(scope.tensor.id),
-                          static_cast<uint32>(scope.set.t), I + 1},
+                          static_cast<uint32>(step_number(scope.set)), I + 1},
                          scope.tensor.offset + at.base, random);
   UNROLL
   for (int row = 0; row < Shape::rows; ++row) {
@@ -110,7 +110,7 @@ KHD void store_weights(const Scope<S>& scope, const Linear& at, const real* p, u
   uint32 random[W::random ? Shape::fragment : 1] = {};
   if constexpr (W::random)
     random_fields<Shape>({scope.set.seed, static_cast<uint32>(scope.tensor.id),
-                          static_cast<uint32>(scope.set.t), stream},
+                          static_cast<uint32>(step_number(scope.set)), stream},
                          scope.tensor.offset + at.base, random);
   const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseP, &Dim::p_stride, e); };
   auto* to = static_cast<Bits*>(scope.tensor.p);
@@ -135,6 +135,15 @@ struct Encoded {
   typename CodeStorage<typename Part::Body::Code>::Register code[Shape::fragment];
   typename Part::Body::Meta meta[Shape::rows];
 };
+
+// Zeros where the gradient was.
+template <class S>
+KHD void clear_gradient(const Scope<S>& scope, const Linear& at) {
+  using Bits = typename S::G::Bits;
+  const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseG, &Dim::g_stride, e); };
+  store_values<typename ApplyTile<S>::Shape>(static_cast<Bits*>(scope.step.cleared), at, offset,
+                                             [](int) { return Bits{}; });
+}
 
 template <class S, int Pass>
 KHD void apply_tile(const Scope<S>& scope, const Linear& at) {
@@ -169,6 +178,7 @@ KHD void apply_tile(const Scope<S>& scope, const Linear& at) {
       store_slot<S, decltype(s)::value, Shape>(scope, at, encoded.code, encoded.meta);
     }
   });
+  if (scope.step.cleared != nullptr) clear_gradient<S>(scope, at);
 }
 
 // f(tile) for this team's tiles of an item. All teams take the same number of turns, so that lanes
@@ -197,6 +207,23 @@ KHD void store_prepared_memory(const Scope<S>& scope, bool leads) {
     store_memory<S, kRulePart, tensor>(scope.tensor, scope.set, 0, scope.memory);
   if constexpr (!rule_finishes<S, all>())
     if (leads) store_memory<S, kRulePart, all>(scope.tensor, scope.set, 0, scope.memory);
+}
+
+// What is left of a step that is skipped: gradients to be cleared, the tensor's count of such steps, and that
+// of all tensors.
+template <class S>
+KHD void skip(const Args& args, Range range) {
+  for (int64 i = range.begin; i < range.end; i += range.stride) {
+    const Item item = args.items[i];
+    const StepRecord& step = args.steps[item.tensor];
+    const HyperSet& set = args.sets[step.set];
+    const Scope<S> scope{args, args.tensors[item.tensor], step, set, {}, {}, {}};
+    if (step.cleared != nullptr)
+      for_tiles<S>(scope, item, [&](const Linear& at) { clear_gradient<S>(scope, at); });
+    if (item.first != 0 || thread_index() != 0) continue;
+    ++*set.lag;
+    if (item.tensor == args.leader) ++*set.common_lag;
+  }
 }
 
 template <class S, int Pass>

@@ -29,12 +29,11 @@ KHD void load_weights(const Scope<S>& scope, const Cursor& at, real* p) {
     load_values<Shape>(from, at, offset, [&](int i, auto bits) { p[i] = W::load(bits); });
   } else {
     typename S::P::Bits bits[Shape::fragment];
+    const bool fresh = step_number(scope.set) == 1;
     load_values<Shape>(from, at, offset, [&](int i, auto b) { bits[i] = b; });
     load_values<Shape>(
         static_cast<const typename W::Extra*>(scope.tensor.extra), at, [](int64 e) { return e; },
-        [&](int i, auto extra) {
-          p[i] = scope.set.t == 1 ? W::first(bits[i]) : W::load(bits[i], extra);
-        });
+        [&](int i, auto extra) { p[i] = fresh ? W::first(bits[i]) : W::load(bits[i], extra); });
   }
 }
 
@@ -66,7 +65,7 @@ KHD void load_slot(const Scope<S>& scope, const Cursor& at, real* was) {
     using Storage = CodeStorage<typename C::Code>;
     const SlotBuffers& slot = scope.tensor.slots[I];
     const auto* metas = static_cast<const typename C::Meta*>(slot.meta);
-    const bool started = scope.set.t > 1;
+    const bool started = step_number(scope.set) > 1;
     UNROLL
     for (int row = 0; row < Shape::rows; ++row) {
       const int start = Shape::row_start(row);

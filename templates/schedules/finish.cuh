@@ -156,9 +156,8 @@ KHD void finish_all(const Args& args) {
   for (int n = 0; n < R::terms; ++n) totals.x[n] = roots[n] + 0.0;
   int64 count = 0;
   for (int i = 0; i < sum.all_count; ++i) count += sum.all[i].n;
-  if (thread_index() != 0) return;
   const int leading = args.leader < 0 ? -1 : args.steps[args.leader].set;
-  for (int set = 0; set < args.set_count; ++set)
+  for (int set = thread_index(); set < args.set_count; set += Shape::lanes)
     finish_set<S, R>(args, set, totals, count, set == leading);
 }
 

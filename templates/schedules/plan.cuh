@@ -68,6 +68,13 @@ struct Reduction : Member<Pointer> {
   static constexpr bool uniform = Domain::space == 0;  // one coefficient for the whole tensor
 };
 
+// The number of a step, without those that were counted and then skipped: the tensor's own, and that among
+// the steps of all.
+KHD int64 step_number(const HyperSet& set) { return set.lag == nullptr ? set.t : set.t - *set.lag; }
+KHD int64 common_number(const HyperSet& set) {
+  return set.common_lag == nullptr ? set.round : set.round - *set.common_lag;
+}
+
 template <int PartNumber, int Number, auto Pointer>
 struct MemoryField : Member<Pointer> {
   using Domain = typename Member<Pointer>::Type::Domain;
@@ -82,7 +89,9 @@ struct MemoryField : Member<Pointer> {
   }
 
  private:
-  KHD static int64 turn(const HyperSet& set) { return kSame<Domain, all> ? set.round : set.t; }
+  KHD static int64 turn(const HyperSet& set) {
+    return kSame<Domain, all> ? common_number(set) : step_number(set);
+  }
 };
 
 // ---- the specification of a step ---------------------------------------------------------------

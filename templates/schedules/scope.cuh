@@ -77,10 +77,12 @@ KHD void prepare_set(const HyperSet& set, Prepared<S>& result) {
   using Gradient = typename S::Gradient;
   using Rule = typename S::Rule;
   NoMemory none;
-  const auto& gradient_hyper = *reinterpret_cast<const typename Gradient::Hyper*>(set.hyper);
+  auto gradient_hyper = *reinterpret_cast<const typename Gradient::Hyper*>(set.hyper);
+  if (set.grad_scale != nullptr) gradient_hyper.grad_scale *= static_cast<double>(*set.grad_scale);
   const auto& hyper = *reinterpret_cast<const typename Rule::Hyper*>(set.hyper + kCommonHyper);
-  result.gradient = prepare<Gradient>(gradient_hyper, set.t, none);
-  result.rule = prepare<Rule>(hyper, set.t, result.memory);
+  const int64 t = step_number(set);
+  result.gradient = prepare<Gradient>(gradient_hyper, t, none);
+  result.rule = prepare<Rule>(hyper, t, result.memory);
 }
 
 template <class S>

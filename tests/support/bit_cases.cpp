@@ -39,6 +39,19 @@ std::vector<StepCase> sums_over_every_tensor() {
            .tensors = odd_tensors()}};
 }
 
+// Gradients of another dtype than the parameter's.
+std::vector<StepCase> gradients_of_their_own() {
+  std::vector<StepCase> cases;
+  for (const auto& [parameter, gradient] : {std::pair{Dtype::float32, Dtype::float16},
+                                            {Dtype::bfloat16, Dtype::float32},
+                                            {Dtype::float16, Dtype::float32},
+                                            {Dtype::float64, Dtype::float32}})
+    cases.push_back({.spec = spec_of("adamw", "int8", "native", parameter, gradient),
+                     .options = {{"max_grad_norm", 0.5}},
+                     .tensors = odd_tensors()});
+  return cases;
+}
+
 std::vector<StepCase> every_block_size() {
   std::vector<StepCase> cases;
   for (int block : {32, 64, 512, 1024})
@@ -150,6 +163,7 @@ std::vector<BitCase> bit_cases() {
   std::vector<BitCase> cases = combinations();
   cases.push_back({"SumsOverEveryTensor", sums_over_every_tensor});
   cases.push_back({"EveryBlockSize", every_block_size});
+  cases.push_back({"GradientsOfTheirOwnDtype", gradients_of_their_own});
   cases.push_back({"StridedAndGappedTensors", strided_and_gapped_tensors});
   cases.push_back({"ValuesThatAreNotFinite", values_that_are_not_finite});
   return cases;

@@ -100,7 +100,7 @@ HyperSet numbers(const std::string& rule, std::int64_t t) {
 void run(jit::Launches& launches, int entry, const jit::StepTables::Items& items, std::size_t item,
          const jit::Plan& plan, const Placed& placed, std::int64_t t) {
   const HyperSet set = numbers(plan.spec.rule, t);
-  const StepRecord step{placed.g, nullptr, 0, placed.tables.layout[0] | kAligned};
+  const StepRecord step{placed.g, nullptr, nullptr, 0, placed.tables.layout[0] | kAligned};
   Args args{};
   args.tensors = placed.tables.tensors.data();
   args.steps = &step;

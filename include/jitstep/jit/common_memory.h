@@ -17,10 +17,12 @@ struct JITSTEP_API CommonMemory {
   /// In the machine's memory: one double for each of the rule's fields of domain `all`, in the order of
   /// declaration.
   std::array<double*, 2> halves = {};
-  std::int64_t steps = 0;              // done so far
+  std::int64_t steps = 0;  // done so far
+  int64* lag = nullptr;    // in the machine's memory, for steps with found_inf: how many of
+                           // `steps` were skipped; null: none
   std::shared_ptr<void> storage = {};  // of the halves, where this owns it
 
-  /// The half that holds the values of now.
+  /// The half that holds the values of now, where there is no lag.
   const double* now() const { return halves[steps & 1]; }
 };
 

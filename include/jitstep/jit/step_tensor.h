@@ -31,6 +31,8 @@ struct JITSTEP_API StepInput {
   const void* g = nullptr;
   int set = 0;           // index into the step's HyperSets
   bool aligned = false;  // p, g, extra and codes to 16 bytes
+  void* cleared =
+      nullptr;  // g again, where the step is to leave zeros in it, also when it is skipped
   bool operator==(const StepInput&) const = default;
 };
 

@@ -78,9 +78,12 @@ void number_memory(Plan& plan) {
     field.number = number++, field.place = field.number - static_cast<int>(plan.memory.size());
 }
 
-// Whether the options' flags are the kernel's, for a tensor of some number of dimensions.
+// Whether the options' flags are the kernel's, for a tensor of some number of dimensions. A kernel that can
+// divide by a scale takes any.
 bool has_flags_of(const OptionValues& options, const KernelSpec& spec) {
-  if (options.gradient_flags() != spec.gradient_flags) return false;
+  NamedValues gradient_flags = options.gradient_flags();
+  if (spec.gradient_flags.at("scaled").boolean()) gradient_flags["scaled"] = true;
+  if (gradient_flags != spec.gradient_flags) return false;
   for (int dims = 1; dims <= kMaxDims; ++dims)
     if (options.flags(dims) == spec.flags) return true;
   return false;

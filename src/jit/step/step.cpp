@@ -110,12 +110,16 @@ void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<H
     for (const int layout : batch.layout()) {
       const StepInput& input = inputs[records.size()];
       void* const values = has_stage && !turn ? staged.all()[records.size()] : nullptr;
-      records.push_back({input.g, values, input.set, layout | (input.aligned ? kAligned : 0)});
+      records.push_back(
+          {input.g, input.cleared, values, input.set, layout | (input.aligned ? kAligned : 0)});
     }
   steps.send(machine, records);
   if (common != nullptr) {
     numbered = numbers;
-    for (HyperSet& set : numbered) set.round = common->steps + (turn ? 0 : 1);
+    for (HyperSet& set : numbered) {
+      set.round = common->steps + (turn ? 0 : 1);
+      set.common_lag = common->lag;
+    }
   }
   sets.send(machine, common != nullptr ? numbered : numbers);
   const int set_count = static_cast<int>(numbers.size());
@@ -181,6 +185,8 @@ void Step::prepare(const std::vector<StepInput>& inputs, const std::vector<Hyper
   state.due = State::Due::nothing;
   check_inputs(inputs, state.tensors, sets);
   check_gradients(inputs, state.tensors);
+  check_skips(inputs, state.tensors, sets, state.common);
+  for (const LaunchBatch& batch : state.batches) check_scale(batch.plan(), sets);
   state.turn.reset();
   state.prepare(inputs, sets);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
@@ -158,6 +159,39 @@ void check_gradients(const std::vector<StepInput>& inputs,
     if (inputs[i].g == nullptr && tensors[i]->n > 0)
       refuse_input(i, *tensors[i],
                    "has no gradient: g is null; leave the tensor out of the step's batches");
+}
+
+void check_skips(const std::vector<StepInput>& inputs,
+                 const std::vector<const TensorRecord*>& tensors, const std::vector<HyperSet>& sets,
+                 const CommonMemory* common) {
+  if (sets.empty()) return;
+  for (const HyperSet& set : sets)
+    if (set.found_inf != sets.front().found_inf)
+      throw Error(
+          "a step: its sets have different found_inf; a step is skipped as a whole: give all of "
+          "them one");
+  if (sets.front().found_inf == nullptr) return;
+  if (common != nullptr && common->lag == nullptr)
+    throw Error(
+        "a step with found_inf by a rule that keeps memory of all tensors: CommonMemory::lag is "
+        "null; give it an integer, 0, in the machine's memory");
+  std::unordered_set<const int64*> seen;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const int64* const lag = sets[static_cast<std::size_t>(inputs[i].set)].lag;
+    if (lag == nullptr || !seen.insert(lag).second)
+      refuse_input(
+          i, *tensors[i], lag == nullptr ? "has no" : "shares its",
+          " lag in a step with found_inf; give each tensor a set with an integer of its own");
+  }
+}
+
+void check_scale(const Plan& plan, const std::vector<HyperSet>& sets) {
+  const auto divided = [](const HyperSet& set) { return set.grad_scale != nullptr; };
+  if (std::any_of(sets.begin(), sets.end(), divided) &&
+      !plan.spec.gradient_flags.at("scaled").boolean())
+    throw Error(text("a step with a grad_scale by ", plan.name,
+                     ", which does not divide; resolve() ",
+                     "its plan with the gradient flag \"scaled\""));
 }
 
 }  // namespace jitstep::jit

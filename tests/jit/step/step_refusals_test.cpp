@@ -58,6 +58,42 @@ TEST_F(StepRefusals, InputsThatMakeNoSense) {
             "a step: set 0 has the step number 0; steps are counted from 1");
 }
 
+TEST_F(StepRefusals, WhatADeviceCouldNotSkip) {
+  const float found = 1, other = 0;
+  int64 lags[2] = {};
+  const auto change = [&](const float* second, int64* lag) {
+    return refused([&](auto&, auto& inputs, auto& sets) {
+      sets.push_back(sets[0]);
+      inputs[1].set = 1;
+      sets[0].found_inf = &found;
+      sets[1].found_inf = second;
+      sets[0].lag = &lags[0];
+      sets[1].lag = lag;
+    });
+  };
+  EXPECT_EQ(change(&other, &lags[1]),
+            "a step: its sets have different found_inf; a step is skipped as a whole: give all of "
+            "them one");
+  EXPECT_EQ(
+      change(&found, &lags[0]),
+      "a step: input 1, of the tensor with id 4, shares its lag in a step with found_inf; give "
+      "each tensor a set with an integer of its own");
+  EXPECT_EQ(
+      change(&found, nullptr),
+      "a step: input 1, of the tensor with id 4, has no lag in a step with found_inf; give each "
+      "tensor a set with an integer of its own");
+}
+
+TEST_F(StepRefusals, AGradScaleForAKernelThatDoesNotDivide) {
+  const float scale = 2;
+  EXPECT_EQ(refused([&](auto&, auto&, auto& sets) { sets[0].grad_scale = &scale; }),
+            "a step with a grad_scale by " + plan().name +
+                ", which does not divide; resolve() its plan with the gradient flag \"scaled\"");
+  KernelSpec spec = plan().spec;
+  spec.gradient_flags["scaled"] = true;
+  EXPECT_EQ(resolve(spec).at_step(options, 3).t, 3) << "options that do not divide will do";
+}
+
 TEST_F(StepRefusals, MemoryThatIsMissing) {
   const std::string who = "a step by sgd_int8_float32: the tensor with id 4 has no memory for ";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].p = nullptr; }),

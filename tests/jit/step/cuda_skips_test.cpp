@@ -1,0 +1,58 @@
+// Steps that a GPU which is not there may skip.
+#include "jit/step/cuda_steps.h"
+
+namespace jitstep::jit {
+namespace {
+
+using namespace testing;
+
+class CudaSkips : public CudaSteps {
+ protected:
+  std::vector<StepInput> given = inputs(3);
+  std::vector<HyperSet> sets = std::vector<HyperSet>(3, at_step(4));
+  float found = 0;
+  int64 lags[3] = {};
+
+  CudaSkips() {
+    for (int i : {0, 1, 2}) given[i].set = i;
+  }
+  void let_them_skip() {
+    for (int i : {0, 1, 2}) {
+      sets[i].found_inf = &found;
+      sets[i].lag = &lags[i];
+    }
+  }
+  // What the driver is asked for in a step of a rule with sums.
+  Calls calls_of_a_step() {
+    const auto lamb = step_of(plan("lamb", true));
+    fake.clear();
+    lamb->run(given, sets);
+    return fake.calls;
+  }
+};
+
+TEST_F(CudaSkips, AskTheDriverForNothingMore) {
+  const Calls calls = calls_of_a_step();
+  ASSERT_FALSE(calls.empty());
+  let_them_skip();
+  EXPECT_EQ(calls_of_a_step(), calls);
+}
+
+TEST_F(CudaSkips, TellEveryKernelWhereToLookAndToCount) {
+  let_them_skip();
+  const auto adamw = step_of(plan("adamw"));
+  given[1].cleared = somewhere(9);
+  adamw->run(given, sets);
+  fake.drain();
+  ASSERT_EQ(fake.runs.size(), 1u);
+  const Args& args = fake.runs[0].args;
+  ASSERT_EQ(args.set_count, 3);
+  for (int i : {0, 1, 2}) {
+    EXPECT_EQ(args.sets[args.steps[i].set].found_inf, &found);
+    EXPECT_EQ(args.sets[args.steps[i].set].lag, &lags[i]);
+    EXPECT_EQ(args.steps[i].cleared, given[i].cleared);
+  }
+}
+
+}  // namespace
+}  // namespace jitstep::jit
