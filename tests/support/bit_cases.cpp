@@ -169,6 +169,24 @@ std::vector<BitCase> bit_cases() {
   return cases;
 }
 
+std::vector<BitCase> by_rule(std::vector<StepCase> (*cases)()) {
+  const auto of_rule = [cases](const std::string& rule) {
+    std::vector<StepCase> some = cases();
+    std::erase_if(some, [&](const StepCase& c) { return c.spec.rule != rule; });
+    for (StepCase& c : some)
+      c.tensors = {{.sizes = {4097}},
+                   {.sizes = {255}, .misalignment = 1},
+                   {.sizes = {0}},
+                   {.sizes = {7, 131}, .first_step = 2},
+                   {.sizes = {3, 5, 41}}};
+    return some;
+  };
+  std::vector<BitCase> all;
+  for (const auto& rule : jit::default_catalog().names(jit::Manifest::Kind::rule))
+    all.push_back({rule, [=] { return of_rule(rule); }});
+  return all;
+}
+
 std::vector<BitCase> extension_bit_cases() {
   using Cases = std::vector<StepCase>;
   return {

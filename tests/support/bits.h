@@ -35,6 +35,9 @@ void expect_same_bits_on_gpu(const StepCase& c);
 /// outcome that differs from the first in any byte.
 void expect_same_bits(const StepCase& c);
 
+/// The same with one of the ways under the emulation, chosen by the kernel.
+void expect_same_bits_in_one_way(const StepCase& c);
+
 /// Adds, once, the rules, codecs and weight formats of tests/templates/extensions to the default catalog.
 void load_test_extensions();
 

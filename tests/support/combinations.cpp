@@ -1,13 +1,20 @@
 #include "support/combinations.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
+#include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/plan.h"
 #include "support/bits.h"
 
 namespace jitstep::support {
 namespace {
+
+using emulation::RuleOptions;
+using jit::Dtype;
+using Kind = jit::Manifest::Kind;
 
 // With the flags of the default options, so that the spec can be built as it is.
 jit::KernelSpec with_flags(jit::KernelSpec spec) {
@@ -20,19 +27,117 @@ jit::KernelSpec with_flags(jit::KernelSpec spec) {
   return jit::resolve(spec).spec;
 }
 
-std::ptrdiff_t slots_kept(const std::string& rule, const emulation::RuleOptions& options) {
+jit::OptionValues values_of(const std::string& rule, const RuleOptions& options) {
   jit::OptionValues values(rule);
   for (const auto& [name, value] : options.values) values.set(name, value);
+  return values;
+}
+
+std::ptrdiff_t slots_kept(const std::string& rule, const RuleOptions& options) {
+  const jit::OptionValues values = values_of(rule, options);
   const auto flags = values.flags(options.dims);
   const auto& slots = values.rule().slots;
   return std::count_if(slots.begin(), slots.end(),
                        [&](const jit::Slot& slot) { return jit::is_stored(slot, flags); });
 }
 
+std::vector<RuleOptions> flag_cover(const std::string& rule) {
+  return emulation::cover(jit::default_catalog().rule(rule), jit::default_catalog());
+}
+
+// ---- values of flags that go together ------------------------------------------------------------
+
+using Words = std::set<std::string>;
+
+// Flags with their values, "amsgrad=true"; nothing if the options are refused.
+std::optional<Words> flags_of(const std::string& rule, const RuleOptions& options) {
+  const jit::OptionValues values = values_of(rule, options);
+  try {
+    values.validate();
+    values.validate_dims(options.dims);
+  } catch (const jit::Error&) {
+    return {};
+  }
+  Words words;
+  for (const auto& flags : {values.flags(options.dims), values.gradient_flags()})
+    for (const auto& flag : flags) words.insert(to_string(jit::NamedValues{flag}));
+  return words;
+}
+
+// Whether both options change flags as they do alone when they are set at once, as `both`.
+bool keeps(const std::string& rule, const RuleOptions& one, const RuleOptions& both) {
+  const Words usual = flags_of(rule, {.dims = one.dims}).value_or(Words());
+  const auto all = flags_of(rule, both);
+  const Words alone = flags_of(rule, one).value_or(Words());
+  return all && std::all_of(alone.begin(), alone.end(), [&](const std::string& word) {
+           return usual.contains(word) || all->contains(word);
+         });
+}
+
+// The same values of flags as flag_cover()'s without the defaults, in fewer options.
+std::vector<RuleOptions> merged_cover(const std::string& rule) {
+  std::vector<RuleOptions> found;
+  for (const RuleOptions& one : flag_cover(rule)) {
+    if (one.values.empty() && one.dims == RuleOptions().dims) continue;
+    const auto joins = [&](RuleOptions& other) {
+      RuleOptions both = other;
+      both.values.insert(one.values.begin(), one.values.end());
+      if (one.dims != other.dims || !keeps(rule, one, both) || !keeps(rule, other, both))
+        return false;
+      other = both;
+      return true;
+    };
+    if (std::none_of(found.begin(), found.end(), joins)) found.push_back(one);
+  }
+  return found;
+}
+
+// ---- cases -----------------------------------------------------------------------------------------
+
+struct WeightsOfDtype {
+  std::string name;
+  Dtype dtype;
+};
+
+std::vector<WeightsOfDtype> weight_formats() {
+  std::vector<WeightsOfDtype> all;
+  for (const auto& name : jit::default_catalog().names(Kind::weights))
+    for (const Dtype dtype : jit::default_catalog().weights(name).dtypes)
+      all.push_back({name, dtype});
+  return all;
+}
+
+// What an optimizer makes of its choices: state of float64 parameters is float64.
+StepCase case_of(const std::string& rule, const RuleOptions& options, const std::string& codec,
+                 const WeightsOfDtype& weights = {"native", Dtype::float32}) {
+  const std::string kept = weights.dtype == Dtype::float64 ? "fp32" : codec;
+  return {.spec = spec_of(rule, kept, weights.name, weights.dtype, weights.dtype),
+          .options = options.values,
+          .tensors = {},
+          .dims = options.dims};
+}
+
+// Cases whose kernels are all different, and none of those that are known.
+class DistinctCases {
+ public:
+  explicit DistinctCases(std::vector<jit::KernelSpec> known) : known_(std::move(known)) {}
+
+  void add(const StepCase& c) {
+    const jit::KernelSpec spec = kernel_of(c).spec;
+    if (std::find(known_.begin(), known_.end(), spec) != known_.end()) return;
+    known_.push_back(spec);
+    cases_.push_back(c);
+  }
+  std::vector<StepCase> cases() && { return std::move(cases_); }
+
+ private:
+  std::vector<jit::KernelSpec> known_;
+  std::vector<StepCase> cases_;
+};
+
 }  // namespace
 
 std::vector<jit::KernelSpec> ci_combinations() {
-  using Kind = jit::Manifest::Kind;
   const jit::Catalog& catalog = jit::default_catalog();
   std::vector<jit::KernelSpec> specs;
   const auto add = [&](const jit::KernelSpec& spec) {
@@ -42,18 +147,61 @@ std::vector<jit::KernelSpec> ci_combinations() {
   for (const auto& rule : catalog.names(Kind::rule)) add(spec_of(rule, "fp32"));
   for (const auto& codec : catalog.names(Kind::codec))
     for (const char* rule : {"adamw", "lamb"}) add(spec_of(rule, codec));
-  for (const auto& weights : catalog.names(Kind::weights))
-    for (jit::Dtype dtype : catalog.weights(weights).dtypes)
-      add(spec_of("adamw", "fp32", weights, dtype, dtype));
+  for (const WeightsOfDtype& weights : weight_formats())
+    add(spec_of("adamw", "fp32", weights.name, weights.dtype, weights.dtype));
   return specs;
 }
 
 emulation::RuleOptions fullest_options(const std::string& rule) {
-  const jit::Catalog& catalog = jit::default_catalog();
-  const auto all = emulation::cover(catalog.rule(rule), catalog);
+  const auto all = flag_cover(rule);
   return *std::max_element(all.begin(), all.end(), [&](const auto& a, const auto& b) {
     return slots_kept(rule, a) < slots_kept(rule, b);
   });
+}
+
+std::vector<std::string> codecs_for(const std::string& rule) {
+  const auto rules = jit::default_catalog().names(Kind::rule);
+  std::vector<std::string> codecs = jit::default_catalog().names(Kind::codec);
+  const auto turn =
+      (std::find(rules.begin(), rules.end(), rule) - rules.begin()) % std::ssize(codecs);
+  std::rotate(codecs.begin(), codecs.begin() + turn, codecs.end());
+  codecs.resize(std::min(kCodecsOfARule, codecs.size()));
+  return codecs;
+}
+
+std::vector<emulation::StepCase> covering_cases() {
+  const jit::Catalog& catalog = jit::default_catalog();
+  const auto codecs = catalog.names(Kind::codec);
+  const auto weights = weight_formats();
+  DistinctCases all(ci_combinations());
+  std::size_t turn = 0;  // of codecs and of weight formats
+  for (const std::string& rule : catalog.names(Kind::rule)) {
+    const RuleOptions fullest = fullest_options(rule);
+    for (const std::string& codec : codecs_for(rule)) all.add(case_of(rule, fullest, codec));
+    for (const RuleOptions& options : merged_cover(rule)) {
+      all.add(case_of(rule, options, codecs[turn % codecs.size()], weights[turn % weights.size()]));
+      ++turn;
+    }
+  }
+  for (const std::string& codec : codecs)
+    for (const WeightsOfDtype& format : weights) all.add(case_of("adamw", {}, codec, format));
+  return std::move(all).cases();
+}
+
+std::vector<emulation::StepCase> all_cases() {
+  const jit::Catalog& catalog = jit::default_catalog();
+  DistinctCases all({});
+  for (const std::string& rule : catalog.names(Kind::rule))
+    for (const RuleOptions& options : flag_cover(rule))
+      for (const std::string& codec : catalog.names(Kind::codec))
+        all.add(case_of(rule, options, codec));
+  return std::move(all).cases();
+}
+
+std::uint32_t fixed_hash(const jit::KernelSpec& spec) {
+  std::uint32_t hash = 2166136261u;  // FNV-1a
+  for (const char c : to_string(spec)) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return hash >> 8;
 }
 
 }  // namespace jitstep::support

@@ -1,9 +1,12 @@
-// The combinations that every change is checked with, made from what the templates folder holds.
+// The combinations that changes are checked with, made from what the templates folder holds.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "emulation/option_cover.h"
+#include "emulation/step_case.h"
 #include "jitstep/jit/spec.h"
 
 namespace jitstep::support {
@@ -14,5 +17,20 @@ std::vector<jit::KernelSpec> ci_combinations();
 
 /// Options of a rule under which it keeps as many slots as it can, its defaults if they do.
 emulation::RuleOptions fullest_options(const std::string& rule);
+
+/// The codecs that a rule is tried in by default: all, or kCodecsOfARule in turn where there are more.
+std::vector<std::string> codecs_for(const std::string& rule);
+inline constexpr std::size_t kCodecsOfARule = 4;
+
+/// Beyond ci_combinations(), without tensors: every rule with its fullest options in codecs_for() it; every value
+/// of its flags, as many at once as go together, in codecs, weight formats and dtypes in turn; every codec in
+/// each weight format and dtype with adamw.
+std::vector<emulation::StepCase> covering_cases();
+
+/// The product, without tensors: every rule with every value of its flags, one at a time, in every codec.
+std::vector<emulation::StepCase> all_cases();
+
+/// The same number for the same kernel wherever it is computed: what chooses a few of many.
+std::uint32_t fixed_hash(const jit::KernelSpec& spec);
 
 }  // namespace jitstep::support

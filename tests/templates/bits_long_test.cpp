@@ -1,0 +1,24 @@
+// The product: every rule with every value of its flags in every codec leaves the same bits on the CPU and under
+// the emulation.
+#include <gtest/gtest.h>
+
+#include "support/bit_cases.h"
+#include "support/bits.h"
+#include "support/combinations.h"
+
+namespace jitstep::support {
+namespace {
+
+class ProductBits : public testing::TestWithParam<BitCase> {};
+
+TEST_P(ProductBits, AreTheSameUnderEmulation) {
+  for (const StepCase& c : GetParam().make()) {
+    SCOPED_TRACE(to_string(kernel_of(c).spec));
+    expect_same_bits_in_one_way(c);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, ProductBits, testing::ValuesIn(by_rule(all_cases)), kCaseName);
+
+}  // namespace
+}  // namespace jitstep::support
