@@ -43,10 +43,10 @@ class PlainSteps {
              std::int64_t offset = 0)
       : options_(options),
         plan_(jit::resolve(spec, own.catalog)),
-        common_(jit::make_common_memory(machine, options)) {
+        common_(std::make_unique<jit::CommonMemory>(jit::make_common_memory(machine, options))) {
     for (const Sizes& one : sizes) add(machine, one, offset);
-    step_ =
-        std::make_unique<jit::Step>(machine, std::vector<jit::Batch>{{plan_, tensors_}}, &common_);
+    step_ = std::make_unique<jit::Step>(machine, std::vector<jit::Batch>{{plan_, tensors_}},
+                                        common_.get());
   }
 
   /// One step with the options it was made with.
@@ -59,7 +59,7 @@ class PlainSteps {
     std::vector<jit::StepInput> inputs;
     for (std::size_t i = 0; i < g.size(); ++i)
       inputs.push_back({g[i].data(), set_of.empty() ? 0 : set_of[i], false});
-    step_->run(inputs, sets, [](std::size_t, void*) {});
+    step_->run(inputs, sets, [](const auto&) {});
   }
 
   /// To another mode after step t.
@@ -110,7 +110,7 @@ class PlainSteps {
 
   jit::OptionValues options_;
   jit::Plan plan_;
-  jit::CommonMemory common_;
+  std::unique_ptr<jit::CommonMemory> common_;
   std::vector<std::unique_ptr<jit::StateMemory>> states_;
   std::vector<jit::StepTensor> tensors_;
   std::unique_ptr<jit::Step> step_;

@@ -244,7 +244,7 @@ TEST_F(CheckMode, PoisonsWhatIsNotSetInTheKernelsThemselves) {
   const StateMemory state(cpu, plan, options, {2, 3});
   std::vector<float> p(6, 1), g(6, 1);
   Step step(cpu, {{plan, {state.tensor(p.data())}}});
-  step.run({{.g = g.data()}}, {options.at_step(1)}, [](std::size_t, void*) {});
+  step.run({{.g = g.data()}}, {options.at_step(1)}, [](const auto&) {});
   for (const float x : p) EXPECT_TRUE(std::isnan(x)) << x;
 }
 
