@@ -76,13 +76,30 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// Whether the parameters hold the point that training goes on from; always for other rules.
   bool is_training() const;
 
+  // ---- what a step is given beside gradients. None of it is saved.
+
+  /// As torch.amp.GradScaler sets the attributes of these names around a step (grad_scaler.h does it): every
+  /// gradient is divided by `scale` where it is read and stays as it is in memory; a step does nothing but what
+  /// zero_grad_in_step() asks for, and is not counted, if `found` is not 0. One float32 each, on the device of the
+  /// parameters, read by the steps to come, without waiting for them. An undefined tensor: not used. With the
+  /// option grad_scale, both divide.
+  void set_grad_scale(torch::Tensor scale);
+  void set_found_inf(torch::Tensor found);
+  const torch::Tensor& grad_scale() const;
+  const torch::Tensor& found_inf() const;
+
+  /// Whether a step leaves zeros in the gradients that it has read, also one that found_inf skips: zero_grad()
+  /// without a pass of its own. A gradient that shares memory with whatever else a step uses, or with itself, is
+  /// a c10::Error then.
+  void zero_grad_in_step(bool on = true);
+
   /// As torch's; what the group's options do not set is taken from the defaults. Note: called
   /// through a torch::optim::Optimizer&, torch itself drops the group's options.
   void add_param_group(const ParamGroup& group);
   void add_parameters(const std::vector<torch::Tensor>& parameters);
 
-  /// Compiles the kernels of all parameters as if their gradients were like themselves, so that the
-  /// first step does not have to. Creates no state.
+  /// Compiles the kernels of all parameters, so that the first step does not have to: for the gradients that
+  /// there are, and elsewhere for ones like the parameters. Creates no state.
   void compile();
 
   /// How a parameter of one of the groups is kept under its group's options. Small and float64
@@ -138,8 +155,12 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   bool collect_group(std::size_t group, Purpose purpose);
   const torch::Tensor* gradient_of(const torch::Tensor& p, const ParameterName& name);
   void check_devices() const;
+  void check_extras() const;
   void check_memory();
   void check_new_gradients();
+  void check_cleared();
+  void count_skips();
+  void clear_materialised();
   void add_pending(std::size_t group, std::size_t place);
   bool is_bound(std::size_t group, std::size_t place);
   void bind_states();

@@ -33,9 +33,9 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   /// The rule it is state of.
   const std::string& rule() const { return rule_; }
 
-  /// Steps this parameter has taken.
-  const std::int64_t& step() const { return buffers_.t; }
-  std::int64_t& step() { return buffers_.t; }
+  /// Steps this parameter has taken; waits for the device after steps with found_inf.
+  const std::int64_t& step() const { return buffers_.t.taken(); }
+  std::int64_t& step() { return buffers_.t.taken(); }
 
   /// The values of a slot, by its name ("v") or torch's ("exp_avg_sq"): the storage itself where it
   /// is as wide as the arithmetic, else decoded into a new tensor. Undefined if it is left out.

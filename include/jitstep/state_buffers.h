@@ -11,6 +11,7 @@
 
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/spec.h"
+#include "jitstep/step_count.h"
 
 namespace jitstep {
 namespace jit {
@@ -38,7 +39,7 @@ struct JITSTEP_API StateBuffers {
   std::vector<Slot> slots;
   std::vector<Memory> memory;  // one for each of the plan's
   torch::Tensor extra;         // of the weight format; undefined: none
-  std::int64_t t = 0;          // steps taken
+  StepCount t;                 // steps taken
   int id = 0;                  // order of add_parameter; names the random bits
   int revision = 0;            // to be raised whenever the plan or a tensor is replaced
 

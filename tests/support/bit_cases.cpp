@@ -52,6 +52,19 @@ std::vector<StepCase> gradients_of_their_own() {
   return cases;
 }
 
+// Steps that the device skips, by a scale that it knows, which clear their gradients.
+std::vector<StepCase> skipped_scaled_and_cleared() {
+  std::vector<StepCase> cases;
+  for (const char* rule : {"lamb", "prodigy"})
+    cases.push_back({.spec = spec_of(rule, "int8", "stochastic", Dtype::bfloat16, Dtype::bfloat16),
+                     .options = {{"max_grad_norm", 0.5}},
+                     .tensors = odd_tensors(),
+                     .refused = {1, 3, 4},
+                     .grad_scale = 48,
+                     .clears = true});
+  return cases;
+}
+
 std::vector<StepCase> every_block_size() {
   std::vector<StepCase> cases;
   for (int block : {32, 64, 512, 1024})
@@ -164,6 +177,7 @@ std::vector<BitCase> bit_cases() {
   cases.push_back({"SumsOverEveryTensor", sums_over_every_tensor});
   cases.push_back({"EveryBlockSize", every_block_size});
   cases.push_back({"GradientsOfTheirOwnDtype", gradients_of_their_own});
+  cases.push_back({"SkippedScaledAndCleared", skipped_scaled_and_cleared});
   cases.push_back({"StridedAndGappedTensors", strided_and_gapped_tensors});
   cases.push_back({"ValuesThatAreNotFinite", values_that_are_not_finite});
   return cases;

@@ -57,7 +57,9 @@ struct Optimizer::Records {
   std::vector<ParameterName> new_gradients;  // of this step: those that lie elsewhere than before
   std::deque<torch::Tensor> materialised;    // gradients of this step that had no memory to read
   ParameterMemory memory;
-  CommonState common;  // outlives the stepper's tables
+  StepExtras extras;
+  bool clearing_checked = false;  // as long as no gradient and no state lies elsewhere
+  CommonState common;             // outlives the stepper's tables
   Stepper stepper;
   jit::Mode mode = jit::Mode::train;  // of a rule that has modes
 

@@ -37,8 +37,13 @@ torch::Tensor Optimizer::step(LossClosure closure) {
       return groups[g].stage(values, groups[g].record.values());
     };
   change([&] {
-    records_->stepper.step(records_->work, records_->numbers, records_->common.memory(), stage);
+    check_cleared();
+    count_skips();
+    const StepExtras& extras = records_->extras;
+    records_->stepper.step(records_->work, records_->numbers, records_->common.memory(), extras,
+                           stage);
   });
+  clear_materialised();
   return loss;
 }
 
@@ -88,7 +93,7 @@ void Optimizer::collect(Purpose purpose) {
   records_->materialised.clear();
   bool moved = records_->memory.empty();
   for (std::size_t g = 0; g < records_->groups.size(); ++g) moved |= collect_group(g, purpose);
-  if (purpose == Purpose::step) check_devices();
+  if (purpose == Purpose::step) check_devices(), check_extras();
   if (moved) check_memory();
   if (purpose == Purpose::step) check_new_gradients();
 }
@@ -155,7 +160,10 @@ bool Optimizer::collect_group(std::size_t g, Purpose purpose) {
     if (member.repeated) continue;
     const bool stepping = purpose == Purpose::step;
     const torch::Tensor* const grad = stepping ? gradient_of(p, {g, i}) : &p;
-    if (grad == nullptr) continue;
+    if (grad == nullptr) {
+      member.gradient = nullptr;
+      continue;
+    }
     const bool bound = about(p, {g, i}, [&] { return is_bound(g, i); });
     if (!stepping && (member.state == nullptr || member.state->step() == 0)) continue;
     moved = moved || !bound || member.memory != p.const_data_ptr();
@@ -248,9 +256,10 @@ void Optimizer::restore_states() {
 // nobody has any state.
 void Optimizer::bind_common() {
   if (records_->work.empty() || records_->groups.empty()) return;
-  const bool anew = records_->common.has_stepped() && records_->pending.size() == state_.size() &&
+  const bool anew = records_->pending.size() == state_.size() &&
                     std::all_of(records_->pending.begin(), records_->pending.end(),
-                                [](const auto& pending) { return pending.made; });
+                                [](const auto& pending) { return pending.made; }) &&
+                    records_->common.has_stepped();  // asked last: it may wait for the device
   if (anew) records_->common.clear();
   records_->common.bind(records_->work.front().p->device(),
                         records_->groups.front().record.initial_common());
@@ -270,13 +279,14 @@ void Optimizer::compile() {
       const torch::Tensor& p = param_groups_[g].params()[i];
       about(p, {g, i}, [&] { outlines.push_back(state_outline(record.plan(p))); });
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
-      parameters.push_back({&p, &p, &outlines.back(), {g, i}});
+      const torch::Tensor* const grad = gradient_of(p, {g, i});
+      parameters.push_back({&p, grad == nullptr ? &p : grad, &outlines.back(), {g, i}});
     }
   }
   CommonState common;
   if (!parameters.empty())
     common.bind(parameters.front().p->device(), records_->groups.front().record.initial_common());
-  Stepper().prepare(parameters, common.memory());
+  Stepper().prepare(parameters, common.memory(), records_->extras.grad_scale.defined());
 }
 
 }  // namespace jitstep

@@ -43,8 +43,9 @@ struct DeviceStep {
   std::vector<std::size_t> parameters = {};  // whose they are
 };
 
-jit::KernelSpec spec_of(const StepParameter& parameter) {
+jit::KernelSpec spec_of(const StepParameter& parameter, bool scaled) {
   jit::KernelSpec spec = parameter.state->plan->spec;
+  if (scaled) spec.gradient_flags["scaled"] = true;
   spec.gradient = dtype_of(*parameter.grad);
   const jit::Shape shape = shape_of(*parameter.p);
   const auto compact = jit::compact_strides(shape);
@@ -67,6 +68,7 @@ struct Stepper::State {
   std::vector<Member> members;
   std::vector<DeviceStep> devices;
   std::array<double*, 2> common = {};  // where that memory lay when the tables were built
+  bool scaled = false;                 // whether their kernels divide by a grad_scale
   std::vector<HyperSet> sets;
   std::vector<std::vector<int>> sets_of_group;  // those made in this step
 };
@@ -78,7 +80,7 @@ Stepper& Stepper::operator=(Stepper&&) noexcept = default;
 
 namespace {
 
-Member draft_member(const StepParameter& parameter, std::vector<DeviceStep>& devices) {
+Member draft_member(const StepParameter& parameter, bool scaled, std::vector<DeviceStep>& devices) {
   Member m{.state = parameter.state,
            .revision = parameter.state->revision,
            .p = parameter.p->data_ptr(),
@@ -93,7 +95,7 @@ Member draft_member(const StepParameter& parameter, std::vector<DeviceStep>& dev
         return DeviceStep{device, &machine_of(device)};
       });
   auto& batches = devices[m.device].batches;
-  const jit::KernelSpec spec = spec_of(parameter);
+  const jit::KernelSpec spec = spec_of(parameter, scaled);
   m.batch = find_or_add(
       batches, [&](const jit::Batch& batch) { return batch.plan.spec == spec; },
       [&] {
@@ -169,40 +171,60 @@ static std::array<double*, 2> place_of(const jit::CommonMemory* common) {
   return common == nullptr ? std::array<double*, 2>{} : common->halves;
 }
 
-void Stepper::prepare(const std::vector<StepParameter>& parameters, jit::CommonMemory* common) {
+void Stepper::prepare(const std::vector<StepParameter>& parameters, jit::CommonMemory* common,
+                      bool scaled) {
   std::vector<Member> members;
   std::vector<DeviceStep> devices;
   members.reserve(parameters.size());
-  for (const auto& parameter : parameters) members.push_back(draft_member(parameter, devices));
+  for (const auto& parameter : parameters)
+    members.push_back(draft_member(parameter, scaled, devices));
   place_inputs(members, devices);
   for (DeviceStep& device : devices)
     device.step.emplace(*device.machine, std::exchange(device.batches, {}), common);
   state_->members = std::move(members);
   state_->devices = std::move(devices);
   state_->common = place_of(common);
+  state_->scaled = scaled;
 }
 
-// The set of a group at a step number, made at its first use in this step.
+// The set of a group at a step number, made at its first use in this step. A parameter whose device counts
+// steps that it skips has one of its own, which is none of those that were made for others.
 static int set_for(std::vector<HyperSet>& sets, std::vector<int>& made, const HyperSet& numbers,
-                   std::int64_t t) {
+                   std::int64_t t, const torch::Tensor& lag) {
   for (int set : made)
-    if (sets[set].t == t) return set;
+    if (sets[set].t == t && !lag.defined()) return set;
   sets.push_back(numbers);
   sets.back().t = t;
-  made.push_back(static_cast<int>(sets.size()) - 1);
-  return made.back();
+  const int set = static_cast<int>(sets.size()) - 1;
+  if (lag.defined())
+    sets.back().lag = reinterpret_cast<int64*>(lag.data_ptr());
+  else
+    made.push_back(set);
+  return set;
+}
+
+static const float* address(const torch::Tensor& number) {
+  return number.defined() ? number.const_data_ptr<float>() : nullptr;
+}
+
+// What kernels count they count for tensors with elements.
+static void count_empty(const StepParameter& parameter, const torch::Tensor& found_inf) {
+  if (found_inf.defined() && parameter.p->numel() == 0)
+    parameter.state->t.lag().add_(found_inf.reshape({}).ne(0));
 }
 
 // Brings tables and inputs in line with the parameters, each with the numbers of the step it has taken last
 // (`ahead` 0) or is about to take (1).
 void Stepper::update(const std::vector<StepParameter>& parameters,
-                     const std::vector<HyperSet>& groups, jit::CommonMemory* common, int ahead) {
+                     const std::vector<HyperSet>& groups, jit::CommonMemory* common,
+                     const StepExtras& extras, int ahead) {
   State& state = *state_;
+  const bool scaled = extras.grad_scale.defined();
   const bool same =
-      state.common == place_of(common) &&
+      state.common == place_of(common) && state.scaled == scaled &&
       std::equal(state.members.begin(), state.members.end(), parameters.begin(), parameters.end(),
                  [](const Member& member, const StepParameter& now) { return member.is(now); });
-  if (!same) prepare(parameters, common);
+  if (!same) prepare(parameters, common, scaled);
   state.sets.clear();
   state.sets_of_group.resize(groups.size());
   for (auto& made : state.sets_of_group) made.clear();
@@ -210,17 +232,24 @@ void Stepper::update(const std::vector<StepParameter>& parameters,
     const StepParameter& parameter = parameters[i];
     const Member& member = state.members[i];
     DeviceStep& device = state.devices[member.device];
+    void* const cleared = extras.clears ? parameter.grad->mutable_data_ptr() : nullptr;
     const void* g = parameter.grad->const_data_ptr();
+    const StepCount& t = parameter.state->t;
     const int set = set_for(state.sets, state.sets_of_group[parameter.name.group],
-                            groups[parameter.name.group], parameter.state->t + ahead);
-    device.inputs[member.place] = {g, set, device.device.is_cpu() || is_aligned(member.tensor, g)};
+                            groups[parameter.name.group], t.counted() + ahead, t.lag());
+    device.inputs[member.place] = {g, set, device.device.is_cpu() || is_aligned(member.tensor, g),
+                                   cleared};
+  }
+  for (HyperSet& set : state.sets) {
+    set.grad_scale = address(extras.grad_scale);
+    set.found_inf = address(extras.found_inf);
   }
 }
 
 void Stepper::step(const std::vector<StepParameter>& parameters,
                    const std::vector<HyperSet>& groups, jit::CommonMemory* common,
-                   const StageOfGroup& stage) {
-  update(parameters, groups, common, 1);
+                   const StepExtras& extras, const StageOfGroup& stage) {
+  update(parameters, groups, common, extras, 1);
   State& state = *state_;
   // All devices are ready before the first of them changes anything.
   for (DeviceStep& device : state.devices) device.step->prepare(device.inputs, state.sets);
@@ -231,14 +260,16 @@ void Stepper::step(const std::vector<StepParameter>& parameters,
       });
   for (DeviceStep& device : state.devices) device.step->launch();
   for (const auto& parameter : parameters) {
-    ++parameter.state->t;
+    parameter.state->t.count();
+    count_empty(parameter, extras.found_inf);
     bump_version(*parameter.p);
+    if (extras.clears) bump_version(*parameter.grad);
   }
 }
 
 void Stepper::turn(jit::Mode to, const std::vector<StepParameter>& parameters,
                    const std::vector<HyperSet>& groups, jit::CommonMemory* common) {
-  update(parameters, groups, common, 0);
+  update(parameters, groups, common, {}, 0);
   State& state = *state_;
   for (DeviceStep& device : state.devices) device.step->prepare(to, device.inputs, state.sets);
   for (DeviceStep& device : state.devices) device.step->launch();

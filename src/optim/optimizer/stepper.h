@@ -23,6 +23,13 @@ struct StepParameter {
   ParameterName name;  // its group: an index into the numbers given to `step`
 };
 
+/// What a step is given beside parameters, gradients and numbers.
+struct StepExtras {
+  torch::Tensor grad_scale;  // undefined: gradients are not divided by one
+  torch::Tensor found_inf;   // undefined: no step is skipped; float32, one element, as grad_scale
+  bool clears = false;       // it leaves zeros in the gradients
+};
+
 /// What a host stage makes of the values that the elements of some parameters of one group handed to it.
 using StageOfGroup = std::function<std::vector<torch::Tensor>(
     std::size_t group, const std::vector<torch::Tensor>& values)>;
@@ -37,15 +44,19 @@ class Stepper {
 
   /// Compiles, loads and checks everything a step with these parameters needs. Throws before
   /// anything is changed. `common`: what the rule keeps for all of them, or null; it must outlive them.
-  void prepare(const std::vector<StepParameter>& parameters, jit::CommonMemory* common);
+  /// `scaled`: the steps to come have a grad_scale.
+  void prepare(const std::vector<StepParameter>& parameters, jit::CommonMemory* common,
+               bool scaled);
 
   /// One step of all parameters; counts each one's t. Calls `prepare` when the parameters, their
   /// specs or layouts have changed since the last step. Memory and tables are made ready on all
   /// devices first: until then an Error, such as of a CUDA graph capture, leaves everything as it
   /// was. Only where a launch itself fails may parameters have been stepped; no t is counted then.
   /// groups: the numbers of each parameter group, whatever their t. stage: for groups whose rules have one.
+  /// With found_inf the device skips the step or not, and counts that in each StepCount's lag, which is there;
+  /// nobody waits for it.
   void step(const std::vector<StepParameter>& parameters, const std::vector<HyperSet>& groups,
-            jit::CommonMemory* common, const StageOfGroup& stage = {});
+            jit::CommonMemory* common, const StepExtras& extras, const StageOfGroup& stage = {});
 
   /// Turns parameters that have taken a step to another mode, under the same conditions; their gradients
   /// say layouts alone.
@@ -56,7 +67,7 @@ class Stepper {
   struct State;
 
   void update(const std::vector<StepParameter>& parameters, const std::vector<HyperSet>& groups,
-              jit::CommonMemory* common, int ahead);
+              jit::CommonMemory* common, const StepExtras& extras, int ahead);
   std::unique_ptr<State> state_;
 };
 

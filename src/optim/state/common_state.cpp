@@ -1,6 +1,7 @@
 #include "optim/state/common_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "jit/base/text.h"
 
@@ -39,8 +40,10 @@ std::size_t common_place(const jit::Manifest& rule, const std::string& name) {
 
 void CommonState::bind(const torch::Device& device, const std::vector<double>& initial) {
   if (initial.empty()) return;
+  const bool here = halves_.defined() && halves_.device() == device;
+  if (here && initial == begun_ && memory_.steps > 0) return;  // does not ask what was skipped
   const bool fresh = !given_ && !has_stepped();
-  if (!halves_.defined() || halves_.device() != device) {
+  if (!here) {
     const auto held = fresh ? std::nullopt : values();
     halves_ = torch::empty({2, static_cast<std::int64_t>(initial.size())},
                            torch::dtype(torch::kFloat64).device(device));
@@ -48,12 +51,32 @@ void CommonState::bind(const torch::Device& device, const std::vector<double>& i
     memory_.halves = {first, first + initial.size()};
     if (held) write(*held);
   }
-  if (fresh) write(initial);
+  if (fresh) write(initial), begun_ = initial;
+}
+
+void CommonState::count_skips() {
+  if (!halves_.defined() || lag_.defined()) return;
+  lag_ = torch::zeros({}, torch::dtype(torch::kInt64).device(halves_.device()));
+  memory_.lag = reinterpret_cast<int64*>(lag_.data_ptr());
+}
+
+// The steps that were not skipped. From then on nobody counts those that are, until the next count_skips().
+std::int64_t CommonState::steps() const {
+  if (lag_.defined()) memory_.steps -= std::exchange(lag_, {}).item<std::int64_t>();
+  memory_.lag = nullptr;
+  return memory_.steps;
+}
+
+void CommonState::restart() {
+  lag_.reset();
+  memory_.lag = nullptr;
+  memory_.steps = 0;
+  begun_.clear();
 }
 
 std::optional<std::vector<double>> CommonState::values() const {
   if (!halves_.defined()) return std::nullopt;
-  const torch::Tensor now = halves_[memory_.steps & 1].cpu();
+  const torch::Tensor now = halves_[steps() & 1].cpu();
   const double* const first = now.const_data_ptr<double>();
   return std::vector<double>(first, first + now.numel());
 }
@@ -61,12 +84,12 @@ std::optional<std::vector<double>> CommonState::values() const {
 void CommonState::set(const std::vector<double>& values) {
   if (!halves_.defined()) bind(torch::kCPU, values);
   write(values);
-  memory_.steps = 0;
+  restart();
   given_ = true;
 }
 
 void CommonState::clear() {
-  memory_.steps = 0;
+  restart();
   given_ = false;
 }
 

@@ -30,6 +30,8 @@ class CommonState {
 
   /// As a step takes it; null for a rule that keeps nothing.
   jit::CommonMemory* memory() { return halves_.defined() ? &memory_ : nullptr; }
+  /// Has the device count the steps that it skips, before one that it may.
+  void count_skips();
 
   /// The values of now, on the host; nothing before the first step, unless they were set.
   std::optional<std::vector<double>> values() const;
@@ -38,15 +40,21 @@ class CommonState {
   /// Forgets everything: the next step starts anew.
   void clear();
 
-  /// Whether a step has been taken since it was made, set or cleared.
-  bool has_stepped() const { return memory_.steps > 0; }
+  /// Whether a step has been taken since it was made, set or cleared. Waits for the device if it may have
+  /// skipped some, as everything does that reads values.
+  bool has_stepped() const { return steps() > 0; }
 
  private:
   void write(const std::vector<double>& values);
+  std::int64_t steps() const;
+  void restart();
 
-  torch::Tensor halves_;  // [2, fields]
-  jit::CommonMemory memory_;
-  bool given_ = false;  // its values are not the initial ones
+  torch::Tensor halves_;       // [2, fields]
+  mutable torch::Tensor lag_;  // of the device; undefined: it skips none
+  mutable jit::CommonMemory
+      memory_;                 // mutable: its steps are brought up to date when somebody asks
+  std::vector<double> begun_;  // what was last written as the initial values
+  bool given_ = false;         // its values are not the initial ones
 };
 
 }  // namespace jitstep

@@ -206,7 +206,7 @@ void ParamState::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
 }
 
 void ParamState::check_step() const {
-  const std::int64_t t = step();
+  const std::int64_t t = buffers_.t.counted();  // of steps that were skipped one need not know
   TORCH_CHECK(t >= 0 && t < std::numeric_limits<std::int64_t>::max(), "step is ", t,
               " and must be the number of steps taken, 0 or more");
 }

@@ -66,7 +66,7 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
 }
 
 void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
-  archive.write("step", c10::IValue(buffers_.t));
+  archive.write("step", c10::IValue(step()));
   const auto& slots = declared_slots();
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i)
     if (buffers_.slots[i].codes.defined() && holds_values(i))

@@ -8,26 +8,32 @@
 #include <span>
 #include <tuple>
 
+#include "jitstep/jit/layout.h"
+#include "optim/tensor/kernel_tensors.h"
+
 namespace jitstep {
 namespace {
 
 using Address = std::uintptr_t;
 
-// A parameter and the addresses from its first element to behind its last.
+// A tensor and the addresses from its first element to behind its last.
 struct Range {
-  NamedParameter parameter;
+  StepMemory memory;
   Address begin, end;
 
-  const torch::Tensor& tensor() const { return *parameter.tensor; }
+  const torch::Tensor& tensor() const { return *memory.tensor; }
+  std::tuple<std::size_t, std::size_t> order() const {
+    return {memory.parameter.name.group, memory.parameter.name.place};
+  }
 };
 
 // Memory that is about to be written: copy-on-write tensors become separate here.
-Range range_of(const NamedParameter& parameter) {
-  const torch::Tensor& t = *parameter.tensor;
+Range range_of(const StepMemory& memory) {
+  const torch::Tensor& t = *memory.tensor;
   std::int64_t last = 0;
   for (std::int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d);
   const auto begin = reinterpret_cast<Address>(t.data_ptr());
-  return {parameter, begin, begin + static_cast<Address>(last + 1) * t.itemsize()};
+  return {memory, begin, begin + static_cast<Address>(last + 1) * t.itemsize()};
 }
 
 // visit(address) for every element, until one visit says true.
@@ -83,24 +89,66 @@ bool share(const Range& a, const Range& b) {
   return marks.meets(both[1]);
 }
 
-[[noreturn]] void refuse(const Range& a, const Range& b) {
-  const bool in_order = std::tie(a.parameter.name.group, a.parameter.name.place) <
-                        std::tie(b.parameter.name.group, b.parameter.name.place);
+std::string text_of(const StepMemory& memory) {
+  const NamedParameter& parameter = memory.parameter;
+  if (memory.use == StepMemory::Use::number) return "grad_scale or found_inf";
+  const std::string name = describe(*parameter.tensor, parameter.name);
+  if (memory.use == StepMemory::Use::parameter) return name;
+  return (memory.use == StepMemory::Use::kept ? "the state of " : "the gradient of ") + name;
+}
+
+using Pair = void(const Range& a, const Range& b);
+
+[[noreturn]] void refuse_parameters(const Range& a, const Range& b) {
+  const bool in_order = a.order() < b.order();
   const Range &first = in_order ? a : b, &second = in_order ? b : a;
-  TORCH_CHECK(false, "jitstep: ", describe(first.tensor(), first.parameter.name), " and ",
-              describe(second.tensor(), second.parameter.name),
+  TORCH_CHECK(false, "jitstep: ", text_of(first.memory), " and ", text_of(second.memory),
               " share memory, which both would write at once; give the optimizer the tensor that "
               "both are views of, or clone() one of them");
 }
 
-// Ranges of addresses that meet, though their elements may not, in the order of addresses.
-void check_cluster(std::span<const Range> cluster) {
+// A gradient to be cleared and what else lies there.
+void refuse_clearing(const Range& a, const Range& b) {
+  const bool first = a.memory.use == StepMemory::Use::cleared;
+  if (!first && b.memory.use != StepMemory::Use::cleared) return;
+  const Range &gradient = first ? a : b, &other = first ? b : a;
+  TORCH_CHECK(false, "jitstep: ", text_of(gradient.memory),
+              ", which zero_grad_in_step() has the step clear, shares memory with ",
+              text_of(other.memory), "; clone() it, or call zero_grad() after the step instead");
+}
+
+// Ranges of addresses that meet, though their elements may not, in the order of addresses. `refuse` is called
+// for those whose elements do.
+void check_cluster(std::span<const Range> cluster, Pair* refuse) {
   if (cluster.size() < 2) return;
   Marks marks(cluster);
   for (const Range& r : cluster) {
     if (!marks.meets(r)) continue;
     for (const Range& other : cluster)
-      if (other.parameter.tensor != r.parameter.tensor && share(other, r)) refuse(other, r);
+      if (other.memory.tensor != r.memory.tensor && share(other, r)) refuse(other, r);
+  }
+}
+
+void check_ranges(const std::vector<StepMemory>& memory, Pair* refuse) {
+  std::vector<Range> ranges;
+  for (const StepMemory& one : memory)
+    if (has_memory(*one.tensor)) ranges.push_back(range_of(one));
+  const auto key = [](const Range& r) {
+    const torch::Device device = r.tensor().device();
+    return std::tuple(device.type(), device.index(), r.begin);
+  };
+  std::sort(ranges.begin(), ranges.end(), [&](auto& a, auto& b) { return key(a) < key(b); });
+  for (std::size_t first = 0; first < ranges.size();) {
+    Address end = ranges[first].end;
+    std::size_t next = first + 1;
+    for (; next < ranges.size(); ++next) {
+      const bool meets = ranges[next].tensor().device() == ranges[first].tensor().device() &&
+                         ranges[next].begin < end;
+      if (!meets) break;
+      end = std::max(end, ranges[next].end);
+    }
+    check_cluster(std::span(ranges).subspan(first, next - first), refuse);
+    first = next;
   }
 }
 
@@ -131,26 +179,21 @@ bool share_memory(const torch::Tensor& a, const torch::Tensor& b) {
 }
 
 void check_disjoint(const std::vector<NamedParameter>& parameters) {
-  std::vector<Range> ranges;
-  for (const auto& parameter : parameters)
-    if (has_memory(*parameter.tensor)) ranges.push_back(range_of(parameter));
-  const auto key = [](const Range& r) {
-    const torch::Device device = r.tensor().device();
-    return std::tuple(device.type(), device.index(), r.begin);
-  };
-  std::sort(ranges.begin(), ranges.end(), [&](auto& a, auto& b) { return key(a) < key(b); });
-  for (std::size_t first = 0; first < ranges.size();) {
-    Address end = ranges[first].end;
-    std::size_t next = first + 1;
-    for (; next < ranges.size(); ++next) {
-      const bool meets = ranges[next].tensor().device() == ranges[first].tensor().device() &&
-                         ranges[next].begin < end;
-      if (!meets) break;
-      end = std::max(end, ranges[next].end);
-    }
-    check_cluster(std::span(ranges).subspan(first, next - first));
-    first = next;
-  }
+  std::vector<StepMemory> memory;
+  for (const NamedParameter& parameter : parameters)
+    memory.push_back({parameter.tensor, parameter});
+  check_ranges(memory, refuse_parameters);
+}
+
+void check_cleared(const std::vector<StepMemory>& memory) {
+  for (const StepMemory& one : memory)
+    TORCH_CHECK(
+        one.use != StepMemory::Use::cleared || jit::is_non_overlapping(shape_of(*one.tensor)),
+        "jitstep: ", text_of(one),
+        ", which zero_grad_in_step() has the step clear, has elements that ",
+        "share memory, as expand() makes them; clone() it, or call zero_grad() after the step "
+        "instead");
+  check_ranges(memory, refuse_clearing);
 }
 
 }  // namespace jitstep

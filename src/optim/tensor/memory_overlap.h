@@ -21,6 +21,24 @@ struct NamedParameter {
 /// addresses meet. Those without memory share none.
 void check_disjoint(const std::vector<NamedParameter>& parameters);
 
+/// Memory that a step uses, and for which parameter.
+struct StepMemory {
+  enum class Use {
+    parameter,
+    cleared,
+    kept,
+    number
+  };  // cleared: a gradient; number: of no parameter
+
+  const torch::Tensor* tensor;
+  NamedParameter parameter;
+  Use use = Use::parameter;
+};
+
+/// A c10::Error for a gradient to be cleared that shares memory with any other of these, or of which two
+/// elements do. Costs as much as check_disjoint.
+void check_cleared(const std::vector<StepMemory>& memory);
+
 /// Whether there is anything to read or write: false without elements, where a storage was freed
 /// under its tensor, and for a tensor that only says it is zero.
 inline bool has_memory(const torch::Tensor& t) {

@@ -47,6 +47,29 @@ TEST(OptimizerBits, OfEveryDtype) {
                          torch::kBFloat16);
 }
 
+TEST(OptimizerBits, OfLossScaling) {
+  for (const char* rule : {"adamw", "prodigy", "schedulefree_adamw"}) {
+    const Tensors on_cpu = shaped(torch::kFloat32), on_gpu = to(on_cpu, kGpu);
+    Optimizer cpu(rule, on_cpu), gpu(rule, on_gpu);
+    for (const auto& [optimizer, parameters] : {std::pair{&cpu, on_cpu}, {&gpu, on_gpu}}) {
+      GradScaler scaler(GradScalerOptions().init_scale(48));
+      scaler.scale(torch::ones({}, parameters[0].device()));
+      optimizer->zero_grad_in_step();
+      for (int step = 1; step <= 5; ++step) {
+        set_same_gradients(parameters, step);
+        if (step % 2 == 1) parameters[3].mutable_grad()[0] = NAN;
+        scaler.step(*optimizer);
+        scaler.update();
+        for (const auto& p : parameters) EXPECT_FALSE(p.grad().any().item<bool>());
+      }
+      EXPECT_EQ(scaler.get_scale(), 6);
+      optimizer->eval();
+    }
+    expect_same_bits(on_gpu, on_cpu);
+    EXPECT_EQ(static_cast<ParamState&>(*gpu.state().at(on_gpu[0].unsafeGetTensorImpl())).step(), 2);
+  }
+}
+
 TEST(OptimizerBits, OfLayouts) {
   torch::manual_seed(3);
   const Tensors whole = {torch::randn({40, 30}), torch::randn({4, 6, 9, 8}), torch::randn({1001})};

@@ -102,6 +102,29 @@ TEST(CudaStreams, AStepNeverWaitsForTheGpu) {
   EXPECT_TRUE(hold.release()) << "step() waited for the GPU";
 }
 
+TEST(CudaStreams, AScaledStepNeverWaitsForTheGpu) {
+  const Tensors parameters = to(make_parameters(torch::kFloat32, {{5000}, {7}}), kGpu);
+  Prodigy optimizer(parameters);  // keeps memory of all
+  GradScaler scaler;
+  scaler.scale(torch::ones({}, kGpu));
+  const auto scaled_step = [&](int step) {
+    set_same_gradients(parameters, step);
+    scaler.step(optimizer);
+    scaler.update();
+  };
+  for (int step : {1, 2}) scaled_step(step);
+  set_same_gradients(parameters, 3);
+  Hold::kernel();
+  gpu_guard().synchronizeDevice(0);
+  Hold hold(current_stream());
+  scaler.step(optimizer);
+  scaler.update();
+  EXPECT_FALSE(current_stream().query());
+  EXPECT_TRUE(hold.release()) << "the host waited for the GPU";
+  for (const auto& [key, state] : optimizer.state())
+    EXPECT_EQ(static_cast<ParamState&>(*state).step(), 3);
+}
+
 TEST(CudaStreams, StreamsMayTakeTurns) {
   Twins twins;
   const c10::Stream streams[] = {side_stream(), side_stream()};

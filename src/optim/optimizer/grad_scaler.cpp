@@ -1,0 +1,232 @@
+#include "jitstep/grad_scaler.h"
+
+#include <torch/torch.h>
+
+#include <map>
+#include <optional>
+#include <unordered_set>
+
+#include "optim/state/archive_fields.h"
+#include "optim/tensor/errors.h"
+
+namespace jitstep {
+namespace {
+
+void check_options(const GradScalerOptions& options) {
+  TORCH_CHECK(options.init_scale() > 0, "GradScaler: init_scale is ", options.init_scale(),
+              " and must be > 0");
+  TORCH_CHECK(options.growth_factor() > 1, "GradScaler: growth_factor is ", options.growth_factor(),
+              " and must be > 1");
+  TORCH_CHECK(options.backoff_factor() > 0 && options.backoff_factor() < 1,
+              "GradScaler: backoff_factor is ", options.backoff_factor(), " and must be in (0, 1)");
+  TORCH_CHECK(options.growth_interval() > 0, "GradScaler: growth_interval is ",
+              options.growth_interval(), " and must be > 0");
+}
+
+// An optimizer's gradients, each once; torch's function takes those of one dtype at a time.
+struct Gradients {
+  std::optional<torch::Device> device;
+  std::map<torch::ScalarType, std::vector<torch::Tensor>> of_dtype;
+  std::unordered_set<const void*> seen;
+
+  void add(const torch::Tensor& p, const ParameterName& name) {
+    const torch::Tensor& g = p.grad();
+    if (!g.defined() || !seen.insert(g.unsafeGetTensorImpl()).second) return;
+    if (!device) device = g.device();
+    TORCH_CHECK(g.layout() == torch::kStrided, "GradScaler: the gradient of ", describe(p, name),
+                " has the layout ", g.layout(), "; make it dense with to_dense()");
+    TORCH_CHECK(g.device() == *device, "GradScaler: the gradient of ", describe(p, name), " is on ",
+                g.device(), " and others are on ", *device,
+                "; give each device an optimizer of its own");
+    if (!g._is_zerotensor()) of_dtype[g.scalar_type()].push_back(g);
+  }
+};
+
+Gradients gradients_of(Optimizer& optimizer) {
+  Gradients gradients;
+  for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
+    const auto& params = optimizer.param_groups()[g].params();
+    for (std::size_t i = 0; i < params.size(); ++i) gradients.add(params[i], {g, i});
+  }
+  TORCH_CHECK(gradients.device, "GradScaler: no parameter of the optimizer has a gradient; call ",
+              "scale(loss).backward() first");
+  return gradients;
+}
+
+// Multiplies them; 1 if one of them is not finite, else 0: a float32 where they are.
+torch::Tensor multiply(const Gradients& gradients, const torch::Tensor& factor) {
+  torch::Tensor found = torch::zeros({}, factor.options().device(*gradients.device));
+  const torch::Tensor here = factor.to(*gradients.device, true);
+  for (const auto& [dtype, tensors] : gradients.of_dtype)
+    at::_amp_foreach_non_finite_check_and_unscale_(tensors, found, here);
+  return found;
+}
+
+// The same without a change. (Torch writes each element again, which one that shares memory cannot be.)
+torch::Tensor found_inf_in(Gradients gradients) {
+  for (auto& [dtype, tensors] : gradients.of_dtype)
+    for (torch::Tensor& g : tensors)
+      if (!g.is_non_overlapping_and_dense()) g = g.clone();
+  return multiply(gradients,
+                  torch::ones({}, torch::dtype(torch::kFloat32).device(*gradients.device)));
+}
+
+// Lends the optimizer both tensors for one step.
+class Lent {
+ public:
+  Lent(Optimizer& optimizer, const torch::Tensor& scale, const torch::Tensor& found)
+      : optimizer_(optimizer), scale_(optimizer.grad_scale()), found_(optimizer.found_inf()) {
+    optimizer.set_grad_scale(scale);
+    optimizer.set_found_inf(found);
+  }
+  ~Lent() {
+    optimizer_.set_grad_scale(scale_);
+    optimizer_.set_found_inf(found_);
+  }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+
+ private:
+  Optimizer& optimizer_;
+  torch::Tensor scale_, found_;
+};
+
+double read_number(torch::serialize::InputArchive& archive, const std::string& key) {
+  c10::IValue value;
+  TORCH_CHECK(archive.try_read(key, value) && value.isDouble(), "the archive has no number \"", key,
+              "\"; it is of no GradScaler, or of one that was off");
+  return value.toDouble();
+}
+
+}  // namespace
+
+GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
+  if (is_enabled()) check_options(options);
+}
+
+void GradScaler::place_on(const torch::Device& device) {
+  if (scale_.defined()) return;
+  scale_ = torch::full({}, options_.init_scale(), torch::dtype(torch::kFloat32).device(device));
+  growth_ = torch::full({}, init_growth_, torch::dtype(torch::kInt32).device(device));
+}
+
+void GradScaler::check_scaled(const char* caller) const {
+  TORCH_CHECK(scale_.defined(), "GradScaler: ", caller,
+              "() before any scale(); call scale(loss).backward() first");
+}
+
+torch::Tensor GradScaler::scale(const torch::Tensor& outputs) {
+  if (!is_enabled()) return outputs;
+  place_on(outputs.device());
+  return outputs * scale_.to(outputs.device(), true);
+}
+
+void GradScaler::unscale_(Optimizer& optimizer) {
+  if (!is_enabled()) return;
+  check_scaled("unscale_");
+  torch::NoGradGuard no_grad;
+  Progress& progress = progress_[&optimizer];
+  TORCH_CHECK(progress.stage == Stage::ready, "GradScaler: unscale_() ",
+              progress.stage == Stage::unscaled ? "twice" : "after step()",
+              " for an optimizer since the last update(); call update() at the end of each step");
+  const Gradients gradients = gradients_of(optimizer);
+  TORCH_CHECK(
+      !gradients.of_dtype.contains(torch::kFloat16),
+      "GradScaler: unscale_() of float16 gradients, which would vanish; leave it to step()");
+  progress.found_inf =
+      multiply(gradients, scale_.to(torch::kFloat64).reciprocal().to(torch::kFloat32));
+  progress.stage = Stage::unscaled;
+}
+
+void GradScaler::step(Optimizer& optimizer) {
+  if (!is_enabled()) {
+    optimizer.step();
+    return;
+  }
+  check_scaled("step");
+  torch::NoGradGuard no_grad;
+  Progress& progress = progress_[&optimizer];
+  TORCH_CHECK(progress.stage != Stage::stepped, "GradScaler: step() twice for an optimizer since ",
+              "the last update(); call update() at the end of each step");
+  torch::Tensor scale = optimizer.grad_scale();
+  if (progress.stage == Stage::ready) {
+    progress.found_inf = found_inf_in(gradients_of(optimizer));
+    const torch::Tensor here = scale_.to(progress.found_inf.device(), true);
+    scale = scale.defined() ? here * scale : here;
+  }
+  const Lent lent(optimizer, scale, progress.found_inf);
+  optimizer.step();
+  progress.stage = Stage::stepped;
+}
+
+void GradScaler::update() {
+  if (!is_enabled()) return;
+  check_scaled("update");
+  torch::NoGradGuard no_grad;
+  torch::Tensor found;
+  for (const auto& [optimizer, progress] : progress_) {
+    if (!progress.found_inf.defined()) continue;
+    const torch::Tensor here = progress.found_inf.to(scale_.device(), true);
+    found = found.defined() ? found + here : here;
+  }
+  TORCH_CHECK(found.defined(),
+              "GradScaler: update() before any step(); call step(optimizer) first");
+  at::_amp_update_scale_(scale_, growth_, found, options_.growth_factor(),
+                         options_.backoff_factor(), options_.growth_interval());
+  progress_.clear();
+}
+
+void GradScaler::update(double new_scale) {
+  if (!is_enabled()) return;
+  check_scaled("update");
+  TORCH_CHECK(new_scale > 0, "GradScaler: the scale is ", new_scale, " and must be > 0");
+  torch::NoGradGuard no_grad;
+  scale_.fill_(new_scale);
+  progress_.clear();
+}
+
+double GradScaler::get_scale() const {
+  if (!is_enabled()) return 1;
+  return scale_.defined() ? scale_.item<double>() : options_.init_scale();
+}
+
+// Under the names of torch's state_dict().
+void GradScaler::save(torch::serialize::OutputArchive& archive) const {
+  if (!is_enabled()) return;
+  archive.write("scale", c10::IValue(get_scale()));
+  archive.write("growth_factor", c10::IValue(options_.growth_factor()));
+  archive.write("backoff_factor", c10::IValue(options_.backoff_factor()));
+  archive.write("growth_interval", c10::IValue(options_.growth_interval()));
+  archive.write("_growth_tracker",
+                c10::IValue(growth_.defined() ? growth_.item<std::int64_t>() : init_growth_));
+}
+
+void GradScaler::load(torch::serialize::InputArchive& archive) {
+  if (!is_enabled()) return;
+  GradScalerOptions loaded;
+  loaded.init_scale(read_number(archive, "scale"));
+  loaded.growth_factor(read_number(archive, "growth_factor"));
+  loaded.backoff_factor(read_number(archive, "backoff_factor"));
+  loaded.growth_interval(read_integer(archive, "growth_interval"));
+  check_options(loaded);
+  init_growth_ = read_integer(archive, "_growth_tracker");
+  options_ = loaded;
+  torch::NoGradGuard no_grad;
+  if (!scale_.defined()) return;
+  scale_.fill_(loaded.init_scale());
+  growth_.fill_(init_growth_);
+}
+
+torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,
+                                            const GradScaler& scaler) {
+  scaler.save(archive);
+  return archive;
+}
+
+torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archive,
+                                           GradScaler& scaler) {
+  scaler.load(archive);
+  return archive;
+}
+
+}  // namespace jitstep
