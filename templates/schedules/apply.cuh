@@ -209,20 +209,25 @@ KHD void store_prepared_memory(const Scope<S>& scope, bool leads) {
     if (leads) store_memory<S, kRulePart, all>(scope.tensor, scope.set, 0, scope.memory);
 }
 
+// Of a tensor whose step is skipped: there are no scalars.
+template <class S>
+KHD Scope<S> scope_without_scalars(const Args& args, int tensor) {
+  const StepRecord& step = args.steps[tensor];
+  return {args, args.tensors[tensor], step, args.sets[step.set], {}, {}, {}};
+}
+
 // What is left of a step that is skipped: gradients to be cleared, the tensor's count of such steps, and that
 // of all tensors.
 template <class S>
 KHD void skip(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
-    const StepRecord& step = args.steps[item.tensor];
-    const HyperSet& set = args.sets[step.set];
-    const Scope<S> scope{args, args.tensors[item.tensor], step, set, {}, {}, {}};
-    if (step.cleared != nullptr)
+    const Scope<S> scope = scope_without_scalars<S>(args, item.tensor);
+    if (scope.step.cleared != nullptr)
       for_tiles<S>(scope, item, [&](const Linear& at) { clear_gradient<S>(scope, at); });
     if (item.first != 0 || thread_index() != 0) continue;
-    ++*set.lag;
-    if (item.tensor == args.leader) ++*set.common_lag;
+    ++*scope.set.lag;
+    if (item.tensor == args.leader) ++*scope.set.common_lag;
   }
 }
 

@@ -29,4 +29,18 @@ KHD void stage(const Args& args, Range range) {
   }
 }
 
+// A host stage that is called in a step that is skipped finds zeros: its result is not read.
+template <class S>
+KHD void stage_zeros(const Args& args, Range range) {
+  for (int64 i = range.begin; i < range.end; i += range.stride) {
+    const Item item = args.items[i];
+    const Scope<S> scope = scope_without_scalars<S>(args, item.tensor);
+    for_tiles<S>(scope, item, [&](const Linear& at) {
+      store_values<typename ApplyTile<S>::Shape>(
+          static_cast<real*>(scope.step.staged), at, [](int64 e) { return e; },
+          [](int) { return real(0); });
+    });
+  }
+}
+
 }  // namespace jitstep

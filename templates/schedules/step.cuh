@@ -26,7 +26,10 @@ struct Step {
     if (!is_skipped(args)) jitstep::finish<S, Pass>(args, range);
   }
   KHD static void stage(const Args& args, Range range) {
-    if (!is_skipped(args)) jitstep::stage<S, Passes>(args, range);
+    if (is_skipped(args))
+      stage_zeros<S>(args, range);
+    else
+      jitstep::stage<S, Passes>(args, range);
   }
   KHD static void apply(const Args& args, Range range) {
     if (is_skipped(args))

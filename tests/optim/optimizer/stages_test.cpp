@@ -50,6 +50,22 @@ TEST(Stages, ThatNobodyRegisteredAreNamedWhenTheOptimizerIsMade) {
   EXPECT_HAS(error, "register_stage adds one of your own");
 }
 
+TEST(Stages, FindZerosInAStepThatIsSkipped) {
+  Tensors parameters = make_parameters();
+  const Tensors before = clones(parameters);
+  Optimizer optimizer(probing(), parameters);
+  int zeros = 0;
+  current() = [&](const torch::Tensor& values, const jit::OptionValues&) {
+    zeros += values.any().item<bool>() ? 0 : 1;
+    return torch::ones_like(values);
+  };
+  for (const auto& p : parameters) p.mutable_grad() = torch::full_like(p.detach(), NAN);
+  optimizer.set_found_inf(torch::ones({}));
+  optimizer.step();
+  EXPECT_EQ(zeros, 3);
+  expect_equal(parameters, before);
+}
+
 TEST(Stages, AreRegisteredOnce) {
   const auto same = [](const torch::Tensor& values, const jit::OptionValues&) { return values; };
   EXPECT_HAS(argument_error([&] { register_stage("newton_schulz", same); }),
