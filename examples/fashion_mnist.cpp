@@ -12,6 +12,7 @@
 #include "fashion_mnist/data_set.h"
 #include "fashion_mnist/flags.h"
 #include "fashion_mnist/optimizer_choice.h"
+#include "fashion_mnist/optimizers.h"
 #include "fashion_mnist/report.h"
 #include "fashion_mnist/training.h"
 
@@ -22,6 +23,7 @@ using namespace fashion_mnist;
 // Every optimizer is built before the first one trains, so that a wrong option or codec is
 // reported at once and not minutes later.
 std::vector<std::unique_ptr<Training>> build_all(const Flags& flags, torch::Device device) {
+  load_rules(flags.rules);
   std::vector<std::unique_ptr<Training>> trainings;
   for (const OptimizerChoice& choice : choose_optimizers(flags)) {
     trainings.push_back(std::make_unique<Training>(choice, flags, device));

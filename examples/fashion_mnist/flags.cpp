@@ -28,6 +28,10 @@ void add_optimizer_flags(CLI::App& app, Flags& flags) {
                  "One more optimizer as JSON, may be repeated; without --optimizers only these "
                  "are trained. Example: '{\"rule\": \"sgd\", \"options\": {\"lr\": 0.05}}'")
       ->allow_extra_args(false);
+  app.add_option("--rule", flags.rules,
+                 "A file with a rule that --spec may name by the file's name, may be repeated")
+      ->check(CLI::ExistingFile)
+      ->allow_extra_args(false);
   app.add_option("--state", flags.state,
                  "State format of adamw and lamb where the name has none; default fp32");
   app.add_option("--lr", flags.lr,

@@ -12,6 +12,7 @@ namespace fashion_mnist {
 struct Flags {
   std::vector<std::string> optimizers;  // names; empty: the default list, unless specs are given
   std::vector<std::string> specs;       // optimizers as JSON text
+  std::vector<std::string> rules;       // files with rules that the specs may name
   std::string state = "fp32";           // of the optimizers whose name has no codec
   std::optional<double> lr;             // absent: each rule's own default
   int epochs = 1;

@@ -29,6 +29,10 @@ BuiltOptimizer with_state_bytes(std::unique_ptr<Optimizer> optimizer) {
 
 }  // namespace
 
+void load_rules(const std::vector<std::string>& files) {
+  for (const std::string& file : files) jitstep::load_rule(file);
+}
+
 BuiltOptimizer build_optimizer(const OptimizerChoice& choice,
                                const std::vector<torch::Tensor>& parameters) {
   switch (choice.kind) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "optimizer_choice.h"
@@ -18,6 +19,9 @@ struct BuiltOptimizer {
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::function<std::int64_t()> state_bytes;
 };
+
+/// Makes the rules in these files known to specs.
+void load_rules(const std::vector<std::string>& files);
 
 BuiltOptimizer build_optimizer(const OptimizerChoice& choice,
                                const std::vector<torch::Tensor>& parameters);

@@ -169,6 +169,17 @@ TEST(OwnRule, IsTheOneTheReadmeShows) {
             std::string::npos);
 }
 
+TEST(OwnRule, OfTheChapterIsTheOneInTheExamples) {
+  const auto file = [](const char* name) {
+    return text_of_file(std::string(JITSTEP_SOURCE_DIR "/") + name);
+  };
+  const std::string chapter = file("docs/writing_a_rule.md");
+  const std::string fence = "```cpp\n";
+  EXPECT_HAS(chapter, fence + file("examples/yogi.cuh") + "```\n");
+  EXPECT_HAS(chapter, fence + file("examples/yogi.cpp") + "```\n");
+  EXPECT_HAS(chapter, file("bench/results/state_formats_yogi.md"));
+}
+
 TEST(OwnRule, WithAMistakeSaysWhereAndShowsTheSource) {
   std::string text = text_of_file(JITSTEP_SOURCE_DIR "/examples/signum.cuh");
   while (text.find("signum") != std::string::npos) text.replace(text.find("signum"), 6, "broken");

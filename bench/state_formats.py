@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Trains Fashion-MNIST with a rule of one's own and with AdamW, in every state format that ships.
+
+  bench/state_formats.py --rule examples/yogi.cuh            # a second call goes on from what is there
+  bench/state_formats.py --rule examples/yogi.cuh --table    # only the table
+
+--options takes the rule's options as JSON; --codec, --seeds, --epochs and --limit choose less or more.
+"""
+import argparse
+import json
+import pathlib
+import sys
+
+from fashion_runs import ROOT, mean_and_error, read_results, run_missing, where_and_when
+
+ADAMW = {"rule": "adamw", "options": {"lr": 1e-3, "weight_decay": 1e-2}}
+BATCH = 128
+
+
+def codecs_that_ship():
+    return sorted(path.stem for path in (ROOT / "templates/codecs").glob("*.cuh"))
+
+
+def wanted_runs(arguments):
+    """Whole comparisons first: everything with one seed, then with the next."""
+    own = {"rule": arguments.rule.stem}
+    if arguments.options:
+        own["options"] = arguments.options
+    for seed in range(1, arguments.seeds + 1):
+        for codec in arguments.codec or codecs_that_ship():
+            for spec in (ADAMW, own):
+                yield {
+                    "spec": spec | {"state": codec},
+                    "batch": BATCH,
+                    "epochs": arguments.epochs,
+                    "limit": arguments.limit,
+                    "seed": seed,
+                }
+
+
+def columns(results):
+    accuracy = mean_and_error([100 * r["test_accuracy"] for r in results], 2)
+    return [accuracy, mean_and_error([r["train_loss"] for r in results], 4)]
+
+
+def table(results, rule):
+    """Markdown: a line for each codec, the largest state first; mean and standard error over the seeds."""
+    rules = ["adamw", rule]
+    of = {(r["spec"]["state"], r["spec"]["rule"]): [] for r in results}
+    for r in results:
+        of[r["spec"]["state"], r["spec"]["rule"]].append(r)
+    size = {codec: of[codec, rules[0]][0]["state_bytes_per_parameter"] for codec, _ in of}
+    words = ["state", "bytes/parameter"]
+    words += [f"`{name}`: {what}" for name in rules for what in ("accuracy, %", "training loss")]
+    lines = ["| " + " | ".join(words) + " |", "|---" * len(words) + "|"]
+    for codec in sorted(size, key=lambda codec: (-size[codec], codec)):
+        cells = [f"`{codec}`", f"{size[codec]:.2f}"]
+        for name in rules:
+            cells += columns(of[codec, name])
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def caption(results, arguments):
+    runs = results[0]
+    seeds = len({r["seed"] for r in results})
+    limit = f", the first {runs['limit']} images" if runs["limit"] else ""
+    return (
+        f"`bench/state_formats.py --rule {arguments.rule}`, {where_and_when(results)}; batch {runs['batch']}, epochs: {runs['epochs']}{limit}. Test accuracy "
+        f"and mean training loss of the last epoch: mean and standard error of {seeds} seeds.\n"
+    )
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rule", type=pathlib.Path, required=True, help="the file of the rule")
+    parser.add_argument("--options", type=json.loads, default={}, help="default: the rule's own")
+    parser.add_argument("--program", default=ROOT / "build/examples/fashion_mnist")
+    parser.add_argument("--results", type=pathlib.Path,
+                        help="default bench/results/state_formats_RULE.jsonl; the table lies beside it, in .md")
+    parser.add_argument("--codec", action="append", help="may be repeated; default: all that ship")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--limit", type=int, default=0, help="training images; 0: all")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--table", action="store_true", help="run nothing")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    rule = arguments.rule.stem
+    path = arguments.results or ROOT / f"bench/results/state_formats_{rule}.jsonl"
+    if arguments.table:
+        results = read_results(path)
+    else:
+        results = run_missing(
+            wanted_runs(arguments), path, arguments.program, arguments.threads, [arguments.rule]
+        )
+    if not results:
+        sys.exit(f"{path} holds no run yet; call without --table")
+    text = caption(results, arguments) + "\n" + table(results, rule)
+    path.with_suffix(".md").write_text(text)
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Of bench/state_formats.py: runs of a few steps, going on from what is there, and the table.
+
+  state_formats_test.py PROGRAM    PROGRAM is build/examples/fashion_mnist
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
+PROGRAM = sys.argv.pop()
+
+
+class StateFormats(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.results = pathlib.Path(folder.name, "results.jsonl")
+
+    def call(self, *arguments):
+        command = [sys.executable, ROOT / "bench/state_formats.py", "--program", PROGRAM]
+        command += ["--rule", ROOT / "examples/signum.cuh", "--results", self.results, *arguments]
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def test_runs_add_lines_and_a_second_call_only_what_is_missing(self):
+        few = ["--seeds", "1", "--limit", "256", "--codec", "int8"]
+        self.call(*few)
+        first = self.results.read_text()
+        made = [json.loads(line) for line in first.splitlines()]
+        self.assertEqual([run["spec"]["rule"] for run in made], ["adamw", "signum"])
+        self.assertGreater(made[1]["train_loss"], 0.5)
+        self.results.write_text(first + '{"spec": {"ru')  # as a killed run would leave it
+        table = self.call(*few, "--codec", "bf16")
+        lines = self.results.read_text().splitlines(keepends=True)
+        self.assertEqual("".join(lines[:2]), first)
+        self.assertEqual([json.loads(line)["spec"]["state"] for line in lines[2:]], ["bf16", "bf16"])
+        self.assertLess(table.index("| `bf16` | 4.00 |"), table.index("| `int8` | 2.05 |"))
+
+    def test_the_table_has_mean_and_standard_error(self):
+        run = {"batch": 128, "epochs": 1, "limit": 0, "state_bytes_per_parameter": 8.0,
+               "date": "2026-01-01", "machine": "abacus, 1 cores", "threads": 1}
+        values = [(0.88, 0.1), (0.90, 0.2), (0.92, 0.3)]
+        self.results.write_text("".join(
+            json.dumps(run | {"spec": {"rule": rule, "state": "fp32"}, "seed": seed,
+                              "test_accuracy": accuracy, "train_loss": loss}) + "\n"
+            for rule in ("adamw", "signum") for seed, (accuracy, loss) in enumerate(values)))
+        table = self.call("--table")
+        both = "90.00 ± 1.15 | 0.2000 ± 0.0577"
+        self.assertIn(f"| `fp32` | 8.00 | {both} | {both} |", table)
+        self.assertIn("abacus, 1 cores (1 in use), 2026-01-01", table)
+        self.assertEqual(self.results.with_suffix(".md").read_text(), table)
+
+
+if __name__ == "__main__":
+    if not DATA.exists():
+        print(f"{DATA} is not there; tools/setup.sh installs it")
+        sys.exit(77)
+    unittest.main()
