@@ -25,26 +25,68 @@ KHD uint16 float_to_bf16_stochastic(float x, uint32 random) {
   return static_cast<uint16>((u & 0x7f800000u) == 0x7f800000u ? special : finite);
 }
 
+// ---- formats with fewer exponents than float ---------------------------------------------------
+// Magnitudes, as bits without a sign: Mantissa bits of fraction, 1.0 at exponent Bias. The exponent 0 is that
+// of subnormal numbers; what the largest one means is each format's own.
+
+template <int Mantissa, int Bias>
+KHD uint32 widened_magnitude(uint32 magnitude) {  // a float's bits
+  const float unit = float_of(static_cast<uint32>(128 - Bias - Mantissa) << 23);
+  const float subnormal = static_cast<float>(magnitude) * unit;
+  const uint32 normal = (magnitude << (23 - Mantissa)) + (static_cast<uint32>(127 - Bias) << 23);
+  return magnitude < 1u << Mantissa ? bits_of(subnormal) : normal;
+}
+
+template <int Mantissa, int Bias>
+KHD uint32 rounded_magnitude(uint32 magnitude) {  // to nearest, ties to even; too large: more bits
+  constexpr int kLost = 23 - Mantissa;
+  constexpr uint32 kLeast = static_cast<uint32>(127 - Bias) << 23;
+  const uint32 normal =
+      (magnitude - kLeast + (1u << (kLost - 1)) - 1u + ((magnitude >> kLost) & 1u)) >> kLost;
+  // Adding this puts the unit of a subnormal number into the last bit of the sum.
+  constexpr uint32 kPlace = static_cast<uint32>(151 - Bias - Mantissa) << 23;
+  const uint32 subnormal = bits_of(float_of(magnitude) + float_of(kPlace)) - kPlace;
+  return magnitude < kLeast + (1u << 23) ? subnormal : normal;
+}
+
 // ---- float16 (1-5-10) --------------------------------------------------------------------------
 
 KHD float fp16_to_float(uint16 h) {
   const uint32 magnitude = h & 0x7fffu;
+  const uint32 special = magnitude >= 0x7c00u ? 0x38000000u : 0u;  // infinity and NaN
   const uint32 sign = static_cast<uint32>(h & 0x8000u) << 16;
-  const float subnormal = static_cast<float>(magnitude) * 0x1p-24f;
-  const uint32 exponent = magnitude >= 0x7c00u ? 0x70000000u : 0x38000000u;
-  const float normal = float_of((magnitude << 13) + exponent);
-  return float_of(bits_of(magnitude < 0x400u ? subnormal : normal) | sign);
+  return float_of((widened_magnitude<10, 15>(magnitude) + special) | sign);
 }
 
 KHD uint16 float_to_fp16(float x) {  // to nearest, ties to even
-  const uint32 u = bits_of(x);
-  const uint32 magnitude = u & 0x7fffffffu;
-  const uint32 sign = (u >> 16) & 0x8000u;
-  const uint32 normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  // Adding 0.5 puts the unit of a subnormal half into the last bit of the sum.
-  const uint32 subnormal = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
-  const uint32 finite = magnitude < 0x38800000u ? subnormal : min(normal, 0x7c00u);
+  const uint32 magnitude = bits_of(x) & 0x7fffffffu;
+  const uint32 sign = (bits_of(x) >> 16) & 0x8000u;
+  const uint32 finite = min(rounded_magnitude<10, 15>(magnitude), 0x7c00u);
   return static_cast<uint16>(magnitude > 0x7f800000u ? 0x7e00u : sign | finite);
+}
+
+// ---- 8 bits: E4M3 (1-4-3, without infinity) and E5M2 (1-5-2) -----------------------------------
+// What is too large becomes NaN or infinity, as in torch: above 464, from 61440 on. The one NaN: 0x7f.
+
+KHD float e4m3_to_float(uint8 b) {
+  const uint32 magnitude = b & 0x7fu, sign = static_cast<uint32>(b & 0x80u) << 24;
+  const uint32 finite = widened_magnitude<3, 7>(magnitude);
+  return float_of(magnitude == 0x7fu ? 0x7fc00000u : finite | sign);
+}
+
+KHD uint8 float_to_e4m3(float x) {  // to nearest, ties to even
+  const uint32 magnitude = rounded_magnitude<3, 7>(bits_of(x) & 0x7fffffffu);
+  const uint32 sign = (bits_of(x) >> 24) & 0x80u;
+  return static_cast<uint8>(magnitude >= 0x7fu ? 0x7fu : sign | magnitude);
+}
+
+KHD float e5m2_to_float(uint8 b) { return fp16_to_float(static_cast<uint16>(b << 8)); }
+
+KHD uint8 float_to_e5m2(float x) {  // to nearest, ties to even
+  const uint32 magnitude = bits_of(x) & 0x7fffffffu;
+  const uint32 sign = (bits_of(x) >> 24) & 0x80u;
+  const uint32 finite = min(rounded_magnitude<2, 15>(magnitude), 0x7cu);
+  return static_cast<uint8>(magnitude > 0x7f800000u ? 0x7fu : sign | finite);
 }
 
 // ---- slots -------------------------------------------------------------------------------------

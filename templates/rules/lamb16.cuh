@@ -1,7 +1,13 @@
 // LAMB16 (github.com/vxst/LAMB16): LAMB without bias correction, whose trust ratio is a power, so that the
 // step is a geometric mean of lr and of a thousandth of the weights' norm over the update's. The `original`
-// form caps each element at 1 in both norms; the `corrected` one does not, and corrects the moments' bias,
-// which those caps hide in the first steps.   class: LAMB16
+// form is that number for number, in its own state format. The `corrected` one corrects the moments'
+// bias and has no cap of 1 on each element in both norms, which hid that bias in the first steps; what
+// is not finite is left out of the norms, so that such a gradient harms its own element alone; and its
+// 8 bits have a scale for each block. (Why softsign: of 120 steps of Fashion-MNIST's gradients its
+// momentum has a cosine of 0.9999 to float's and its update one of 0.9996, with int8 0.9996 and 0.998.)
+// default state: fp8_norm if form == original
+// default state: int8_softsign
+// class: LAMB16
 #pragma once
 #include "../core/contract.cuh"
 
@@ -16,7 +22,7 @@ struct Hyper {
   double trust_scale = 0.382;       // >= 0
 };
 struct Flags {
-  Form form = Form::original;
+  Form form = Form::corrected;
   bool adapt = true;  // without it the trust ratio is 1, as for biases and normalisation layers
 };
 struct Slots {
@@ -61,7 +67,9 @@ struct Rule {
     return fma(c.weight_decay, e.p, direction);
   }
   KHD static real square(real x, const auto& c) {
-    return max(c.eps, original ? min(real(1), x * x) : x * x);
+    const real square = x * x;
+    if constexpr (original) return max(c.eps, min(real(1), square));
+    return is_finite(square) ? max(c.eps, square) : real(0);
   }
   KHD static Reals<2> terms(Of<Trust>, const auto& e, const auto& c) {
     return {square(e.p, c), square(update(e, c), c)};

@@ -24,9 +24,22 @@ struct ApplyTile {
   using Shape = Tile<size(), S::variant>;
 };
 
-// The meta data of the codec block that each row of the fragment lies in.
+// What is measured of a codec block: its Meta, or what derives from it to tell `encode` more than is kept.
+template <class Codec>
+struct MeasureOf {
+  using type = typename Codec::Meta;
+};
+template <class Codec>
+requires requires(const uint32 (&key)[Codec::keys]) { Codec::measure(key); }
+struct MeasureOf<Codec> {
+  using type = decltype(Codec::measure(*static_cast<const uint32 (*)[Codec::keys]>(nullptr)));
+};
+template <class Codec>
+using Measured = typename MeasureOf<Codec>::type;
+
+// That of the codec block that each row of the fragment lies in.
 template <class Codec, class Shape>
-KHD void measure(const real* x, const Linear& at, typename Codec::Meta* meta) {
+KHD void measure(const real* x, const Linear& at, Measured<Codec>* meta) {
   constexpr int V = Shape::vector, kKeys = Codec::keys;
   static_assert(Codec::block >= V, "a lane's vector must lie in one block");
   constexpr int kSpread = Codec::block / V < Shape::lanes ? Codec::block / V : Shape::lanes;
@@ -53,7 +66,7 @@ KHD void measure(const real* x, const Linear& at, typename Codec::Meta* meta) {
 
 template <class S, int I, class Shape, class Code>
 KHD void encode_slot(const Scope<S>& scope, const Linear& at, const real* next, Code* code,
-                     typename S::template Codec<I>::Body::Meta* meta) {
+                     Measured<typename S::template Codec<I>::Body>* meta) {
   using Part = typename S::template Codec<I>;
   using C = typename Part::Body;
   constexpr int V = Shape::vector;
@@ -84,7 +97,7 @@ KHD void encode_slot(const Scope<S>& scope, const Linear& at, const real* next, 
 
 template <class S, int I, class Shape, class Code>
 KHD void store_slot(const Scope<S>& scope, const Linear& at, const Code* code,
-                    const typename S::template Codec<I>::Body::Meta* meta) {
+                    const Measured<typename S::template Codec<I>::Body>* meta) {
   using C = typename S::template Codec<I>::Body;
   using Storage = CodeStorage<typename C::Code>;
   constexpr int V = Shape::vector;
@@ -133,7 +146,7 @@ KHD void store_weights(const Scope<S>& scope, const Linear& at, const real* p, u
 template <class Part, class Shape>
 struct Encoded {
   typename CodeStorage<typename Part::Body::Code>::Register code[Shape::fragment];
-  typename Part::Body::Meta meta[Shape::rows];
+  Measured<typename Part::Body> meta[Shape::rows];
 };
 
 // Zeros where the gradient was.

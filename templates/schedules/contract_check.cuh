@@ -24,18 +24,22 @@ concept HasDecode = requires(CodeOf<P> code, const MetaOf<P>& meta) {
   static_cast<real>(P::Body::decode(code, meta, m));
 };
 template <class P>
-concept HasEncode = requires(real x, const MetaOf<P>& meta, uint32 bits) {
+concept HasEncode = requires(real x, const Measured<typename P::Body>& meta, uint32 bits) {
   requires(!P::remembers);
   static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits));
 }
-|| requires(real x, const MetaOf<P>& meta, uint32 bits, const typename P::Memory& m) {
+|| requires(real x, const Measured<typename P::Body>& meta, uint32 bits,
+            const typename P::Memory& m) {
   requires P::remembers;
   static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits, m));
 };
 template <class P>
-concept HasMeasure = P::Body::block == 1 || requires(real x, const uint32 (&key)[P::Body::keys]) {
+concept HasMeasure = P::Body::block == 1 ||
+                     requires(real x, const uint32 (&key)[P::Body::keys],
+                              const Measured<typename P::Body>* measured, const MetaOf<P>* meta) {
   requires kSame<decltype(P::Body::key(x, 0)), uint32>;
-  requires kSame<decltype(P::Body::measure(key)), MetaOf<P>>;
+  P::Body::measure(key);
+  meta = measured;  // Meta itself, or derived from it
 };
 
 // ---- a rule ------------------------------------------------------------------------------------

@@ -66,9 +66,12 @@ std::vector<StepCase> skipped_scaled_and_cleared() {
 }
 
 std::vector<StepCase> every_block_size() {
+  using Kind = jit::Manifest::Kind;
+  const jit::Catalog& catalog = jit::default_catalog();
   std::vector<StepCase> cases;
-  for (int block : {32, 64, 512, 1024})
-    for (const char* codec : {"int8", "int4"}) {
+  for (int block : {32, 64, 256, 512, 1024})
+    for (const auto& codec : catalog.names(Kind::codec)) {
+      if (catalog.codec(codec).find("block") == nullptr) continue;
       jit::KernelSpec spec = spec_of("adamw", codec);
       for (auto& slot : spec.state.slots) slot->options["block"] = block;
       cases.push_back({.spec = spec, .options = {}, .tensors = odd_tensors()});
@@ -96,7 +99,7 @@ std::vector<StepCase> strided_and_gapped_tensors() {
 
 std::vector<StepCase> values_that_are_not_finite() {
   std::vector<StepCase> cases;
-  for (const char* codec : {"fp32", "bf16", "int8", "int4"})
+  for (const auto& codec : jit::default_catalog().names(jit::Manifest::Kind::codec))
     cases.push_back({.spec = spec_of("adamw", codec),
                      .options = {},
                      .tensors = odd_tensors(),

@@ -13,23 +13,25 @@ namespace {
 
 // The bits nearest to x among all of a format that are finite and not negative, in ascending order;
 // ties to the even one.
-std::vector<double> values_of(float (*load)(uint16), unsigned infinity) {
+template <class Bits>
+std::vector<double> values_of(float (*load)(Bits), unsigned special) {
   std::vector<double> values;
-  for (unsigned bits = 0; bits < infinity; ++bits)
-    values.push_back(load(static_cast<uint16>(bits)));
+  for (unsigned bits = 0; bits < special; ++bits) values.push_back(load(static_cast<Bits>(bits)));
   return values;
 }
-void expect_nearest_around_every_threshold(float (*load)(uint16), uint16 (*store)(float),
-                                           unsigned infinity) {
-  const auto values = values_of(load, infinity);
-  for (unsigned bits = 0; bits + 1 < infinity; ++bits) {
+template <class Bits>
+void expect_nearest_around_every_threshold(float (*load)(Bits), Bits (*store)(float),
+                                           unsigned special) {
+  constexpr unsigned kSign = 1u << (8 * sizeof(Bits) - 1);
+  const auto values = values_of(load, special);
+  for (unsigned bits = 0; bits + 1 < special; ++bits) {
     const double middle = (values[bits] + values[bits + 1]) / 2;
     for (float x : around(middle)) {
       if (x < values[bits] || x > values[bits + 1]) continue;  // bfloat16's subnormal numbers
       const unsigned even = bits + (bits & 1);
       const unsigned expected = x < middle ? bits : x > middle ? bits + 1 : even;
       ASSERT_EQ(store(x), expected) << x;
-      ASSERT_EQ(store(-x), expected | 0x8000u) << -x;
+      ASSERT_EQ(store(-x), expected | kSign) << -x;
     }
   }
 }
@@ -42,6 +44,34 @@ TEST(Float16, IsTheNearestAroundEveryThreshold) {
   expect_nearest_around_every_threshold(fp16_to_float, float_to_fp16, 0x7c00);
   EXPECT_EQ(float_to_fp16(65519.996f), 0x7bff);
   EXPECT_EQ(float_to_fp16(65520.0f), 0x7c00);
+}
+
+// The values themselves are torch's: tests/optim/tensor/float8_test.cpp.
+TEST(Float8, IsTheNearestAroundEveryThreshold) {
+  expect_nearest_around_every_threshold(e4m3_to_float, float_to_e4m3, 0x7f);
+  expect_nearest_around_every_threshold(e5m2_to_float, float_to_e5m2, 0x7c);
+}
+
+// Six bits of exponent where float16 has five, and no sign: every value of the one that is normal is one of
+// the other, and what lies beyond comes out of more bits than there are.
+TEST(Magnitudes, OfAWiderRangeRoundAsFloat16Does) {
+  const auto store =
+      +[](float x) -> uint16 { return static_cast<uint16>(rounded_magnitude<10, 41>(bits_of(x))); };
+  const auto load = +[](uint16 bits) { return float_of(widened_magnitude<10, 41>(bits)); };
+  EXPECT_EQ(load(1), 0x1p-50f);
+  EXPECT_EQ(load(0xffff), 0x1.ffcp22f);
+  EXPECT_GT((rounded_magnitude<10, 41>(bits_of(0x1.fffp22f))), 0xffffu);
+  for (unsigned bits = 0; bits + 1 < 0xffff; ++bits) {
+    const double low = load(static_cast<uint16>(bits)), high = load(static_cast<uint16>(bits + 1));
+    ASSERT_LT(low, high);
+    for (float x : around((low + high) / 2)) {
+      const unsigned even = bits + (bits & 1);
+      const double middle = (low + high) / 2;
+      ASSERT_EQ(store(x), x < middle ? bits : x > middle ? bits + 1 : even) << x;
+    }
+  }
+  for (uint16 half = 0x400; half < 0x7c00; ++half)
+    ASSERT_EQ(load(store(fp16_to_float(half))), fp16_to_float(half));
 }
 
 // Processors make NaNs of either sign: 0 / 0 is negative on x86 and positive on a GPU.

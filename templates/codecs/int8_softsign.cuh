@@ -1,0 +1,78 @@
+// FlashOptim's 8-bit state (github.com/databricks/flashoptim): signed values bent by softsign, roots of non-negative
+// ones, in equal steps of the block's largest magnitude. Nearest code, ties to the larger value. Ours
+// alone: the scale keeps float16's ten bits of fraction over a wider range, 2^-50 to 2^23, where the original's becomes
+// coarse below 6e-5 and zero below 3e-8; and with positive_floor a positive value is never coded as
+// zero. With beta2 above 0.999 a second moment kept so need not decay: ten bits are too few.
+#pragma once
+#include "../core/absmax.cuh"
+
+namespace jitstep::codecs::int8_softsign {
+
+struct Options {
+  int block = 32;              // power of two in [32, 1024]
+  bool positive_floor = true;  //
+};
+using Code = uint8;
+struct Meta {
+  uint16 scale;  // six bits of exponent, ten of fraction; without sign, infinity and NaN
+};
+
+KHD float scale_of(const Meta& meta) { return float_of(widened_magnitude<10, 41>(meta.scale)); }
+
+// What `encode` needs beside what is kept: the block's own magnitude, where the scale is that to ten bits.
+struct Measured : Meta {
+  float inverse;
+};
+
+template <class Sign, Options O>
+struct Codec {
+  using Code = int8_softsign::Code;
+  using Meta = int8_softsign::Meta;
+  static constexpr int block = O.block;
+  static constexpr int keys = 1;
+  static constexpr bool random = false;
+  static constexpr bool is_signed = kSame<Sign, Signed>;
+
+  KHD static float bent(real x) {
+    const float y = static_cast<float>(x);
+    return is_signed ? y : sqrt(y);
+  }
+
+  KHD static uint32 key(real x, int) { return magnitude_key(bent(x)); }
+  KHD static Measured measure(const uint32 (&key)[1]) {
+    const uint32 least = key[0] > 0 ? 1 : 0;
+    const uint32 scale = max(least, min(rounded_magnitude<10, 41>(key[0]), 0xffffu));
+    const Meta meta{static_cast<uint16>(scale)};
+    const bool close = scale >= 0x400u && scale < 0xffffu;
+    return {meta, inverse_of({close ? float_of(key[0]) : scale_of(meta)})};
+  }
+
+  KHD static real decode(Code code, const Meta& meta) {
+    if constexpr (is_signed) {
+      const float q = static_cast<float>(code < 128 ? code : code - 256);
+      return scaled(q / (254 - abs(q)), {scale_of(meta)});
+    } else {
+      const float root = static_cast<float>(code) / 255 * scale_of(meta);
+      return root * root;
+    }
+  }
+
+  // Whether y lies at or above the lower end of what is coded so: exact, as only the sign of a fused product is
+  // asked. With n = 2 code - 1 that end is n / 510, and n / (508 - |n|) under softsign.
+  KHD static bool reaches(float y, int code) {
+    const float n = static_cast<float>(2 * code - 1);
+    return fma(y, is_signed ? 508 - abs(n) : 510.0f, -n) >= 0;
+  }
+
+  KHD static Code encode(real value, const Measured& measured, uint32) {
+    const float x = bent(value);
+    const float y = min(max(x * measured.inverse, -1.0f), 1.0f);  // a NaN becomes a number
+    const float steps = is_signed ? 254 * y / (1 + abs(y)) : 255 * y;
+    const int guess = static_cast<int>(steps + 256.5f) - 256;
+    int code = guess - (reaches(y, guess) ? 0 : 1) + (reaches(y, guess + 1) ? 1 : 0);
+    if (!is_signed && O.positive_floor && x > 0 && code == 0) code = 1;
+    return static_cast<Code>(is_finite(x) ? code : is_signed ? 0 : 255);
+  }
+};
+
+}  // namespace jitstep::codecs::int8_softsign

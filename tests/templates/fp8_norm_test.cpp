@@ -1,0 +1,64 @@
+// LAMB16's format: what is cut off, what is divided, and what becomes of the rest.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "../../templates/codecs/fp8_norm.cuh"
+#include "templates/neighbours.h"
+
+namespace jitstep::support {
+namespace {
+
+using Fp8Signed = codecs::fp8_norm::Codec<Signed>;
+using Fp8Positive = codecs::fp8_norm::Codec<NonNegative>;
+
+codecs::fp8_norm::Memory norm_of(float next) { return {{.was = next, .next = next}}; }
+
+TEST(Fp8Norm, IsTheRootOfTheCappedSumOfSquaresOverTheNumber) {
+  using codecs::fp8_norm::Norm;
+  EXPECT_EQ(Fp8Signed::terms(Of<Norm>{}, 3.0f)[0], 9);
+  EXPECT_EQ(Fp8Signed::terms(Of<Norm>{}, -4.0f)[0], 10);
+  EXPECT_EQ(Fp8Signed::terms(Of<Norm>{}, HUGE_VALF)[0], 10);
+  EXPECT_EQ(Fp8Signed::terms(Of<Norm>{}, std::nanf(""))[0], 0) << "is no reason for a norm";
+  codecs::fp8_norm::Memory m = norm_of(1);
+  EXPECT_FLOAT_EQ(Fp8Signed::finish(Of<Norm>{}, Totals<1>{{16}}, 8, m).norm, 0.5f + 1e-6f);
+  EXPECT_FLOAT_EQ(m.norm.next, 0.5f + 1e-6f);
+}
+
+// As the original divides and casts: of signed values the quotient is cut off, of others the value.
+TEST(Fp8Norm, IsTheNearestMultipleOfTheNormAroundEveryThreshold) {
+  for (const float norm : {1.0f, 0x1p-20f}) {
+    const auto m = norm_of(norm);
+    for (int code = 0; code < 0x57; ++code) {  // 15
+      const double low = e4m3_to_float(static_cast<uint8>(code)),
+                   high = e4m3_to_float(static_cast<uint8>(code + 1));
+      for (float y : around((low + high) / 2)) {
+        ASSERT_EQ(Fp8Signed::encode(y * norm, {}, 0, m), float_to_e4m3(y)) << y;
+        ASSERT_EQ(Fp8Signed::encode(-y * norm, {}, 0, m), float_to_e4m3(-y)) << y;
+      }
+    }
+    for (float y : {15.0f, 15.1f, 1000.0f, HUGE_VALF}) {
+      EXPECT_EQ(Fp8Signed::decode(Fp8Signed::encode(y, {}, 0, m), {}, m), 15 * norm);
+      EXPECT_EQ(Fp8Signed::decode(Fp8Signed::encode(-y, {}, 0, m), {}, m), -15 * norm);
+    }
+  }
+  const auto m = norm_of(0x1p-10f);
+  for (int code = 0; code < 0x71; ++code) {  // 10240
+    const double low = e5m2_to_float(static_cast<uint8>(code)),
+                 high = e5m2_to_float(static_cast<uint8>(code + 1));
+    for (float y : around((low + high) / 2))
+      ASSERT_EQ(Fp8Positive::encode(y * 0x1p-10f, {}, 0, m), float_to_e5m2(y)) << y;
+  }
+  EXPECT_EQ(Fp8Positive::decode(Fp8Positive::encode(11.0f, {}, 0, m), {}, m), 10);
+}
+
+TEST(Fp8Norm, KeepsWhatIsNotFiniteAsTheOriginalDoes) {
+  const auto m = norm_of(0x1p-16f);
+  EXPECT_TRUE(std::isnan(Fp8Signed::decode(Fp8Signed::encode(std::nanf(""), {}, 0, m), {}, m)));
+  EXPECT_TRUE(std::isnan(Fp8Positive::decode(Fp8Positive::encode(std::nanf(""), {}, 0, m), {}, m)));
+  EXPECT_TRUE(std::isinf(Fp8Positive::decode(Fp8Positive::encode(1.0f, {}, 0, m), {}, m)))
+      << "far above the norm: 61440 times and more";
+}
+
+}  // namespace
+}  // namespace jitstep::support
