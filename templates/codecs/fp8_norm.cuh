@@ -1,8 +1,9 @@
-// LAMB16's format (github.com/vxst/LAMB16), number for number: one norm for the whole tensor, and each value a
-// multiple of it, in E4M3 up to 15 (signed) or in E5M2 (non-negative). The norm is the root of the sum
-// of squares over the number of elements, so the more elements, the more of them are cut off at 15; a
-// non-negative value far above the others becomes infinity, and stays so. For its own rule in its
-// original form; int8 and int8_softsign have neither fault.
+// LAMB16's format (github.com/vxst/LAMB16), number for number: one norm for the whole tensor, and each
+// value a multiple of it, in E4M3 up to 15 (signed) or in E5M2 (non-negative). The norm is the root of
+// the sum of squares over the number of elements, so the more elements, the more of them are cut off
+// at 15; a non-negative value far above the others becomes infinity, and stays so. For its own rule in
+// its original form: int8_softsign has neither fault. What is not finite is kept (E4M3: as NaN) and is
+// no reason for the norm.
 #pragma once
 #include "../core/contract.cuh"
 
@@ -29,12 +30,13 @@ struct Codec {
   static constexpr real kLeastNorm = real(1e-6);  // the default of its rule's eps
   static constexpr real kLargest = 10;            // of a square, and of a non-negative value
   static constexpr real kMostNorms = 15;          // of a signed value
+  static constexpr Code kNotFinite = 0x7f;        // a NaN
 
-  KHD static real clipped(real x, real limit) {  // a NaN comes out
-    return x > limit ? limit : x < -limit ? -limit : x;
+  KHD static real clipped(real x, real limit) { return max(min(x, limit), -limit); }
+
+  KHD static Reals<1> terms(Of<Norm>, real x) {
+    return {is_finite(x) ? min(x * x, kLargest) : real(0)};
   }
-
-  KHD static Reals<1> terms(Of<Norm>, real x) { return {x == x ? min(x * x, kLargest) : real(0)}; }
   KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64 count, Memory& m) {
     m.norm.next = static_cast<real>(sqrt(sum[0])) / static_cast<real>(count) + kLeastNorm;
     return {m.norm.next};
@@ -44,10 +46,13 @@ struct Codec {
     return (is_signed ? e4m3_to_float(code) : e5m2_to_float(code)) * m.norm.was;
   }
   KHD static Code encode(real x, const Meta&, uint32, const Memory& m) {
-    if constexpr (is_signed)
-      return float_to_e4m3(static_cast<float>(clipped(x / m.norm.next, kMostNorms)));
-    else
-      return float_to_e5m2(static_cast<float>(clipped(x, kLargest) / m.norm.next));
+    const real norm = m.norm.next;
+    if constexpr (is_signed) {
+      const float y = static_cast<float>(clipped(x / norm, kMostNorms));
+      return is_finite(x) ? float_to_e4m3(y) : kNotFinite;
+    } else {
+      return float_to_e5m2(static_cast<float>(is_finite(x) ? clipped(x, kLargest) / norm : x));
+    }
   }
 };
 

@@ -66,7 +66,8 @@ KHD uint16 float_to_fp16(float x) {  // to nearest, ties to even
 }
 
 // ---- 8 bits: E4M3 (1-4-3, without infinity) and E5M2 (1-5-2) -----------------------------------
-// What is too large becomes NaN or infinity, as in torch: above 464, from 61440 on. The one NaN: 0x7f.
+// What is too large becomes as in torch 2.13 (older ones: NaN in E4M3) 448, infinity included, or
+// infinity from 61440 on. The one NaN: 0x7f.
 
 KHD float e4m3_to_float(uint8 b) {
   const uint32 magnitude = b & 0x7fu, sign = static_cast<uint32>(b & 0x80u) << 24;
@@ -75,9 +76,10 @@ KHD float e4m3_to_float(uint8 b) {
 }
 
 KHD uint8 float_to_e4m3(float x) {  // to nearest, ties to even
-  const uint32 magnitude = rounded_magnitude<3, 7>(bits_of(x) & 0x7fffffffu);
+  const uint32 magnitude = bits_of(x) & 0x7fffffffu;
   const uint32 sign = (bits_of(x) >> 24) & 0x80u;
-  return static_cast<uint8>(magnitude >= 0x7fu ? 0x7fu : sign | magnitude);
+  const uint32 finite = min(rounded_magnitude<3, 7>(magnitude), 0x7eu);
+  return static_cast<uint8>(magnitude > 0x7f800000u ? 0x7fu : sign | finite);
 }
 
 KHD float e5m2_to_float(uint8 b) { return fp16_to_float(static_cast<uint16>(b << 8)); }

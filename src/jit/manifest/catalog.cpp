@@ -124,11 +124,13 @@ std::string Catalog::keep(const Manifest& manifest, const std::string& content,
 // With a look at the other files it names.
 Manifest Catalog::read(const std::string& content, const std::string& path, Kind kind) const {
   Manifest manifest = read_manifest(content, path, kind);
-  for (const Slot& slot : manifest.slots) {
-    if (slot.keeps.empty() || has(Kind::codec, slot.keeps)) continue;
-    throw Error(text(path, ":", slot.line, ": there is no codec \"", slot.keeps, "\"; there are ",
+  const auto check = [&](const std::string& codec, int line) {
+    if (codec.empty() || has(Kind::codec, codec)) return;
+    throw Error(text(path, ":", line, ": there is no codec \"", codec, "\"; there are ",
                      listed(names(Kind::codec)), names_of(Kind::codec).hint, ", before the rule"));
-  }
+  };
+  for (const Slot& slot : manifest.slots) check(slot.keeps, slot.line);
+  for (const RuleDefault& state : manifest.default_states) check(state.value, 1);
   return manifest;
 }
 

@@ -106,5 +106,50 @@ TEST_F(KeptFormats, AreInheritedFromDefaultsThatNameThemThoughAnotherCodecIsForA
   EXPECT_EQ(codecs(own), "int8 bf16") << "by whichever name";
 }
 
+TEST(DefaultFormats, GoByTheRulesOptionsAndGiveWayToTheUsers) {
+  OptionValues values("lamb16");
+  const ParameterKind small{Dtype::float32, 1, 4095}, large{Dtype::float32, 1, 4096};
+  EXPECT_EQ(format_of(values, {}, large).slots[1]->name, "int8_softsign");
+  EXPECT_EQ(format_of(values, {}, small).slots[1]->name, "fp32");
+  EXPECT_EQ(format_of(values, {.slots = {{"v", CodecChoice{"bf16"}}}}, large).slots[1]->name,
+            "bf16");
+  values.set("form", "original");
+  EXPECT_EQ(format_of(values, {}, small).slots[1]->name, "fp8_norm");
+  EXPECT_EQ(format_of(values, {.state = CodecChoice{"int8"}}, large).slots[1]->name, "int8");
+}
+
+TEST(DefaultFormats, TakeTheFirstLineThatHolds) {
+  const testing::TemporaryFolder folder;
+  testing::write_file(folder / "sized.cuh", R"(// Descent.   default state: int8
+// min_quantized_size: 0 if everywhere
+// min_quantized_size: 100
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::sized {
+struct Flags {
+  bool everywhere = false;
+};
+struct Slots {
+  Signed m;
+};
+template <Flags F>
+struct Rule {
+  KHD static void moments(auto& e, const auto&) { e.m.next = e.g; }
+  KHD static void apply(auto& e, const auto&) { e.p -= e.m.next; }
+};
+}
+)");
+  default_catalog().load_rule(folder / "sized.cuh");
+  OptionValues values("sized");
+  const auto codec = [&](std::int64_t elements, const Formats& formats = {}) {
+    return format_of(values, formats, {Dtype::float32, 1, elements}).slots[0]->name;
+  };
+  EXPECT_EQ(codec(99) + " " + codec(100), "fp32 int8");
+  EXPECT_EQ(codec(4095, {.min_quantized_size = 4096}), "fp32");
+  values.set("everywhere", true);
+  EXPECT_EQ(codec(1), "int8");
+  EXPECT_EQ(codec(1, {.min_quantized_size = 2}), "fp32");
+}
+
 }  // namespace
 }  // namespace jitstep::jit

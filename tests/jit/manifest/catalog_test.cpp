@@ -145,12 +145,20 @@ TEST_F(CatalogTest, RefusesASlotThatKeepsACodecThatIsNotThere) {
   const std::string path = write(folder, "plain.cuh", rule);
   EXPECT_EQ(problem([&] { catalog.load_rule(path); }),
             path +
-                ":18: there is no codec \"fp9\"; there are bf16, fp32, int4, int8; load_codec adds "
-                "a file of your own, before the rule");
+                ":18: there is no codec \"fp9\"; there are bf16, fp32, fp8_norm, int4, int8, "
+                "int8_softsign; load_codec adds a file of your own, before the rule");
   EXPECT_FALSE(catalog.has(Kind::rule, "plain"));
   store.add("rules/plain.cuh", rule);
   EXPECT_TRUE(
       problem([&] { catalog.rule("plain"); }).starts_with("rules/plain.cuh:18: there is no"));
+}
+
+TEST_F(CatalogTest, RefusesADefaultStateThatIsNotThere) {
+  const std::string path = write(folder, "plain.cuh", "// default state: fp9\n" + kRule);
+  EXPECT_TRUE(problem([&] {
+                catalog.load_rule(path);
+              }).starts_with(path + ":1: there is no codec \"fp9\"; there are bf16, "));
+  EXPECT_FALSE(catalog.has(Kind::rule, "plain"));
 }
 
 TEST_F(CatalogTest, MayBeAskedByManyThreads) {
