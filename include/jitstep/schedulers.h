@@ -7,18 +7,20 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "jitstep/jit/export.h"
 
 namespace jitstep {
 
-/// A scheduler that knows the rate of every step from the rate each parameter group had when the scheduler was made.
-/// As torch's Python classes (and unlike C++'s StepLR) it sets the rate of step 0 at once, so that no step goes
+/// A scheduler that knows the rate of every step from the rate each parameter group had when the scheduler was
+/// made. As torch's Python classes (and unlike C++'s StepLR) it sets the rate of step 0 at once, so that no step goes
 /// without warm-up: make it after the optimizer, then call step() after each optimizer.step(). A group that is
-/// added later starts from its own rate. torch::save and torch::load keep its place and those first rates, not
-/// what its constructor was given; load it into one that was made in the same way, for an optimizer with as many groups,
-/// and the rate of its place is set. A c10::Error if the archive is of another class or number of groups.
+/// added later starts from its own rate.
+/// torch::save and torch::load keep its place and those first rates, not what its constructor was given. To go on, make
+/// optimizer and scheduler as at first, then load both: that sets the rate of its place. A c10::Error if the archive is
+/// of another class or number of groups.
 class JITSTEP_API ClosedFormLR : public torch::optim::LRScheduler {
  public:
   /// The step whose rate is set now, counted from 0.

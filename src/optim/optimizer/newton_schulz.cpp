@@ -60,30 +60,27 @@ std::vector<std::vector<std::size_t>> batches_of(const std::vector<torch::Tensor
 
 }  // namespace
 
-std::vector<torch::Tensor> newton_schulz(const std::vector<torch::Tensor>& values,
-                                         const jit::OptionValues& options) {
+void newton_schulz(const std::vector<torch::Tensor>& values, const jit::OptionValues& options) {
   for (const torch::Tensor& one : values)
     TORCH_CHECK(one.dim() == 2,
                 "the host stage newton_schulz is for matrices, not for a tensor of ", one.dim(),
                 " dimensions; refuse them in the rule: `// refuse: dims != 2, ...`");
   const bool narrow = options.get("ns_dtype").choice() == "bf16";
-  const auto coefficients = options.get("ns_coefficients").numbers();
-  const int steps = static_cast<int>(options.get("ns_steps").number());
-  std::vector<torch::Tensor> made(values.size());
   for (const auto& batch : batches_of(values)) {
     std::vector<torch::Tensor> all;
     for (const std::size_t i : batch)
       all.push_back(scaled(values[i], narrow ? torch::kBFloat16 : values[i].scalar_type(),
                            options.get("eps").number()));
-    const torch::Tensor x = orthogonalised(torch::stack(all), coefficients, steps);
+    const torch::Tensor x =
+        orthogonalised(torch::stack(all), options.get("ns_coefficients").numbers(),
+                       static_cast<int>(options.get("ns_steps").number()));
     for (std::size_t k = 0; k < batch.size(); ++k) {
       const torch::Tensor& one = values[batch[k]];
-      const torch::Tensor result = x[static_cast<std::int64_t>(k)];
-      made[batch[k]] = (is_tall(one) ? result.t() : result).to(one.scalar_type()) *
-                       rate_factor(one, options.get("adjust_lr_fn").choice());
+      const torch::Tensor made = x[static_cast<std::int64_t>(k)];
+      const double factor = rate_factor(one, options.get("adjust_lr_fn").choice());
+      one.copy_((is_tall(one) ? made.t() : made).to(one.scalar_type()) * factor);
     }
   }
-  return made;
 }
 
 }  // namespace jitstep

@@ -34,7 +34,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
   StageOfGroup stage;
   if (std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.stage; }))
     stage = [&](std::size_t g, const std::vector<torch::Tensor>& values) {
-      return groups[g].stage(values, groups[g].record.values());
+      groups[g].stage(values, groups[g].record.values());
     };
   change([&] {
     check_cleared();

@@ -21,13 +21,23 @@ Stages& stages() {
   return all;
 }
 
+void check_made(const torch::Tensor& made, const torch::Tensor& values) {
+  TORCH_CHECK(made.defined() && made.sizes() == values.sizes() && made.is_floating_point(),
+              "a host stage returned ",
+              made.defined() ? c10::str(made.dtype(), " of shape ", made.sizes()) : "no tensor",
+              " for a parameter of shape ", values.sizes(), "; return ", values.dtype(),
+              " of the same shape");
+}
+
 // One parameter after another.
 GroupStage each(StageFunction function) {
   return [function = std::move(function)](const std::vector<torch::Tensor>& values,
                                           const jit::OptionValues& options) {
-    std::vector<torch::Tensor> made;
-    for (const torch::Tensor& one : values) made.push_back(function(one, options));
-    return made;
+    for (const torch::Tensor& one : values) {
+      const torch::Tensor made = function(one, options);
+      check_made(made, one);
+      one.copy_(made);
+    }
   };
 }
 

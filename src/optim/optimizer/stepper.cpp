@@ -139,14 +139,6 @@ torch::Tensor values_of(const torch::Tensor& p, void* memory) {
   return torch::from_blob(memory, p.sizes(), jit::compact_strides(shape_of(p)), options);
 }
 
-void check_made(const torch::Tensor& made, const torch::Tensor& values) {
-  TORCH_CHECK(made.defined() && made.sizes() == values.sizes() && made.is_floating_point(),
-              "a host stage returned ",
-              made.defined() ? c10::str(made.dtype(), " of shape ", made.sizes()) : "no tensor",
-              " for a parameter of shape ", values.sizes(), "; return ", values.dtype(),
-              " of the same shape");
-}
-
 // One group after another, each with all of its parameters on the device.
 void run_stage(const StageOfGroup& stage, const std::vector<StepParameter>& parameters,
                const DeviceStep& device, const std::vector<jit::StagedTensor>& tensors) {
@@ -155,13 +147,7 @@ void run_stage(const StageOfGroup& stage, const std::vector<StepParameter>& para
     const StepParameter& parameter = parameters[device.parameters[one.tensor]];
     values[parameter.name.group].push_back(values_of(*parameter.p, one.values));
   }
-  for (const auto& [group, given] : values) {
-    const std::vector<torch::Tensor> made = stage(group, given);
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      check_made(made.at(i), given[i]);
-      given[i].copy_(made[i]);
-    }
-  }
+  for (const auto& [group, given] : values) stage(group, given);
 }
 
 }  // namespace

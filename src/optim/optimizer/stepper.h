@@ -30,9 +30,9 @@ struct StepExtras {
   bool clears = false;       // it leaves zeros in the gradients
 };
 
-/// What a host stage makes of the values that the elements of some parameters of one group handed to it.
-using StageOfGroup = std::function<std::vector<torch::Tensor>(
-    std::size_t group, const std::vector<torch::Tensor>& values)>;
+/// Replaces the values that the elements of some parameters of one group handed to its host stage.
+using StageOfGroup =
+    std::function<void(std::size_t group, const std::vector<torch::Tensor>& values)>;
 
 /// Not thread safe: belongs to one optimizer.
 class Stepper {
