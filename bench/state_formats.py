@@ -40,21 +40,23 @@ def wanted_runs(arguments):
 
 def columns(results):
     accuracy = mean_and_error([100 * r["test_accuracy"] for r in results], 2)
-    return [accuracy, mean_and_error([r["train_loss"] for r in results], 4)]
+    size = f"{results[0]['state_bytes_per_parameter']:.2f}"
+    return [size, accuracy, mean_and_error([r["train_loss"] for r in results], 4)]
 
 
 def table(results, rule):
-    """Markdown: a line for each codec, the largest state first; mean and standard error over the seeds."""
+    """Markdown: a line for each codec that both were run in, the largest state first; mean and standard error over the seeds."""
     rules = ["adamw", rule]
-    of = {(r["spec"]["state"], r["spec"]["rule"]): [] for r in results}
+    of = {}
     for r in results:
-        of[r["spec"]["state"], r["spec"]["rule"]].append(r)
-    size = {codec: of[codec, rules[0]][0]["state_bytes_per_parameter"] for codec, _ in of}
-    words = ["state", "bytes/parameter"]
-    words += [f"`{name}`: {what}" for name in rules for what in ("accuracy, %", "training loss")]
+        of.setdefault((r["spec"]["state"], r["spec"]["rule"]), []).append(r)
+    compared = {codec for codec, _ in of if all((codec, name) in of for name in rules)}
+    size = {codec: of[codec, rule][0]["state_bytes_per_parameter"] for codec in compared}
+    what = ("bytes/parameter", "accuracy, %", "training loss")
+    words = ["state"] + [f"`{name}`: {column}" for name in rules for column in what]
     lines = ["| " + " | ".join(words) + " |", "|---" * len(words) + "|"]
     for codec in sorted(size, key=lambda codec: (-size[codec], codec)):
-        cells = [f"`{codec}`", f"{size[codec]:.2f}"]
+        cells = [f"`{codec}`"]
         for name in rules:
             cells += columns(of[codec, name])
         lines.append("| " + " | ".join(cells) + " |")

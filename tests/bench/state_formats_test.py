@@ -39,18 +39,21 @@ class StateFormats(unittest.TestCase):
         self.assertEqual("".join(lines[:2]), first)
         self.assertEqual([json.loads(line)["spec"]["state"] for line in lines[2:]], ["bf16", "bf16"])
         self.assertLess(table.index("| `bf16` | 4.00 |"), table.index("| `int8` | 2.05 |"))
+        self.assertIn(" | 1.02 | ", table, "Signum has one slot")
 
     def test_the_table_has_mean_and_standard_error(self):
         run = {"batch": 128, "epochs": 1, "limit": 0, "state_bytes_per_parameter": 8.0,
                "date": "2026-01-01", "machine": "abacus, 1 cores", "threads": 1}
         values = [(0.88, 0.1), (0.90, 0.2), (0.92, 0.3)]
         self.results.write_text("".join(
-            json.dumps(run | {"spec": {"rule": rule, "state": "fp32"}, "seed": seed,
+            json.dumps(run | {"spec": {"rule": rule, "state": state}, "seed": seed,
                               "test_accuracy": accuracy, "train_loss": loss}) + "\n"
-            for rule in ("adamw", "signum") for seed, (accuracy, loss) in enumerate(values)))
+            for rule, state in (("adamw", "fp32"), ("signum", "fp32"), ("adamw", "bf16"))
+            for seed, (accuracy, loss) in enumerate(values)))
         table = self.call("--table")
-        both = "90.00 ± 1.15 | 0.2000 ± 0.0577"
-        self.assertIn(f"| `fp32` | 8.00 | {both} | {both} |", table)
+        self.assertNotIn("bf16", table, "nothing to compare it with yet")
+        both = "8.00 | 90.00 ± 1.15 | 0.2000 ± 0.0577"
+        self.assertIn(f"| `fp32` | {both} | {both} |", table)
         self.assertIn("abacus, 1 cores (1 in use), 2026-01-01", table)
         self.assertEqual(self.results.with_suffix(".md").read_text(), table)
 

@@ -202,7 +202,7 @@ bool Optimizer::is_bound(std::size_t g, std::size_t i) {
   if (held != nullptr) member.state->check_step();
   // At step 0 binding looks whether there is anything to go on from.
   return same && held != nullptr && member.revision == group.record.revision() &&
-         member.state->step() > 0 && member.state->is_bound() &&
+         member.state->buffers().t.counted() > 0 && member.state->is_bound() &&
          member.state->fits(param_groups_[g].params()[i]);
 }
 

@@ -212,14 +212,16 @@ void ParamState::check_step() const {
 }
 
 // Kernels take step 0 to be the start and do not read what the slots hold: they must hold what they start
-// from. (torch's Adagrad makes its state before the first step.)
+// from, as in torch's Adagrad, or be as our own are until the first step that is not skipped.
 void ParamState::check_start(const std::vector<double>& initial) const {
   if (step() > 0) return;
+  const bool made_here = is_bound() || from_archive_;
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
     const auto& codes = buffers_.slots[i].codes;
     if (!codes.defined()) continue;
+    const auto hold = [&](double value) { return !codes.ne(value).any().item<bool>(); };
     const double start = holds_values(i) ? initial.at(i) : 0;
-    TORCH_CHECK(!codes.ne(start).any().item<bool>(), "the slot ", declared_slots()[i].torch_name,
+    TORCH_CHECK(hold(start) || (made_here && hold(0)), "the slot ", declared_slots()[i].torch_name,
                 " holds values at step 0, where it starts from ", start,
                 "; set step() to 1 or more to go on from them, or erase the state");
   }

@@ -146,6 +146,22 @@ TEST(Archive, FormatsStayTheOptimizersOwn) {
   EXPECT_EQ(state.codes("v").nbytes(), 2u) << "int4";
 }
 
+// Zeros are what state is made of; the first step reads what the options say instead.
+TEST(Archive, StateWhoseFirstStepIsStillToComeIsLoaded) {
+  const AdagradOptions options = AdagradOptions(0.1).initial_accumulator_value(0.3);
+  const Tensors saved = make_parameters(torch::kFloat32, {{30}}), loaded = clones(saved),
+                fresh = clones(saved);
+  Adagrad first(saved, options), second(loaded, options), other(fresh, options);
+  train(first, saved, 1, 1);
+  auto& state = static_cast<AdagradParamState&>(*first.state().begin()->second);
+  state.step(0);
+  state.sum(torch::zeros({30}));
+  copy_through_archive(first, second);
+  train(second, loaded, 1, 2);
+  train(other, fresh, 1, 2);
+  expect_equal(loaded, fresh);
+}
+
 TEST(Archive, AParameterListedTwiceIsSavedAndLoadedOnce) {
   Tensors parameters = make_parameters(torch::kFloat32, {{30}, {20}}),
           straight = clones(parameters);
