@@ -110,11 +110,22 @@ struct Rule {
   std::string name;  // of the class
   std::vector<const Option*> options;
   bool has_lr = false;
+  bool of_matrices = false;  // it refuses everything else
 };
 
+bool takes(const OptionValues& values, int dims) {
+  try {
+    values.validate_dims(dims);
+    return true;
+  } catch (const jitstep::jit::Error&) {
+    return false;
+  }
+}
+
 Rule rule_of(const Manifest& manifest, const Catalog& catalog) {
-  Rule rule{manifest, class_of(manifest), {}, false};
   const OptionValues values(manifest, catalog.gradient());
+  Rule rule{manifest, class_of(manifest)};
+  rule.of_matrices = takes(values, 2) && !takes(values, 1);
   for (const auto& option : values.names()) {
     rule.options.push_back(&values.declaration(option));
     rule.has_lr = rule.has_lr || option == "lr";
@@ -191,7 +202,16 @@ void write_optimizer_class(std::ostream& out, const Rule& rule) {
       << "(const std::vector<torch::optim::OptimizerParamGroup>& groups, " << options
       << " defaults = {});\n";
   out << "  explicit " << rule.name << "(std::vector<torch::Tensor> params, " << options
-      << " defaults = {});\n};\n\n";
+      << " defaults = {});\n";
+  if (rule.of_matrices)
+    out << "  /// A whole module in the two groups of muon_groups: its hidden matrices, and "
+           "everything else\n"
+           "  /// by another rule.\n"
+           "  explicit "
+        << rule.name << "(const torch::nn::Module& module, const " << options
+        << "& options = {},\n      const Options& others = AdamWOptions(), const MuonExclusions& "
+           "exclusions = {});\n";
+  out << "};\n\n";
 }
 
 void write_names(std::ostream& out, const Rule& rule) {
@@ -227,7 +247,12 @@ void write_definitions(std::ostream& out, const Rule& rule) {
       << ">(std::move(defaults))) {}\n";
   out << self << "::" << self << "(std::vector<torch::Tensor> params, " << options
       << " defaults)\n    : " << self
-      << "({torch::optim::OptimizerParamGroup(std::move(params))}, std::move(defaults)) {}\n\n";
+      << "({torch::optim::OptimizerParamGroup(std::move(params))}, std::move(defaults)) {}\n";
+  if (rule.of_matrices)
+    out << self << "::" << self << "(const torch::nn::Module& module, const " << options
+        << "& options,\n    const Options& others, const MuonExclusions& exclusions)\n"
+           "    : Optimizer(muon_groups(module, options, others, exclusions)) {}\n";
+  out << "\n";
 }
 
 void write_header(std::ostream& out, const std::vector<Rule>& rules) {
@@ -246,6 +271,7 @@ void write_header(std::ostream& out, const std::vector<Rule>& rules) {
 #include "jitstep/optimizer.h"
 #include "jitstep/options.h"
 #include "jitstep/param_state.h"
+#include "jitstep/parameter_groups.h"
 
 namespace jitstep {
 

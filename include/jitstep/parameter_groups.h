@@ -60,7 +60,7 @@ struct MuonExclusions {
 
 /// Two groups for one Optimizer of two rules: first a module's hidden matrices, for Muon, then everything else, for a
 /// rule such as AdamW, as Muon's author advises (github.com/KellerJordan/Muon):
-///   Optimizer opt(muon_groups(*model, MuonOptions(0.02), AdamWOptions(3e-4)));
+///   Optimizer opt(muon_groups(*model, MuonOptions(0.02), AdamWOptions(3e-4)));  // or Muon opt(*model, ...)
 /// A matrix has two dimensions: kernels of convolutions go to the other rule, as torch's Muon takes none. Parameters
 /// that are frozen or shared are treated as by decay_groups. A c10::Error if no matrix is left for Muon.
 JITSTEP_API std::vector<torch::optim::OptimizerParamGroup> muon_groups(

@@ -47,8 +47,8 @@ void Optimizer::save(torch::serialize::OutputArchive& archive) const {
 void Optimizer::load(torch::serialize::InputArchive& archive) {
   torch::NoGradGuard no_grad;
   if (!groups_unchanged()) sync_groups();
-  std::vector<ArchivedGroup> groups = read_archive(archive, default_options(), param_groups_);
   const jit::Mode mode = read_mode(archive);
+  std::vector<ArchivedGroup> groups = read_archive(archive, default_options(), param_groups_);
   const auto common = read_common(archive, default_options());
   Conversions conversions;
   for (std::size_t g = 0; g < groups.size(); ++g) bind_archived(g, groups[g], conversions);

@@ -151,8 +151,8 @@ double loss_with(const std::string& codec) {
                               torch::nn::Linear(96, 1));
   const auto x = torch::randn({128, 8});
   const auto y = torch::sin(2 * x).sum(1, /*keepdim=*/true);
-  Optimizer optimizer(muon_groups(*model, MuonOptions(0.02).weight_decay(0).state(codec),
-                                  AdamWOptions(3e-3).weight_decay(0).state(codec)));
+  Muon optimizer(*model, MuonOptions(0.02).weight_decay(0).state(codec),
+                 AdamWOptions(3e-3).weight_decay(0).state(codec));
   double last = 0;
   for (int step = 1; step <= 100; ++step) {
     optimizer.zero_grad();
