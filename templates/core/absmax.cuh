@@ -9,7 +9,10 @@ struct Scale {
 };
 
 // Non-negative floats order as their bits do. A value that is not finite does not count.
-KHD uint32 magnitude_key(float x) { return is_finite(x) ? bits_of(x) & 0x7fffffffu : 0u; }
+KHD uint32 magnitude_key(float x) {
+  const uint32 magnitude = bits_of(x) & 0x7fffffffu;
+  return magnitude & (0u - static_cast<uint32>(magnitude < 0x7f800000u));
+}
 
 // What x is multiplied by to lie in [-1, 1]; 0 for a block too small to be divided by.
 KHD float inverse_of(const Scale& s) { return s.scale >= 0x1p-126f ? 1 / s.scale : 0.0f; }

@@ -7,11 +7,18 @@
 #define JITSTEP_REAL float
 #endif
 
+// INDEPENDENT: before a loop whose turns touch different memory.
+#if defined(__clang__)
+#define INDEPENDENT_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT_LOOP _Pragma("GCC ivdep")
+#endif
 // SLOW_PATH: a call, where inlining would only make the compiler slow.
 #if defined(__CUDACC_RTC__)
 #define KHD __device__ __forceinline__
 #define SLOW_PATH static __device__ __noinline__
 #define UNROLL _Pragma("unroll")
+#define INDEPENDENT
 #define JITSTEP_ENTRY(name, function)                                                        \
   extern "C" __global__ void __launch_bounds__(Kernel::kThreads, 1)                          \
       name(const __grid_constant__ jitstep::Args args) {                                     \
@@ -21,6 +28,7 @@
 #define KHD inline __attribute__((always_inline))
 #define SLOW_PATH inline
 #define UNROLL
+#define INDEPENDENT INDEPENDENT_LOOP
 #define JITSTEP_ENTRY(name, function)                                                        \
   extern "C" __attribute__((visibility("default"))) void name(const void* p) {               \
     const auto& args = *static_cast<const jitstep::Args*>(p);                                \
@@ -30,6 +38,7 @@
 #define KHD inline __attribute__((always_inline))
 #define SLOW_PATH inline
 #define UNROLL
+#define INDEPENDENT INDEPENDENT_LOOP
 #define JITSTEP_ENTRY(name, function)                                                         \
   extern "C" __attribute__((visibility("default"))) void name(const void* p, long long begin, \
                                                               long long end) {                \

@@ -22,10 +22,20 @@ struct Tile {
   KHD static int row_start(int row) { return row * stride + lane() * vector; }
 };
 
+inline constexpr int kLeafLevels = 8;
+static_assert(1 << kLeafLevels == kLeaf);
+
 // The tree of one leaf: for s = 128, 64, ..., 1: x[i] += x[i + s]. x: one lane's fragment.
 template <class Op, Variant V>
 KHD real leaf_tree(real* x) {
   using T = Tile<kLeaf, V>;
+  if constexpr (T::lanes == 1) {
+    static_for<kLeafLevels>([&](auto level) {
+      constexpr int half = kLeaf >> (decltype(level)::value + 1);
+      for (int i = 0; i < half; ++i) x[i] = Op::combine(x[i], x[i + half]);
+    });
+    return x[0];
+  }
   UNROLL
   for (int half = T::rows / 2; half >= 1; half /= 2) {
     UNROLL

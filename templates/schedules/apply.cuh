@@ -1,6 +1,7 @@
 // The last launch of a step: the rule is applied, p and the new slots are stored.
 #pragma once
 #include "finish.cuh"
+#include "loop.cuh"
 
 namespace jitstep {
 
@@ -250,7 +251,12 @@ KHD void apply(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
-    for_tiles<S>(scope, item, [&](const Linear& at) { apply_tile<S, Pass>(scope, at); });
+    if constexpr (loops<S, Pass>())
+      for_tiles<S>(scope, item, [&](const Linear& at) {
+        apply_loop<S, Pass, ApplyTile<S>::size()>(scope, at.base, at.valid);
+      });
+    else
+      for_tiles<S>(scope, item, [&](const Linear& at) { apply_tile<S, Pass>(scope, at); });
     if constexpr (S::Rule::remembers)
       if (item.first == 0 && thread_index() == 0)
         store_prepared_memory<S>(scope, item.tensor == args.leader);

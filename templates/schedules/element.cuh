@@ -110,17 +110,22 @@ KHD void load_fragment(const Scope<S>& scope, const Cursor& at, Fragment<S, Shap
   load_slots<S, Shape>(scope, at, f);
 }
 
+// Slot I of an element as it was.
+template <class S, int I>
+KHD void set_slot(Element<typename S::Slots>& e, real was) {
+  auto& slot = S::template slot<I>(e);
+  slot.was = was;
+#if defined(JITSTEP_CHECK)
+  slot.next = static_cast<real>(kNaN);  // for `moments` to set
+  if (!kStored<typename S::template Codec<I>>) slot.was = slot.next;
+#endif
+}
+
 // The slots of index i of the fragment, as they were.
 template <class S, class Shape>
 KHD void set_slots(const Fragment<S, Shape>& from, int i, Element<typename S::Slots>& e) {
-  static_for<S::slots>([&](auto s) {
-    auto& slot = S::template slot<decltype(s)::value>(e);
-    slot.was = from.was[decltype(s)::value][i];
-#if defined(JITSTEP_CHECK)
-    slot.next = static_cast<real>(kNaN);  // for `moments` to set
-    if (!kStored<typename S::template Codec<decltype(s)::value>>) slot.was = slot.next;
-#endif
-  });
+  static_for<S::slots>(
+      [&](auto s) { set_slot<S, decltype(s)::value>(e, from.was[decltype(s)::value][i]); });
 }
 
 // Asked in a template of its own: in a lambda, NVRTC takes an answer of no for an error.
@@ -129,22 +134,27 @@ KHD void compute_moments(auto& e, const auto& c) {
   if constexpr (requires { Rule::moments(e, c); }) Rule::moments(e, c);
 }
 
+// The gradient as the rule sees it and the new slots, if what they depend on is known in this pass.
+template <class S, int Pass>
+KHD void advance(auto& e, const auto& gradient, const auto& rule) {
+  if constexpr (gradient_ready<S, Pass>()) {
+    e.g = S::Gradient::Body::transform(e.g, gradient);
+    compute_moments<typename S::Rule::Body>(e, rule);
+  }
+}
+
 // f(element, gradient context, rule context) for index i of the fragment, the new slots computed
 // if everything they depend on is known in this pass.
 template <class S, int Pass, class Shape, class Cursor, class F>
 KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S, Shape>& from,
                       int i, int within, F&& f) {
-  using Rule = typename S::Rule::Body;
   Element<typename S::Slots> e;
   e.p = from.p[i];
   e.g = from.g[i];
   e.index = scope.tensor.offset + at.element(within);
   set_slots<S>(from, i, e);
   const auto run = [&](const auto& gradient, const auto& rule) {
-    if constexpr (gradient_ready<S, Pass>()) {
-      e.g = S::Gradient::Body::transform(e.g, gradient);
-      compute_moments<Rule>(e, rule);
-    }
+    advance<S, Pass>(e, gradient, rule);
     f(e, gradient, rule);
   };
   if constexpr (has_entry_coefficients<S, Pass>()) {

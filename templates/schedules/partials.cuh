@@ -1,6 +1,6 @@
 // First half of a pass: the sums of runs of leaves, one partial for each run.
 #pragma once
-#include "element.cuh"
+#include "loop.cuh"
 
 namespace jitstep {
 
@@ -51,6 +51,26 @@ struct LeafSums {
         });
   }
 
+  // The same of elements position to position + valid - 1, by one thread.
+  KHD static void in_loops(const Scope<S>& scope, int64 position, int valid,
+                           real (&x)[kTerms][Shape::fragment]) {
+    constexpr int kRun = run_length<S>();
+    for (int start = 0; start < valid; start += kRun)
+      for_run<S, Pass>(scope, position + start, min(valid - start, kRun),
+                       [&](int i, const auto& e, const auto& gradient, const auto& rule) {
+                         for_reductions<S>([&](auto r) {
+                           using R = decltype(r);
+                           if constexpr (Here::template takes<R> && !R::over)
+                             take<R>(element_terms<S, R>(e, gradient, rule), x, start + i, true);
+                         });
+                       });
+    for_reductions<S>([&](auto r) {
+      using R = decltype(r);
+      if constexpr (Here::template takes<R> && !R::over)
+        for (int i = valid; i < kLeaf; ++i) take<R>(Reals<R::terms>{}, x, i, false);
+    });
+  }
+
   // Terms over the entries of a finer domain instead of elements.
   template <class R>
   KHD static void from_entries(const Scope<S>& scope, int64 entry, int64 position, int valid,
@@ -87,7 +107,9 @@ KHD void sum_leaf(const Scope<S>& scope, int64 unit,
   const int64 left = entry < space.entries ? space.members - position : 0;
   const int valid = static_cast<int>(left < 0 ? 0 : left < kLeaf ? left : kLeaf);
   real x[L::kTerms][Shape::fragment];
-  if constexpr (SpaceNumber == 0) {
+  if constexpr (SpaceNumber == 0 && loops<S, Pass>()) {
+    L::in_loops(scope, position, valid, x);
+  } else if constexpr (SpaceNumber == 0) {
     constexpr int kVectors = kDenseP | kDenseG | kAligned;
     L::from_elements(scope,
                      Linear{position, valid, valid == kLeaf && scope.step.layout == kVectors}, x);

@@ -1,0 +1,249 @@
+// One thread's walk over a run of dense elements, each of which depends on nothing but itself: a plain loop
+// from memory to memory, which the compiler vectorises. What blocks of state need beside it is done before
+// and after the loop, so that no element waits in an array but for its block's scale.
+#pragma once
+#include "element.cuh"
+
+namespace jitstep {
+
+template <class Part>
+constexpr int block_of() {
+  if constexpr (kStored<Part>)
+    return Part::Body::block;
+  else
+    return 1;
+}
+
+// How many elements are walked at a time: those that share every block's meta data.
+template <class S>
+constexpr int run_length() {
+  int run = kLeaf;
+  static_for<S::slots>([&](auto s) {
+    constexpr int block = block_of<typename S::template Codec<decltype(s)::value>>();
+    if (block > 1 && block < run) run = block;
+  });
+  return run;
+}
+
+template <class Part>
+constexpr bool remembers() {
+  if constexpr (kStored<Part>)
+    return Part::remembers;
+  else
+    return false;
+}
+
+// Whether a pass is walked so: by one thread, with coefficients that the whole tensor shares.
+template <class S, int Pass>
+constexpr bool loops() {
+  bool alone = S::variant.threads == 1 && !S::strided && !has_entry_coefficients<S, Pass>() &&
+               kSame<typename S::Weights::Extra, NoExtra>;
+  static_for<S::slots>([&](auto s) {
+    if (remembers<typename S::template Codec<decltype(s)::value>>()) alone = false;
+  });
+  return alone;
+}
+
+// ---- what is read --------------------------------------------------------------------------------
+
+// The old values of slot I in one run.
+template <class S, int I, class Part = typename S::template Codec<I>>
+class OldValues {
+  using C = typename Part::Body;
+  using Code = typename CodeStorage<typename C::Code>::Register;
+
+ public:
+  KHD OldValues(const Scope<S>& scope, int64 base, int count)
+      : initial_(static_cast<real>(scope.set.initial[I])), started_(scope.set.t > 1) {
+    const SlotBuffers& slot = scope.tensor.slots[I];
+    if constexpr (C::block > 1)
+      meta_ = static_cast<const typename C::Meta*>(slot.meta)[base / C::block];
+    if constexpr (kSame<typename C::Code, Nibble>) {
+      const auto* bytes = static_cast<const uint8*>(slot.codes) + base / 2;
+      INDEPENDENT
+      for (int j = 0; j < (count + 1) / 2; ++j) {
+        unpacked_[2 * j] = bytes[j] & 15;
+        unpacked_[2 * j + 1] = bytes[j] >> 4;
+      }
+    } else {
+      codes_ = static_cast<const Code*>(slot.codes) + base;
+    }
+  }
+  KHD real operator[](int i) const {
+    Code code;
+    if constexpr (kSame<typename C::Code, Nibble>)
+      code = unpacked_[i];
+    else
+      code = codes_[i];
+    const real x = C::decode(code, meta_);
+    return started_ ? x : initial_;
+  }
+
+ private:
+  const Code* codes_ = nullptr;
+  Code unpacked_[kSame<typename C::Code, Nibble> ? run_length<S>() : 1];
+  typename C::Meta meta_{};
+  real initial_;
+  bool started_;
+};
+template <class S, int I>
+class OldValues<S, I, Absent> {
+ public:
+  KHD OldValues(const Scope<S>& scope, int64, int)
+      : initial_(static_cast<real>(scope.set.initial[I])) {}
+  KHD real operator[](int) const { return initial_; }
+
+ private:
+  real initial_;
+};
+
+// Those of slots 0 to Count - 1.
+template <class S, int Count = S::slots>
+struct AllOldValues : AllOldValues<S, Count - 1> {
+  KHD AllOldValues(const Scope<S>& scope, int64 base, int count)
+      : AllOldValues<S, Count - 1>(scope, base, count), last(scope, base, count) {}
+  OldValues<S, Count - 1> last;
+};
+template <class S>
+struct AllOldValues<S, 0> {
+  KHD AllOldValues(const Scope<S>&, int64, int) {}
+};
+
+// f(i, element) for a run of elements from number base on, with the slots as they will be if all that they
+// depend on is known.
+template <class S, int Pass, class F>
+KHD void for_run(const Scope<S>& scope, int64 base, int count, F&& f) {
+  const auto* p = static_cast<const typename S::P::Bits*>(scope.tensor.p) + base;
+  const auto* g = static_cast<const typename S::G::Bits*>(scope.step.g) + base;
+  const AllOldValues<S> was(scope, base, count);
+  const auto gradient = scope.gradient;
+  const auto rule = scope.rule;
+  const int64 first = scope.tensor.offset + base;
+  INDEPENDENT
+  for (int i = 0; i < count; ++i) {
+    Element<typename S::Slots> e;
+    e.p = S::Weights::load(p[i]);
+    e.g = S::Gradient::Body::scale(static_cast<real>(S::G::load(g[i])), gradient);
+    e.index = first + i;
+    static_for<S::slots>([&](auto s) {
+      constexpr int I = decltype(s)::value;
+      set_slot<S, I>(e, static_cast<const AllOldValues<S, I + 1>&>(was).last[i]);
+    });
+    advance<S, Pass>(e, gradient, rule);
+    f(i, e, gradient, rule);
+  }
+}
+
+// ---- what is written -----------------------------------------------------------------------------
+
+// Random bits for each element of a run.
+template <int N>
+struct RandomRun {
+  uint16 bits[N];
+  KHD RandomRun(const RandomKey& key, int64 first) {
+    INDEPENDENT
+    for (int octet = 0; octet < N / 8; ++octet) {
+      const RandomWords words = philox(key, static_cast<uint64>(first) / 8 + octet);
+      UNROLL
+      for (int k = 0; k < 8; ++k) bits[8 * octet + k] = static_cast<uint16>(words.field(k));
+    }
+  }
+  KHD uint32 operator[](int i) const { return bits[i]; }
+};
+template <>
+struct RandomRun<0> {
+  KHD RandomRun(const RandomKey&, int64) {}
+  KHD uint32 operator[](int) const { return 0; }
+};
+
+template <class S>
+KHD RandomKey random_key(const Scope<S>& scope, uint32 stream) {
+  return {scope.set.seed, static_cast<uint32>(scope.tensor.id), static_cast<uint32>(scope.set.t),
+          stream};
+}
+
+// Encodes count values of slot I, from element base on, which share a Meta.
+template <class S, int I>
+KHD void encode_run(const Scope<S>& scope, int64 base, int count, const real* x) {
+  using C = typename S::template Codec<I>::Body;
+  constexpr int kMost = C::block > 1 ? C::block : kLeaf;
+  const SlotBuffers& slot = scope.tensor.slots[I];
+  typename C::Meta meta{};
+  if constexpr (C::block > 1) {
+    uint32 key[C::keys] = {};
+    for (int n = 0; n < C::keys; ++n) {
+      uint32 most = 0;
+      for (int i = 0; i < count; ++i) most = max(most, C::key(x[i], n));
+      key[n] = most;
+    }
+    meta = C::measure(key);
+    static_cast<typename C::Meta*>(slot.meta)[base / C::block] = meta;
+  }
+  const RandomRun<C::random ? kMost : 0> random(random_key(scope, I + 1),
+                                                scope.tensor.offset + base);
+  if constexpr (kSame<typename C::Code, Nibble>) {
+    uint8 code[kMost + 1];
+    for (int i = 0; i < count; ++i) code[i] = C::encode(x[i], meta, random[i]);
+    code[count] = 0;
+    auto* to = static_cast<uint8*>(slot.codes) + base / 2;
+    for (int j = 0; j < (count + 1) / 2; ++j)
+      to[j] = static_cast<uint8>(code[2 * j] | code[2 * j + 1] << 4);
+  } else {
+    auto* to = static_cast<typename C::Code*>(slot.codes) + base;
+    INDEPENDENT
+    for (int i = 0; i < count; ++i) to[i] = C::encode(x[i], meta, random[i]);
+  }
+}
+
+// Whether a slot's codes are written as soon as an element is known.
+template <class Part>
+constexpr bool encodes_at_once() {
+  if constexpr (kStored<Part>)
+    return Part::Body::block == 1 && !Part::Body::random &&
+           !kSame<typename Part::Body::Code, Nibble>;
+  else
+    return true;
+}
+
+// Elements base to base + count - 1, a whole number of blocks but at the tensor's end.
+template <class S, int Pass, int Most>
+KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
+  using W = typename S::Weights;
+  constexpr int kRun = run_length<S>();
+  real next[S::slots > 0 ? S::slots : 1][Most];
+  for (int start = 0; start < count; start += kRun) {
+    const int length = min(count - start, kRun);
+    const int64 first = base + start;
+    auto* p = static_cast<typename S::P::Bits*>(scope.tensor.p) + first;
+    const auto* staged = static_cast<const real*>(scope.step.staged) + first;
+    const RandomRun<W::random ? kRun : 0> random(random_key(scope, 0), scope.tensor.offset + first);
+    for_run<S, Pass>(scope, first, length, [&](int i, auto& e, const auto&, const auto& rule) {
+      if constexpr (S::staged) e.staged = staged[i];
+      S::Rule::Body::apply(e, rule);
+      p[i] = W::store(e.p, random[i]);
+      static_for<S::slots>([&](auto s) {
+        constexpr int I = decltype(s)::value;
+        using Part = typename S::template Codec<I>;
+        if constexpr (kStored<Part>) {
+          const real x = flush_subnormal(S::template slot<I>(e).next);
+          if constexpr (encodes_at_once<Part>())
+            (static_cast<typename Part::Body::Code*>(scope.tensor.slots[I].codes) + first)[i] =
+                Part::Body::encode(x, {}, 0);
+          else
+            next[I][start + i] = x;
+        }
+      });
+    });
+  }
+  static_for<S::slots>([&](auto s) {
+    constexpr int I = decltype(s)::value;
+    using Part = typename S::template Codec<I>;
+    if constexpr (!encodes_at_once<Part>()) {
+      constexpr int kBlock = Part::Body::block > 1 ? Part::Body::block : kLeaf;
+      for (int start = 0; start < count; start += kBlock)
+        encode_run<S, I>(scope, base + start, min(count - start, kBlock), next[I] + start);
+    }
+  });
+}
+
+}  // namespace jitstep
