@@ -74,9 +74,7 @@ KHD void encode_slot(const Scope<S>& scope, const Linear& at, const real* next, 
   if constexpr (C::block > 1) measure<C, Shape>(next, at, meta);
   uint32 random[C::random ? Shape::fragment : 1] = {};
   if constexpr (C::random)
-    random_fields<Shape>({scope.set.seed, static_cast<uint32>(scope.tensor.id),
-                          static_cast<uint32>(step_number(scope.set)), I + 1},
-                         scope.tensor.offset + at.base, random);
+    random_fields<Shape>(random_key(scope, I + 1), scope.tensor.offset + at.base, random);
   UNROLL
   for (int row = 0; row < Shape::rows; ++row) {
     UNROLL
@@ -123,9 +121,7 @@ KHD void store_weights(const Scope<S>& scope, const Linear& at, const real* p, u
   using Bits = typename S::P::Bits;
   uint32 random[W::random ? Shape::fragment : 1] = {};
   if constexpr (W::random)
-    random_fields<Shape>({scope.set.seed, static_cast<uint32>(scope.tensor.id),
-                          static_cast<uint32>(step_number(scope.set)), stream},
-                         scope.tensor.offset + at.base, random);
+    random_fields<Shape>(random_key(scope, stream), scope.tensor.offset + at.base, random);
   const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseP, &Dim::p_stride, e); };
   auto* to = static_cast<Bits*>(scope.tensor.p);
   const auto bits_for = [&](int i) { return random[W::random ? i : 0]; };
@@ -192,7 +188,6 @@ KHD void apply_tile(const Scope<S>& scope, const Linear& at) {
       store_slot<S, decltype(s)::value, Shape>(scope, at, encoded.code, encoded.meta);
     }
   });
-  if (scope.step.cleared != nullptr) clear_gradient<S>(scope, at);
 }
 
 // f(tile) for this team's tiles of an item. All teams take the same number of turns, so that lanes
@@ -251,12 +246,13 @@ KHD void apply(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
-    if constexpr (loops<S, Pass>())
-      for_tiles<S>(scope, item, [&](const Linear& at) {
+    for_tiles<S>(scope, item, [&](const Linear& at) {
+      if constexpr (loops<S, Pass>())
         apply_loop<S, Pass, ApplyTile<S>::size()>(scope, at.base, at.valid);
-      });
-    else
-      for_tiles<S>(scope, item, [&](const Linear& at) { apply_tile<S, Pass>(scope, at); });
+      else
+        apply_tile<S, Pass>(scope, at);
+      if (scope.step.cleared != nullptr) clear_gradient<S>(scope, at);
+    });
     if constexpr (S::Rule::remembers)
       if (item.first == 0 && thread_index() == 0)
         store_prepared_memory<S>(scope, item.tensor == args.leader);

@@ -11,6 +11,13 @@ struct Fragment {
   real was[S::slots > 0 ? S::slots : 1][Shape::fragment];
 };
 
+// What a tensor's random bits of this step are made from.
+template <class S>
+KHD RandomKey random_key(const Scope<S>& scope, uint32 stream) {
+  return {scope.set.seed, static_cast<uint32>(scope.tensor.id),
+          static_cast<uint32>(step_number(scope.set)), stream};
+}
+
 // Where element e lies in the memory of p or g.
 template <class S>
 KHD int64 offset_in(const Scope<S>& scope, Layout dense, int64 Dim::*stride, int64 e) {

@@ -54,7 +54,7 @@ class OldValues {
 
  public:
   KHD OldValues(const Scope<S>& scope, int64 base, int count)
-      : initial_(static_cast<real>(scope.set.initial[I])), started_(scope.set.t > 1) {
+      : initial_(static_cast<real>(scope.set.initial[I])), started_(step_number(scope.set) > 1) {
     const SlotBuffers& slot = scope.tensor.slots[I];
     if constexpr (C::block > 1)
       meta_ = static_cast<const typename C::Meta*>(slot.meta)[base / C::block];
@@ -155,12 +155,6 @@ struct RandomRun<0> {
   KHD RandomRun(const RandomKey&, int64) {}
   KHD uint32 operator[](int) const { return 0; }
 };
-
-template <class S>
-KHD RandomKey random_key(const Scope<S>& scope, uint32 stream) {
-  return {scope.set.seed, static_cast<uint32>(scope.tensor.id), static_cast<uint32>(scope.set.t),
-          stream};
-}
 
 // Encodes count values of slot I, from element base on, which share a Meta.
 template <class S, int I>
