@@ -124,7 +124,7 @@ bool takes(const OptionValues& values, int dims) {
 
 Rule rule_of(const Manifest& manifest, const Catalog& catalog) {
   const OptionValues values(manifest, catalog.gradient());
-  Rule rule{manifest, class_of(manifest)};
+  Rule rule{manifest, class_of(manifest), {}};
   rule.of_matrices = takes(values, 2) && !takes(values, 1);
   for (const auto& option : values.names()) {
     rule.options.push_back(&values.declaration(option));

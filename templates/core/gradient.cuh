@@ -36,6 +36,7 @@ struct Reductions {
 
 template <Flags F>
 struct Gradient {
+  static constexpr bool scaled = F.scaled;
   KHD static Scalars prepare(const Hyper& h, int64) {
     Scalars s;
     s.inverse_scale = static_cast<real>(1 / h.grad_scale);

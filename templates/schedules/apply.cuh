@@ -25,20 +25,7 @@ struct ApplyTile {
   using Shape = Tile<size(), S::variant>;
 };
 
-// What is measured of a codec block: its Meta, or what derives from it to tell `encode` more than is kept.
-template <class Codec>
-struct MeasureOf {
-  using type = typename Codec::Meta;
-};
-template <class Codec>
-requires requires(const uint32 (&key)[Codec::keys]) { Codec::measure(key); }
-struct MeasureOf<Codec> {
-  using type = decltype(Codec::measure(*static_cast<const uint32 (*)[Codec::keys]>(nullptr)));
-};
-template <class Codec>
-using Measured = typename MeasureOf<Codec>::type;
-
-// That of the codec block that each row of the fragment lies in.
+// What is measured of the codec block that each row of the fragment lies in.
 template <class Codec, class Shape>
 KHD void measure(const real* x, const Linear& at, Measured<Codec>* meta) {
   constexpr int V = Shape::vector, kKeys = Codec::keys;

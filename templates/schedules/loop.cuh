@@ -156,21 +156,40 @@ struct RandomRun<0> {
   KHD uint32 operator[](int) const { return 0; }
 };
 
+// What is measured of a codec block: its Meta, or what derives from it to tell `encode` more than is kept.
+template <class Codec>
+struct MeasureOf {
+  using type = typename Codec::Meta;
+};
+template <class Codec>
+requires requires(const uint32 (&key)[Codec::keys]) { Codec::measure(key); }
+struct MeasureOf<Codec> {
+  using type = decltype(Codec::measure(*static_cast<const uint32 (*)[Codec::keys]>(nullptr)));
+};
+template <class Codec>
+using Measured = typename MeasureOf<Codec>::type;
+
+// That of the one block that count values lie in.
+template <class Codec>
+KHD Measured<Codec> measure(const real* x, int count) {
+  uint32 key[Codec::keys];
+  for (int n = 0; n < Codec::keys; ++n) {
+    uint32 most = 0;
+    for (int i = 0; i < count; ++i) most = max(most, Codec::key(x[i], n));
+    key[n] = most;
+  }
+  return Codec::measure(key);
+}
+
 // Encodes count values of slot I, from element base on, which share a Meta.
 template <class S, int I>
 KHD void encode_run(const Scope<S>& scope, int64 base, int count, const real* x) {
   using C = typename S::template Codec<I>::Body;
   constexpr int kMost = C::block > 1 ? C::block : kLeaf;
   const SlotBuffers& slot = scope.tensor.slots[I];
-  typename C::Meta meta{};
+  Measured<C> meta{};
   if constexpr (C::block > 1) {
-    uint32 key[C::keys] = {};
-    for (int n = 0; n < C::keys; ++n) {
-      uint32 most = 0;
-      for (int i = 0; i < count; ++i) most = max(most, C::key(x[i], n));
-      key[n] = most;
-    }
-    meta = C::measure(key);
+    meta = measure<C>(x, count);
     static_cast<typename C::Meta*>(slot.meta)[base / C::block] = meta;
   }
   const RandomRun<C::random ? kMost : 0> random(random_key(scope, I + 1),

@@ -78,7 +78,9 @@ KHD void prepare_set(const HyperSet& set, Prepared<S>& result) {
   using Rule = typename S::Rule;
   NoMemory none;
   auto gradient_hyper = *reinterpret_cast<const typename Gradient::Hyper*>(set.hyper);
-  if (set.grad_scale != nullptr) gradient_hyper.grad_scale *= static_cast<double>(*set.grad_scale);
+  if constexpr (Gradient::Body::scaled)
+    if (set.grad_scale != nullptr)
+      gradient_hyper.grad_scale *= static_cast<double>(*set.grad_scale);
   const auto& hyper = *reinterpret_cast<const typename Rule::Hyper*>(set.hyper + kCommonHyper);
   const int64 t = step_number(set);
   result.gradient = prepare<Gradient>(gradient_hyper, t, none);

@@ -19,7 +19,7 @@ for library in "$libraries"/libjitstep*.so; do
       *) echo "$(basename "$library") shows what is not jitstep's: $name"; failed=1; continue ;;
     esac
     plain=${name%%(*}                                 # without arguments
-    outer=$(sed -E 's/^jitstep::(jit::|fields::)?//; s/[<:].*//; s/\[abi.*//' <<<"$plain")
+    outer=$(sed -E 's/^jitstep::(jit::|fields::)?//; s/[<>:].*//; s/\[abi.*//' <<<"$plain")
     grep -qxF "$outer" <<<"$marked" ||
       { echo "$(basename "$library") shows $name, which no header marks JITSTEP_API"; failed=1; }
   done <<<"$names"

@@ -47,6 +47,7 @@ void Optimizer::save(torch::serialize::OutputArchive& archive) const {
 void Optimizer::load(torch::serialize::InputArchive& archive) {
   torch::NoGradGuard no_grad;
   if (!groups_unchanged()) sync_groups();
+  check_origin(archive, default_options(), param_groups_);
   const jit::Mode mode = read_mode(archive);
   std::vector<ArchivedGroup> groups = read_archive(archive, default_options(), param_groups_);
   const auto common = read_common(archive, default_options());

@@ -38,23 +38,6 @@ std::string rules_of(const Options& defaults, const std::vector<OptimizerParamGr
   return one ? defaults.rule() : jit::joined(rules);
 }
 
-// Torch's archives say no rule; ours do.
-void check_origin(InputArchive& archive, const std::string& rule) {
-  const std::string layout = read_string(archive, "pytorch_version");
-  TORCH_CHECK(layout == kLayout, "the archive has torch's layout of version ", layout,
-              " and this version of jitstep reads that of ", kLayout,
-              "; update jitstep to load it");
-  InputArchive ours;
-  if (!archive.try_read("jitstep", ours)) return;
-  const std::int64_t schema = read_integer(ours, "schema");
-  TORCH_CHECK(schema <= kSchema, "the archive is of schema ", schema,
-              " and this version of jitstep reads up to ", kSchema, "; update jitstep to load it");
-  const std::string written = read_string(ours, "rule");
-  TORCH_CHECK(written == rule, "the archive holds the state of the rule ", written,
-              " and cannot be loaded into an optimizer of the rule ", rule,
-              "; load it into one of its own rule");
-}
-
 std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerParamGroup& group) {
   std::unique_ptr<Options> options = options_of(group).copy();
   const jit::Formats formats = options->formats();
@@ -182,11 +165,30 @@ void write_archive(OutputArchive& archive, const Options& defaults, jit::Mode mo
   archive.write("param_groups", group_archive);
 }
 
+// Torch's archives say no rule; ours do.
+void check_origin(InputArchive& archive, const Options& defaults,
+                  const std::vector<OptimizerParamGroup>& groups) {
+  c10::IValue version;
+  if (!archive.try_read("pytorch_version", version)) return;
+  const std::string layout = read_string(archive, "pytorch_version");
+  TORCH_CHECK(layout == kLayout, "the archive has torch's layout of version ", layout,
+              " and this version of jitstep reads that of ", kLayout,
+              "; update jitstep to load it");
+  InputArchive ours;
+  if (!archive.try_read("jitstep", ours)) return;
+  const std::int64_t schema = read_integer(ours, "schema");
+  TORCH_CHECK(schema <= kSchema, "the archive is of schema ", schema,
+              " and this version of jitstep reads up to ", kSchema, "; update jitstep to load it");
+  const std::string written = read_string(ours, "rule"), rule = rules_of(defaults, groups);
+  TORCH_CHECK(written == rule, "the archive holds the state of the rule ", written,
+              " and cannot be loaded into an optimizer of the rule ", rule,
+              "; load it into one of its own rule");
+}
+
 std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& defaults,
                                         const std::vector<OptimizerParamGroup>& groups) {
   c10::IValue version;
   if (!archive.try_read("pytorch_version", version)) return read_old(archive, defaults, groups);
-  check_origin(archive, rules_of(defaults, groups));
   InputArchive states, all_groups;
   archive.read("state", states);
   archive.read("param_groups", all_groups);

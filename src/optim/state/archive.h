@@ -37,9 +37,13 @@ void write_archive(torch::serialize::OutputArchive& archive, const Options& defa
 std::optional<std::vector<double>> read_common(torch::serialize::InputArchive& archive,
                                                const Options& defaults);
 
+/// A c10::Error if the archive is of another rule than these groups, of another layout of torch's or of a newer
+/// schema; what else it says means nothing then.
+void check_origin(torch::serialize::InputArchive& archive, const Options& defaults,
+                  const std::vector<torch::optim::OptimizerParamGroup>& groups);
+
 /// Reads what belongs to these groups of an optimizer with such defaults, ours or torch's of the same
-/// name, and changes nothing. A c10::Error if the archive is of another rule, another number of groups
-/// or parameters, or a newer schema.
+/// name, and changes nothing. A c10::Error if the archive is of another number of groups or parameters.
 std::vector<ArchivedGroup> read_archive(
     torch::serialize::InputArchive& archive, const Options& defaults,
     const std::vector<torch::optim::OptimizerParamGroup>& groups);
