@@ -8,7 +8,7 @@
 namespace jitstep::support {
 namespace {
 
-// Shows the number in the parameter (`apply`, the modes), in a slot (`moments`) and in sums (`terms`).
+// Shows the number in the parameter (`apply`, the modes), in a slot (`moments`) and in a sum (`terms`).
 constexpr const char* kNumbered = R"(// A probe.   modes: train, eval
 #pragma once
 #include "../core/contract.cuh"
@@ -16,22 +16,22 @@ namespace jitstep::rules::numbered {
 struct Slots {
   Signed m;
 };
-struct Column {
+struct Result {
   real sum;
 };
 struct Reductions {
-  Sum<columns, 1, Column> column;
+  Sum<DOMAIN, 1, Result> result;
 };
 struct Rule {
   KHD static void moments(auto& e, const auto&) { e.m.next = static_cast<real>(e.index); }
-  KHD static Reals<1> terms(Of<Column>, const auto& e, const auto&) {
+  KHD static Reals<1> terms(Of<Result>, const auto& e, const auto&) {
     return {static_cast<real>(e.index)};
   }
-  KHD static Column finish(Of<Column>, const Totals<1>& sum, int64, const auto&) {
+  KHD static Result finish(Of<Result>, const Totals<1>& sum, int64, const auto&) {
     return {static_cast<real>(sum[0])};
   }
   KHD static void apply(auto& e, const auto& c) {
-    e.p = static_cast<real>(e.index) + real(100000) * c.column.sum;
+    e.p = static_cast<real>(e.index) + real(100000) * c.result.sum;
   }
   KHD static void eval(auto& e, const auto&) { e.p = -static_cast<real>(e.index); }
   KHD static void train(auto& e, const auto&) { e.p = static_cast<real>(2 * e.index); }
@@ -39,32 +39,54 @@ struct Rule {
 }
 )";
 
-class ElementNumbers : public testing::TestWithParam<std::int64_t> {};
+// By the domain of the sum: the CPU walks elements in another way where a result is not the whole tensor's.
+std::map<std::string, std::string> numbered(const std::string& domain) {
+  std::string text = kNumbered;
+  text.replace(text.find("DOMAIN"), 6, domain);
+  return {{"rules/numbered.cuh", text}};
+}
+
+constexpr std::int64_t kRows = 37, kColumns = 9;
+
+class ElementNumbers : public testing::TestWithParam<std::tuple<const char*, std::int64_t>> {
+ protected:
+  double number(std::int64_t i) const { return static_cast<double>(std::get<1>(GetParam()) + i); }
+  // The sum of the numbers in element i's entry.
+  double sum(std::int64_t i) const {
+    const bool all = domain() == "tensor";
+    double sum = 0;
+    for (std::int64_t k = 0; k < kRows * kColumns; ++k)
+      if (all || k % kColumns == i % kColumns) sum += number(k);
+    return sum;
+  }
+  std::string domain() const { return std::get<0>(GetParam()); }
+};
 
 TEST_P(ElementNumbers, AreSeenByEveryFunctionOfARule) {
-  const std::int64_t offset = GetParam(), rows = 37, columns = 9;
-  OwnTemplates own{std::map<std::string, std::string>{{"rules/numbered.cuh", kNumbered}}};
+  OwnTemplates own{numbered(domain())};
   jit::CpuMachine cpu(own.engine);
   const jit::OptionValues options("numbered", own.catalog);
   jit::KernelSpec spec = plain_spec(options);
   spec.state.dtype = spec.gradient = jit::Dtype::float64;
-  PlainSteps<double> steps(own, cpu, spec, options, {{rows, columns}}, offset);
+  PlainSteps<double> steps(own, cpu, spec, options, {{kRows, kColumns}}, std::get<1>(GetParam()));
   steps.step(1);
-  const auto number = [&](std::int64_t i) { return static_cast<double>(offset + i); };
-  for (std::int64_t i = 0; i < rows * columns; ++i) {
-    double column = 0;
-    for (std::int64_t row = 0; row < rows; ++row) column += number(row * columns + i % columns);
+  for (std::int64_t i = 0; i < kRows * kColumns; ++i) {
     EXPECT_EQ(steps.codes<double>(0, 0)[i], number(i));
-    EXPECT_EQ(steps.p[0][i], number(i) + 100000 * column) << "element " << i;
+    EXPECT_EQ(steps.p[0][i], number(i) + 100000 * sum(i)) << "element " << i;
   }
   steps.turn(jit::Mode::eval, 1);
-  for (std::int64_t i = 0; i < rows * columns; ++i) EXPECT_EQ(steps.p[0][i], -number(i));
+  for (std::int64_t i = 0; i < kRows * kColumns; ++i) EXPECT_EQ(steps.p[0][i], -number(i));
   steps.turn(jit::Mode::train, 1);
-  for (std::int64_t i = 0; i < rows * columns; ++i) EXPECT_EQ(steps.p[0][i], 2 * number(i));
+  for (std::int64_t i = 0; i < kRows * kColumns; ++i) EXPECT_EQ(steps.p[0][i], 2 * number(i));
 }
 
-INSTANTIATE_TEST_SUITE_P(Offsets, ElementNumbers, testing::Values(0, 512),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(DomainsAndOffsets, ElementNumbers,
+                         testing::Combine(testing::Values("columns", "tensor"),
+                                          testing::Values(0, 512)),
+                         [](const auto& made) {
+                           return std::get<0>(made.param) + std::string("_") +
+                                  std::to_string(std::get<1>(made.param));
+                         });
 
 }  // namespace
 }  // namespace jitstep::support
