@@ -76,7 +76,7 @@ class JITSTEP_API GradScaler {
   GradScalerOptions options_;
   std::int64_t init_growth_ = 0;
   torch::Tensor scale_, growth_;  // float32 and int32, one each; made with the first loss
-  std::unordered_map<const Optimizer*, Progress> progress_;
+  std::unordered_map<const void*, Progress> progress_;  // by what moves with an optimizer
 };
 
 /// For torch::save and torch::load.

@@ -24,9 +24,11 @@ Unit conversion_unit(const Plan& plan, const Variant& variant, int slot, const c
 void refuse_tensor_sums(const Plan& plan, int slot) {
   for (const auto& r : plan.reductions)
     if (r.part == codec_part(slot))
-      throw Error(text("codec ", plan.codec(slot)->name,
-                       " takes its scale from sums over the whole "
-                       "tensor and cannot be set from values; load it in its own format"));
+      throw Error(text("the slot ", plan.rule().slots[static_cast<std::size_t>(slot)].name,
+                       " in the codec ", plan.codec(slot)->name,
+                       " has a scale that only a step can sum up over the whole tensor: values "
+                       "and state of another codec cannot be put into it; keep the codec that "
+                       "the state has, or begin without state"));
 }
 
 void convert(Machine& machine, const ConvertedSlot& what, const char* direction,

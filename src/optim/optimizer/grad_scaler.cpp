@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <unordered_set>
@@ -12,9 +13,15 @@
 namespace jitstep {
 namespace {
 
+// It is kept as a float32, and an infinite one would never come down again.
+void check_scale(const char* name, double scale) {
+  TORCH_CHECK(
+      scale > 0 && scale <= std::numeric_limits<float>::max() && static_cast<float>(scale) > 0,
+      "GradScaler: ", name, " is ", scale, " and must be > 0 and a finite float32");
+}
+
 void check_options(const GradScalerOptions& options) {
-  TORCH_CHECK(options.init_scale() > 0, "GradScaler: init_scale is ", options.init_scale(),
-              " and must be > 0");
+  check_scale("init_scale", options.init_scale());
   TORCH_CHECK(options.growth_factor() > 1, "GradScaler: growth_factor is ", options.growth_factor(),
               " and must be > 1");
   TORCH_CHECK(options.backoff_factor() > 0 && options.backoff_factor() < 1,
@@ -91,6 +98,9 @@ class Lent {
   torch::Tensor scale_, found_;
 };
 
+// What stays the same when an optimizer is moved.
+const void* key_of(Optimizer& optimizer) { return &optimizer.defaults(); }
+
 double read_number(torch::serialize::InputArchive& archive, const std::string& key) {
   c10::IValue value;
   TORCH_CHECK(archive.try_read(key, value) && value.isDouble(), "the archive has no number \"", key,
@@ -125,7 +135,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   if (!is_enabled()) return;
   check_scaled("unscale_");
   torch::NoGradGuard no_grad;
-  Progress& progress = progress_[&optimizer];
+  Progress& progress = progress_[key_of(optimizer)];
   TORCH_CHECK(progress.stage == Stage::ready, "GradScaler: unscale_() ",
               progress.stage == Stage::unscaled ? "twice" : "after step()",
               " for an optimizer since the last update(); call update() at the end of each step");
@@ -145,7 +155,7 @@ void GradScaler::step(Optimizer& optimizer) {
   }
   check_scaled("step");
   torch::NoGradGuard no_grad;
-  Progress& progress = progress_[&optimizer];
+  Progress& progress = progress_[key_of(optimizer)];
   TORCH_CHECK(progress.stage != Stage::stepped, "GradScaler: step() twice for an optimizer since ",
               "the last update(); call update() at the end of each step");
   torch::Tensor scale = optimizer.grad_scale();
@@ -179,7 +189,7 @@ void GradScaler::update() {
 void GradScaler::update(double new_scale) {
   if (!is_enabled()) return;
   check_scaled("update");
-  TORCH_CHECK(new_scale > 0, "GradScaler: the scale is ", new_scale, " and must be > 0");
+  check_scale("the scale", new_scale);
   torch::NoGradGuard no_grad;
   scale_.fill_(new_scale);
   progress_.clear();

@@ -46,7 +46,7 @@ std::vector<std::vector<std::size_t>> batches_of(const std::vector<torch::Tensor
   std::vector<std::vector<std::size_t>> batches;
   std::map<std::tuple<std::int64_t, std::int64_t, torch::Dtype>, std::size_t> open;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto [least, most] = std::minmax(values[i].size(0), values[i].size(1));
+    const auto [least, most] = std::minmax({values[i].size(0), values[i].size(1)});
     const auto [found, fresh] =
         open.try_emplace({least, most, values[i].scalar_type()}, batches.size());
     const auto room = std::max<std::int64_t>(1, kBatchElements / values[i].numel());

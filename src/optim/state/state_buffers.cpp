@@ -7,6 +7,7 @@
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/state_layout.h"
+#include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/machines.h"
 #include "optim/tensor/memory_overlap.h"
@@ -145,9 +146,11 @@ void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
   ordered.copy_(values);
   if (p.numel() == 0) return;
   check_slot(state, p, slot);
-  jit::encode_slot(machine_of(p.device()),
-                   {*state.plan, step_tensor(p, state, p.strides()), slot, state.t},
-                   ordered.data_ptr());
+  as_argument_error([&] {
+    jit::encode_slot(machine_of(p.device()),
+                     {*state.plan, step_tensor(p, state, p.strides()), slot, state.t},
+                     ordered.data_ptr());
+  });
 }
 
 }  // namespace jitstep

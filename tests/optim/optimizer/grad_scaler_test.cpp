@@ -204,6 +204,7 @@ TEST(GradScaler, RefusesNumbersOutOfRangeAndHalfGradientsToUnscale) {
     return argument_error([&] { GradScaler scaler(options); });
   };
   EXPECT_HAS(refused(GradScalerOptions().init_scale(0)), "init_scale is 0");
+  EXPECT_HAS(refused(GradScalerOptions().init_scale(1e300)), "init_scale is 1e+300");
   EXPECT_HAS(refused(GradScalerOptions().growth_factor(1)), "growth_factor is 1");
   EXPECT_HAS(refused(GradScalerOptions().backoff_factor(1)), "backoff_factor is 1");
   EXPECT_HAS(refused(GradScalerOptions().growth_interval(0)), "growth_interval is 0");
@@ -213,6 +214,19 @@ TEST(GradScaler, RefusesNumbersOutOfRangeAndHalfGradientsToUnscale) {
   GradScaler scaler;
   scaler.scale(torch::ones({}));
   EXPECT_HAS(argument_error([&] { scaler.unscale_(optimizer); }), "float16 gradients");
+  EXPECT_HAS(argument_error([&] { scaler.update(INFINITY); }), "the scale is inf");
+  EXPECT_HAS(argument_error([&] { scaler.update(1e40); }), "the scale is 1e+40");
+}
+
+TEST(GradScaler, KnowsAnOptimizerThatWasMoved) {
+  const auto p = torch::zeros({3}).requires_grad_();
+  SGD made({p}, SGDOptions(0.5));
+  GradScaler scaler;
+  scaler.scale(p.sum() * 2).backward();
+  scaler.unscale_(made);
+  SGD moved(std::move(made));
+  scaler.step(moved);
+  EXPECT_TRUE(p.equal(torch::full({3}, -1.0f)));
 }
 
 }  // namespace

@@ -38,6 +38,17 @@ TEST(Lamb16, KeepsEightBitsOfWhatIsLargeUnlessItsFormIsTheOriginals) {
   EXPECT_EQ(codecs_of(LAMB16Options().state("int8"), 4096), "int8 int8");
 }
 
+TEST(Lamb16, RefusesToMakeTheOriginalsStateOfAnother) {
+  const auto p = leaf(torch::ones({5}));
+  LAMB16 optimizer({p}, LAMB16Options());
+  p.mutable_grad() = torch::ones({5});
+  optimizer.step();
+  static_cast<LAMB16Options&>(optimizer.param_groups()[0].options()).form(Form::original);
+  const auto before = p.detach().clone();
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "keep the codec that the state has");
+  EXPECT_TRUE(p.equal(before));
+}
+
 // The cosine of the momentum that is kept to that of floats, after some steps of Gaussian gradients.
 double cosine_of_momentum(const LAMB16Options& options, std::int64_t size) {
   torch::manual_seed(3);

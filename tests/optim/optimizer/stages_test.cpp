@@ -181,8 +181,17 @@ TEST(Stages, OfMuonIterateAsTorchDoes) {
 TEST(Stages, OfMuonDoNotDependOnWhichMatricesAreSteppedTogether) {
   for (const auto dtype : {MuonOptions::IterationDtype::bf16, MuonOptions::IterationDtype::real})
     for (const auto type : {torch::kFloat32, torch::kFloat64}) {
-      Tensors together = make_parameters(
-          type, {{24, 40}, {7, 7}, {40, 24}, {3, 5}, {24, 40}, {1, 1}, {5, 3}, {7, 7}, {3, 5}});
+      Tensors together = make_parameters(type, {{20, 16},
+                                                {40, 16},
+                                                {24, 40},
+                                                {7, 7},
+                                                {40, 24},
+                                                {3, 5},
+                                                {24, 40},
+                                                {1, 1},
+                                                {5, 3},
+                                                {7, 7},
+                                                {3, 5}});
       const Tensors alone = clones(together);
       const auto options = MuonOptions(0.1).ns_dtype(dtype);
       Muon all(together, options);
