@@ -7,17 +7,10 @@ namespace jitstep {
 
 template <class S>
 struct ApplyTile {
-  template <class P>
-  static constexpr int block() {
-    if constexpr (kStored<P>)
-      return P::Body::block;
-    else
-      return 1;
-  }
   static constexpr int size() {
     int size = kLeaf;
     static_for<S::slots>([&](auto i) {
-      constexpr int b = block<typename S::template Codec<decltype(i)::value>>();
+      constexpr int b = block_of<typename S::template Codec<decltype(i)::value>>();
       size = b > size ? b : size;
     });
     return size;
