@@ -85,12 +85,20 @@ inline void write_file(const std::string& path, const std::string& content) {
   fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
 }
 
-inline std::vector<std::string> files_below(const std::string& folder) {
+/// The files in a folder and all below it that end in this way.
+inline std::vector<std::string> files_below(const std::string& folder, const std::string& end) {
   std::vector<std::string> files;
   std::error_code failure;
   for (const auto& entry : fs::recursive_directory_iterator(folder, failure)) {
-    if (entry.is_regular_file()) files.push_back(entry.path().string());
+    if (entry.is_regular_file() && entry.path().string().ends_with(end))
+      files.push_back(entry.path().string());
   }
+  return files;
+}
+/// All of them but what compilers have said of themselves.
+inline std::vector<std::string> files_below(const std::string& folder) {
+  std::vector<std::string> files = files_below(folder, "");
+  std::erase_if(files, [](const std::string& file) { return file.ends_with(".compiler"); });
   return files;
 }
 

@@ -45,6 +45,12 @@ std::string without_end(std::string path) {
 
 }  // namespace
 
+std::string in_place(const std::string& folder) {
+  std::error_code failure;
+  const fs::path absolute = fs::absolute(folder, failure);
+  return folder.empty() || failure ? folder : absolute.string();
+}
+
 std::optional<std::string> make_folder(const std::string& path) {
   std::error_code failure;
   const fs::path folder = fs::absolute(path, failure).lexically_normal();

@@ -13,6 +13,9 @@ namespace jitstep::jit {
 /// Whose files are taken.
 enum class Trust { own, own_or_root };
 
+/// A relative folder is the one of the moment: a program may change its own later.
+std::string in_place(const std::string& folder);
+
 /// Makes a folder and its missing parents with mode 0700. The reason if that fails.
 std::optional<std::string> make_folder(const std::string& path);
 

@@ -13,13 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A relative folder is the one of the moment: a program may change its own later.
-void fix_in_place(std::string& folder) {
-  std::error_code failure;
-  const fs::path absolute = fs::absolute(folder, failure);
-  if (!folder.empty() && !failure) folder = absolute.string();
-}
-
 // Why a file of the right kind and owner is no entry.
 std::string problem_of(std::span<const std::byte> bytes) {
   const auto schema = schema_of(bytes);
@@ -30,8 +23,8 @@ std::string problem_of(std::span<const std::byte> bytes) {
 }  // namespace
 
 DiskCache::DiskCache(Settings settings) : settings_(std::move(settings)) {
-  fix_in_place(settings_.cache_dir);
-  fix_in_place(settings_.cache_readonly);
+  settings_.cache_dir = in_place(settings_.cache_dir);
+  settings_.cache_readonly = in_place(settings_.cache_readonly);
 }
 
 std::optional<CacheEntry> DiskCache::find(const Key& key) {

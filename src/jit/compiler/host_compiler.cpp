@@ -10,11 +10,13 @@
 #include <sstream>
 
 #include "jit/base/file_io.h"
+#include "jit/base/private_files.h"
 #include "jit/base/process.h"
 #include "jit/base/scratch.h"
 #include "jit/base/text.h"
 #include "jit/compiler/diagnosis.h"
 #include "jit/compiler/isa.h"
+#include "jit/compiler/remembered_identity.h"
 #include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
 
@@ -138,6 +140,10 @@ std::vector<std::byte> read_image(const std::string& path) {
 
 }  // namespace
 
+HostCompiler::HostCompiler(Settings settings) : settings_(std::move(settings)) {
+  settings_.cache_dir = in_place(settings_.cache_dir);
+}
+
 Binary HostCompiler::compile(const std::string& source, const std::string& name,
                              const Target& target) {
   const PrivateFolder folder(scratch_folders(settings_));
@@ -191,6 +197,8 @@ std::string HostCompiler::program() const {
 std::string HostCompiler::read_identity(const Target& target) const {
   Words words = {program(), "-x", "c++", "-E", "-v", "-"};
   if (target.kind == Target::Kind::cpu) words.insert(words.begin() + 1, "-march=native");
+  const RememberedIdentity remembered(settings_, words, environment(settings_, ""));
+  if (const auto known = remembered.find()) return *known + options_line(target, settings_.check);
   const PrivateFolder folder(scratch_folders(settings_));
   const Finished run = run_compiler(words, "", settings_, folder.path());
   const std::string resolved = resolved_identity(run.output);
@@ -198,6 +206,7 @@ std::string HostCompiler::read_identity(const Target& target) const {
     throw Error(text(words[0], " is no g++ or clang++ that can be used (", joined(words, " "),
                      "); set JITSTEP_CXX to one. Its output: ", run.output));
   }
+  remembered.keep(resolved, run.output);
   return resolved + options_line(target, settings_.check);
 }
 

@@ -14,7 +14,7 @@ namespace jitstep::jit {
 /// Runs g++ or clang++ as a program; safe in a forked child.
 class HostCompiler : public Compiler {
  public:
-  explicit HostCompiler(Settings settings) : settings_(std::move(settings)) {}
+  explicit HostCompiler(Settings settings);
 
   Binary compile(const std::string& text, const std::string& name, const Target& target) override;
   const std::string& identity(const Target& target) override;

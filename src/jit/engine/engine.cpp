@@ -46,7 +46,11 @@ struct Engine::State {
   struct Flat {
     std::string text;
     std::string digest;
-    Sources sources;
+    std::string unit;
+    Texts included;
+
+    // Many digests: of what is not in the cache alone.
+    Sources sources() const { return sources_of(unit, included); }
   };
 
   State(Settings s, const Backends& b)
@@ -103,10 +107,9 @@ std::shared_ptr<const Engine::State::Flat> Engine::State::flat(const std::string
     if (const auto known = flats.find(id); known != flats.end()) return known->second;
   }
   auto made = std::make_shared<Flat>();
-  Texts included;
-  made->text = flatten(unit_text, name, templates, included);
+  made->text = flatten(unit_text, name, templates, made->included);
   made->digest = sha256_hex(made->text);
-  made->sources = sources_of(unit_text, included);
+  made->unit = unit_text;
   std::lock_guard lock(mutex);
   if (version == flats_version) flats[id] = made;
   return made;
@@ -135,7 +138,7 @@ Engine::State::BuiltPointer Engine::State::make(const Flat& flat, const std::str
   if (settings.log >= LogLevel::info) {
     note(settings.log, LogLevel::info,
          text(name, " for ", to_string(key.target),
-              " is not in the cache: ", disk.explain({key, name, 0, flat.sources})));
+              " is not in the cache: ", disk.explain({key, name, 0, flat.sources()})));
   }
   return compile(flat, name, key);
 }
@@ -177,7 +180,7 @@ Engine::State::BuiltPointer Engine::State::compile(const Flat& flat, const std::
   });
   note(settings.log, LogLevel::info,
        text("compiled ", name, " for ", to_string(key.target), " in ", seconds * 1e3, " ms"));
-  CacheEntry entry{name, std::move(binary), seconds * 1e3, flat.sources};
+  CacheEntry entry{name, std::move(binary), seconds * 1e3, flat.sources()};
   disk.publish(key, entry);
   return std::make_shared<Built>(
       Built{name, key.digest(), key.target, std::move(entry.binary), false, entry.compile_ms});
