@@ -15,38 +15,57 @@ struct Meta {
   float scale;
 };
 
-inline constexpr auto kSignedBook = signed_book<4>();
-inline constexpr auto kSignedThresholds = thresholds_of(kSignedBook);
-
 template <class Sign, Options O>
-struct Codec {
+struct Block {
   using Code = int4::Code;
   using Meta = int4::Meta;
   static constexpr int block = O.block;
   static constexpr int keys = 1;
   static constexpr bool random = false;
-  static constexpr bool is_signed = kSame<Sign, Signed>;
 
   KHD static uint32 key(real x, int) { return magnitude_key(static_cast<float>(x)); }
   KHD static Meta measure(const uint32 (&key)[1]) { return {float_of(key[0])}; }
 
-  KHD static real decode(uint8 code, const Meta& meta) {
-    const float value = is_signed ? kSignedBook.x[code] : static_cast<float>(code + 1) * 0.0625f;
-    return scaled(value, {meta.scale});
+  KHD static real value_of(float book_value, const Meta& meta) {
+    return scaled(book_value, {meta.scale});
+  }
+  KHD static float in_units(real x, const Meta& meta) {
+    return static_cast<float>(x) * inverse_of({meta.scale});
+  }
+};
+
+template <class Sign, Options O>
+struct Codec : Block<Sign, O> {
+  using Book = SignedBook<4>;
+  using B = Block<Sign, O>;
+
+  KHD static uint8 candidate(real x, const Meta& meta) {
+    return Book::candidate(B::in_units(x, meta));
+  }
+  KHD static uint8 code_of(real x, const Meta& meta, uint8 candidate, float threshold) {
+    const int nearest = nearest_code(B::in_units(x, meta), candidate, threshold);
+    return static_cast<uint8>(is_finite(static_cast<float>(x)) ? nearest : Book::zero);
   }
 
-  KHD static uint8 encode(real value, const Meta& meta, uint32) {
-    const float x = static_cast<float>(value);
-    const float y = x * inverse_of({meta.scale});
-    if constexpr (is_signed) {
-      int code = 0;
-      UNROLL
-      for (int i = 1; i < 16; ++i) code += y >= kSignedThresholds.x[i];
-      return static_cast<uint8>(is_finite(x) ? code : 7);
-    } else {
-      const float place = min(max(y * 16 - 0.5f, 0.0f), 15.0f);
-      return static_cast<uint8>(is_finite(x) ? static_cast<int>(place) : 15);
-    }
+  KHD static real decode(uint8 code, const Meta& meta) {
+    return B::value_of(Book::values.x[code], meta);
+  }
+  KHD static uint8 encode(real x, const Meta& meta, uint32) {
+    const uint8 near = candidate(x, meta);
+    return code_of(x, meta, near, Book::thresholds.x[near]);
+  }
+};
+
+template <Options O>
+struct Codec<NonNegative, O> : Block<NonNegative, O> {
+  using B = Block<NonNegative, O>;
+
+  KHD static real decode(uint8 code, const Meta& meta) {
+    return B::value_of(static_cast<float>(code + 1) * 0.0625f, meta);
+  }
+  KHD static uint8 encode(real x, const Meta& meta, uint32) {
+    const float place = unit_clamped(B::in_units(x, meta)) * 16 - 0.5f;  // truncated towards 0
+    return static_cast<uint8>(is_finite(static_cast<float>(x)) ? static_cast<int>(place) : 15);
   }
 };
 

@@ -17,41 +17,53 @@ struct Meta {
   float scale;
 };
 
-inline constexpr auto kSignedBook = signed_book<8>();
-inline constexpr auto kUnsignedBook = Magnitudes<7, 2>::values();
-inline constexpr auto kSignedThresholds = thresholds_of(kSignedBook);
-inline constexpr auto kUnsignedThresholds = thresholds_of(kUnsignedBook);
+template <class Sign>
+struct Values {
+  using Book = SignedBook<8>;
+  static constexpr int not_finite = Book::zero;
+};
+template <>
+struct Values<NonNegative> {
+  using Book = NonNegativeBook<8>;
+  static constexpr int not_finite = 255;
+};
 
 template <class Sign, Options O>
-struct Codec {
+struct Codec : Values<Sign> {
   using Code = int8::Code;
   using Meta = int8::Meta;
+  using Book = typename Values<Sign>::Book;
   static constexpr int block = O.block;
   static constexpr int keys = 1;
   static constexpr bool random = false;
-  static constexpr bool is_signed = kSame<Sign, Signed>;
-  static constexpr int kZero = 127;  // of the signed book
+  static constexpr bool keeps_positive = O.positive_floor && kSame<Sign, NonNegative>;
 
   KHD static uint32 key(real x, int) { return magnitude_key(static_cast<float>(x)); }
   KHD static Meta measure(const uint32 (&key)[1]) { return {float_of(key[0])}; }
 
-  KHD static real decode(Code code, const Meta& meta) {
-    return scaled(is_signed ? kSignedBook.x[code] : kUnsignedBook.x[code], {meta.scale});
+  KHD static float in_units(real x, const Meta& meta) {
+    return static_cast<float>(x) * inverse_of({meta.scale});
   }
 
-  KHD static Code encode(real value, const Meta& meta, uint32) {
+  KHD static real value_of(float book_value, const Meta& meta) {
+    return scaled(book_value, {meta.scale});
+  }
+  KHD static uint8 candidate(real x, const Meta& meta) {
+    return Book::candidate(in_units(x, meta));
+  }
+  KHD static Code code_of(real value, const Meta& meta, uint8 candidate, float threshold) {
     const float x = static_cast<float>(value);
-    const float y = x * inverse_of({meta.scale});
-    if constexpr (is_signed) {
-      const int place = place_near<7, 1>(abs(y));
-      const int guess = max(kZero + (y < 0 ? -place : place), 0);
-      const int code = nearest_code(kSignedThresholds, y, guess);
-      return static_cast<Code>(is_finite(x) ? code : kZero);
-    } else {
-      const int code = nearest_code(kUnsignedThresholds, y, place_near<7, 2>(y));
-      const int floor = O.positive_floor && x > 0 && code == 0 ? 1 : code;
-      return static_cast<Code>(is_finite(x) ? floor : 255);
-    }
+    const int nearest = nearest_code(in_units(value, meta), candidate, threshold);
+    const int code = keeps_positive && x > 0 && nearest == 0 ? 1 : nearest;
+    return static_cast<Code>(is_finite(x) ? code : Values<Sign>::not_finite);
+  }
+
+  KHD static real decode(Code code, const Meta& meta) {
+    return value_of(Book::values.x[code], meta);
+  }
+  KHD static Code encode(real x, const Meta& meta, uint32) {
+    const uint8 near = candidate(x, meta);
+    return code_of(x, meta, near, Book::thresholds.x[near]);
   }
 };
 

@@ -2,14 +2,9 @@
 // many values as the one before it, the midpoints of equal intervals of [0.1, 1]; then 0 and 1.
 // Built in float by torch's scalar linspace; reference values in tests/golden (`codebooks`).
 #pragma once
-#include "list.cuh"
+#include "lookup.cuh"
 
 namespace jitstep {
-
-template <int N>
-struct Table {
-  float x[N];
-};
 
 // The magnitudes in order: 0, then `decades` powers of ten of which the first holds `finest` values,
 // then 1: finest * (2^decades - 1) + 2 of them.
@@ -62,38 +57,64 @@ constexpr float float_not_below(double x) {
 // At code: the smallest float that is nearer to its value than to that of the code before, or as near.
 // The midpoint of two floats need not be one, so it is taken in double, where it is exact.
 template <int N>
-constexpr Table<N + 1> thresholds_of(const Table<N>& book) {
-  Table<N + 1> table{};
+constexpr Table<N> thresholds_of(const Table<N>& book) {
+  Table<N> table{};
   table.x[0] = -static_cast<float>(kInfinity);
   for (int code = 1; code < N; ++code)
     table.x[code] = float_not_below((static_cast<double>(book.x[code - 1]) + book.x[code]) / 2);
-  table.x[N] = static_cast<float>(kInfinity);
   return table;
 }
 
-// The code of the value nearest to y, ties to the larger value, from one that is at most one away.
-template <int N>
-KHD int nearest_code(const Table<N>& threshold, float y, int guess) {
-  return guess - (y >= threshold.x[guess] ? 0 : 1) + (y >= threshold.x[guess + 1] ? 1 : 0);
+// To [0, 1], as integers order, which is as floats do; a NaN becomes 0 or 1.
+KHD float unit_clamped(float y) {
+  const int bits = static_cast<int>(bits_of(y));
+  return float_of(static_cast<uint32>(min(max(bits, 0), 0x3f800000)));
 }
 
-// Where a magnitude lies, to within one place: arithmetic only, no search. A decade holds Finest << d
-// values in equal steps, so that a place in it is a linear function of y. The next decade's line meets
-// it where the decade ends and is flatter: of all lines the lowest holds.
+// The magnitude that y has reached for certain; it may have reached the next one as well. Arithmetic only, no
+// search: a decade holds Finest << d values in equal steps, so that a place in it is a linear function of
+// y. The next decade's line meets it where the decade ends and is flatter: of all lines the lowest
+// holds. Half a place is taken off: thresholds lie at whole places, and 0.2 above one where a decade begins.
 template <int Decades, int Finest>
-KHD int place_near(float y) {
+KHD int magnitude_reached(float y) {
   using M = Magnitudes<Decades, Finest>;
   constexpr float per_interval = Finest / 0.9f;
-  const float inside = min(max(y, 0.0f), 1.0f);  // a NaN becomes 0 before it becomes an integer
-  float place = static_cast<float>(M::count - 1);
+  const float inside = unit_clamped(y);
+  float place = static_cast<float>(M::count - 2);
   static_for<Decades>([&](auto d) {
     constexpr int begin = Finest * ((1 << decltype(d)::value) - 1) + 1;
     constexpr float intervals = static_cast<float>(1 << decltype(d)::value) * per_interval;
     constexpr float slope = intervals / M::decade(decltype(d)::value);
-    constexpr float start = static_cast<float>(begin) - 0.1f * intervals;
+    constexpr float start = static_cast<float>(begin) - 0.1f * intervals - 0.5f;
     place = min(place, fma(inside, slope, start));
   });
   return static_cast<int>(place);
+}
+
+// A book has its values by code, the thresholds that they begin at, and candidate(y): of the two codes that the
+// nearest to y must be one of, the larger.
+template <int Bits>
+struct SignedBook {
+  static constexpr Table<1 << Bits> values = signed_book<Bits>();
+  static constexpr Table<1 << Bits> thresholds = thresholds_of(values);
+  static constexpr int zero = (1 << (Bits - 1)) - 1;
+  KHD static uint8 candidate(float y) {
+    const int reached = magnitude_reached<Bits - 1, 1>(abs(y));
+    return static_cast<uint8>(y < 0 ? zero - reached : zero + 1 + reached);
+  }
+};
+template <int Bits>
+struct NonNegativeBook {
+  static constexpr auto values = Magnitudes<Bits - 1, 2>::values();
+  static constexpr auto thresholds = thresholds_of(values);
+  KHD static uint8 candidate(float y) {
+    return static_cast<uint8>(magnitude_reached<Bits - 1, 2>(y) + 1);
+  }
+};
+
+// The code nearest to y, ties to the larger value, by the threshold of its candidate.
+KHD int nearest_code(float y, uint8 candidate, float threshold) {
+  return candidate - (y >= threshold ? 0 : 1);
 }
 
 }  // namespace jitstep

@@ -96,8 +96,14 @@ KHD uint8 float_to_e5m2(float x) {  // to nearest, ties to even
 // What is kept of a slot's new value, whatever its codec: one below the smallest normal number becomes
 // +0. A moment whose gradient stays zero would else end at a few units of the smallest subnormal one,
 // never to leave it, and processors compute with those many times slower.
-KHD float flush_subnormal(float x) { return abs(x) < 0x1p-126f ? 0.0f : x; }
-KHD double flush_subnormal(double x) { return abs(x) < 0x1p-1022 ? 0.0 : x; }
+KHD float flush_subnormal(float x) {
+  const uint32 normal = (bits_of(x) & 0x7fffffffu) >= 0x00800000u;
+  return float_of(bits_of(x) & (0u - normal));
+}
+KHD double flush_subnormal(double x) {
+  const uint64 normal = (bits_of(x) & 0x7fffffffffffffffull) >= 0x0010000000000000ull;
+  return double_of(bits_of(x) & (0ull - normal));
+}
 
 // ---- the dtypes of weights and gradients -------------------------------------------------------
 

@@ -7,6 +7,20 @@
 #define JITSTEP_REAL float
 #endif
 
+// kPermuted: of how many bytes a machine's registers can choose any for each of their own bytes.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC_RTC__)
+#define JITSTEP_BYTE_VECTORS
+#endif
+namespace jitstep {
+#if defined(JITSTEP_BYTE_VECTORS) && defined(__AVX512VBMI__)
+inline constexpr int kPermuted = 256;
+#elif defined(JITSTEP_BYTE_VECTORS) && defined(__SSSE3__)
+inline constexpr int kPermuted = 16;
+#else
+inline constexpr int kPermuted = 0;
+#endif
+}  // namespace jitstep
+
 // INDEPENDENT: before a loop whose turns touch different memory.
 #if defined(__clang__)
 #define INDEPENDENT_LOOP _Pragma("clang loop vectorize(assume_safety)")
@@ -85,6 +99,8 @@ KHD double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 KHD float sqrt(float x) { return __builtin_sqrtf(x); }
 KHD double sqrt(double x) { return __builtin_sqrt(x); }
 #endif
+KHD float number_of(uint32 b) { return float_of(b); }
+KHD double number_of(uint64 b) { return double_of(b); }
 
 KHD float abs(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
 KHD double abs(double x) { return double_of(bits_of(x) & 0x7fffffffffffffffull); }

@@ -2,6 +2,7 @@
 // from memory to memory, which the compiler vectorises. What blocks of state need beside it is done before
 // and after the loop, so that no element waits in an array but for its block's scale.
 #pragma once
+#include "../core/lookup.cuh"
 #include "element.cuh"
 
 namespace jitstep {
@@ -46,45 +47,85 @@ constexpr bool loops() {
 
 // ---- what is read --------------------------------------------------------------------------------
 
-// The old values of slot I in one run.
+// Whether a codec's codes number the values of a book (core/codebook.cuh), which a run looks up at once.
+template <class C>
+concept HasBook = requires {
+  typename C::Book;
+};
+
+// The codes of a run, one in each byte or word.
+template <class C, int Most>
+class CodesOfRun {
+ public:
+  KHD CodesOfRun(const void* codes, int64 base, int)
+      : codes_(static_cast<const typename C::Code*>(codes) + base) {}
+  KHD const typename C::Code* begin() const { return codes_; }
+
+ private:
+  const typename C::Code* codes_;
+};
+template <class C, int Most>
+requires kSame<typename C::Code, Nibble>
+class CodesOfRun<C, Most> {
+ public:
+  KHD CodesOfRun(const void* codes, int64 base, int count) {
+    const auto* bytes = static_cast<const uint8*>(codes) + base / 2;
+    INDEPENDENT
+    for (int j = 0; j < (count + 1) / 2; ++j) {
+      codes_[2 * j] = bytes[j] & 15;
+      codes_[2 * j + 1] = bytes[j] >> 4;
+    }
+  }
+  KHD const uint8* begin() const { return codes_; }
+
+ private:
+  uint8 codes_[Most];
+};
+
+template <class C, int Most>
+class DecodedRun {
+ public:
+  KHD DecodedRun(const SlotBuffers& slot, int64 base, int count) : codes_(slot.codes, base, count) {
+    if constexpr (C::block > 1)
+      meta_ = static_cast<const typename C::Meta*>(slot.meta)[base / C::block];
+  }
+  KHD real operator[](int i) const { return C::decode(codes_.begin()[i], meta_); }
+
+ private:
+  CodesOfRun<C, Most> codes_;
+  typename C::Meta meta_{};
+};
+template <HasBook C, int Most>
+class DecodedRun<C, Most> {
+ public:
+  KHD DecodedRun(const SlotBuffers& slot, int64 base, int count)
+      : codes_(slot.codes, base, count),
+        values_(codes_.begin(), count),
+        meta_(static_cast<const typename C::Meta*>(slot.meta)[base / C::block]) {}
+  KHD real operator[](int i) const { return C::value_of(values_[i], meta_); }
+
+ private:
+  CodesOfRun<C, Most> codes_;
+  LookedUp<C::Book::values, Most> values_;
+  typename C::Meta meta_;
+};
+
+// The old values of slot I in one run; before the first step, the initial one. Chosen by bits: around a condition the
+// compiler would jump, and make no vectors of the loop.
 template <class S, int I, class Part = typename S::template Codec<I>>
 class OldValues {
-  using C = typename Part::Body;
-  using Code = typename CodeStorage<typename C::Code>::Register;
+  using Bits = decltype(bits_of(real()));
 
  public:
   KHD OldValues(const Scope<S>& scope, int64 base, int count)
-      : initial_(static_cast<real>(scope.set.initial[I])), started_(step_number(scope.set) > 1) {
-    const SlotBuffers& slot = scope.tensor.slots[I];
-    if constexpr (C::block > 1)
-      meta_ = static_cast<const typename C::Meta*>(slot.meta)[base / C::block];
-    if constexpr (kSame<typename C::Code, Nibble>) {
-      const auto* bytes = static_cast<const uint8*>(slot.codes) + base / 2;
-      INDEPENDENT
-      for (int j = 0; j < (count + 1) / 2; ++j) {
-        unpacked_[2 * j] = bytes[j] & 15;
-        unpacked_[2 * j + 1] = bytes[j] >> 4;
-      }
-    } else {
-      codes_ = static_cast<const Code*>(slot.codes) + base;
-    }
-  }
-  KHD real operator[](int i) const {
-    Code code;
-    if constexpr (kSame<typename C::Code, Nibble>)
-      code = unpacked_[i];
-    else
-      code = codes_[i];
-    const real x = C::decode(code, meta_);
-    return started_ ? x : initial_;
-  }
+      : kept_(scope.tensor.slots[I], base, count),
+        started_(step_number(scope.set) > 1 ? ~Bits{0} : Bits{0}),
+        initial_(bits_of(static_cast<real>(scope.set.initial[I])) & ~started_) {}
+  KHD real operator[](int i) const { return number_of((bits_of(kept_[i]) & started_) | initial_); }
 
  private:
-  const Code* codes_ = nullptr;
-  Code unpacked_[kSame<typename C::Code, Nibble> ? run_length<S>() : 1];
-  typename C::Meta meta_{};
-  real initial_;
-  bool started_;
+  DecodedRun<typename Part::Body, run_length<S>()> kept_;
+  Bits started_, initial_;
 };
 template <class S, int I>
 class OldValues<S, I, Absent> {
@@ -181,6 +222,64 @@ KHD Measured<Codec> measure(const real* x, int count) {
   return Codec::measure(key);
 }
 
+// The codes of count values that share a Meta.
+template <class C, int Most>
+class EncodedRun {
+ public:
+  KHD EncodedRun(const real* x, int, const Measured<C>& meta) : x_(x), meta_(meta) {}
+  template <class Random>
+  KHD auto code(int i, const Random& random) const {
+    return C::encode(x_[i], meta_, random[i]);
+  }
+
+ private:
+  const real* x_;
+  Measured<C> meta_;
+};
+template <HasBook C, int Most>
+class EncodedRun<C, Most> {
+ public:
+  KHD EncodedRun(const real* x, int count, const Measured<C>& meta)
+      : x_(x), meta_(meta), candidates_(x, count, meta), thresholds_(candidates_.x, count) {}
+  template <class Random>
+  KHD auto code(int i, const Random&) const {
+    return C::code_of(x_[i], meta_, candidates_.x[i], thresholds_[i]);
+  }
+
+ private:
+  struct Candidates {
+    uint8 x[Most];
+    KHD Candidates(const real* from, int count, const Measured<C>& meta) {
+      INDEPENDENT
+      for (int i = 0; i < count; ++i) x[i] = C::candidate(from[i], meta);
+    }
+  };
+
+  const real* x_;
+  Measured<C> meta_;
+  Candidates candidates_;
+  LookedUp<C::Book::thresholds, Most> thresholds_;
+};
+
+// code(i) for i below count, as codes lie in memory.
+template <class C, int Most, class F>
+KHD void store_codes(void* codes, int64 base, int count, F&& code) {
+  if constexpr (kSame<typename C::Code, Nibble>) {
+    uint8 one[Most + 1];
+    INDEPENDENT
+    for (int i = 0; i < count; ++i) one[i] = code(i);
+    one[count] = 0;
+    auto* to = static_cast<uint8*>(codes) + base / 2;
+    INDEPENDENT
+    for (int j = 0; j < (count + 1) / 2; ++j)
+      to[j] = static_cast<uint8>(one[2 * j] | one[2 * j + 1] << 4);
+  } else {
+    auto* to = static_cast<typename C::Code*>(codes) + base;
+    INDEPENDENT
+    for (int i = 0; i < count; ++i) to[i] = code(i);
+  }
+}
+
 // Encodes count values of slot I, from element base on, which share a Meta.
 template <class S, int I>
 KHD void encode_run(const Scope<S>& scope, int64 base, int count, const real* x) {
@@ -194,18 +293,8 @@ KHD void encode_run(const Scope<S>& scope, int64 base, int count, const real* x)
   }
   const RandomRun<C::random ? kMost : 0> random(random_key(scope, I + 1),
                                                 scope.tensor.offset + base);
-  if constexpr (kSame<typename C::Code, Nibble>) {
-    uint8 code[kMost + 1];
-    for (int i = 0; i < count; ++i) code[i] = C::encode(x[i], meta, random[i]);
-    code[count] = 0;
-    auto* to = static_cast<uint8*>(slot.codes) + base / 2;
-    for (int j = 0; j < (count + 1) / 2; ++j)
-      to[j] = static_cast<uint8>(code[2 * j] | code[2 * j + 1] << 4);
-  } else {
-    auto* to = static_cast<typename C::Code*>(slot.codes) + base;
-    INDEPENDENT
-    for (int i = 0; i < count; ++i) to[i] = C::encode(x[i], meta, random[i]);
-  }
+  const EncodedRun<C, kMost> encoded(x, count, meta);
+  store_codes<C, kMost>(slot.codes, base, count, [&](int i) { return encoded.code(i, random); });
 }
 
 // Whether a slot's codes are written as soon as an element is known.

@@ -53,10 +53,9 @@ std::vector<float> samples() {
 }
 
 TEST(CodeBooks, HaveTheBitsOfTheScalarReference) {
-  using namespace codecs;
-  EXPECT_EQ(crc32(int8::kSignedBook.x, sizeof int8::kSignedBook.x), 0x416941e6u);
-  EXPECT_EQ(crc32(int8::kUnsignedBook.x, sizeof int8::kUnsignedBook.x), 0x9495592eu);
-  EXPECT_EQ(crc32(int4::kSignedBook.x, sizeof int4::kSignedBook.x), 0x59b750eau);
+  EXPECT_EQ(crc32(SignedBook<8>::values.x, 256 * sizeof(float)), 0x416941e6u);
+  EXPECT_EQ(crc32(NonNegativeBook<8>::values.x, 256 * sizeof(float)), 0x9495592eu);
+  EXPECT_EQ(crc32(SignedBook<4>::values.x, 16 * sizeof(float)), 0x59b750eau);
 }
 
 // Whose last bits are those of the machine they were built on: torch's vectorised linspace rounds
@@ -67,10 +66,10 @@ TEST(CodeBooks, AreThoseOfThePackagesToTwoUnitsInTheLastPlace) {
   for (const auto& [name, table] : file.tensors) {
     const auto values = table.values();
     const float* ours =
-        values.size() == 256 && values[0] < 0 ? codecs::int8::kSignedBook.x
+        values.size() == 256 && values[0] < 0 ? SignedBook<8>::values.x
         : values.size() == 256 && values[0] == 0 && values[1] > 0 && values[1] < 1e-6
-            ? codecs::int8::kUnsignedBook.x
-        : values.size() == 16 && std::abs(values[0] + 0.8875) < 1e-6 ? codecs::int4::kSignedBook.x
+            ? NonNegativeBook<8>::values.x
+        : values.size() == 16 && std::abs(values[0] + 0.8875) < 1e-6 ? SignedBook<4>::values.x
                                                                      : nullptr;
     if (ours == nullptr || table.dtype != "F32") continue;
     ++compared;
@@ -87,9 +86,9 @@ TEST(Int8, CodesTheNearestValueTiesUp) {
   using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
   using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
   for (float x : samples()) {
-    EXPECT_EQ(Codec::encode(x, {1.0f}, 0), nearest(codecs::int8::kSignedBook, x)) << x;
+    EXPECT_EQ(Codec::encode(x, {1.0f}, 0), nearest(SignedBook<8>::values, x)) << x;
     const float y = std::abs(x);
-    EXPECT_EQ(Unsigned::encode(y, {1.0f}, 0), nearest(codecs::int8::kUnsignedBook, y)) << y;
+    EXPECT_EQ(Unsigned::encode(y, {1.0f}, 0), nearest(NonNegativeBook<8>::values, y)) << y;
   }
 }
 
@@ -97,10 +96,10 @@ TEST(Int8, CodesTheNearestValueAroundEveryThreshold) {
   using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
   using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
   for (const float scale : {1.0f, 0x1p-40f}) {  // which changes no bit of what is coded
-    for (float x : thresholds(codecs::int8::kSignedBook))
-      ASSERT_EQ(Codec::encode(x * scale, {scale}, 0), nearest(codecs::int8::kSignedBook, x)) << x;
-    for (float x : thresholds(codecs::int8::kUnsignedBook))
-      ASSERT_EQ(Unsigned::encode(x * scale, {scale}, 0), nearest(codecs::int8::kUnsignedBook, x))
+    for (float x : thresholds(SignedBook<8>::values))
+      ASSERT_EQ(Codec::encode(x * scale, {scale}, 0), nearest(SignedBook<8>::values, x)) << x;
+    for (float x : thresholds(NonNegativeBook<8>::values))
+      ASSERT_EQ(Unsigned::encode(x * scale, {scale}, 0), nearest(NonNegativeBook<8>::values, x))
           << x;
   }
   EXPECT_EQ(Codec::encode(1.89999992e-06f, {1.0f}, 0), 128);  // 5.5e-07, not 3.25e-06
@@ -110,8 +109,8 @@ TEST(Int8, EveryValueOfTheBookComesBackAsItself) {
   using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
   using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{}>;
   for (int code = 0; code < 256; ++code) {
-    EXPECT_EQ(Codec::encode(codecs::int8::kSignedBook.x[code], {1.0f}, 0), code);
-    EXPECT_EQ(Unsigned::encode(codecs::int8::kUnsignedBook.x[code], {1.0f}, 0), code);
+    EXPECT_EQ(Codec::encode(SignedBook<8>::values.x[code], {1.0f}, 0), code);
+    EXPECT_EQ(Unsigned::encode(NonNegativeBook<8>::values.x[code], {1.0f}, 0), code);
   }
 }
 
@@ -136,7 +135,7 @@ TEST(Int4, CodesTheNearestValueTiesUp) {
   using Codec = codecs::int4::Codec<Signed, codecs::int4::Options{}>;
   using Unsigned = codecs::int4::Codec<NonNegative, codecs::int4::Options{}>;
   for (float x : samples()) {
-    EXPECT_EQ(Codec::encode(x, {1.0f}, 0), nearest(codecs::int4::kSignedBook, x)) << x;
+    EXPECT_EQ(Codec::encode(x, {1.0f}, 0), nearest(SignedBook<4>::values, x)) << x;
     EXPECT_EQ(Unsigned::encode(std::abs(x), {1.0f}, 0), nearest(kLinear, std::abs(x))) << x;
   }
 }
@@ -144,8 +143,8 @@ TEST(Int4, CodesTheNearestValueTiesUp) {
 TEST(Int4, CodesTheNearestValueAroundEveryThreshold) {
   using Codec = codecs::int4::Codec<Signed, codecs::int4::Options{}>;
   using Unsigned = codecs::int4::Codec<NonNegative, codecs::int4::Options{}>;
-  for (float x : thresholds(codecs::int4::kSignedBook))
-    ASSERT_EQ(Codec::encode(x, {1.0f}, 0), nearest(codecs::int4::kSignedBook, x)) << x;
+  for (float x : thresholds(SignedBook<4>::values))
+    ASSERT_EQ(Codec::encode(x, {1.0f}, 0), nearest(SignedBook<4>::values, x)) << x;
   for (float x : thresholds(kLinear))
     ASSERT_EQ(Unsigned::encode(x, {1.0f}, 0), nearest(kLinear, x)) << x;
 }

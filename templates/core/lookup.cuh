@@ -1,0 +1,101 @@
+// A table's values at the bytes of a run. Where bytes can be permuted in registers, the table is kept as
+// four tables of bytes and all of a run is looked up before the loop that uses it: compilers would make a
+// load for each element of it.
+#pragma once
+#include "list.cuh"
+
+namespace jitstep {
+
+template <int N>
+struct Table {
+  float x[N];
+};
+
+template <const auto& table>
+inline constexpr int kSizeOf = sizeof table.x / sizeof(float);
+
+// table.x[index[i]] for i below `count`, which is at most Most.
+template <const auto& table, int Most, bool Permute = kSizeOf<table> <= kPermuted>
+class LookedUp {
+ public:
+  KHD LookedUp(const uint8* index, int) : index_(index) {}
+  KHD float operator[](int i) const { return table.x[index_[i]]; }
+
+ private:
+  const uint8* index_;
+};
+
+#if defined(JITSTEP_BYTE_VECTORS)
+// Byte `which` of each value of a table, as often as fills a register.
+template <const auto& table, int which, int Width>
+struct BytesOf {
+  static constexpr int count = kSizeOf<table> > Width ? kSizeOf<table> : Width;
+  alignas(Width) uint8 x[count] = {};
+  constexpr BytesOf() {
+    for (int i = 0; i < count; ++i)
+      x[i] =
+          static_cast<uint8>(__builtin_bit_cast(uint32, table.x[i % kSizeOf<table>]) >> 8 * which);
+  }
+};
+template <const auto& table, int which, int Width>
+inline constexpr BytesOf<table, which, Width> kBytesOf;
+
+template <int Width>
+struct Register;
+template <>
+struct Register<16> {
+  typedef uint8 Bytes __attribute__((vector_size(16)));
+};
+template <>
+struct Register<64> {
+  typedef uint8 Bytes __attribute__((vector_size(64)));
+};
+
+template <const auto& table, int Most>
+class LookedUp<table, Most, true> {
+  static constexpr int kSize = kSizeOf<table>;
+  static constexpr int kWidth = kSize <= 16 ? 16 : 64;
+  static constexpr int kRoom = (Most + kWidth - 1) / kWidth * kWidth;
+  using Bytes = typename Register<kWidth>::Bytes;
+
+ public:
+  KHD LookedUp(const uint8* index, int count) {
+    if (count < kRoom) {  // registers are read whole
+      uint8 padded[kRoom] = {};
+      for (int i = 0; i < count; ++i) padded[i] = index[i];
+      look_up(padded);
+    } else {
+      look_up(index);
+    }
+  }
+  KHD float operator[](int i) const {
+    return float_of(static_cast<uint32>(byte_[0][i]) | static_cast<uint32>(byte_[1][i]) << 8 |
+                    static_cast<uint32>(byte_[2][i]) << 16 |
+                    static_cast<uint32>(byte_[3][i]) << 24);
+  }
+
+ private:
+  KHD void look_up(const uint8* index) {
+    static_for<4>([&](auto which) {
+      const auto& bytes = kBytesOf<table, decltype(which)::value, kWidth>.x;
+      const auto* from = reinterpret_cast<const Bytes*>(bytes);
+      for (int i = 0; i < kRoom; i += kWidth) {
+        Bytes at;
+        __builtin_memcpy(&at, index + i, kWidth);
+        Bytes found;
+        if constexpr (kSize <= kWidth)
+          found = __builtin_shuffle(from[0], at);
+        else
+          found = __builtin_shuffle(from[0], from[1], at);
+        if constexpr (kSize > 2 * kWidth)
+          found = at < uint8{2 * kWidth} ? found : __builtin_shuffle(from[2], from[3], at);
+        __builtin_memcpy(byte_[which] + i, &found, kWidth);
+      }
+    });
+  }
+
+  alignas(kWidth) uint8 byte_[4][kRoom];
+};
+#endif
+
+}  // namespace jitstep
