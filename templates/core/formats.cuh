@@ -15,14 +15,12 @@ KHD uint16 float_to_bf16(float x) {  // to nearest, ties to even
   return static_cast<uint16>((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
 }
 
-// Away from zero with the probability that makes the mean exact; random: 16 uniform bits.
-// Infinities and NaN, which carry no fraction to round, stay what they are.
+// Away from zero with the probability that makes the mean exact; random: 16 uniform bits. A fraction above
+// `random` carries. Infinities have no fraction to round; a NaN stays one.
 KHD uint16 float_to_bf16_stochastic(float x, uint32 random) {
   const uint32 u = bits_of(x);
-  const uint32 up = random < (u & 0xffffu) ? 1u : 0u;
-  const uint32 finite = (u >> 16) + up;
-  const uint32 special = (u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : u >> 16;
-  return static_cast<uint16>((u & 0x7f800000u) == 0x7f800000u ? special : finite);
+  const uint32 rounded = (u + (random ^ 0xffffu)) >> 16;
+  return static_cast<uint16>((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
 }
 
 // ---- formats with fewer exponents than float ---------------------------------------------------

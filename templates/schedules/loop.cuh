@@ -177,16 +177,20 @@ KHD void for_run(const Scope<S>& scope, int64 base, int count, F&& f) {
 
 // ---- what is written -----------------------------------------------------------------------------
 
-// Random bits for each element of a run.
+// Random bits for each element of a run, stored a word, two elements' fields, at a time.
 template <int N>
 struct RandomRun {
-  uint16 bits[N];
+  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower field of a word lies first");
+  typedef uint32 Word __attribute__((may_alias));
+
+  alignas(Word) uint16 bits[N];
   KHD RandomRun(const RandomKey& key, int64 first) {
+    auto* words = reinterpret_cast<Word*>(bits);
     INDEPENDENT
     for (int octet = 0; octet < N / 8; ++octet) {
-      const RandomWords words = philox(key, static_cast<uint64>(first) / 8 + octet);
+      const RandomWords random = philox(key, static_cast<uint64>(first) / 8 + octet);
       UNROLL
-      for (int k = 0; k < 8; ++k) bits[8 * octet + k] = static_cast<uint16>(words.field(k));
+      for (int k = 0; k < 4; ++k) words[4 * octet + k] = random.word[k];
     }
   }
   KHD uint32 operator[](int i) const { return bits[i]; }
