@@ -19,6 +19,12 @@ inline constexpr int kPermuted = 16;
 #else
 inline constexpr int kPermuted = 0;
 #endif
+// Every GPU is; NVRTC does not say so.
+#if defined(__CUDACC_RTC__)
+inline constexpr bool kLittleEndian = true;
+#else
+inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+#endif
 }  // namespace jitstep
 
 // INDEPENDENT: before a loop whose turns touch different memory.

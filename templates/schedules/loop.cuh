@@ -180,7 +180,7 @@ KHD void for_run(const Scope<S>& scope, int64 base, int count, F&& f) {
 // Random bits for each element of a run, stored a word, two elements' fields, at a time.
 template <int N>
 struct RandomRun {
-  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower field of a word lies first");
+  static_assert(kLittleEndian, "the lower field of a word lies first");
   typedef uint32 Word __attribute__((may_alias));
 
   alignas(Word) uint16 bits[N];
