@@ -1,97 +1,141 @@
 #include "contenders.h"
 
+#include <ATen/TensorIterator.h>
 #include <jitstep/jitstep.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <numeric>
+#include <nlohmann/json.hpp>
 
-#include "jitstep/jit/engine.h"
-#include "jitstep/jit/option_values.h"
-#include "jitstep/jit/unit.h"
+#include "floor.h"
 
 namespace jitstep::bench {
 namespace {
 
-using Tensors = std::vector<torch::Tensor>;
+using Json = nlohmann::json;
 
-constexpr const char* kCodecs[] = {"fp32", "bf16", "int8", "int4"};
+struct Chunk {
+  Streams at;
+  std::int64_t begin, end;
+};
 
-// The tensors of GPT-2 with 124M parameters.
-std::vector<std::int64_t> language_model() {
-  constexpr std::int64_t kWidth = 768;
-  std::vector<std::int64_t> sizes = {50257 * kWidth, 1024 * kWidth, kWidth, kWidth};
-  for (int layer = 0; layer < 12; ++layer)
-    sizes.insert(sizes.end(),
-                 {kWidth, kWidth, 3 * kWidth * kWidth, 3 * kWidth, kWidth * kWidth, kWidth, kWidth,
-                  kWidth, 4 * kWidth * kWidth, 4 * kWidth, 4 * kWidth * kWidth, kWidth});
-  return sizes;
+// Calls body(i) for each i below `count` in torch's own threads, by way of an iteration that libtorch has compiled.
+void in_torchs_threads(const torch::Tensor& numbers,
+                       const std::function<void(std::int64_t)>& body) {
+  at::TensorIteratorConfig().add_const_input(numbers).build().for_each(
+      [&](char** data, const std::int64_t* strides, std::int64_t n) {
+        for (std::int64_t i = 0; i < n; ++i)
+          body(*reinterpret_cast<std::int64_t*>(data[0] + i * strides[0]));
+      },
+      1);
 }
 
-// Parameter read and written, gradient read, state read and written.
-double bytes_of_step(double elements, double state_bytes) {
-  return 12 * elements + 2 * state_bytes;
+// All tensors' chunks in one parallel loop, as a fused step walks over them.
+Contender hand_written(const Loop& loop, const Tensors& parameters, torch::Dtype state,
+                       int arrays) {
+  constexpr std::int64_t kChunk = 1 << 15;
+  auto slots = std::make_shared<Tensors>();
+  auto chunks = std::make_shared<std::vector<Chunk>>();
+  double state_bytes = 0;
+  for (const auto& p : parameters) {
+    TORCH_CHECK(p.is_cpu(), "the hand-written loops are for the CPU");
+    Streams at{p.data_ptr(), p.grad().data_ptr()};
+    for (int i = 0; i < arrays; ++i) {
+      slots->push_back(torch::zeros(p.sizes(), state));
+      at.state[static_cast<std::size_t>(i)] = slots->back().data_ptr();
+      state_bytes += static_cast<double>(slots->back().nbytes());
+    }
+    for (std::int64_t begin = 0; begin < p.numel(); begin += kChunk)
+      chunks->push_back({at, begin, std::min(begin + kChunk, p.numel())});
+  }
+  const torch::Tensor numbers = torch::arange(static_cast<std::int64_t>(chunks->size()));
+  const auto step = [=] {
+    in_torchs_threads(numbers, [&](std::int64_t i) {
+      const Chunk& chunk = (*chunks)[static_cast<std::size_t>(i)];
+      loop(chunk.at, chunk.begin, chunk.end);
+    });
+    static_cast<void>(slots);  // the chunks' memory
+  };
+  return {"", step, state_bytes};
 }
 
-Contender torchs_loop(const Workload& workload, const torch::Device& device) {
-  auto optimizer = std::make_shared<torch::optim::AdamW>(make_parameters(workload.sizes, device),
-                                                         torch::optim::AdamWOptions(1e-3));
-  const auto elements = static_cast<double>(workload.elements());
-  return {"torch::optim::AdamW", [optimizer] { optimizer->step(); },
-          bytes_of_step(elements, 8 * elements)};
+Contender walk_of(const Json& description, const Tensors& parameters) {
+  const std::string state = description.at("state");
+  const int arrays = description.at("arrays");
+  const auto loop = walk(dtype_name(parameters.at(0).scalar_type()), state, arrays);
+  return hand_written(loop, parameters, state == "uint8" ? torch::kByte : parse_dtype(state),
+                      arrays);
+}
+
+Contender plain_adamw_of(const Tensors& parameters) {
+  for (const auto& p : parameters)
+    TORCH_CHECK(p.scalar_type() == torch::kFloat, "the hand-written AdamW is for float32");
+  return hand_written(plain_adamw, parameters, torch::kFloat, 2);
+}
+
+// As fast as a device copies: the floor where no loop of ours can be compiled ahead of time.
+Contender copy_of(const Tensors& parameters) {
+  std::int64_t bytes = 0;
+  for (const auto& p : parameters) bytes += p.numel() * (3 * p.element_size() + 2 * 8) / 2;
+  const auto from =
+      torch::zeros({bytes}, torch::dtype(torch::kByte).device(parameters[0].device()));
+  auto to = torch::empty_like(from);
+  double elements = 0;
+  for (const auto& p : parameters) elements += static_cast<double>(p.numel());
+  return {"", [=]() mutable { to.copy_(from); }, 8 * elements};
+}
+
+double state_of_torch(const Tensors& parameters) {
+  double bytes = 0;
+  for (const auto& p : parameters) bytes += 2 * static_cast<double>(p.nbytes());
+  return bytes;
+}
+
+Contender torchs_loop(const Tensors& parameters) {
+  auto optimizer =
+      std::make_shared<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(1e-3));
+  return {"", [optimizer] { optimizer->step(); }, state_of_torch(parameters)};
 }
 
 // torch's fused kernel, which only Python's AdamW(fused=True) calls.
-Contender torchs_fused(const Workload& workload, const torch::Device& device) {
+Contender torchs_fused(const Tensors& parameters) {
   struct State {
     Tensors p, g, m, v, t;
   };
   auto s = std::make_shared<State>();
-  for (const auto& p : make_parameters(workload.sizes, device)) {
+  for (const auto& p : parameters) {
     s->p.push_back(p.detach());
     s->g.push_back(p.grad());
     s->m.push_back(torch::zeros_like(s->p.back()));
     s->v.push_back(torch::zeros_like(s->p.back()));
-    s->t.push_back(torch::zeros({}, device));
+    s->t.push_back(torch::zeros({}, p.device()));
   }
-  const auto elements = static_cast<double>(workload.elements());
-  return {"torch fused AdamW",
+  return {"",
           [s] {
             torch::_foreach_add_(s->t, 1);
             at::_fused_adamw_(s->p, s->g, s->m, s->v, {}, s->t, 1e-3, 0.9, 0.999, 1e-2, 1e-8, false,
                               false);
           },
-          bytes_of_step(elements, 8 * elements)};
+          state_of_torch(parameters)};
 }
 
-template <class Optimizer, class Options>
-Contender ours(const std::string& name, const Workload& workload, const torch::Device& device,
-               const Options& options) {
-  auto optimizer = std::make_shared<Optimizer>(make_parameters(workload.sizes, device), options);
+Contender ours(const Json& spec, const Tensors& parameters) {
+  const std::shared_ptr<Optimizer> optimizer = Optimizer::from_spec(parameters, spec.dump());
   optimizer->step();  // compiles, and makes the state
-  return {name, [optimizer] { optimizer->step(); },
-          bytes_of_step(static_cast<double>(workload.elements()),
-                        static_cast<double>(optimizer->state_bytes()))};
+  return {"", [optimizer] { optimizer->step(); }, static_cast<double>(optimizer->state_bytes())};
 }
 
-jit::Plan default_plan(const std::string& rule, const std::string& codec) {
-  return jit::resolve(jit::OptionValues(rule), {codec});
+Contender by_kind(const Json& description, const Tensors& parameters) {
+  const std::string kind = description.at("kind");
+  if (kind == "walk") return walk_of(description, parameters);
+  if (kind == "plain AdamW") return plain_adamw_of(parameters);
+  if (kind == "copy") return copy_of(parameters);
+  if (kind == "torch loop") return torchs_loop(parameters);
+  if (kind == "torch fused") return torchs_fused(parameters);
+  if (kind == "jitstep") return ours(description.at("spec"), parameters);
+  throw std::invalid_argument("no contender of the kind " + kind);
 }
 
 }  // namespace
-
-std::int64_t Workload::elements() const {
-  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-}
-
-std::vector<Workload> workloads(const torch::Device& device) {
-  constexpr std::int64_t kMega = 1 << 20;
-  std::vector<Workload> all = {{"one tensor of 16M elements", {16 * kMega}}};
-  if (!device.is_cpu()) all.push_back({"one tensor of 256M elements", {256 * kMega}});
-  all.push_back({"700 tensors of 1000 elements", std::vector<std::int64_t>(700, 1000)});
-  if (!device.is_cpu()) all.push_back({"GPT-2, 148 tensors, 124M elements", language_model()});
-  return all;
-}
 
 double Contender::median() const {
   std::vector<double> sorted = seconds;
@@ -99,42 +143,40 @@ double Contender::median() const {
   return sorted[sorted.size() / 2];
 }
 
-std::vector<Contender> contenders(const Workload& workload, const torch::Device& device) {
-  std::vector<Contender> all = {torchs_loop(workload, device), torchs_fused(workload, device)};
-  for (const char* codec : kCodecs)
-    all.push_back(ours<AdamW>(std::string("jitstep AdamW ") + codec, workload, device,
-                              AdamWOptions(1e-3).state(codec).min_quantized_size(0)));
-  all.push_back(ours<LAMB>("jitstep LAMB fp32", workload, device, LAMBOptions(1e-3)));
-  return all;
+std::string dtype_name(torch::Dtype dtype) {
+  for (const char* name : {"float32", "bfloat16"})
+    if (parse_dtype(name) == dtype) return name;
+  TORCH_CHECK(false, "the benchmark has no parameters of ", dtype);
 }
 
-Tensors make_parameters(const std::vector<std::int64_t>& sizes, const torch::Device& device) {
+torch::Dtype parse_dtype(const std::string& name) {
+  TORCH_CHECK(name == "float32" || name == "bfloat16", "the benchmark has no parameters of ", name);
+  return name == "float32" ? torch::kFloat : torch::kBFloat16;
+}
+
+Tensors make_parameters(const std::vector<std::vector<std::int64_t>>& shapes, torch::Dtype dtype,
+                        const torch::Device& device) {
+  torch::manual_seed(1);
+  const auto options = torch::dtype(dtype).device(device);
   Tensors parameters;
-  for (const std::int64_t size : sizes) {
-    parameters.push_back(torch::randn({size}, device).requires_grad_());
-    parameters.back().mutable_grad() = torch::randn({size}, device) * 1e-2;
+  for (const auto& shape : shapes) {
+    parameters.push_back(torch::randn(shape, options).requires_grad_());
+    parameters.back().mutable_grad() =
+        torch::randn(shape, options).mul_(1.0 / 128);  // exactly, in every dtype
   }
   return parameters;
 }
 
-std::string kernel_table(const std::string& target_name) {
-  const jit::Target target = jit::parse_target(target_name);
-  std::vector<jit::Plan> plans;
-  for (const char* codec : kCodecs) plans.push_back(default_plan("adamw", codec));
-  plans.push_back(default_plan("lamb", "fp32"));
-  std::string table = "kernels for " + target_name + ": registers, bytes spilled\n";
-  for (const auto& plan : plans) {
-    const jit::Unit unit = jit::unit(plan, jit::default_variant(plan, target), target);
-    for (const auto& entry :
-         jit::default_engine().build(unit.text, unit.name, target)->binary.resources) {
-      char line[160];
-      std::snprintf(line, sizeof line, "%-28s %-22s %4d %5d\n", unit.name.c_str(),
-                    entry.entry.c_str(), entry.registers,
-                    entry.spill_store_bytes + entry.spill_load_bytes);
-      table += line;
-    }
-  }
-  return table;
+Contender make_contender(const Json& description, const Tensors& parameters) {
+  Contender made = by_kind(description, parameters);
+  made.name = description.value("name", description.at("kind").get<std::string>());
+  return made;
+}
+
+double bytes_of_step(const Contender& contender, const Tensors& parameters) {
+  double bytes = 2 * contender.state_bytes;
+  for (const auto& p : parameters) bytes += 3 * static_cast<double>(p.nbytes());
+  return bytes;
 }
 
 }  // namespace jitstep::bench

@@ -1,5 +1,5 @@
-// Time of one optimizer step beside torch's, on a CPU or a GPU, in one run: rounds are paired, medians
-// are compared. The floor is what a copy moves in the same run.
+// Time of one optimizer step beside torch's, on a CPU or a GPU, in one run: rounds are paired, medians are compared. The
+// floor is one of the contenders: on a CPU a plain walk over the same bytes, on a GPU a copy that moves as many.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -9,7 +9,9 @@
 
 #include "contenders.h"
 #include "jitstep/jitstep.h"
+#include "kernel_table.h"
 #include "stopwatch.h"
+#include "workloads.h"
 
 namespace jitstep::bench {
 namespace {
@@ -21,51 +23,81 @@ struct Flags {
   int threads = 0, rounds = 11;
 };
 
-// Bytes read and written per second by the fastest of several copies.
-double copy_bandwidth(const torch::Device& device) {
-  const std::int64_t bytes = device.is_cpu() ? 256 << 20 : std::int64_t{2} << 30;
-  const auto from = torch::ones({bytes / 4}, device);
-  auto to = torch::empty_like(from);
-  double best = 1e9;
-  for (int round = 0; round < 7; ++round)
-    best = std::min(best, seconds(device, 1, [&] { to.copy_(from); }));
-  return 2.0 * static_cast<double>(bytes) / best;
+std::vector<Workload> workloads_for(const torch::Device& device) {
+  if (device.is_cpu()) return read_workloads({"one_tensor", "small_tensors"});
+  std::vector<Workload> all = read_workloads({"one_tensor", "small_tensors", "gpt2", "resnet50"});
+  all.push_back({"one tensor of 256M elements", {{1 << 28}}});
+  return all;
 }
 
-Json compare(const Workload& workload, const torch::Device& device, const Flags& flags,
-             double bandwidth) {
-  std::vector<Contender> all = contenders(workload, device);
+// Of one dtype: the floor first, torch's loop second, torch's fused kernel third, then jitstep's optimizers.
+std::vector<Json> descriptions(const torch::Device& device, torch::Dtype dtype) {
+  Json floor = {{"kind", "copy"}};
+  if (device.is_cpu()) floor = {{"kind", "walk"}, {"state", dtype_name(dtype)}, {"arrays", 2}};
+  std::vector<Json> all = {floor, {{"kind", "torch loop"}}, {{"kind", "torch fused"}}};
+  const auto add = [&](const std::string& name, Json spec) {
+    spec["options"]["min_quantized_size"] = 0;
+    all.push_back({{"kind", "jitstep"}, {"name", "jitstep " + name}, {"spec", spec}});
+  };
+  if (dtype == torch::kFloat) {
+    for (const char* codec : {"fp32", "bf16", "int8", "int4"})
+      add(std::string("AdamW ") + codec, {{"rule", "adamw"}, {"state", codec}});
+    add("LAMB fp32", {{"rule", "lamb"}});
+  } else {
+    for (const char* weights : {"native", "stochastic"})
+      add(std::string("AdamW ") + weights,
+          {{"rule", "adamw"}, {"state", "bf16"}, {"weights", weights}});
+  }
+  return all;
+}
+
+Json print_rows(const std::vector<Contender>& all, const Tensors& parameters, double elements) {
+  const Contender& floor = all.at(0);
+  const double floor_rate = bytes_of_step(floor, parameters) / floor.median();
+  const double loop = all.at(1).median(), fused = all.at(2).median();
+  std::printf("%-24s %10s %10s %8s %9s %9s %9s\n", "", "ms/step", "Mparam/s", "GB/s", "of floor",
+              "vs loop", "vs fused");
+  Json rows = Json::array();
+  for (const Contender& one : all) {
+    const double time = one.median(), bytes = bytes_of_step(one, parameters), rate = bytes / time;
+    std::printf("%-24s %10.4f %10.1f %8.1f %8.0f%% %8.2fx %8.2fx\n", one.name.c_str(), 1e3 * time,
+                elements / time / 1e6, rate / 1e9, 100 * rate / floor_rate, loop / time,
+                fused / time);
+    rows.push_back({{"name", one.name},
+                    {"seconds", time},
+                    {"bytes", bytes},
+                    {"parameters_per_second", elements / time},
+                    {"fraction_of_floor", rate / floor_rate},
+                    {"times_as_fast_as_fused", fused / time}});
+  }
+  return rows;
+}
+
+Json compare(const Workload& workload, torch::Dtype dtype, const torch::Device& device,
+             const Flags& flags) {
+  const Tensors parameters = make_parameters(workload.shapes, dtype, device);
+  std::vector<Contender> all;
+  for (const Json& description : descriptions(device, dtype))
+    all.push_back(make_contender(description, parameters));
   const int repeats = device.is_cpu() ? 1 : 10;
   for (int round = -2; round < flags.rounds; ++round)
     for (Contender& one : all) {
       const double time = seconds(device, repeats, one.step) / repeats;
       if (round >= 0) one.seconds.push_back(time);
     }
-  const double loop = all[0].median(), fused = all[1].median();
-  std::printf("\n%s\n%-22s %10s %10s %8s %8s %9s %9s\n", workload.name.c_str(), "", "ms/step",
-              "Mparam/s", "GB/s", "of copy", "vs loop", "vs fused");
-  Json rows = Json::array();
-  for (const Contender& one : all) {
-    const double time = one.median(), rate = one.bytes / time;
-    const double elements = static_cast<double>(workload.elements());
-    std::printf("%-22s %10.4f %10.1f %8.1f %7.0f%% %8.2fx %8.2fx\n", one.name.c_str(), 1e3 * time,
-                elements / time / 1e6, rate / 1e9, 100 * rate / bandwidth, loop / time,
-                fused / time);
-    rows.push_back({{"name", one.name},
-                    {"seconds", time},
-                    {"bytes", one.bytes},
-                    {"parameters_per_second", elements / time},
-                    {"fraction_of_copy", rate / bandwidth},
-                    {"times_as_fast_as_fused", fused / time}});
-  }
-  return {{"workload", workload.name}, {"elements", workload.elements()}, {"rows", rows}};
+  const std::string name = dtype_name(dtype);
+  std::printf("\n%s, %s\n", workload.title.c_str(), name.c_str());
+  const Json rows = print_rows(all, parameters, static_cast<double>(workload.elements()));
+  return {{"workload", workload.title},
+          {"dtype", name},
+          {"elements", workload.elements()},
+          {"rows", rows}};
 }
 
 // What a step costs the host: empty parameters, so that the device has nothing to do.
 double host_cost(int count, const torch::Device& device) {
-  AdamW optimizer(
-      make_parameters(std::vector<std::int64_t>(static_cast<std::size_t>(count), 0), device),
-      AdamWOptions(1e-3));
+  const std::vector<std::vector<std::int64_t>> empty(static_cast<std::size_t>(count), {0});
+  AdamW optimizer(make_parameters(empty, torch::kFloat, device), AdamWOptions(1e-3));
   Contender steps{"", [&] { optimizer.step(); }};
   for (int round = -5; round < 200; ++round) {
     const double time = host_seconds(1, steps.step);
@@ -77,16 +109,15 @@ double host_cost(int count, const torch::Device& device) {
 Json run(const Flags& flags) {
   const torch::Device device(flags.device);
   if (flags.threads > 0) torch::set_num_threads(flags.threads);
-  const double bandwidth = copy_bandwidth(device);
-  std::printf("device %s, torch %s, threads %d, copy bandwidth %.1f GB/s\n", flags.device.c_str(),
-              TORCH_VERSION, torch::get_num_threads(), bandwidth / 1e9);
+  std::printf("device %s, torch %s, threads %d\n", flags.device.c_str(), TORCH_VERSION,
+              torch::get_num_threads());
   Json result = {{"device", flags.device},
                  {"torch", TORCH_VERSION},
                  {"threads", torch::get_num_threads()},
-                 {"copy_bytes_per_second", bandwidth},
                  {"comparisons", Json::array()}};
-  for (const Workload& workload : workloads(device))
-    result["comparisons"].push_back(compare(workload, device, flags, bandwidth));
+  for (const Workload& workload : workloads_for(device))
+    for (const torch::Dtype dtype : {torch::kFloat, torch::kBFloat16})
+      result["comparisons"].push_back(compare(workload, dtype, device, flags));
   constexpr int kParameters = 700;
   const double cost = host_cost(kParameters, device);
   std::printf("\nhost time of a step of %d empty parameters: %.1f us\n", kParameters, 1e6 * cost);

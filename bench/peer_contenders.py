@@ -1,0 +1,184 @@
+"""Steps contenders on request: the child process of bench/peers.py on Python's side, run by the peers' own environment.
+
+Each line of its input is a request, each line of its output the answer, both JSON, as of bench/contender_server.cpp. What
+packages print goes to the error output.
+"""
+import gc
+import importlib.metadata
+import json
+import os
+import sys
+import time
+
+import torch
+
+LR, DECAY = 1e-3, 1e-2
+
+
+def torch_foreach(parameters):
+    return torch.optim.AdamW(parameters, lr=LR, weight_decay=DECAY, foreach=True)
+
+
+def deepspeed_cpu_adam(parameters):
+    from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+    return DeepSpeedCPUAdam(parameters, lr=LR, weight_decay=DECAY)
+
+
+def torchao_8bit(parameters):
+    from torchao.optim import AdamW8bit
+
+    return AdamW8bit(parameters, lr=LR, weight_decay=DECAY)
+
+
+def torchao_4bit(parameters):
+    from torchao.optim import AdamW4bit
+
+    return AdamW4bit(parameters, lr=LR, weight_decay=DECAY)
+
+
+def bitsandbytes_8bit(parameters):
+    from bitsandbytes.optim import AdamW8bit
+
+    return AdamW8bit(parameters, lr=LR, weight_decay=DECAY)
+
+
+def flashoptim_adamw(parameters):
+    from flashoptim import FlashAdamW
+
+    return FlashAdamW(parameters, lr=LR, weight_decay=DECAY)
+
+
+def pytorch_lamb(parameters):
+    from pytorch_lamb import Lamb
+
+    return Lamb(parameters, lr=LR, weight_decay=DECAY)
+
+
+def torchastic_adamw(parameters):
+    from torchastic import AdamW
+
+    return AdamW(parameters, lr=LR, weight_decay=DECAY)
+
+
+def adamw_bf16(parameters):
+    from adamw_bf16 import AdamWBF16
+
+    return AdamWBF16(parameters, lr=LR, weight_decay=DECAY)
+
+
+def adamw_bfloat16(parameters):
+    from adamw_bfloat16 import LR as Schedule
+    from adamw_bfloat16 import AdamW_BF16
+
+    return AdamW_BF16(parameters, lr_function=Schedule(lr=LR, preheat_steps=1), weight_decay=DECAY)
+
+
+# By kind: the package's name for pip, and what makes its optimizer.
+KINDS = {
+    "foreach": ("torch", torch_foreach),
+    "deepspeed": ("deepspeed", deepspeed_cpu_adam),
+    "torchao 8": ("torchao", torchao_8bit),
+    "torchao 4": ("torchao", torchao_4bit),
+    "bitsandbytes 8": ("bitsandbytes", bitsandbytes_8bit),
+    "flashoptim": ("flashoptim", flashoptim_adamw),
+    "lamb": ("pytorch-lamb", pytorch_lamb),
+    "torchastic": ("torchastic", torchastic_adamw),
+    "adamw_bf16": ("adamw-bf16", adamw_bf16),
+    "adamw_bfloat16": ("adamw-bfloat16", adamw_bfloat16),
+}
+
+
+def plain_tensors(value):
+    """The tensors with memory of their own in a tensor, which may be a subclass that is made of others."""
+    if hasattr(value, "__tensor_flatten__"):
+        for name in value.__tensor_flatten__()[0]:
+            yield from plain_tensors(getattr(value, name))
+    elif isinstance(value, torch.Tensor):
+        yield value
+
+
+def state_of(optimizer):
+    """Bytes and dtypes of what is kept for each parameter. What parameters share counts once."""
+    tensors = {}
+    for state in optimizer.state.values():
+        for value in state.values():
+            for tensor in plain_tensors(value):
+                tensors[tensor.data_ptr()] = tensor
+    large = {str(t.dtype).removeprefix("torch.") for t in tensors.values() if t.numel() > 1}
+    return sum(t.nbytes for t in tensors.values()), sorted(large)
+
+
+class Session:
+    def __init__(self):
+        self.parameters, self.optimizers = [], []
+
+    def load(self, request):
+        self.unload({})
+        torch.set_num_threads(request["threads"])
+        torch.manual_seed(1)
+        dtype = getattr(torch, request["dtype"])
+        for shape in request["shapes"]:
+            parameter = torch.nn.Parameter(torch.randn(shape, dtype=dtype))
+            parameter.grad = torch.randn(shape, dtype=dtype).mul_(1 / 128)  # exactly, in every dtype
+            self.parameters.append(parameter)
+        total = sum(
+            values.sum(dtype=torch.float64).item()
+            for p in self.parameters
+            for values in (p.detach(), p.grad)
+        )
+        return {"sum": total, "threads": torch.get_num_threads(), "torch": torch.__version__}
+
+    def make(self, request):
+        kind = request["contender"]["kind"]
+        if kind not in KINDS:
+            raise ValueError(f"no contender of the kind {kind}")
+        package, function = KINDS[kind]
+        before = [p.detach().flatten()[:256].clone() for p in self.parameters]
+        optimizer = function(self.parameters)
+        optimizer.step()
+        self.optimizers.append(optimizer)
+        after = [p.detach().flatten()[:256] for p in self.parameters]
+        state_bytes, state = state_of(optimizer)
+        return {
+            "changed": sum(not torch.equal(a, b) for a, b in zip(before, after)),
+            "dtype": str(self.parameters[0].dtype).removeprefix("torch."),
+            "state_bytes": state_bytes,
+            "state": state,
+            "package": f"{package} {importlib.metadata.version(package)}",
+        }
+
+    def step(self, request):
+        step = self.optimizers[request["contender"]].step
+        for _ in range(request["untimed"]):
+            step()
+        cpu, wall = time.process_time(), time.perf_counter()
+        for _ in range(request["timed"]):
+            step()
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        return {"seconds": wall / request["timed"], "cpu_seconds": cpu / request["timed"]}
+
+    def unload(self, _):
+        self.parameters, self.optimizers = [], []
+        gc.collect()
+        return {}
+
+    def answer(self, request):
+        return getattr(self, request["do"])(request)
+
+
+def main():
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    gc.disable()
+    session = Session()
+    for line in sys.stdin:
+        try:
+            answer = session.answer(json.loads(line))
+        except Exception as error:  # whatever a package throws is the reason why it is not measured
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

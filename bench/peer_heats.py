@@ -1,0 +1,102 @@
+"""Who is compared with whom. A heat is one comparison in which everybody has parameters of one dtype.
+
+A row of a heat is a contender: its name; the process that it lives in (cpp is build/bench/contender_server, the others are
+peer_contenders.py, one process for each package); what that process is told to make; and the walk over the same bytes.
+"""
+
+LR, DECAY = 1e-3, 1e-2
+
+
+def walk(name, state, arrays):
+    return {"name": name, "process": "cpp", "make": {"kind": "walk", "state": state, "arrays": arrays}}
+
+
+def cpp(name, kind, floor):
+    return {"name": name, "process": "cpp", "make": {"kind": kind}, "walk": floor}
+
+
+def jitstep(name, spec, floor):
+    spec = spec | {"options": {"lr": LR, "weight_decay": DECAY}}
+    return {"name": name, "process": "cpp", "make": {"kind": "jitstep", "spec": spec}, "walk": floor}
+
+
+def peer(name, package, kind, floor):
+    return {"name": name, "process": package, "make": {"kind": kind}, "walk": floor}
+
+
+def references(floor):
+    return [
+        cpp("torch::optim::AdamW", "torch loop", floor),
+        cpp("torch fused (at::_fused_adamw_)", "torch fused", floor),
+    ]
+
+
+W28, W20, W16 = "walk, 28 bytes", "walk, 20 bytes", "walk, 16 bytes"
+W14 = "walk, 14 bytes"
+W18 = "walk, 18 bytes"
+
+# `small`: whether it makes sense for tensors of fewer than 4096 elements, which keep float state in jitstep, torchao
+# and bitsandbytes alike. `pairs`: whose times are set in proportion, besides the columns.
+HEATS = {
+    "float32 state": {
+        "dtype": "float32",
+        "small": True,
+        "pairs": [],
+        "rows": [
+            walk(W28, "float32", 2),
+            cpp("plain AdamW, written by hand", "plain AdamW", W28),
+            *references(W28),
+            peer("torch foreach", "torch", "foreach", W28),
+            peer("DeepSpeed CPUAdam", "deepspeed", "deepspeed", W28),
+            jitstep("jitstep AdamW", {"rule": "adamw"}, W28),
+        ],
+    },
+    "state of 16, 8 and 4 bits": {
+        "dtype": "float32",
+        "small": False,
+        "pairs": [],
+        "rows": [
+            walk(W28, "float32", 2),
+            walk(W20, "bfloat16", 2),
+            walk(W16, "uint8", 2),
+            walk(W14, "uint8", 1),
+            *references(W28),
+            jitstep("jitstep AdamW bf16", {"rule": "adamw", "state": "bf16"}, W20),
+            jitstep("jitstep AdamW int8", {"rule": "adamw", "state": "int8"}, W16),
+            peer("torchao AdamW8bit, compiled", "torchao", "torchao 8", W16),
+            peer("bitsandbytes AdamW8bit", "bitsandbytes", "bitsandbytes 8", W16),
+            peer("FlashOptim FlashAdamW", "flashoptim", "flashoptim", W16),
+            jitstep("jitstep AdamW int4", {"rule": "adamw", "state": "int4"}, W14),
+            peer("torchao AdamW4bit, compiled", "torchao", "torchao 4", W14),
+        ],
+    },
+    "bfloat16 weights, bfloat16 state": {
+        "dtype": "bfloat16",
+        "small": True,
+        "pairs": [("jitstep AdamW, stochastic rounding", "jitstep AdamW, nearest")],
+        "rows": [
+            walk(W14, "bfloat16", 2),
+            walk(W18, "bfloat16", 3),
+            *references(W14),
+            jitstep("jitstep AdamW, nearest", {"rule": "adamw", "state": "bf16"}, W14),
+            jitstep("jitstep AdamW, stochastic rounding",
+                    {"rule": "adamw", "state": "bf16", "weights": "stochastic"}, W14),
+            peer("torchastic AdamW", "torchastic", "torchastic", W14),
+            peer("adamw-bf16 (PyPI) AdamWBF16", "adamw-bf16", "adamw_bf16", W18),
+            peer("adamw_bfloat16 (GitHub) AdamW_BF16", "adamw-bfloat16", "adamw_bfloat16", W18),
+        ],
+    },
+    "LAMB": {
+        "dtype": "float32",
+        "small": True,
+        "pairs": [("jitstep LAMB", "jitstep AdamW")],
+        "rows": [
+            walk(W28, "float32", 2),
+            *references(W28),
+            jitstep("jitstep AdamW", {"rule": "adamw"}, W28),
+            jitstep("jitstep LAMB", {"rule": "lamb"}, W28),
+            peer("pytorch-lamb Lamb", "pytorch-lamb", "lamb", W28),
+        ],
+    },
+}
+LOOP, FUSED = (row["name"] for row in references(""))

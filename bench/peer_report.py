@@ -1,0 +1,110 @@
+"""The page of what bench/peers.py measured: figures and tables."""
+import os
+import statistics
+
+from peer_heats import FUSED, HEATS, LOOP
+
+HEAD = """# Beside other packages on the CPU
+
+Made by `bench/peers.py` ([the numbers]({numbers})) on {machine}, {threads} threads for everybody, {date}, revision `{revision}`;
+the machine's load before a comparison was {load}. Plot: [peers.svg]({plot}).
+
+Rounds are paired: in each one every contender takes a step in its turn, on parameters of the same shapes and values ({rounds}
+rounds, {least} for those that took more than {seconds:g} s). Figures are medians of the rounds, ratios medians of the rounds' own ratios.
+
+- **of its walk**: a plain loop over the bytes that such a step reads and writes at least, with no arithmetic to speak of,
+  takes this share of the contender's time. 28 bytes a parameter are float weights, gradient and two slots; 20, 16 and 14 have
+  slots of 16, 8 and 4 bits; in bfloat16, 14 bytes are two slots and 18 three.
+- **loop**, **fused**: how many times as fast as `torch::optim::AdamW` and as torch's fused kernel, of the same heat.
+- **state**: bytes a parameter that are kept from step to step. **extra**: by how much a step's memory rises for its duration.
+- **cores**: processor time by time; threads that wait for work may count.
+
+Jitstep, torchao and bitsandbytes keep float state for tensors of fewer than 4096 elements, so that the smaller formats have nothing
+to be compared on where there are only such.
+"""
+COLUMNS = ["", "Mparam/s", "of its walk", "loop", "fused", "state, B", "extra, B", "cores"]
+
+
+def ratio(row, reference):
+    """How many times as fast as the reference: the median over the rounds that both took part in."""
+    return statistics.median(r / own for own, r in zip(row["seconds"], reference["seconds"]))
+
+
+def figures(row, rows, elements):
+    """What the table says of a measured row; None for a ratio to something that was not measured."""
+    measured = {one["name"]: one for one in rows if "reason" not in one}
+
+    def to(name):
+        return ratio(row, measured[name]) if name in measured else None
+
+    return {
+        "parameters_per_second": elements / statistics.median(row["seconds"]),
+        "of_walk": to(row["walk"]),
+        "to_loop": to(LOOP),
+        "to_fused": to(FUSED),
+        "state": row["state_bytes"] / elements,
+        "extra": None if row["extra_bytes"] is None else row["extra_bytes"] / elements,
+        "cores": statistics.median(c / s for c, s in zip(row["cpu_seconds"], row["seconds"])),
+    }
+
+
+def cell(value, form):
+    return "" if value is None else form.format(value)
+
+
+def line(row, rows, elements):
+    if "reason" in row:
+        return f"| {row['name']} | not measured: {row['reason']} | | | | | | |"
+    of = figures(row, rows, elements)
+    cells = [
+        row["name"],
+        cell(of["parameters_per_second"] / 1e6, "{:.0f}"),
+        cell(of["of_walk"], "{:.0%}"),
+        cell(of["to_loop"], "{:.2f}"),
+        cell(of["to_fused"], "{:.2f}"),
+        cell(of["state"], "{:.2f}"),
+        cell(of["extra"], "{:.1f}"),
+        cell(of["cores"], "{:.1f}"),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def pairs(heat):
+    measured = {row["name"]: row for row in heat["rows"] if "reason" not in row}
+    for slow, fast in HEATS[heat["heat"]]["pairs"]:
+        if slow in measured and fast in measured:
+            times = ratio(measured[fast], measured[slow])
+            yield f"{slow} takes {times:.2f} times as long as {fast}."
+
+
+def tables(heat):
+    title = ["", f"### {heat['heat']}", ""]
+    if "reason" in heat:
+        return title + [f"Not measured: {heat['reason']}."]
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
+    lines += [line(row, heat["rows"], heat["elements"]) for row in heat["rows"]]
+    said = list(pairs(heat))
+    return title + lines + ([""] + said if said else [])
+
+
+def packages(heats):
+    return sorted({row["package"] for heat in heats for row in heat.get("rows", []) if row.get("package")})
+
+
+def page(result, numbers, page_path):
+    """Markdown: a chapter for each workload, a table for each heat."""
+    settings, loads = result["settings"], result["load_average"]
+    lines = [HEAD.format(
+        numbers=os.path.relpath(numbers, page_path.parent), plot=page_path.with_suffix(".svg").name,
+        machine=result["machine"], date=result["date"], revision=result["revision"], threads=settings["threads"],
+        load=f"{min(loads):.1f} to {max(loads):.1f}", rounds=settings["rounds"], least=settings["least_rounds"],
+        seconds=settings["seconds"],
+    )]
+    lines.append(f"Packages: {', '.join(packages(result['heats']))}.")
+    chapter = None
+    for heat in result["heats"]:
+        if heat["title"] != chapter:
+            chapter = heat["title"]
+            lines += ["", f"## {chapter[0].upper()}{chapter[1:]}"]
+        lines += tables(heat)
+    return "\n".join(lines) + "\n"

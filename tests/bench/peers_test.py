@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Of bench/peers.py: a run of a few small steps, going on from what is there, figures, and packages that cannot be installed.
+
+  peers_test.py SERVER PYTHON    SERVER is build/bench/contender_server; PYTHON has torch, and nothing is installed there
+"""
+import json
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+
+import peer_environment
+import peer_report
+from peer_heats import FUSED, HEATS, LOOP
+from peer_process import ContenderError, PeerProcess
+
+PYTHON = sys.argv.pop()
+SERVER = sys.argv.pop()
+THEIRS = {"cpp", "torch"}  # whose contenders need no package but torch
+# Stands for pip: notes what it is asked for, and fails when that is the package absent.
+PIP = """#!/bin/sh
+echo "$*" >>"$(dirname "$0")/asked"
+case "$*" in *absent*) echo "ERROR: No matching distribution found for absent" >&2; echo "that is all" >&2; exit 1 ;; esac
+"""
+
+
+def count(shape):
+    product = 1
+    for size in shape:
+        product *= size
+    return product
+
+
+class QuickRun(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.out = pathlib.Path(folder.name, "result.json")
+        cls.page = pathlib.Path(folder.name, "page.md")
+        cls.call()
+        cls.result = json.loads(cls.out.read_text())
+
+    @classmethod
+    def call(cls, *arguments, status=0):
+        command = [sys.executable, ROOT / "bench/peers.py", "--quick", "--server", SERVER, "--python", PYTHON]
+        command += ["--threads", "1", "--out", cls.out, "--page", cls.page, "--log", cls.out.with_suffix(".log")]
+        done = subprocess.run(command + list(arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == status, done.stderr + cls.out.with_suffix(".log").read_text()
+        return done.stderr
+
+    def test_every_contender_is_measured_in_every_round_or_listed_with_the_reason(self):
+        self.assertEqual([heat["heat"] for heat in self.result["heats"]], list(HEATS))
+        for heat in self.result["heats"]:
+            self.assertEqual((heat["tensors"], heat["elements"]), (3, 9096))
+            wanted = HEATS[heat["heat"]]["rows"]
+            self.assertEqual([row["name"] for row in heat["rows"]], [row["name"] for row in wanted])
+            for row, asked in zip(heat["rows"], wanted):
+                if asked["process"] not in THEIRS and "reason" in row:
+                    self.assertRegex(row["reason"], "is not installed|requires a CUDA device")
+                    continue
+                self.assertNotIn("reason", row)
+                self.assertEqual((len(row["seconds"]), len(row["cpu_seconds"])), (3, 3))
+                self.assertGreater(min(row["seconds"]), 0)
+
+    def test_state_has_the_bytes_of_its_format(self):
+        rows = {row["name"]: row for heat in self.result["heats"] for row in heat["rows"]}
+        bytes_of = {name: row["state_bytes"] / 9096 for name, row in rows.items() if "reason" not in row}
+        self.assertEqual(bytes_of["walk, 28 bytes"], 8)
+        self.assertEqual(bytes_of["walk, 18 bytes"], 6)
+        self.assertAlmostEqual(bytes_of["torch foreach"], 8, delta=0.01)
+        self.assertEqual(bytes_of["jitstep AdamW bf16"], 4)
+        self.assertEqual(bytes_of["jitstep AdamW, stochastic rounding"], 4)
+
+    def test_the_page_has_a_table_for_each_heat_and_the_plot_lies_beside_it(self):
+        text = self.page.read_text()
+        for heat in HEATS:
+            self.assertIn(f"### {heat}\n", text)
+        self.assertIn("| walk, 28 bytes | ", text)
+        self.assertIn("Packages: torch ", text)
+        self.assertRegex(text, r"jitstep LAMB takes \d+\.\d\d times as long as jitstep AdamW\.")
+        self.assertIn("<svg", self.page.with_suffix(".svg").read_text())
+
+    def test_a_stopped_run_goes_on_with_what_is_missing(self):
+        first = self.result["heats"][0]
+        self.out.write_text(json.dumps(self.result | {"heats": self.result["heats"][:3]}))
+        said = self.call()
+        again = json.loads(self.out.read_text())
+        self.assertEqual([heat["heat"] for heat in again["heats"]], list(HEATS))
+        self.assertEqual(again["heats"][0], first)
+        self.assertEqual(len(said.splitlines()), 1, said)
+
+    def test_other_settings_do_not_go_into_the_same_file(self):
+        before = self.out.read_text()
+        self.assertIn("measured with other settings", self.call("--seconds", "9", status=1))
+        self.assertEqual(self.out.read_text(), before)
+
+
+class Processes(unittest.TestCase):
+    def process(self, *command):
+        process = PeerProcess(command, dict(os.environ), subprocess.DEVNULL)
+        self.addCleanup(process.close)
+        return process
+
+    def test_both_sides_give_the_same_parameters_and_refuse_what_they_do_not_know(self):
+        for dtype in ("float32", "bfloat16"):
+            sums = []
+            for command in ([SERVER], [PYTHON, ROOT / "bench/peer_contenders.py"]):
+                process = self.process(*command)
+                answer = process.ask({"do": "load", "shapes": [[40], [3, 7]], "dtype": dtype, "threads": 1})
+                self.assertEqual(answer["threads"], 1)
+                sums.append(answer["sum"])
+                with self.assertRaisesRegex(ContenderError, "no such kind"):
+                    process.ask({"do": "make", "contender": {"kind": "no such kind"}})
+            self.assertAlmostEqual(*sums, delta=1e-9)
+
+    def test_a_process_that_ends_or_does_not_start_is_a_reason(self):
+        with self.assertRaisesRegex(ContenderError, "ended with status 3"):
+            self.process("sh", "-c", "read line; exit 3").ask({})
+        with self.assertRaisesRegex(ContenderError, "was ended by SIGSEGV"):
+            self.process("sh", "-c", "read line; kill -SEGV $$").ask({})
+        with self.assertRaisesRegex(ContenderError, "does not start"):
+            self.process("/no/such/program").ask({})
+
+
+class Figures(unittest.TestCase):
+    def row(self, name, seconds, **more):
+        return {"name": name, "walk": "walk, 28 bytes", "seconds": seconds, "cpu_seconds": [2 * s for s in seconds],
+                "state_bytes": 8000, "extra_bytes": 500} | more
+
+    def setUp(self):
+        self.rows = [
+            self.row("walk, 28 bytes", [1.0, 1.0, 3.0, 100.0]),
+            self.row(LOOP, [8.0, 8.0, 24.0, 100.0]),
+            {"name": FUSED, "walk": "walk, 28 bytes", "reason": "it is ill"},
+            self.row("slow", [2.0, 4.0, 4.0], extra_bytes=None),
+        ]
+
+    def test_ratios_are_medians_over_the_rounds_that_both_took_part_in(self):
+        of = peer_report.figures(self.rows[3], self.rows, 1000)
+        self.assertEqual(of["parameters_per_second"], 250)
+        self.assertEqual(of["of_walk"], 0.5)
+        self.assertEqual(of["to_loop"], 4)
+        self.assertIsNone(of["to_fused"])
+        self.assertEqual((of["state"], of["extra"], of["cores"]), (8, None, 2))
+
+    def test_a_line_of_the_table_has_figures_or_the_reason(self):
+        loop = peer_report.line(self.rows[1], self.rows, 64000000)
+        self.assertEqual(loop, f"| {LOOP} | 4 | 12% | 1.00 |  | 0.00 | 0.0 | 2.0 |")
+        self.assertIn("| not measured: it is ill |", peer_report.line(self.rows[2], self.rows, 1000))
+
+    def test_a_pair_is_set_in_proportion(self):
+        rows = [self.row("jitstep AdamW", [1.0, 2.0, 2.0]), self.row("jitstep LAMB", [3.0, 3.0, 3.0])]
+        self.assertEqual(list(peer_report.pairs({"heat": "LAMB", "rows": rows})),
+                         ["jitstep LAMB takes 1.50 times as long as jitstep AdamW."])
+
+
+class Environment(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        python = peer_environment.python_of(self.folder)
+        python.parent.mkdir()
+        python.write_text(PIP)
+        python.chmod(python.stat().st_mode | stat.S_IXUSR)
+
+    def asked(self):
+        log = self.folder / "bin/asked"
+        lines = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return [line.split()[-1] for line in lines]
+
+    def test_what_cannot_be_installed_has_pips_reason_and_is_asked_for_again(self):
+        packages = {"there": ["there==1"], "absent": ["absent==1"]}
+        reason = {"absent": "pip cannot install it: ERROR: No matching distribution found for absent"}
+        self.assertEqual(peer_environment.install(self.folder, packages), reason)
+        self.assertEqual(self.asked(), ["there==1", "absent==1"])
+        self.assertEqual(peer_environment.install(self.folder, packages), reason)
+        self.assertEqual(self.asked(), ["absent==1"])
+        self.assertEqual(peer_environment.install(self.folder, {"there": ["there==2"]}), {})
+        self.assertEqual(self.asked(), ["there==2"])
+
+    def test_what_another_environment_lacks_is_a_reason(self):
+        reasons = peer_environment.missing(PYTHON)
+        self.assertNotIn("torch", reasons)
+        self.assertEqual(set(reasons.values()), {f"{package} is not installed" for package in reasons})
+        empty = self.folder / "bin/empty"
+        empty.write_text("#!/bin/sh\necho '[\"Torch\", \"adamw_bf16\"]'\n")
+        empty.chmod(0o755)
+        self.assertEqual(set(peer_environment.PACKAGES) - set(peer_environment.missing(empty)), {"torch", "adamw-bf16"})
+
+
+class Shapes(unittest.TestCase):
+    def test_the_lists_are_those_of_the_models(self):
+        lists = json.loads((ROOT / "bench/shapes.json").read_text())
+        found = {name: (len(one["shapes"]), sum(map(count, one["shapes"]))) for name, one in lists.items()}
+        self.assertEqual(found["gpt2"], (148, 124439808))
+        self.assertEqual(found["resnet50"], (161, 25557032))
+        self.assertEqual(found["one_tensor"], (1, 32 * 2**20))
+        sizes = [count(shape) for shape in lists["small_tensors"]["shapes"]]
+        self.assertEqual((len(sizes), min(sizes), max(sizes)), (700, 1000, 4000))
+
+
+if __name__ == "__main__":
+    if subprocess.run([PYTHON, "-c", "import torch, matplotlib"], capture_output=True).returncode != 0:
+        print(f"{PYTHON} has no torch and matplotlib; tools/setup.sh makes .deps/venv")
+        sys.exit(77)
+    unittest.main()
