@@ -37,19 +37,21 @@ class JITSTEP_API GradScaler {
   GradScaler& operator=(GradScaler&&) = default;
   ~GradScaler() = default;
 
-  /// The loss, or whatever backward() is called on, times the scale.
+  /// The loss, or whatever backward() is called on, times the scale. A c10::Error for an undefined tensor.
   torch::Tensor scale(const torch::Tensor& outputs);
 
   /// Divides the gradients by the scale in memory, for those who clip or look at them before the step; at most
-  /// once between two updates. Gradients in float16 are refused: they would vanish again.
+  /// once between two updates. Gradients in float16 are refused: they would vanish again. One that has no memory
+  /// to divide in becomes a copy that has: a negated view, or one whose elements share memory, as expand() makes it.
   void unscale_(Optimizer& optimizer);
 
   /// optimizer.step() with gradients divided by the scale, unless unscale_() has done it, and by what the
   /// optimizer's own grad_scale says. The step is skipped, and not counted, if a gradient is not finite. Once for
-  /// each optimizer between two updates.
+  /// each optimizer between two updates; one that throws has not happened, and may be called again.
   void step(Optimizer& optimizer);
 
-  /// Sets the scale by what the steps since the last update found, or to a value.
+  /// Sets the scale by what the steps since the last update found, or to a value. The former is a c10::Error after
+  /// a step that failed: its gradients belong to the scale of now.
   void update();
   void update(double new_scale);
 
@@ -68,6 +70,7 @@ class JITSTEP_API GradScaler {
   struct Progress {
     Stage stage = Stage::ready;
     torch::Tensor found_inf = {};  // once somebody has looked
+    bool failed = false;           // the last step threw
   };
 
   void place_on(const torch::Device& device);

@@ -94,7 +94,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void zero_grad_in_step(bool on = true);
 
   /// As torch's; what the group's options do not set is taken from the defaults. Note: called
-  /// through a torch::optim::Optimizer&, torch itself drops the group's options.
+  /// through a torch::optim::Optimizer&, torch itself drops the group's options. Parameters go to the first
+  /// group, whatever rules there are. If either throws, the groups are what they were.
   void add_param_group(const ParamGroup& group);
   void add_parameters(const std::vector<torch::Tensor>& parameters);
 
@@ -112,7 +113,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// What the rule keeps once for all parameters (its Memory of domain `all`, such as Prodigy's `d`), by
   /// name; before the first step what it begins with. A c10::Error if there is none of that name.
   double memory(const std::string& name) const;
-  /// Sets it; the next step goes on from there.
+  /// Sets it; the next step goes on from there. A c10::Error for what is not finite.
   void set_memory(const std::string& name, double value);
   /// The rule's name; of several rules, that of the group that the optimizer was made with first.
   const std::string& rule() const;
@@ -120,7 +121,13 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void save(torch::serialize::OutputArchive& archive) const override;
   /// Takes numbers and state from the archive and keeps its own formats: state in other codecs is
   /// converted, and one warning names them. Also loads what torch's optimizer of the same name saved.
+  /// The archive's groups must have the same rules, in the same order, and as many parameters. If it
+  /// throws, nothing has changed.
   void load(torch::serialize::InputArchive& archive) override;
+  /// What torch::save and torch::load do with a file. A file is replaced when the new one is whole; a c10::Error
+  /// names the file that cannot be written, is not there, or is damaged.
+  void save(const std::string& file) const;
+  void load(const std::string& file);
 
  protected:
   /// For the generated classes: as torch's do, they take parameters that are never trained.
@@ -141,8 +148,9 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   std::unique_ptr<Options> defaults_for(const ParamGroup& group) const;
   std::vector<double> common_values() const;
   ParamGroup merged(const ParamGroup& group) const;
-  void check_group(const ParamGroup& group, std::size_t number, Moment moment) const;
-  void check_distinct(const ParamGroup* more) const;
+  void check_group(const ParamGroup& group, const ParameterName& first, Moment moment) const;
+  void check_distinct() const;
+  void check_distinct(const ParamGroup* more, const ParameterName& first) const;
   bool group_unchanged(std::size_t group) const;
   bool groups_unchanged() const;
   void sync_groups();

@@ -36,7 +36,8 @@ struct DecayExclusions {
 /// adaptation, `adapt` false: a trust ratio of 1. (Apex's nvlamb takes the former for the latter, unless
 /// use_nvlamb is set; novograd has no trust ratio.) Either group may be empty. A parameter that requires no gradient
 /// is left out; one that is registered in several places is listed once, excluded if it is so in one of them.
-/// A c10::Error if there is none to be trained, or if the options are GenericOptions that name no rule yet.
+/// A c10::Error if there is none to be trained, if the rule has neither of the two options, as rprop, or if the
+/// options are GenericOptions that name no rule yet.
 JITSTEP_API std::vector<torch::optim::OptimizerParamGroup> decay_groups(
     const torch::nn::Module& module, const Options& options,
     const DecayExclusions& exclusions = {});
@@ -62,7 +63,8 @@ struct MuonExclusions {
 /// rule such as AdamW, as Muon's author advises (github.com/KellerJordan/Muon):
 ///   Optimizer opt(muon_groups(*model, MuonOptions(0.02), AdamWOptions(3e-4)));  // or Muon opt(*model, ...)
 /// A matrix has two dimensions: kernels of convolutions go to the other rule, as torch's Muon takes none. Parameters
-/// that are frozen or shared are treated as by decay_groups. A c10::Error if no matrix is left for Muon.
+/// that are frozen or shared are treated as by decay_groups. `muon` may be of any rule that refuses what is no matrix,
+/// `others` of any that does not. A c10::Error if they are not, or if no matrix is left for Muon.
 JITSTEP_API std::vector<torch::optim::OptimizerParamGroup> muon_groups(
     const torch::nn::Module& module, const Options& muon, const Options& others,
     const MuonExclusions& exclusions = {});

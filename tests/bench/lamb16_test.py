@@ -4,30 +4,12 @@
   lamb16_test.py PROGRAM    PROGRAM is build/examples/fashion_mnist
 """
 import json
-import pathlib
-import subprocess
-import sys
-import tempfile
-import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
-PROGRAM = sys.argv.pop()
+import benchmark
 
 
-class Lamb16Benchmark(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.results = pathlib.Path(folder.name, "results.jsonl")
-
-    def call(self, *arguments):
-        command = [sys.executable, ROOT / "bench/lamb16.py", "--program", PROGRAM]
-        done = subprocess.run(
-            command + ["--results", self.results, *arguments],
-            check=True, stdout=subprocess.PIPE, text=True,
-        )
-        return done.stdout
+class Lamb16Benchmark(benchmark.BenchmarkTest):
+    script = "lamb16.py"
 
     def test_a_run_adds_a_line_and_a_second_call_only_what_is_missing(self):
         few = ["--seeds", "1", "--batch", "128", "--epochs", "1", "--limit", "384"]
@@ -59,7 +41,4 @@ class Lamb16Benchmark(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not DATA.exists():
-        print(f"{DATA} is not there; tools/setup.sh installs it")
-        sys.exit(77)
-    unittest.main()
+    benchmark.main()

@@ -4,27 +4,13 @@
   state_formats_test.py PROGRAM    PROGRAM is build/examples/fashion_mnist
 """
 import json
-import pathlib
-import subprocess
-import sys
-import tempfile
-import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
-PROGRAM = sys.argv.pop()
+import benchmark
 
 
-class StateFormats(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.results = pathlib.Path(folder.name, "results.jsonl")
-
-    def call(self, *arguments):
-        command = [sys.executable, ROOT / "bench/state_formats.py", "--program", PROGRAM]
-        command += ["--rule", ROOT / "examples/signum.cuh", "--results", self.results, *arguments]
-        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+class StateFormats(benchmark.BenchmarkTest):
+    script = "state_formats.py"
+    always = ("--rule", benchmark.ROOT / "examples/signum.cuh")
 
     def test_runs_add_lines_and_a_second_call_only_what_is_missing(self):
         few = ["--seeds", "1", "--limit", "256", "--codec", "int8"]
@@ -59,7 +45,4 @@ class StateFormats(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not DATA.exists():
-        print(f"{DATA} is not there; tools/setup.sh installs it")
-        sys.exit(77)
-    unittest.main()
+    benchmark.main()

@@ -18,9 +18,9 @@ namespace jitstep::jit {
 /// The numbers an option accepts. Not finite ones are always refused.
 struct JITSTEP_API Constraint {
   std::optional<double> low, high;
-  bool above = false;  // low itself is refused
-  bool below = false;  // high itself is refused
-  bool integer = false;
+  bool above = false;    // low itself is refused
+  bool below = false;    // high itself is refused
+  bool integer = false;  // one that an int holds
   bool power_of_two = false;
 
   /// Whether a number is in the range; never if it is not finite.

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
@@ -71,10 +72,13 @@ const Named* find_named(const std::vector<Named>& all, std::string_view name) {
   return nullptr;
 }
 
+// Rules and codecs may make an int of an integer option.
+bool fits_int(double x) { return std::abs(x) <= std::numeric_limits<int>::max(); }
+
 }  // namespace
 
 bool Constraint::accepts(double x) const {
-  if (!std::isfinite(x)) return false;
+  if (!std::isfinite(x) || (integer && !fits_int(x))) return false;
   if (low && (above ? x <= *low : x < *low)) return false;
   if (high && (below ? x >= *high : x > *high)) return false;
   if ((integer || power_of_two) && x != std::floor(x)) return false;
@@ -121,7 +125,9 @@ std::optional<std::string> Option::range_problem(const Value& value) const {
   const auto problem = [&](const std::string& what, double x) {
     const std::string must = to_string(constraint);
     const bool unsaid = !std::isfinite(x) && must != "finite";
-    return text(what, " is ", to_string(x), " and must be ", unsaid ? "finite and " : "", must);
+    const bool too_large = constraint.integer && std::isfinite(x) && !fits_int(x);
+    return text(what, " is ", to_string(x), " and must be ", unsaid ? "finite and " : "", must,
+                too_large ? " that an int holds" : "");
   };
   if (value.is_number() && !constraint.accepts(value.number()))
     return problem(name, value.number());

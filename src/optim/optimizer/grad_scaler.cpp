@@ -5,10 +5,12 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <unordered_set>
+#include <unordered_map>
 
+#include "jitstep/jit/layout.h"
 #include "optim/state/archive_fields.h"
-#include "optim/tensor/errors.h"
+#include "optim/tensor/checks.h"
+#include "optim/tensor/kernel_tensors.h"
 
 namespace jitstep {
 namespace {
@@ -30,22 +32,38 @@ void check_options(const GradScalerOptions& options) {
               options.growth_interval(), " and must be > 0");
 }
 
-// An optimizer's gradients, each once; torch's function takes those of one dtype at a time.
+bool shares_no_elements(const torch::Tensor& g) {
+  return g.is_non_overlapping_and_dense() || jit::is_non_overlapping(shape_of(g));
+}
+
+// An optimizer's gradients, each once. Torch's function takes those of one dtype at a time and writes each
+// element where it lies, which it must have to itself.
 struct Gradients {
   std::optional<torch::Device> device;
-  std::map<torch::ScalarType, std::vector<torch::Tensor>> of_dtype;
-  std::unordered_set<const void*> seen;
+  std::vector<torch::Tensor> parameters;                    // that have one
+  std::unordered_map<const void*, torch::Tensor> writable;  // by gradient: itself, or a copy
+  std::map<torch::ScalarType, std::vector<torch::Tensor>> of_dtype;  // of these
 
   void add(const torch::Tensor& p, const ParameterName& name) {
     const torch::Tensor& g = p.grad();
-    if (!g.defined() || !seen.insert(g.unsafeGetTensorImpl()).second) return;
+    if (!g.defined()) return;
+    torch::Tensor own = is_lazy(g) ? materialised(g) : g;
+    check_gradient(p, own, name);
     if (!device) device = g.device();
-    TORCH_CHECK(g.layout() == torch::kStrided, "GradScaler: the gradient of ", describe(p, name),
-                " has the layout ", g.layout(), "; make it dense with to_dense()");
     TORCH_CHECK(g.device() == *device, "GradScaler: the gradient of ", describe(p, name), " is on ",
                 g.device(), " and others are on ", *device,
                 "; give each device an optimizer of its own");
-    if (!g._is_zerotensor()) of_dtype[g.scalar_type()].push_back(g);
+    parameters.push_back(p);
+    if (!shares_no_elements(own)) own = own.clone();
+    if (writable.emplace(g.unsafeGetTensorImpl(), own).second)
+      of_dtype[g.scalar_type()].push_back(own);
+  }
+
+  // Copies take the place of the gradients that they were made of.
+  void keep() const {
+    for (const torch::Tensor& p : parameters)
+      if (const auto found = writable.find(p.grad().unsafeGetTensorImpl()); found != writable.end())
+        p.mutable_grad() = found->second;
   }
 };
 
@@ -69,11 +87,8 @@ torch::Tensor multiply(const Gradients& gradients, const torch::Tensor& factor) 
   return found;
 }
 
-// The same without a change. (Torch writes each element again, which one that shares memory cannot be.)
-torch::Tensor found_inf_in(Gradients gradients) {
-  for (auto& [dtype, tensors] : gradients.of_dtype)
-    for (torch::Tensor& g : tensors)
-      if (!g.is_non_overlapping_and_dense()) g = g.clone();
+// The same without a change.
+torch::Tensor found_inf_in(const Gradients& gradients) {
   return multiply(gradients,
                   torch::ones({}, torch::dtype(torch::kFloat32).device(*gradients.device)));
 }
@@ -127,6 +142,7 @@ void GradScaler::check_scaled(const char* caller) const {
 
 torch::Tensor GradScaler::scale(const torch::Tensor& outputs) {
   if (!is_enabled()) return outputs;
+  TORCH_CHECK(outputs.defined(), "GradScaler: scale() of an undefined tensor; give it the loss");
   place_on(outputs.device());
   return outputs * scale_.to(outputs.device(), true);
 }
@@ -145,6 +161,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
       "GradScaler: unscale_() of float16 gradients, which would vanish; leave it to step()");
   progress.found_inf =
       multiply(gradients, scale_.to(torch::kFloat64).reciprocal().to(torch::kFloat32));
+  gradients.keep();
   progress.stage = Stage::unscaled;
 }
 
@@ -158,15 +175,16 @@ void GradScaler::step(Optimizer& optimizer) {
   Progress& progress = progress_[key_of(optimizer)];
   TORCH_CHECK(progress.stage != Stage::stepped, "GradScaler: step() twice for an optimizer since ",
               "the last update(); call update() at the end of each step");
-  torch::Tensor scale = optimizer.grad_scale();
+  progress.failed = true;  // until it has not
+  torch::Tensor scale = optimizer.grad_scale(), found = progress.found_inf;
   if (progress.stage == Stage::ready) {
-    progress.found_inf = found_inf_in(gradients_of(optimizer));
-    const torch::Tensor here = scale_.to(progress.found_inf.device(), true);
+    found = found_inf_in(gradients_of(optimizer));
+    const torch::Tensor here = scale_.to(found.device(), true);
     scale = scale.defined() ? here * scale : here;
   }
-  const Lent lent(optimizer, scale, progress.found_inf);
+  const Lent lent(optimizer, scale, found);
   optimizer.step();
-  progress.stage = Stage::stepped;
+  progress = {Stage::stepped, found};
 }
 
 void GradScaler::update() {
@@ -175,6 +193,9 @@ void GradScaler::update() {
   torch::NoGradGuard no_grad;
   torch::Tensor found;
   for (const auto& [optimizer, progress] : progress_) {
+    TORCH_CHECK(!progress.failed, "GradScaler: update() after a step() that failed, whose ",
+                "gradients belong to the scale of now; call step(optimizer) again, or go on ",
+                "without it by update(get_scale())");
     if (!progress.found_inf.defined()) continue;
     const torch::Tensor here = progress.found_inf.to(scale_.device(), true);
     found = found.defined() ? found + here : here;

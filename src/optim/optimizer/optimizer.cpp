@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <tuple>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "jitstep/jit/catalog.h"
 #include "optim/optimizer/optimizer_records.h"
 #include "optim/optimizer/stages.h"
+#include "optim/options/group_options.h"
 #include "optim/tensor/memory_overlap.h"
 
 namespace jitstep {
@@ -19,41 +21,10 @@ namespace {
 // Several tensor handles may stand for one parameter; torch keeps state by what they share.
 void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
 
-std::unique_ptr<Options> checked_options(const std::string& rule, const GenericOptions& given,
-                                         int edition = 0) {
-  return as_argument_error([&] { return make_options(rule, given, edition); });
-}
-
 // What rule and codecs are now they stay for this optimizer.
 std::unique_ptr<Options> of_today(std::unique_ptr<Options> defaults) {
   defaults->set_edition(jit::default_catalog().edition());
   return defaults;
-}
-
-// A group's options as options of this rule, whichever way the user wrote them.
-std::unique_ptr<Options> options_like(const Options& defaults,
-                                      const torch::optim::OptimizerOptions& given) {
-  const auto* const generic = dynamic_cast<const GenericOptions*>(&given);
-  if (generic != nullptr && generic->rule().empty())
-    return checked_options(defaults.rule(), *generic, defaults.edition());
-  const auto* const ours = dynamic_cast<const Options*>(&given);
-  TORCH_CHECK(ours != nullptr && ours->rule() == defaults.rule(),
-              "the options of a parameter group belong to another optimizer than ", defaults.rule(),
-              "; use jitstep's options class of this rule, or jitstep::GenericOptions");
-  TORCH_CHECK(&ours->manifest() == &defaults.manifest(),
-              "the options of a parameter group are of another version of ", defaults.rule(),
-              ", whose file was loaded again; make new options for this optimizer");
-  return ours->copy();
-}
-
-// Those of a group of an optimizer of several rules.
-const Options& options_with_rule(const torch::optim::OptimizerParamGroup& group) {
-  const auto* const ours =
-      group.has_options() ? dynamic_cast<const Options*>(&group.options()) : nullptr;
-  TORCH_CHECK(ours != nullptr && !ours->rule().empty(),
-              "a parameter group of an optimizer of several rules needs options that name its ",
-              "rule, such as jitstep::AdamWOptions or *jitstep::make_options(\"adamw\")");
-  return *ours;
 }
 
 std::unique_ptr<Options> defaults_of_first(
@@ -161,50 +132,63 @@ Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
 }
 
 // Every argument of a group, but whether it shares parameters with others.
-void Optimizer::check_group(const ParamGroup& group, std::size_t number, Moment moment) const {
+// `first` is what its first parameter is called.
+void Optimizer::check_group(const ParamGroup& group, const ParameterName& first,
+                            Moment moment) const {
   std::set<std::tuple<torch::ScalarType, std::int64_t, std::int64_t>> kinds;
   GroupRecord record;
   HyperSet numbers;
   const auto& options = static_cast<const Options&>(group.options());
-  about_group(number, [&] {
+  about_group(first.group, [&] {
     if (records_->several_rules) check_can_share(options.manifest());
     record.refresh(options, moment, numbers);
     stage_of(options);  // is there one?
   });
   for (std::size_t i = 0; i < group.params().size(); ++i) {
     const torch::Tensor& p = group.params()[i];
-    check_parameter(p, {number, i});
+    const ParameterName name{first.group, first.place + i};
+    check_parameter(p, name);
     if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second)
-      about(p, {number, i}, [&] { record.plan(p); });
+      about(p, name, [&] { record.plan(p); });
   }
-  check_frozen(group.params(), number, records_->frozen);
+  check_frozen(group.params(), first, records_->frozen);
 }
 
 // A parameter in two groups would be stepped twice, and memory of two parameters written by both at
 // once. Within a group it may be listed twice, as parameters() of modules that share one gives it.
-// `more` is a group about to be added, or null.
-void Optimizer::check_distinct(const ParamGroup* more) const {
-  std::unordered_map<void*, std::size_t> seen;
+// `more` has parameters about to be added, the first of which will be called `first`; or it is null.
+void Optimizer::check_distinct(const ParamGroup* more, const ParameterName& first) const {
+  struct Seen {
+    const ParamGroup* list;
+    ParameterName name;
+  };
+  std::unordered_map<void*, Seen> seen;
   std::vector<NamedParameter> all;
-  const auto check = [&](const ParamGroup& group, std::size_t number) {
-    for (std::size_t i = 0; i < group.params().size(); ++i) {
-      const auto [found, added] = seen.emplace(key_of(group.params()[i]), number);
-      TORCH_CHECK(added || found->second == number,
-                  "some parameters appear in more than one parameter group: groups ", found->second,
-                  " and ", number, " share one; list each parameter once");
-      if (added) all.push_back({&group.params()[i], {number, i}});
+  const auto check = [&](const ParamGroup& list, const ParameterName& begin) {
+    for (std::size_t i = 0; i < list.params().size(); ++i) {
+      const torch::Tensor& p = list.params()[i];
+      const ParameterName name{begin.group, begin.place + i};
+      const auto [found, added] = seen.emplace(key_of(p), Seen{&list, name});
+      const ParameterName& before = found->second.name;
+      TORCH_CHECK(added || found->second.list == &list, "jitstep: ", describe(p, name),
+                  " is parameter ", before.place, " of group ", before.group,
+                  " as well; list each parameter once");
+      if (added) all.push_back({&p, name});
     }
   };
-  for (std::size_t g = 0; g < param_groups_.size(); ++g) check(param_groups_[g], g);
-  if (more != nullptr) check(*more, param_groups_.size());
+  for (std::size_t g = 0; g < param_groups_.size(); ++g) check(param_groups_[g], {g, 0});
+  if (more != nullptr) check(*more, first);
   check_disjoint(all);
 }
+
+void Optimizer::check_distinct() const { check_distinct(nullptr, {}); }
 
 void Optimizer::add_param_group(const ParamGroup& group) {
   if (!groups_unchanged()) sync_groups();
   const ParamGroup whole = merged(group);
-  check_group(whole, param_groups_.size(), Moment::making);
-  check_distinct(&whole);
+  const ParameterName first{param_groups_.size(), 0};
+  check_group(whole, first, Moment::making);
+  check_distinct(&whole, first);
   torch::optim::Optimizer::add_param_group(whole);
   // Torch replaces options it does not know by the defaults.
   param_groups_.back().set_options(whole.options().clone());
@@ -217,8 +201,9 @@ void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
   TORCH_CHECK(!param_groups_.empty(),
               "add_parameters needs a parameter group; use add_param_group");
   const ParamGroup added(parameters, param_groups_[0].options().clone());
-  check_group(added, 0, Moment::training);
-  check_distinct(&added);
+  const ParameterName first{0, param_groups_[0].params().size()};
+  check_group(added, first, Moment::training);
+  check_distinct(&added, first);
   torch::optim::Optimizer::add_parameters(parameters);
   register_members(0);
 }
@@ -248,8 +233,8 @@ void Optimizer::sync_groups() {
     param_groups_[g] = merged(param_groups_[g]);
   for (std::size_t g = 0; g < param_groups_.size(); ++g)
     if (g >= known || !group_unchanged(g))
-      check_group(param_groups_[g], g, g < known ? Moment::training : Moment::making);
-  check_distinct(nullptr);
+      check_group(param_groups_[g], {g, 0}, g < known ? Moment::training : Moment::making);
+  check_distinct();
   records_->resize(param_groups_.size());
   for (std::size_t g = 0; g < records_->groups.size(); ++g)
     if (g >= known || !group_unchanged(g)) register_members(g);
@@ -333,6 +318,8 @@ double Optimizer::memory(const std::string& name) const {
 void Optimizer::set_memory(const std::string& name, double value) {
   std::vector<double> values = common_values();
   values.at(common_place(default_options().manifest(), name)) = value;
+  TORCH_CHECK(std::isfinite(value), rule(), ": the memory \"", name, "\" cannot be ", value,
+              "; give a finite number");
   records_->common.set(values);
 }
 

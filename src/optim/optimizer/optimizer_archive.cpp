@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "jit/base/text.h"
 #include "jitstep/jit/plan.h"
@@ -10,6 +11,33 @@
 #include "optim/state/archive.h"
 
 namespace jitstep {
+namespace {
+
+using torch::serialize::InputArchive;
+using torch::serialize::OutputArchive;
+
+std::string first_line(const std::exception& error) {
+  const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
+  const std::string all = torchs != nullptr ? torchs->what_without_backtrace() : error.what();
+  return all.substr(0, all.find('\n'));
+}
+
+// Torch says neither which file nor what may have become of it.
+InputArchive archive_of(const std::string& file) {
+  TORCH_CHECK(std::filesystem::is_regular_file(file), "there is no file ", file,
+              " to load an optimizer from");
+  InputArchive archive;
+  try {
+    archive.load_from(file);
+  } catch (const std::exception& error) {
+    TORCH_CHECK(
+        false, file, " is no whole archive: it was cut short, damaged or written by ",
+        "something else; load one that was saved to its end (torch says: ", first_line(error), ")");
+  }
+  return archive;
+}
+
+}  // namespace
 
 // What is kept in other codecs than it was saved in, for one warning.
 class Optimizer::Conversions {
@@ -39,12 +67,37 @@ class Optimizer::Conversions {
   int parameters_ = 0;
 };
 
-void Optimizer::save(torch::serialize::OutputArchive& archive) const {
+void Optimizer::save(OutputArchive& archive) const {
   write_archive(archive, default_options(), records_->mode, state_, param_groups_,
                 records_->common.values());
 }
 
-void Optimizer::load(torch::serialize::InputArchive& archive) {
+// Aside first: what an earlier save has left is worth more than the half of a new one.
+void Optimizer::save(const std::string& file) const {
+  OutputArchive archive;
+  save(archive);
+  const std::string aside = file + ".tmp";
+  std::error_code problem;
+  try {
+    archive.save_to(aside);
+    std::filesystem::rename(aside, file);
+  } catch (const std::exception& error) {
+    std::filesystem::remove(aside, problem);
+    TORCH_CHECK(false, "the optimizer cannot be saved to ", file, ": ", first_line(error));
+  }
+}
+
+void Optimizer::load(const std::string& file) {
+  InputArchive archive = archive_of(file);
+  try {
+    load(archive);
+  } catch (c10::Error& error) {
+    error.add_context("loading " + file);
+    throw;
+  }
+}
+
+void Optimizer::load(InputArchive& archive) {
   torch::NoGradGuard no_grad;
   if (!groups_unchanged()) sync_groups();
   check_origin(archive, default_options(), param_groups_);

@@ -116,7 +116,7 @@ void Optimizer::check_devices() const {
 
 // Looks anew at where parameters lie, and at every gradient.
 void Optimizer::check_memory() {
-  check_distinct(nullptr);
+  check_distinct();
   records_->memory.clear();
   records_->new_gradients.clear();
   for (std::size_t g = 0; g < records_->groups.size(); ++g)

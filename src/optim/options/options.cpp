@@ -58,6 +58,16 @@ jit::Value from_ivalue(const jit::Option& option, const c10::IValue& value) {
   return {};
 }
 
+// Torch takes a value of another type for a bug of its own.
+jit::Value archived(const jit::Option& option, const c10::IValue& value) {
+  try {
+    return from_ivalue(option, value);
+  } catch (const c10::Error&) {
+    TORCH_CHECK(false, "the option \"", option.name, "\" of the archive is ", value.tagKind(),
+                ", which it cannot be; the archive is damaged: save the optimizer again");
+  }
+}
+
 }  // namespace
 
 std::uint64_t Options::next_version() {
@@ -159,9 +169,11 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
   c10::IValue value;
   for (std::size_t i = 0; i < names().size(); ++i) {
     if (archive.try_read(names()[i], value))
-      put(names()[i], from_ivalue(declared.declaration(names()[i]), value));
+      put(names()[i], archived(declared.declaration(names()[i]), value));
   }
   if (!archive.try_read(kFormatsKey, value)) return;
+  TORCH_CHECK(value.isString(), "\"", kFormatsKey, "\" of the archive is ", value.tagKind(),
+              " instead of a string; it is damaged: save the optimizer again");
   edit_formats() = as_argument_error([&] { return jit::formats_from_json(value.toStringRef()); });
 }
 

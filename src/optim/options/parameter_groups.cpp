@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "jitstep/jit/error.h"
 #include "optim/options/module_parameters.h"
 #include "optim/tensor/errors.h"
 
@@ -51,11 +52,39 @@ bool has(const Options& options, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// Otherwise its two groups would be the same.
+void check_decays(const Options& options) {
+  TORCH_CHECK(has(options, "weight_decay") || has(options, "adapt"), "decay_groups: the rule ",
+              options.rule(), " has no option weight_decay and no adapt, so that its groups ",
+              "would not differ; give the optimizer the module's parameters() instead");
+}
+
 std::unique_ptr<Options> without_decay(const Options& options, bool always_adapt) {
   auto out = options.copy();
   if (has(*out, "weight_decay")) out->put("weight_decay", 0.0);
   if (has(*out, "adapt") && !always_adapt) out->put("adapt", false);
   return out;
+}
+
+// Whether parameters of so many dimensions may be stepped under these options.
+bool takes(const Options& options, int dims) {
+  try {
+    options.values().validate_dims(dims);
+    return true;
+  } catch (const jit::Error&) {
+    return false;
+  }
+}
+
+void check_rules(const Options& muon, const Options& others) {
+  check_named(muon);
+  check_named(others);
+  TORCH_CHECK(!takes(muon, 1), "muon_groups: the first options are of ", muon.rule(),
+              ", which takes parameters of any shape, and are meant for a rule of matrices alone, ",
+              "such as MuonOptions; for two other rules make the groups yourself");
+  TORCH_CHECK(takes(others, 1), "muon_groups: the second options are of ", others.rule(),
+              ", which takes matrices alone, and are meant for everything else; give it ",
+              "AdamWOptions or those of another rule for any shape");
 }
 
 bool is_matrix(const ModuleParameter& parameter) {
@@ -94,6 +123,7 @@ std::vector<OptimizerParamGroup> decay_groups(const torch::nn::Module& module,
                                               const Options& options,
                                               const DecayExclusions& exclusions) {
   check_named(options);
+  check_decays(options);
   const auto parameters = trained_parameters(module);
   check_names(parameters, exclusions.names);
   return split(
@@ -112,8 +142,7 @@ std::vector<OptimizerParamGroup> decay_groups(const torch::nn::Module& module,
 std::vector<OptimizerParamGroup> muon_groups(const torch::nn::Module& module, const Options& muon,
                                              const Options& others,
                                              const MuonExclusions& exclusions) {
-  check_named(muon);
-  check_named(others);
+  check_rules(muon, others);
   const auto parameters = trained_parameters(module);
   check_names(parameters, exclusions.names);
   const auto is_hidden = [&](const ModuleParameter& one) {

@@ -20,8 +20,10 @@ constexpr const char* kEval = "eval";
 constexpr const char* kTrain = "train";
 
 std::int64_t read_size(InputArchive& archive, const std::string& key) {
-  torch::Tensor size;
-  archive.read(key, size);
+  const torch::Tensor size = read_tensor(archive, key);
+  TORCH_CHECK(size.defined() && size.numel() == 1, "\"", key, "\" of the archive is ",
+              size.defined() ? "no number" : "not there",
+              "; it is damaged: save the optimizer again");
   return size.item<std::int64_t>();
 }
 
@@ -49,14 +51,17 @@ std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerPara
   return options;
 }
 
-// The states of a group: the archive names its parameters in the order of the group's.
+void check_size(InputArchive& group_archive, std::size_t g, const OptimizerParamGroup& group) {
+  const std::int64_t size = read_size(group_archive, "params/size");
+  TORCH_CHECK(size == std::ssize(group.params()), "the archive was saved with ", size,
+              size == 1 ? " parameter" : " parameters", " in parameter group ", g, ", which has ",
+              group.params().size(), " in this optimizer; load it into groups of the same sizes");
+}
+
+// The archive names a group's parameters in their order.
 std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group_archive,
                                                      InputArchive& states,
                                                      const OptimizerParamGroup& group) {
-  const std::int64_t size = read_size(group_archive, "params/size");
-  TORCH_CHECK(size == static_cast<std::int64_t>(group.params().size()),
-              "loaded state dict contains a parameter group that has a different size than the "
-              "optimizer's parameter group");
   const Options& options = options_of(group);
   std::vector<std::unique_ptr<ParamState>> out(group.params().size());
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -189,17 +194,17 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
                                         const std::vector<OptimizerParamGroup>& groups) {
   c10::IValue version;
   if (!archive.try_read("pytorch_version", version)) return read_old(archive, defaults, groups);
-  InputArchive states, all_groups;
-  archive.read("state", states);
-  archive.read("param_groups", all_groups);
-  TORCH_CHECK(
-      read_size(all_groups, "param_groups/size") == static_cast<std::int64_t>(groups.size()),
-      "loaded state dict has a different number of parameter groups");
+  InputArchive states = read_part(archive, "state");
+  InputArchive all_groups = read_part(archive, "param_groups");
+  const std::int64_t count = read_size(all_groups, "param_groups/size");
+  TORCH_CHECK(count == std::ssize(groups), "the archive was saved with ", count,
+              count == 1 ? " parameter group" : " parameter groups", " and this optimizer has ",
+              groups.size(), "; load it into one of as many");
   std::vector<ArchivedGroup> out(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    InputArchive group, options;
-    all_groups.read("param_groups/" + std::to_string(g), group);
-    group.read("options", options);
+    InputArchive group = read_part(all_groups, "param_groups/" + std::to_string(g));
+    InputArchive options = read_part(group, "options");
+    check_size(group, g, groups[g]);
     out[g].options = read_options(options, groups[g]);
     out[g].states = read_states(group, states, groups[g]);
   }

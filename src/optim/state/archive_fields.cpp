@@ -5,17 +5,24 @@ namespace {
 
 using torch::serialize::InputArchive;
 
+constexpr const char* kDamaged = "; it is damaged: save the optimizer again";
+
 c10::IValue read(InputArchive& archive, const std::string& key,
                  bool (c10::IValue::*is_type)() const, const char* type) {
   c10::IValue value;
-  TORCH_CHECK(archive.try_read(key, value), "the archive has no \"", key,
-              "\"; it is damaged: save the optimizer again");
+  TORCH_CHECK(archive.try_read(key, value), "the archive has no \"", key, "\"", kDamaged);
   TORCH_CHECK((value.*is_type)(), "\"", key, "\" of the archive is ", value.tagKind(),
-              " instead of ", type, "; it is damaged: save the optimizer again");
+              " instead of ", type, kDamaged);
   return value;
 }
 
 }  // namespace
+
+InputArchive read_part(InputArchive& archive, const std::string& key) {
+  InputArchive inner;
+  TORCH_CHECK(archive.try_read(key, inner), "the archive has no part \"", key, "\"", kDamaged);
+  return inner;
+}
 
 std::int64_t read_integer(InputArchive& archive, const std::string& key) {
   return read(archive, key, &c10::IValue::isInt, "an integer").toInt();

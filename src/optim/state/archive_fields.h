@@ -10,6 +10,8 @@
 
 namespace jitstep {
 
+torch::serialize::InputArchive read_part(torch::serialize::InputArchive& archive,
+                                         const std::string& key);
 std::int64_t read_integer(torch::serialize::InputArchive& archive, const std::string& key);
 std::vector<std::int64_t> read_integers(torch::serialize::InputArchive& archive,
                                         const std::string& key);

@@ -84,13 +84,14 @@ void check_tensor(const torch::Tensor& p, const ParameterName& name) {
   check_layout(p, name);
 }
 
-void check_frozen(const std::vector<torch::Tensor>& parameters, std::size_t group, Frozen frozen) {
-  const auto first = std::find_if(parameters.begin(), parameters.end(), is_frozen);
-  if (first == parameters.end()) return;
-  const std::string name =
-      describe(*first, {group, static_cast<std::size_t>(first - parameters.begin())});
+void check_frozen(const std::vector<torch::Tensor>& parameters, const ParameterName& first,
+                  Frozen frozen) {
+  const auto found = std::find_if(parameters.begin(), parameters.end(), is_frozen);
+  if (found == parameters.end()) return;
+  const auto place = static_cast<std::size_t>(found - parameters.begin());
+  const std::string name = describe(*found, {first.group, first.place + place});
   TORCH_CHECK(frozen == Frozen::warn, "jitstep: ", name, kFrozenAdvice);
-  const auto more = std::count_if(first + 1, parameters.end(), is_frozen);
+  const auto more = std::count_if(found + 1, parameters.end(), is_frozen);
   const std::string others = more == 0 ? "" : c10::str(" (", more, " more like it)");
   TORCH_WARN("jitstep: ", name, kFrozenAdvice, others);
 }

@@ -20,8 +20,9 @@ void check_parameter(const torch::Tensor& parameter, const ParameterName& name);
 /// kernels, and no two of its elements share memory.
 void check_tensor(const torch::Tensor& parameter, const ParameterName& name);
 
-/// Refuses, or warns once about, the parameters of a group that would never be trained.
-void check_frozen(const std::vector<torch::Tensor>& parameters, std::size_t group, Frozen frozen);
+/// Refuses, or warns once about, those of parameters that would never be trained; `first` is the first one's name.
+void check_frozen(const std::vector<torch::Tensor>& parameters, const ParameterName& first,
+                  Frozen frozen);
 
 /// Whether a tensor's memory, if it has any, does not hold its values: torch remembers instead that
 /// all of them are zero, or that they are negated.

@@ -128,6 +128,15 @@ TEST(Manifest, ReadsEveryKindOfNumber) {
   EXPECT_EQ(m.find("each")->note, "for each parameter");
 }
 
+TEST(Manifest, AnIntegerIsOneThatAnIntHolds) {
+  const Manifest m = rule("struct Hyper {\n  double k = 1;  // integer; >= 1\n};\n");
+  const Option& option = *m.find("k");
+  EXPECT_FALSE(option.range_problem(2147483647.0));
+  EXPECT_EQ(option.range_problem(2147483648.0),
+            "k is 2147483648 and must be an integer >= 1 that an int holds");
+  EXPECT_EQ(option.range_problem(1.5), "k is 1.5 and must be an integer >= 1");
+}
+
 TEST(Manifest, ReadsReductionsAndMemory) {
   const Manifest m = rule(R"(struct Hyper { double start = 2; };
 struct Flags { bool on = true; };

@@ -73,10 +73,31 @@ TEST(BadInput, TheSameParameterInTwoGroups) {
   EXPECT_HAS(argument_error([&] {
                optimizer.add_param_group(OptimizerParamGroup({q, p}));
              }),
-             "some parameters appear in more than one parameter group");
-  EXPECT_HAS(argument_error([&] { optimizer.add_parameters({p}); }), "more than one");
+             "parameter 1 of group 1 (float [3]) is parameter 0 of group 0 as well");
+  EXPECT_HAS(argument_error([&] {
+               optimizer.add_parameters({q, p});
+             }),
+             "parameter 2 of group 0 (float [3]) is parameter 0 of group 0 as well");
   EXPECT_EQ(optimizer.param_groups().size(), 1u);
   EXPECT_EQ(optimizer.param_groups()[0].params().size(), 1u);
+}
+
+TEST(BadInput, AParameterThatIsAddedIsCalledWhatItWouldBe) {
+  const auto made = torch::zeros({6});
+  const auto p = leaf(made), q = leaf(torch::zeros({2}));
+  Optimizer optimizer("adamw", {p, q});
+  const auto added = [&](const torch::Tensor& bad) {
+    const Tensors more = {leaf(torch::zeros({4})), bad};
+    return argument_error([&] { optimizer.add_parameters(more); });
+  };
+  EXPECT_HAS(added(torch::zeros({5}, torch::kInt64)), "parameter 3 of group 0 (long int [5])");
+  EXPECT_HAS(added(torch::zeros({5})), "parameter 3 of group 0 (float [5]) does not require");
+  EXPECT_HAS(added(leaf(made.detach().slice(0, 0, 3))),
+             "parameter 0 of group 0 (float [6]) and parameter 3 of group 0 (float [3]) share");
+  EXPECT_HAS(
+      argument_error([&] { optimizer.add_param_group(OptimizerParamGroup({torch::Tensor()})); }),
+      "parameter 0 of group 1 is an undefined tensor");
+  EXPECT_EQ(optimizer.param_groups()[0].params().size(), 2u);
 }
 
 TEST(BadInput, OptionsOutOfRange) {

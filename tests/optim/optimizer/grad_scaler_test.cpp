@@ -13,6 +13,7 @@ struct Slope {
     optimizer.zero_grad();
     return (p * slope).sum();
   }
+  void set_lr(double lr) { optimizer.param_groups()[0].options().set_lr(lr); }
   std::int64_t steps() {
     return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl())).step();
   }
@@ -128,9 +129,97 @@ TEST(GradScaler, TakesItsTensorsAwayWhenAStepFails) {
   Slope one;
   GradScaler scaler;
   scaler.scale(one.loss(1)).backward();
-  one.p.mutable_grad() = torch::ones({3});
-  EXPECT_HAS(argument_error([&] { scaler.step(one.optimizer); }), "shape [3]");
+  one.set_lr(NAN);
+  EXPECT_HAS(argument_error([&] { scaler.step(one.optimizer); }), "lr is nan");
   EXPECT_FALSE(one.optimizer.grad_scale().defined() || one.optimizer.found_inf().defined());
+}
+
+TEST(GradScaler, AStepThatFailedHasNotHappened) {
+  for (const bool unscaled : {false, true}) {
+    Slope one, other, third;
+    GradScaler scaler(GradScalerOptions().init_scale(1024).growth_interval(1));
+    scaler.scale(one.loss(3)).backward();
+    scaler.scale(third.loss(3)).backward();
+    if (unscaled) scaler.unscale_(one.optimizer);
+    one.set_lr(NAN);
+    EXPECT_ANY_THROW(scaler.step(one.optimizer));
+    scaler.step(third.optimizer);
+    EXPECT_HAS(argument_error([&] { scaler.update(); }),
+               "update() after a step() that failed, whose gradients belong to the scale of now");
+    EXPECT_EQ(scaler.get_scale(), 1024);
+    one.set_lr(0.1);
+    scaler.step(one.optimizer);
+    scaler.update();
+    EXPECT_EQ(scaler.get_scale(), 2048);
+    other.loss(3).backward();
+    other.optimizer.step();
+    EXPECT_TRUE(torch::equal(one.p, other.p)) << unscaled;
+  }
+}
+
+TEST(GradScaler, GoesOnWithoutAStepThatFailed) {
+  Slope one;
+  GradScaler scaler;
+  scaler.scale(one.loss(1)).backward();
+  one.set_lr(NAN);
+  EXPECT_ANY_THROW(scaler.step(one.optimizer));
+  scaler.update(scaler.get_scale());
+  EXPECT_HAS(argument_error([&] { scaler.update(); }), "update() before any step()");
+  one.set_lr(0.1);
+  train(one, scaler, 1);
+  EXPECT_EQ(one.steps(), 1);
+}
+
+// Gradients without memory that can be divided in place: what they mean is divided.
+Tensors odd_gradients(double last) {
+  const auto negated = torch::_neg_view(torch::full({4}, -last));
+  const auto gaps = torch::full({10}, last).slice(0, 0, 10, 2);
+  return {negated, torch::full({1}, last).expand({3}), gaps, torch::_efficientzerotensor({2}),
+          torch::full({6}, last).as_strided({2, 4}, {2, 1})};
+}
+
+TEST(GradScaler, TakesGradientsThatHaveNoMemoryOfTheirOwnToDivideIn) {
+  for (const bool unscaled : {false, true})
+    for (const double last : {8.0, double(INFINITY)}) {
+      Tensors parameters = make_parameters(torch::kFloat32, {{4}, {3}, {5}, {2}, {2, 4}, {3}}),
+              twin;
+      twin = clones(parameters);
+      AdamW optimizer(parameters), other(twin);
+      const Tensors odd = odd_gradients(last);
+      for (std::size_t i = 0; i < odd.size(); ++i) {
+        parameters[i].mutable_grad() = odd[i];
+        twin[i].mutable_grad() = odd[i].resolve_neg().contiguous() / 4;
+      }
+      parameters[5].mutable_grad() = odd[1];  // of two parameters
+      twin[5].mutable_grad() = twin[1].grad().clone();
+      GradScaler scaler(GradScalerOptions().init_scale(4));
+      scaler.scale(torch::ones({}));
+      if (unscaled) {
+        scaler.unscale_(optimizer);
+        for (std::size_t i = 0; i < twin.size(); ++i)
+          EXPECT_TRUE(torch::equal(parameters[i].grad(), twin[i].grad())) << i;
+      }
+      scaler.step(optimizer);
+      scaler.update();
+      EXPECT_EQ(scaler.get_scale(), std::isfinite(last) ? 4 : 2);
+      if (std::isfinite(last)) other.step();
+      expect_equal(parameters, twin);
+    }
+}
+
+TEST(GradScaler, NamesTheParameterWhoseGradientItCannotTake) {
+  Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  set_gradients(parameters, 1);
+  const torch::Tensor before = parameters[0].grad().clone();
+  parameters[1].mutable_grad() = torch::ones({3}).to_sparse();
+  GradScaler scaler;
+  scaler.scale(torch::ones({}));
+  for (const bool stepping : {true, false})
+    EXPECT_HAS(
+        argument_error([&] { stepping ? scaler.step(optimizer) : scaler.unscale_(optimizer); }),
+        "the gradient of parameter 1 of group 0 (float [3]) is sparse");
+  EXPECT_TRUE(torch::equal(parameters[0].grad(), before));
 }
 
 TEST(GradScaler, ServesSeveralOptimizersUntilTheUpdate) {
@@ -186,9 +275,11 @@ TEST(GradScaler, RefusesCallsInTheWrongOrder) {
   GradScaler scaler;
   EXPECT_HAS(argument_error([&] { scaler.step(one.optimizer); }), "step() before any scale()");
   EXPECT_HAS(argument_error([&] { scaler.update(); }), "update() before any scale()");
+  EXPECT_HAS(argument_error([&] { scaler.scale(torch::Tensor()); }),
+             "scale() of an undefined tensor; give it the loss");
   scaler.scale(torch::ones({}));
-  EXPECT_HAS(argument_error([&] { scaler.step(one.optimizer); }), "no parameter");
   EXPECT_HAS(argument_error([&] { scaler.update(); }), "update() before any step()");
+  EXPECT_HAS(argument_error([&] { scaler.step(one.optimizer); }), "no parameter");
   scaler.scale(one.loss(1)).backward();
   scaler.unscale_(one.optimizer);
   EXPECT_HAS(argument_error([&] { scaler.unscale_(one.optimizer); }), "unscale_() twice");

@@ -143,6 +143,25 @@ TEST(SeveralRules, WhatCannotBeMeantIsAnErrorThatSaysWhatToDo) {
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "use jitstep's options of adamw");
 }
 
+TEST(SeveralRules, AClassOfOneRuleNamesWhatIsForSeveral) {
+  Tensors parameters = make_parameters(torch::kFloat32, kShapes);
+  const Groups groups = groups_of(parameters, MuonOptions(), AdamWOptions());
+  EXPECT_HAS(argument_error([&] { AdamW optimizer(groups); }),
+             "belong to another optimizer than adamw: they are of the rule muon; groups of several "
+             "rules, as muon_groups makes them, are for jitstep::Optimizer(groups)");
+}
+
+TEST(SeveralRules, ParametersAreAddedToTheFirstGroup) {
+  Tensors parameters = make_parameters(torch::kFloat32, kShapes);
+  Optimizer optimizer(groups_of(parameters, MuonOptions(), AdamWOptions()));
+  const auto more = torch::zeros({4, 4}).requires_grad_();
+  optimizer.add_parameters({more});
+  EXPECT_TRUE(optimizer.param_groups()[0].params().back().is_same(more));
+  EXPECT_HAS(
+      argument_error([&] { optimizer.add_parameters({torch::zeros({4}).requires_grad_()}); }),
+      "parameter 3 of group 0 (float [4])");
+}
+
 // The mean loss of the last tenth of a short training, whose hidden layer is Muon's.
 double loss_with(const std::string& codec) {
   torch::manual_seed(5);

@@ -21,6 +21,7 @@ std::vector<double> refused_numbers(const jit::Constraint& allowed) {
   if (allowed.high) numbers.push_back(std::nextafter(*allowed.high, kInfinity));
   if (allowed.high) numbers.push_back(*allowed.high + 1);
   if (allowed.high && allowed.below) numbers.push_back(*allowed.high);
+  if (allowed.integer) numbers.insert(numbers.end(), {0x1p31, 1e30});
   return numbers;
 }
 
@@ -31,6 +32,7 @@ std::vector<double> accepted_bounds(const jit::Constraint& allowed) {
   std::vector<double> numbers;
   if (allowed.low) numbers.push_back(allowed.above ? inside(*allowed.low, 1) : *allowed.low);
   if (allowed.high) numbers.push_back(allowed.below ? inside(*allowed.high, -1) : *allowed.high);
+  if (allowed.integer && !allowed.high) numbers.push_back(std::numeric_limits<int>::max());
   return numbers;
 }
 
@@ -147,6 +149,12 @@ TEST(OptionRanges, TheBoundsThemselvesAreAsDeclared) {
     if (is_refused_together(rule, name, value)) return;
     EXPECT_NO_THROW(Optimizer(rule, parameters, GenericOptions().set(name, value)));
   });
+}
+
+TEST(OptionRanges, AnIntegerThatNoIntHoldsIsCalledThat) {
+  const Tensors parameters = make_matrices();
+  EXPECT_HAS(argument_error([&] { Prodigy(parameters, ProdigyOptions().slice_p(1e30)); }),
+             "slice_p is 1e+30 and must be an integer >= 1 that an int holds");
 }
 
 // What torch's C++ and Python constructors refuse, ours refuse.

@@ -110,7 +110,7 @@ TEST(DecayGroups, AnExcludedGroupKeepsItsZeroUnderDefaultsThatDecay) {
   EXPECT_EQ(static_cast<AdamWOptions&>(optimizer.param_groups()[1].options()).weight_decay(), 0);
 }
 
-TEST(DecayGroups, EveryRuleTakesItsGroupsByName) {
+TEST(DecayGroups, EveryRuleThatDecaysTakesItsGroupsByNameAndOthersSayThatTheyDoNot) {
   const torch::nn::Sequential net(torch::nn::Linear(torch::nn::LinearOptions(3, 2).bias(false)),
                                   torch::nn::Linear(torch::nn::LinearOptions(2, 2).bias(false)));
   for (const std::string& rule : shipped(jit::Manifest::Kind::rule)) {
@@ -119,12 +119,16 @@ TEST(DecayGroups, EveryRuleTakesItsGroupsByName) {
     GenericOptions options;
     const auto& names = given->names();
     const bool decays = std::find(names.begin(), names.end(), "weight_decay") != names.end();
-    if (decays) options.set("weight_decay", 0.25);
+    if (!decays) {
+      EXPECT_HAS(argument_error([&] { decay_groups(*net, rule, options); }),
+                 "the rule " + rule + " has no option weight_decay and no adapt");
+      continue;
+    }
+    options.set("weight_decay", 0.25);
     Optimizer optimizer(rule, decay_groups(*net, rule, options, {.names = {"1.weight"}}));
     const auto value = [&](std::size_t group, const char* name) {
       return static_cast<Options&>(optimizer.param_groups()[group].options()).get(name);
     };
-    if (!decays) continue;
     EXPECT_EQ(value(0, "weight_decay").number(), 0.25);
     EXPECT_EQ(value(1, "weight_decay").number(), 0);
   }
@@ -205,6 +209,15 @@ TEST(MuonGroups, WithoutAHiddenMatrixAreAnError) {
              "no trained parameter is a hidden matrix for muon; use an optimizer of adamw alone");
   EXPECT_HAS(argument_error([&] { muon_groups(*net, GenericOptions(), AdamWOptions()); }),
              "GenericOptions name no rule");
+}
+
+TEST(MuonGroups, AreOfARuleForMatricesAndOfOneForAnyShape) {
+  const torch::nn::Sequential net(torch::nn::Linear(3, 4), torch::nn::Linear(4, 4));
+  EXPECT_HAS(argument_error([&] { muon_groups(*net, AdamWOptions(0.1), AdamWOptions(0.2)); }),
+             "the first options are of adamw, which takes parameters of any shape");
+  EXPECT_HAS(argument_error([&] { Muon(*net, MuonOptions(), MuonOptions()); }),
+             "the second options are of muon, which takes matrices alone");
+  EXPECT_EQ(muon_groups(*net, MuonOptions(), *make_options("lion")).size(), 2u);
 }
 
 // ---- a trust ratio of 1 ------------------------------------------------------------------------

@@ -126,6 +126,20 @@ TEST_F(Memory, ThatIsSetIsUsedInTheNextStep) {
             std::string::npos);
 }
 
+TEST_F(Memory, OfAllIsNotSetToWhatIsNotFinite) {
+  const Tensors p = parameters();
+  Optimizer opt = optimizer(p);
+  train(opt, p, 1, 2);
+  const double total = opt.memory("total");
+  for (const double bad : {std::nan(""), double(INFINITY), -double(INFINITY)})
+    EXPECT_NE(argument_error([&] {
+                opt.set_memory("total", bad);
+              }).find("keeping: the memory \"total\" cannot be "),
+              std::string::npos);
+  EXPECT_EQ(opt.memory("total"), total);
+  EXPECT_EQ(opt.memory("steps"), 2);
+}
+
 TEST_F(Memory, OfAllBeginsWithTheFirstGroupsOptions) {
   const Tensors p = parameters();
   Groups groups;

@@ -1,0 +1,40 @@
+#include "optim/options/group_options.h"
+
+#include "optim/tensor/errors.h"
+
+namespace jitstep {
+
+std::unique_ptr<Options> checked_options(const std::string& rule, const GenericOptions& given,
+                                         int edition) {
+  return as_argument_error([&] { return make_options(rule, given, edition); });
+}
+
+std::unique_ptr<Options> options_like(const Options& defaults,
+                                      const torch::optim::OptimizerOptions& given) {
+  const auto* const generic = dynamic_cast<const GenericOptions*>(&given);
+  if (generic != nullptr && generic->rule().empty())
+    return checked_options(defaults.rule(), *generic, defaults.edition());
+  const auto* const ours = dynamic_cast<const Options*>(&given);
+  TORCH_CHECK(ours != nullptr, "the options of a parameter group belong to another optimizer than ",
+              defaults.rule(),
+              "; use jitstep's options class of this rule, or jitstep::GenericOptions");
+  TORCH_CHECK(ours->rule() == defaults.rule(), "the options of a parameter group belong to ",
+              "another optimizer than ", defaults.rule(), ": they are of the rule ", ours->rule(),
+              "; groups of several rules, as muon_groups makes them, are for ",
+              "jitstep::Optimizer(groups)");
+  TORCH_CHECK(&ours->manifest() == &defaults.manifest(),
+              "the options of a parameter group are of another version of ", defaults.rule(),
+              ", whose file was loaded again; make new options for this optimizer");
+  return ours->copy();
+}
+
+const Options& options_with_rule(const torch::optim::OptimizerParamGroup& group) {
+  const auto* const ours =
+      group.has_options() ? dynamic_cast<const Options*>(&group.options()) : nullptr;
+  TORCH_CHECK(ours != nullptr && !ours->rule().empty(),
+              "a parameter group of an optimizer of several rules needs options that name its ",
+              "rule, such as jitstep::AdamWOptions or *jitstep::make_options(\"adamw\")");
+  return *ours;
+}
+
+}  // namespace jitstep
