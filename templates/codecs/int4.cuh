@@ -2,7 +2,6 @@
 // slot, (i + 1) / 16 for a non-negative one, which is so never zero. Nearest value, ties to the
 // larger one; two codes a byte, the even element in the low half.
 #pragma once
-#include "../core/absmax.cuh"
 #include "../core/codebook.cuh"
 
 namespace jitstep::codecs::int4 {

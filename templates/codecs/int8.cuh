@@ -3,7 +3,6 @@
 // positive value of a non-negative slot is never coded as zero, which would make the next update
 // explode.
 #pragma once
-#include "../core/absmax.cuh"
 #include "../core/codebook.cuh"
 
 namespace jitstep::codecs::int8 {

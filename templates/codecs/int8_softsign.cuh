@@ -66,10 +66,11 @@ struct Codec {
 
   KHD static Code encode(real value, const Measured& measured, uint32) {
     const float x = bent(value);
-    const float y = min(max(x * measured.inverse, -1.0f), 1.0f);  // a NaN becomes a number
-    const float steps = is_signed ? 254 * y / (1 + abs(y)) : 255 * y;
-    const int guess = static_cast<int>(steps + 256.5f) - 256;
-    int code = guess - (reaches(y, guess) ? 0 : 1) + (reaches(y, guess + 1) ? 1 : 0);
+    const float size = unit_clamped(abs(x) * measured.inverse);
+    const bool negative = is_signed && x < 0;
+    const int reached = static_cast<int>(is_signed ? 254 * size / (1 + size) : 255 * size);
+    const int candidate = negative ? -reached : reached + 1;  // the code, or one too large
+    int code = candidate - (reaches(negative ? -size : size, candidate) ? 0 : 1);
     if (!is_signed && O.positive_floor && x > 0 && code == 0) code = 1;
     return static_cast<Code>(is_finite(x) ? code : is_signed ? 0 : 255);
   }

@@ -2,6 +2,7 @@
 // many values as the one before it, the midpoints of equal intervals of [0.1, 1]; then 0 and 1.
 // Built in float by torch's scalar linspace; reference values in tests/golden (`codebooks`).
 #pragma once
+#include "absmax.cuh"
 #include "lookup.cuh"
 
 namespace jitstep {
@@ -63,12 +64,6 @@ constexpr Table<N> thresholds_of(const Table<N>& book) {
   for (int code = 1; code < N; ++code)
     table.x[code] = float_not_below((static_cast<double>(book.x[code - 1]) + book.x[code]) / 2);
   return table;
-}
-
-// To [0, 1], as integers order, which is as floats do; a NaN becomes 0 or 1.
-KHD float unit_clamped(float y) {
-  const int bits = static_cast<int>(bits_of(y));
-  return float_of(static_cast<uint32>(min(max(bits, 0), 0x3f800000)));
 }
 
 // The magnitude that y has reached for certain; it may have reached the next one as well. Arithmetic only, no

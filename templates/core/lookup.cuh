@@ -14,11 +14,12 @@ struct Table {
 template <const auto& table>
 inline constexpr int kSizeOf = sizeof table.x / sizeof(float);
 
-// table.x[index[i]] for i below `count`, which is at most Most.
-template <const auto& table, int Most, bool Permute = kSizeOf<table> <= kPermuted>
+// table.x[index[i]] for i below Count; `room` indices can be read.
+template <const auto& table, int Count, bool Permute = kSizeOf<table> <= kPermuted>
 class LookedUp {
  public:
-  KHD LookedUp(const uint8* index, int) : index_(index) {}
+  static constexpr int room = Count;
+  KHD explicit LookedUp(const uint8* index) : index_(index) {}
   KHD float operator[](int i) const { return table.x[index_[i]]; }
 
  private:
@@ -51,35 +52,19 @@ struct Register<64> {
   typedef uint8 Bytes __attribute__((vector_size(64)));
 };
 
-template <const auto& table, int Most>
-class LookedUp<table, Most, true> {
+template <const auto& table, int Count>
+class LookedUp<table, Count, true> {
   static constexpr int kSize = kSizeOf<table>;
   static constexpr int kWidth = kSize <= 16 ? 16 : 64;
-  static constexpr int kRoom = (Most + kWidth - 1) / kWidth * kWidth;
   using Bytes = typename Register<kWidth>::Bytes;
 
  public:
-  KHD LookedUp(const uint8* index, int count) {
-    if (count < kRoom) {  // registers are read whole
-      uint8 padded[kRoom] = {};
-      for (int i = 0; i < count; ++i) padded[i] = index[i];
-      look_up(padded);
-    } else {
-      look_up(index);
-    }
-  }
-  KHD float operator[](int i) const {
-    return float_of(static_cast<uint32>(byte_[0][i]) | static_cast<uint32>(byte_[1][i]) << 8 |
-                    static_cast<uint32>(byte_[2][i]) << 16 |
-                    static_cast<uint32>(byte_[3][i]) << 24);
-  }
-
- private:
-  KHD void look_up(const uint8* index) {
+  static constexpr int room = (Count + kWidth - 1) / kWidth * kWidth;
+  KHD explicit LookedUp(const uint8* index) {
     static_for<4>([&](auto which) {
       const auto& bytes = kBytesOf<table, decltype(which)::value, kWidth>.x;
       const auto* from = reinterpret_cast<const Bytes*>(bytes);
-      for (int i = 0; i < kRoom; i += kWidth) {
+      for (int i = 0; i < room; i += kWidth) {
         Bytes at;
         __builtin_memcpy(&at, index + i, kWidth);
         Bytes found;
@@ -94,7 +79,14 @@ class LookedUp<table, Most, true> {
     });
   }
 
-  alignas(kWidth) uint8 byte_[4][kRoom];
+  KHD float operator[](int i) const {
+    return float_of(static_cast<uint32>(byte_[0][i]) | static_cast<uint32>(byte_[1][i]) << 8 |
+                    static_cast<uint32>(byte_[2][i]) << 16 |
+                    static_cast<uint32>(byte_[3][i]) << 24);
+  }
+
+ private:
+  alignas(kWidth) uint8 byte_[4][room];
 };
 #endif
 

@@ -54,7 +54,7 @@ struct LeafSums {
   // The same of elements position to position + valid - 1, by one thread.
   KHD static void in_loops(const Scope<S>& scope, int64 position, int valid,
                            real (&x)[kTerms][Shape::fragment]) {
-    constexpr int kRun = run_length<S>();
+    constexpr int kRun = kLeaf;
     for (int start = 0; start < valid; start += kRun)
       for_run<S, Pass>(scope, position + start, min(valid - start, kRun),
                        [&](int i, const auto& e, const auto& gradient, const auto& rule) {

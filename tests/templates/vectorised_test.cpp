@@ -13,10 +13,14 @@
 namespace jitstep::support {
 namespace {
 
-constexpr const char* kLoops = "schedules/loop.cuh";
+// A loop of a template: its `for` is in the line that has these words, or the next one after it.
+struct Loop {
+  const char* file;
+  const char* words;
+};
 
-// The numbers of the lines that g++ has vectorised in loop.cuh, for a kernel as hosts compile it.
-std::set<int> vectorised_lines(const jit::KernelSpec& spec, const std::string& machine) {
+// FILE:LINE of every loop that g++ has vectorised, for a kernel as hosts compile it.
+std::set<std::string> vectorised_lines(const jit::KernelSpec& spec, const std::string& machine) {
   const jit::Plan plan = jit::resolve(spec);
   const jit::Target cpu = jit::Target::cpu();
   const jit::Unit unit = jit::unit(plan, jit::default_variant(plan, cpu), cpu);
@@ -27,25 +31,24 @@ std::set<int> vectorised_lines(const jit::KernelSpec& spec, const std::string& m
        "-fopt-info-vec-optimized", "-S", "-o", "/dev/null", "-"},
       jit::default_engine().flat_text(unit.text, unit.name), jit::own_variables());
   EXPECT_EQ(run.status, 0) << run.output;
-  std::set<int> lines;
+  std::set<std::string> lines;
   std::istringstream report(run.output);
   for (std::string line; std::getline(report, line);)
-    if (line.starts_with(kLoops) && line.find("loop vectorized") != line.npos)
-      lines.insert(std::stoi(line.substr(std::string(kLoops).size() + 1)));
+    if (line.find("loop vectorized") != line.npos)
+      lines.insert(line.substr(0, line.find(':', line.find(':') + 1)));
   return lines;
 }
 
-// The line of the `for` that holds `words`, or follows on the line that does.
-int line_of(const std::string& words) {
-  std::istringstream file(jit::default_engine().templates().find(kLoops).value());
+std::string line_of(const Loop& loop) {
+  std::istringstream file(jit::default_engine().templates().find(loop.file).value());
   bool found = false;
   int number = 1;
   for (std::string line; std::getline(file, line); ++number) {
-    found = found || line.find(words) != line.npos;
-    if (found && line.find("for (") != line.npos) return number;
+    found = found || line.find(loop.words) != line.npos;
+    if (found && line.find("for (") != line.npos) return loop.file + (":" + std::to_string(number));
   }
-  ADD_FAILURE() << kLoops << " has no loop at: " << words;
-  return 0;
+  ADD_FAILURE() << loop.file << " has no loop at: " << loop.words;
+  return "";
 }
 
 // Two of the machines that hosts may be: with AVX2, and with AVX-512 and byte permutations.
@@ -58,32 +61,38 @@ class Vectorised : public testing::TestWithParam<const char*> {
 #endif
   }
 
-  void expect_vectorised(const jit::KernelSpec& spec, const std::vector<std::string>& loops) {
-    const std::set<int> lines = vectorised_lines(spec, GetParam());
-    for (const std::string& words : loops)
-      EXPECT_TRUE(lines.contains(line_of(words))) << to_string(spec) << ": " << words;
+  void expect_vectorised(const jit::KernelSpec& spec, const std::vector<Loop>& loops) {
+    const std::set<std::string> lines = vectorised_lines(spec, GetParam());
+    for (const Loop& loop : loops)
+      EXPECT_TRUE(lines.contains(line_of(loop))) << to_string(spec) << ": " << loop.words;
   }
 };
 
-constexpr const char* kElements = "const int64 first = scope.tensor.offset + base;";
-constexpr const char* kKeys = "most = max(most, Codec::key(";
+constexpr const char* kRun = "schedules/coded_run.cuh";
+constexpr Loop kElements = {"schedules/loop.cuh",
+                            "const int64 first = scope.tensor.offset + base;"};
+constexpr Loop kBlockOfOldValues = {kRun, "i < start + kBlock"};
+constexpr Loop kKeys = {kRun, "most = max(most, Codec::key("};
+constexpr Loop kCandidates = {kRun, "C::candidate("};
+constexpr Loop kCodes = {"schedules/loop.cuh", "code[i] = encoded.code("};
+constexpr Loop kNibbles = {kRun, "auto* to = static_cast<uint8*>(codes)"};
 
 TEST_P(Vectorised, IsTheLoopOverElementsOfEveryCodec) {
   for (const char* codec : {"fp32", "bf16", "int8", "int8_softsign", "int4"})
     for (const char* rule : {"adamw", "lamb"}) expect_vectorised(spec_of(rule, codec), {kElements});
 }
 
-TEST_P(Vectorised, AreTheEncoders) {
-  expect_vectorised(spec_of("adamw", "int8"), {kKeys, "C::candidate(", "to[i] = code(i);"});
-  expect_vectorised(spec_of("adamw", "int8_softsign"), {kKeys, "to[i] = code(i);"});
-  expect_vectorised(spec_of("adamw", "int4"), {kKeys, "C::candidate(", "one[i] = code(i);",
-                                               "auto* to = static_cast<uint8*>(codes)"});
+TEST_P(Vectorised, AreTheLoopsOverBlocks) {
+  expect_vectorised(spec_of("adamw", "int8"), {kKeys, kCandidates, kCodes});
+  expect_vectorised(spec_of("adamw", "int8_softsign"), {kBlockOfOldValues, kKeys, kCodes});
+  expect_vectorised(spec_of("adamw", "int4"),
+                    {kBlockOfOldValues, kKeys, kCandidates, kCodes, kNibbles});
 }
 
 TEST_P(Vectorised, AreTheRandomBits) {
   expect_vectorised(
       spec_of("adamw", "fp32", "stochastic", jit::Dtype::bfloat16, jit::Dtype::bfloat16),
-      {kElements, "RandomRun(const RandomKey& key, int64 first)"});
+      {kElements, {kRun, "RandomRun(const RandomKey& key, int64 first)"}});
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Vectorised, testing::Values("x86-64-v3", "icelake-server"),

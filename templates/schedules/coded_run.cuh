@@ -1,0 +1,229 @@
+// A run of a slot between codes and values, for loops that the compiler vectorises: what blocks have beside their
+// codes is looked at before and after those, and none has a remainder. A run is a leaf, or what is left of the
+// tensor.
+#pragma once
+#include "../core/lookup.cuh"
+#include "scope.cuh"
+
+namespace jitstep {
+
+// ---- from codes to values ------------------------------------------------------------------------
+
+// The codes of a run, each in a word of its own; there are always kLeaf of them to be read.
+template <class Code>
+class CodesOfRun {
+ public:
+  KHD CodesOfRun(const void* codes, int64 base, int count)
+      : codes_(static_cast<const Code*>(codes) + base) {
+    if (count == kLeaf) return;
+    for (int i = 0; i < kLeaf; ++i) part_[i] = i < count ? codes_[i] : Code{};
+    codes_ = part_;
+  }
+  KHD const Code* begin() const { return codes_; }
+
+ private:
+  const Code* codes_;
+  Code part_[kLeaf];
+};
+template <>
+class CodesOfRun<Nibble> {
+ public:
+  KHD CodesOfRun(const void* codes, int64 base, int count) {
+    const auto* bytes = static_cast<const uint8*>(codes) + base / 2;
+    INDEPENDENT
+    for (int j = 0; j < (count + 1) / 2; ++j) {
+      codes_[2 * j] = bytes[j] & 15;
+      codes_[2 * j + 1] = bytes[j] >> 4;
+    }
+  }
+  KHD const uint8* begin() const { return codes_; }
+
+ private:
+  uint8 codes_[kLeaf] = {};
+};
+
+// Whether a codec's codes number the values of a book (core/codebook.cuh), which a run looks up at once.
+template <class C>
+concept HasBook = requires {
+  typename C::Book;
+};
+
+template <class C>
+class CodedRun {
+ public:
+  KHD CodedRun(const void* codes, int64 base, int count) : codes_(codes, base, count) {}
+  KHD real value(int i, const typename C::Meta& meta) const {
+    return C::decode(codes_.begin()[i], meta);
+  }
+
+ private:
+  CodesOfRun<typename C::Code> codes_;
+};
+template <HasBook C>
+class CodedRun<C> {
+ public:
+  KHD CodedRun(const void* codes, int64 base, int count)
+      : codes_(codes, base, count), values_(codes_.begin()) {}
+  KHD real value(int i, const typename C::Meta& meta) const {
+    return C::value_of(values_[i], meta);
+  }
+
+ private:
+  CodesOfRun<typename C::Code> codes_;
+  LookedUp<C::Book::values, kLeaf> values_;
+};
+
+// The values of a run: of codes that stand for themselves, by the one Meta that all share, or block by block.
+template <class C>
+class DecodedRun {
+ public:
+  KHD DecodedRun(const SlotBuffers& slot, int64 base, int)
+      : codes_(static_cast<const typename C::Code*>(slot.codes) + base) {}
+  KHD real operator[](int i) const { return C::decode(codes_[i], {}); }
+
+ private:
+  const typename C::Code* codes_;
+};
+template <class C>
+requires(C::block >= kLeaf) class DecodedRun<C> {
+ public:
+  KHD DecodedRun(const SlotBuffers& slot, int64 base, int count)
+      : coded_(slot.codes, base, count),
+        meta_(static_cast<const typename C::Meta*>(slot.meta)[base / C::block]) {}
+  KHD real operator[](int i) const { return coded_.value(i, meta_); }
+
+ private:
+  CodedRun<C> coded_;
+  typename C::Meta meta_;
+};
+template <class C>
+requires(C::block < kLeaf &&
+         (C::block > 1 || kSame<typename C::Code, Nibble>)) class DecodedRun<C> {
+  static constexpr int kBlock = C::block > 1 ? C::block : kLeaf;
+
+ public:
+  KHD DecodedRun(const SlotBuffers& slot, int64 base, int count) {
+    const CodedRun<C> coded(slot.codes, base, count);
+    for (int start = 0; start < count; start += kBlock) {
+      typename C::Meta meta{};
+      if constexpr (C::block > 1)
+        meta = static_cast<const typename C::Meta*>(slot.meta)[(base + start) / kBlock];
+      INDEPENDENT
+      for (int i = start; i < start + kBlock; ++i) values_[i] = coded.value(i, meta);
+    }
+  }
+  KHD real operator[](int i) const { return values_[i]; }
+
+ private:
+  real values_[kLeaf];
+};
+
+// ---- from values to codes ------------------------------------------------------------------------
+
+// Random bits for each element of a run, stored a word, two elements' fields, at a time.
+template <int N>
+struct RandomRun {
+  static_assert(kLittleEndian, "the lower field of a word lies first");
+  typedef uint32 Word __attribute__((may_alias));
+
+  alignas(Word) uint16 bits[N];
+  KHD RandomRun(const RandomKey& key, int64 first) {
+    auto* words = reinterpret_cast<Word*>(bits);
+    INDEPENDENT
+    for (int octet = 0; octet < N / 8; ++octet) {
+      const RandomWords random = philox(key, static_cast<uint64>(first) / 8 + octet);
+      UNROLL
+      for (int k = 0; k < 4; ++k) words[4 * octet + k] = random.word[k];
+    }
+  }
+  KHD uint32 operator[](int i) const { return bits[i]; }
+};
+template <>
+struct RandomRun<0> {
+  KHD RandomRun(const RandomKey&, int64) {}
+  KHD uint32 operator[](int) const { return 0; }
+};
+
+// What is measured of a codec block: its Meta, or what derives from it to tell `encode` more than is kept.
+template <class Codec>
+struct MeasureOf {
+  using type = typename Codec::Meta;
+};
+template <class Codec>
+requires requires(const uint32 (&key)[Codec::keys]) { Codec::measure(key); }
+struct MeasureOf<Codec> {
+  using type = decltype(Codec::measure(*static_cast<const uint32 (*)[Codec::keys]>(nullptr)));
+};
+template <class Codec>
+using Measured = typename MeasureOf<Codec>::type;
+
+// That of the one block that Count values lie in.
+template <class Codec, int Count>
+KHD Measured<Codec> measure(const real* x) {
+  uint32 key[Codec::keys];
+  for (int n = 0; n < Codec::keys; ++n) {
+    uint32 most = 0;
+    for (int i = 0; i < Count; ++i) most = max(most, Codec::key(x[i], n));
+    key[n] = most;
+  }
+  return Codec::measure(key);
+}
+
+// The codes of Count values that share a Meta.
+template <class C, int Count>
+class EncodedRun {
+ public:
+  KHD EncodedRun(const real* x, const Measured<C>& meta) : x_(x), meta_(meta) {}
+  KHD auto code(int i, uint32 random_bits) const { return C::encode(x_[i], meta_, random_bits); }
+
+ private:
+  const real* x_;
+  Measured<C> meta_;
+};
+template <HasBook C, int Count>
+class EncodedRun<C, Count> {
+ public:
+  KHD EncodedRun(const real* x, const Measured<C>& meta)
+      : x_(x), meta_(meta), candidates_(x, meta), thresholds_(candidates_.x) {}
+  KHD auto code(int i, uint32) const {
+    return C::code_of(x_[i], meta_, candidates_.x[i], thresholds_[i]);
+  }
+
+ private:
+  using Thresholds = LookedUp<C::Book::thresholds, Count>;
+  struct Candidates {
+    uint8 x[Thresholds::room] = {};
+    KHD Candidates(const real* from, const Measured<C>& meta) {
+      INDEPENDENT
+      for (int i = 0; i < Count; ++i) x[i] = C::candidate(from[i], meta);
+    }
+  };
+
+  const real* x_;
+  Measured<C> meta_;
+  Candidates candidates_;
+  Thresholds thresholds_;
+};
+
+// The first count of Count codes, as they lie in memory.
+template <class Code>
+struct StoredCodes {
+  template <int Count>
+  KHD static void store(const Code (&code)[Count], void* codes, int64 base, int count) {
+    auto* to = static_cast<Code*>(codes) + base;
+    for (int i = 0; i < count; ++i) to[i] = code[i];
+  }
+};
+template <>
+struct StoredCodes<Nibble> {
+  template <int Count>
+  KHD static void store(uint8 (&code)[Count], void* codes, int64 base, int count) {
+    if (count % 2 == 1) code[count] = 0;
+    auto* to = static_cast<uint8*>(codes) + base / 2;
+    INDEPENDENT
+    for (int j = 0; j < (count + 1) / 2; ++j)
+      to[j] = static_cast<uint8>(code[2 * j] | code[2 * j + 1] << 4);
+  }
+};
+
+}  // namespace jitstep
