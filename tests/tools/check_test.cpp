@@ -236,6 +236,11 @@ TEST_F(CheckTool, TakesRulesAndCodecsOnly) {
                "expected `namespace jitstep::rules::master32 {` of a rule, or `namespace "
                "jitstep::codecs::master32 {` of a codec; found `jitstep::weights::master32`");
   expect_wrong(folder_ / "none.cuh", "none.cuh");
+  for (const char* file : {"/README.md", "/tests/golden/lamb16_wd.safetensors", "/LICENSE"})
+    expect_wrong(JITSTEP_SOURCE_DIR + std::string(file),
+                 ":1: expected `namespace jitstep::rules::");
+  expect_wrong(JITSTEP_SOURCE_DIR "/README.md", "README {` of a codec; found neither");
+  expect_wrong(rule_with("* e.m.next", "* int4(e.m.next)"), "mine.cuh:15: `int4` is a compiler's");
   expect_wrong(rule_with("1e-3;", "many;"), "mine.cuh:6: ");
   const json all = json::parse(run(folder_ / "none.cuh", {"--json"}).output);
   EXPECT_EQ(all.at("status"), 1);
@@ -261,6 +266,16 @@ TEST_F(CheckTool, RefusesWordsItDoesNotKnow) {
   EXPECT_EQ(help.status, 0);
   for (const char* word : {"--codec", "--weights", "--target", "--json", "Exit status: 0 "})
     EXPECT_TRUE(says(help, word)) << word;
+}
+
+TEST_F(CheckTool, RefusesAGpuThatNvrtcDoesNotKnowBeforeAnythingIsCompiled) {
+  if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
+  const std::string cache = folder_ / "cache";
+  const Finished refused = run(rule(), {"--codec", "fp32", "--target", "sm_90", "sm_12"},
+                               {{"JITSTEP_CACHE_DIR", cache}});
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_TRUE(says(refused, "cannot compile for sm_12; it knows sm_")) << refused.output;
+  EXPECT_FALSE(testing::fs::exists(cache) && !testing::files_below(cache).empty());
 }
 
 TEST_F(CheckTool, TakesACodecOfAFileAndACodecsOptions) {

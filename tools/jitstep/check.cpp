@@ -49,13 +49,23 @@ class ProgressLine {
   bool shown_ = ::isatty(STDERR_FILENO) == 1;
 };
 
+// Why there are no kernels for a target. An Error if the compiler that is there does not know it, which may be a
+// slip of the pen.
+std::string problem_of(const Target& target) {
+  const Target known = Target::cuda(90);  // to every NVRTC that can be there
+  const std::string problem = check::compiler_problem(target);
+  if (!problem.empty() && target.is_cuda() && check::compiler_problem(known).empty())
+    throw Error(problem);
+  return problem;
+}
+
 // The targets that can be compiled for, the CPU first; the others are reported.
 std::vector<Target> usable(const Request& request, Report& report) {
   std::vector<Target> asked = {Target::cpu()}, targets;
   std::map<std::string, std::vector<std::string>> missing;  // names of targets by what is missing
   asked.insert(asked.end(), request.targets.begin(), request.targets.end());
   for (const Target& target : asked) {
-    const std::string problem = check::compiler_problem(target);
+    const std::string problem = problem_of(target);
     if (problem.empty()) targets.push_back(target);
     if (!problem.empty()) missing[problem].push_back(to_string(target));
   }
@@ -79,9 +89,9 @@ std::vector<check::Candidate> candidates(const std::vector<check::Choice>& choic
 }
 
 void check_file(const Request& request, check::Workbenches& benches, Report& report) {
+  report.targets = usable(request, report);  // first: the rest takes its time
   const auto choices = check::choices(*report.manifest, request, benches);
   const auto kernels = candidates(choices, benches.plain.catalog, report);
-  report.targets = usable(request, report);
   if (report.targets.empty() || report.targets[0] != Target::cpu()) return;
   const ProgressLine progress;
   report.kernels = check::check_kernels(kernels, {report.targets.begin() + 1, report.targets.end()},

@@ -127,13 +127,25 @@ std::string weights_of(const Manifest& rule, const Catalog& catalog) {
   return joined(formats);
 }
 
+// "State: `fp8_norm` if `form == original`, else `int8_softsign`, unless another is chosen. "; nothing for a rule that
+// leaves it to the library.
+std::string state_of(const Manifest& rule) {
+  if (rule.default_states.empty()) return "";
+  Words states;
+  for (const RuleDefault& one : rule.default_states)
+    states.push_back(code(one.value) +
+                     (one.condition ? " if " + code(one.condition->written()) : ""));
+  if (rule.default_states.back().condition) states.push_back(code("fp32"));
+  return text("State: ", joined(states, ", else "), ", unless another is chosen. ");
+}
+
 std::string section(const Manifest& rule, const Catalog& catalog) {
   const std::string spelt =
       rule.class_name.empty() ? "No class of its own" : text("`jitstep::", rule.class_name, "`");
   return text("### ", rule.name, "\n\n", rule.description, "\n\n", spelt, "; [", rule.path,
-              "](../templates/", rule.path, "). Weights: ", weights_of(rule, catalog), ".\n\n",
-              options_table(rule), slots_table(rule), memory_table(rule),
-              cost_table(rule, catalog));
+              "](../templates/", rule.path, "). ", state_of(rule),
+              "Weights: ", weights_of(rule, catalog), ".\n\n", options_table(rule),
+              slots_table(rule), memory_table(rule), cost_table(rule, catalog));
 }
 
 }  // namespace

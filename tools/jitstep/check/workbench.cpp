@@ -21,17 +21,41 @@ Settings settings_with(bool check) {
   return settings;
 }
 
+struct Namespaces {
+  std::string rule, codec;
+};
+
+// What the one of a file must be called.
+Namespaces namespaces_of(const std::string& path) {
+  const std::string stem = std::filesystem::path(path).stem().string();
+  return {"jitstep::rules::" + stem, "jitstep::codecs::" + stem};
+}
+
+[[noreturn]] void refuse(const Place& place, const std::string& path, const std::string& found) {
+  const auto [rule, codec] = namespaces_of(path);
+  place.fail(text("expected `namespace ", rule, " {` of a rule, or `namespace ", codec,
+                  " {` of a codec; found ", found));
+}
+
+// Of what is no template at all, the first letter that a template may not have says nothing.
+SourceLines cut(const std::string& content, const std::string& path) {
+  try {
+    return cut_source(content, path, {});
+  } catch (const Error&) {
+    const auto [rule, codec] = namespaces_of(path);
+    if (content.find(rule) != content.npos || content.find(codec) != content.npos) throw;
+    refuse({path, 1}, path, "neither");
+  }
+}
+
 Manifest::Kind kind_of(const std::string& path) {
   const std::string content = read_code_file(path);
-  const SourceLines lines = cut_source(content, path, {});
-  const std::string space = lines.enclosing ? lines.enclosing->code : "";
+  const SourceLines lines = cut(content, path);
+  if (!lines.enclosing) refuse({path, 1}, path, "neither");
+  const std::string space = lines.enclosing->code;
   if (space.starts_with("jitstep::rules::")) return Manifest::Kind::rule;
   if (space.starts_with("jitstep::codecs::")) return Manifest::Kind::codec;
-  const std::string stem = std::filesystem::path(path).stem().string();
-  const Place place = lines.enclosing ? lines.enclosing->place : Place{path, 1};
-  place.fail(text("expected `namespace jitstep::rules::", stem,
-                  " {` of a rule, or `namespace jitstep::codecs::", stem, " {` of a codec",
-                  space.empty() ? "" : text("; found `", space, "`")));
+  refuse(lines.enclosing->place, path, "`" + space + "`");
 }
 
 const Manifest& load_into(Workbench& bench, const std::string& path, Manifest::Kind kind) {
