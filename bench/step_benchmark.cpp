@@ -20,10 +20,12 @@ using Json = nlohmann::ordered_json;
 
 struct Flags {
   std::string device = "cpu", json, kernels;
+  std::vector<std::string> workloads;
   int threads = 0, rounds = 11;
 };
 
-std::vector<Workload> workloads_for(const torch::Device& device) {
+std::vector<Workload> wanted_workloads(const torch::Device& device, const Flags& flags) {
+  if (!flags.workloads.empty()) return read_workloads(flags.workloads);
   if (device.is_cpu()) return read_workloads({"one_tensor", "small_tensors"});
   std::vector<Workload> all = read_workloads({"one_tensor", "small_tensors", "gpt2", "resnet50"});
   all.push_back({"one tensor of 256M elements", {{1 << 28}}});
@@ -36,7 +38,7 @@ std::vector<Json> descriptions(const torch::Device& device, torch::Dtype dtype) 
   if (device.is_cpu()) floor = {{"kind", "walk"}, {"state", dtype_name(dtype)}, {"arrays", 2}};
   std::vector<Json> all = {floor, {{"kind", "torch loop"}}, {{"kind", "torch fused"}}};
   const auto add = [&](const std::string& name, Json spec) {
-    spec["options"]["min_quantized_size"] = 0;
+    spec["min_quantized_size"] = 0;
     all.push_back({{"kind", "jitstep"}, {"name", "jitstep " + name}, {"spec", spec}});
   };
   if (dtype == torch::kFloat) {
@@ -115,7 +117,7 @@ Json run(const Flags& flags) {
                  {"torch", TORCH_VERSION},
                  {"threads", torch::get_num_threads()},
                  {"comparisons", Json::array()}};
-  for (const Workload& workload : workloads_for(device))
+  for (const Workload& workload : wanted_workloads(device, flags))
     for (const torch::Dtype dtype : {torch::kFloat, torch::kBFloat16})
       result["comparisons"].push_back(compare(workload, dtype, device, flags));
   constexpr int kParameters = 700;
@@ -135,6 +137,8 @@ int main(int argc, char** argv) {
   app.add_option("--device", flags.device, "cpu or cuda (default cpu)");
   app.add_option("--threads", flags.threads, "of the CPU (default: torch's)");
   app.add_option("--rounds", flags.rounds, "paired rounds (default 11)")->check(CLI::Range(1, 999));
+  app.add_option("--workload", flags.workloads,
+                 "of bench/shapes.json (default: as the device can hold)");
   app.add_option("--json", flags.json, "write the numbers to this file too");
   app.add_option(
       "--kernels", flags.kernels,
