@@ -39,8 +39,9 @@ def pip_install(python, requirements):
     )
     if done.returncode == 0:
         return None
-    said = re.findall(r"^\s*((?:fatal|error):.*)$", done.stderr, re.M | re.I)
-    return f"pip cannot install it: {said[-1] if said else done.stderr.strip()[-200:]}"
+    words = (r"^\s*(fatal: .*)$", r"^\s*(error: .*)$")  # git's are more to the point
+    said = next(filter(None, (re.findall(word, done.stderr, re.M | re.I) for word in words)), [done.stderr.strip()[-200:]])
+    return f"pip cannot install it: {said[-1]}"
 
 
 def install(folder=FOLDER, packages=PACKAGES):

@@ -6,7 +6,7 @@ from peer_heats import FUSED, HEATS, LOOP
 
 HEAD = """# Beside other packages on the CPU
 
-Made by `bench/peers.py` ([the numbers]({numbers})) on {machine}, {threads} threads for everybody, {date}, revision `{revision}`;
+Made by `bench/peers.py` ([the numbers]({numbers})) on {machine}, threads for everybody: {threads}, {date}, revision `{revision}`;
 the machine's load before a comparison was {load}. Plot: [peers.svg]({plot}).
 
 Rounds are paired: in each one every contender takes a step in its turn, on parameters of the same shapes and values ({rounds}
@@ -58,7 +58,7 @@ def line(row, rows, elements):
     of = figures(row, rows, elements)
     cells = [
         row["name"],
-        cell(of["parameters_per_second"] / 1e6, "{:.0f}"),
+        cell(of["parameters_per_second"] / 1e6, "{:.0f}" if of["parameters_per_second"] > 1e8 else "{:.1f}"),
         cell(of["of_walk"], "{:.0%}"),
         cell(of["to_loop"], "{:.2f}"),
         cell(of["to_fused"], "{:.2f}"),

@@ -26,7 +26,8 @@ THEIRS = {"cpp", "torch"}  # whose contenders need no package but torch
 # Stands for pip: notes what it is asked for, and fails when that is the package absent.
 PIP = """#!/bin/sh
 echo "$*" >>"$(dirname "$0")/asked"
-case "$*" in *absent*) echo "ERROR: No matching distribution found for absent" >&2; echo "that is all" >&2; exit 1 ;; esac
+case "$*" in *absent*) echo "ERROR: No matching distribution found for absent" >&2; echo "that is all" >&2; exit 1 ;;
+*remote*) echo "  fatal: unable to access it" >&2; echo "error: subprocess-exited-with-error" >&2; exit 1 ;; esac
 """
 
 
@@ -152,7 +153,7 @@ class Figures(unittest.TestCase):
 
     def test_a_line_of_the_table_has_figures_or_the_reason(self):
         loop = peer_report.line(self.rows[1], self.rows, 64000000)
-        self.assertEqual(loop, f"| {LOOP} | 4 | 12% | 1.00 |  | 0.00 | 0.0 | 2.0 |")
+        self.assertEqual(loop, f"| {LOOP} | 4.0 | 12% | 1.00 |  | 0.00 | 0.0 | 2.0 |")
         self.assertIn("| not measured: it is ill |", peer_report.line(self.rows[2], self.rows, 1000))
 
     def test_a_pair_is_set_in_proportion(self):
@@ -186,6 +187,8 @@ class Environment(unittest.TestCase):
         self.assertEqual(self.asked(), ["absent==1"])
         self.assertEqual(peer_environment.install(self.folder, {"there": ["there==2"]}), {})
         self.assertEqual(self.asked(), ["there==2"])
+        self.assertEqual(peer_environment.install(self.folder, {"far": ["git+https://remote"]}),
+                         {"far": "pip cannot install it: fatal: unable to access it"})
 
     def test_what_another_environment_lacks_is_a_reason(self):
         reasons = peer_environment.missing(PYTHON)
