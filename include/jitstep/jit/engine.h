@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "jitstep/jit/compiler.h"
 #include "jitstep/jit/export.h"
@@ -23,6 +24,11 @@ struct Statistics {
   std::uint64_t from_disk = 0;    // found in the cache folder or its read-only layer
   std::uint64_t from_memory = 0;  // asked for again
   double compile_seconds = 0;
+};
+
+/// A unit text and its name; see Engine::kernel.
+struct NamedText {
+  std::string text, name;
 };
 
 /// What an engine works with; null members are opened when first needed.
@@ -60,6 +66,9 @@ class JITSTEP_API Engine {
   /// The same without loading: needs no GPU and no driver.
   std::shared_ptr<const Built> build(const std::string& unit_text, const std::string& name,
                                      const Target& target);
+
+  /// Builds several at the same time, in a thread for each processor. Throws what the first that fails does.
+  void build_all(const std::vector<NamedText>& units, const Target& target);
 
   /// The self-contained text that the compilers see.
   std::string flat_text(const std::string& unit_text, const std::string& name) const;

@@ -41,6 +41,8 @@ class JITSTEP_API Machine {
   /// The loaded kernel of a unit text; see Engine::kernel.
   virtual std::shared_ptr<const Kernel> load(const std::string& unit_text,
                                              const std::string& name) = 0;
+  /// Has kernels compiled that are about to be loaded, at the same time where it can.
+  virtual void build_all(const std::vector<struct NamedText>&) {}
   /// `threads` of a block: Variant::threads.
   virtual std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
                                              const std::vector<std::string>& entries,
@@ -72,6 +74,7 @@ class JITSTEP_API CpuMachine : public Machine {
   Target target() const override { return Target::cpu(); }
   std::shared_ptr<const Kernel> load(const std::string& unit_text,
                                      const std::string& name) override;
+  void build_all(const std::vector<NamedText>& units) override;
   std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
                                      const std::vector<std::string>& entries, int threads) override;
   std::shared_ptr<void> allocate(std::size_t bytes) override;

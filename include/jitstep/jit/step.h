@@ -49,7 +49,7 @@ using HostStage = std::function<void(const std::vector<StagedTensor>& tensors)>;
 /// (clipping) are taken by all batches once one of them takes them, with their own numbers.
 ///
 /// Memory of domain `all` advances by one in every step, with the numbers of the tensor of lowest id that
-/// has elements.
+/// takes part and has elements.
 class JITSTEP_API Step {
  public:
   /// Compiles or finds the kernels and fills the tables. An Error, before anything is changed, for
@@ -68,7 +68,7 @@ class JITSTEP_API Step {
   const Kernel& kernel(std::size_t batch = 0) const;
 
   /// Everything the next step needs beside its launches: memory and tables. One input for each tensor,
-  /// batch after batch; sets from Plan::at_step. A set may point to what the device alone knows (HyperSet): a
+  /// batch after batch; sets from Plan::at_step. Which tensors rest may change in every step, at little cost. A set may point to what the device alone knows (HyperSet): a
   /// kernel whose sets have a grad_scale needs the flag `scaled`; with found_inf every tensor has a set and a
   /// lag of its own (which one without elements leaves as it is), and so has `common`. Throws before a parameter or its state has changed, for
   /// inputs that make no sense and in a CUDA graph capture too; the step can then be tried again.

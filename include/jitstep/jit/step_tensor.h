@@ -32,7 +32,8 @@ struct JITSTEP_API StepInput {
   int set = 0;           // index into the step's HyperSets
   bool aligned = false;  // p, g, extra and codes to 16 bytes
   void* cleared =
-      nullptr;  // g again, where the step is to leave zeros in it, also when it is skipped
+      nullptr;         // g again, where the step is to leave zeros in it, also when it is skipped
+  bool rests = false;  // takes no part in this step, nor in its sums; the rest is not looked at
   bool operator==(const StepInput&) const = default;
 };
 

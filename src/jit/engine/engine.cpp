@@ -6,6 +6,7 @@
 
 #include "jit/base/digest.h"
 #include "jit/base/fork_guard.h"
+#include "jit/base/parallel.h"
 #include "jit/base/scratch.h"
 #include "jit/base/single_flight.h"
 #include "jit/base/text.h"
@@ -249,6 +250,10 @@ std::shared_ptr<const Built> Engine::build(const std::string& unit_text, const s
   auto built = state_->build(*flat, name, target, found);
   if (found) state_->count([](Statistics& s) { ++s.from_memory; });
   return built;
+}
+
+void Engine::build_all(const std::vector<NamedText>& units, const Target& target) {
+  in_parallel(units.size(), [&](std::size_t i) { build(units[i].text, units[i].name, target); });
 }
 
 std::string Engine::flat_text(const std::string& unit_text, const std::string& name) const {

@@ -93,6 +93,11 @@ std::shared_ptr<const Kernel> CudaMachine::load(const std::string& unit_text,
   return engine_.kernel(unit_text, name, target_, device_);
 }
 
+void CudaMachine::build_all(const std::vector<NamedText>& units) {
+  refuse_capture();
+  engine_.build_all(units, target_);
+}
+
 std::unique_ptr<Launches> CudaMachine::launches(std::shared_ptr<const Kernel> kernel,
                                                 const std::vector<std::string>& entries,
                                                 int threads) {

@@ -32,6 +32,7 @@ class JITSTEP_API CudaMachine : public Machine {
   Target target() const override { return target_; }
   std::shared_ptr<const Kernel> load(const std::string& unit_text,
                                      const std::string& name) override;
+  void build_all(const std::vector<NamedText>& units) override;
   std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
                                      const std::vector<std::string>& entries, int threads) override;
   std::shared_ptr<void> allocate(std::size_t bytes) override { return host_->allocate(bytes); }

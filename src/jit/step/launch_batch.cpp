@@ -2,16 +2,12 @@
 
 #include <algorithm>
 
-#include "jit/step/hold_to_contract.h"
-#include "jitstep/jit/unit.h"
-
 namespace jitstep::jit {
 
 LaunchBatch::LaunchBatch(Machine& machine, const Plan& plan, const Variant& variant,
-                         const std::vector<StepTensor>& tensors, const CommonMemory* common)
+                         const Unit& source, const std::vector<StepTensor>& tensors,
+                         const CommonMemory* common)
     : machine_(machine), plan_(plan) {
-  if (Engine* const checker = machine.contract_checker()) hold_to_contract(plan, *checker);
-  const Unit source = unit(plan, variant, machine.target());
   tables_ = step_tables(tensors, plan.reductions, plan.passes, variant);
   for (const PlannedMemory& field : plan.common)
     for (TensorRecord& tensor : tables_.tensors)
@@ -21,11 +17,7 @@ LaunchBatch::LaunchBatch(Machine& machine, const Plan& plan, const Variant& vari
   launches_ = machine.launches(kernel_, source.entries, variant.threads);
   partials_.resize(static_cast<std::size_t>(plan.passes));
   finish_.resize(partials_.size());
-  for (std::size_t pass = 0; pass < partials_.size(); ++pass) {
-    partials_[pass].send(machine, tables_.partials[pass]);
-    finish_[pass].send(machine, tables_.finish[pass]);
-  }
-  apply_.send(machine, tables_.apply);
+  send_items([](const StepTables::Items& all) { return all; });
   tensors_.send(machine, tables_.tensors);
   args_.tensors = tensors_.data();
   for (const auto& reduction : plan.reductions)
@@ -42,6 +34,28 @@ void LaunchBatch::add_buffers(const PlannedReduction& r) {
       buffer(tables_.partial_count[r.space] * r.terms * static_cast<int>(sizeof(double))));
   if (!r.everywhere)
     record.coefficients = buffer(tables_.entries[r.space] * std::max(r.coefficient_bytes, 1));
+}
+
+template <class Chosen>
+void LaunchBatch::send_items(const Chosen& chosen) {
+  for (std::size_t pass = 0; pass < partials_.size(); ++pass) {
+    partials_[pass].send(machine_, chosen(tables_.partials[pass]));
+    finish_[pass].send(machine_, chosen(tables_.finish[pass]));
+  }
+  apply_.send(machine_, chosen(tables_.apply));
+}
+
+// The item of a sum over all tensors belongs to none of them, and is left out with the last.
+void LaunchBatch::choose(const StepInput* inputs) {
+  const bool any = std::any_of(inputs, inputs + tensors().size(),
+                               [](const StepInput& input) { return !input.rests; });
+  send_items([&](const StepTables::Items& all) {
+    StepTables::Items items;
+    items.reserve(all.size());
+    for (const Item& item : all)
+      if (item.space == kAllSpace ? any : !inputs[item.tensor].rests) items.push_back(item);
+    return items;
+  });
 }
 
 void LaunchBatch::set_inputs(const StepRecord* steps, const HyperSet* sets, int set_count) {

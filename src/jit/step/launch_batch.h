@@ -10,14 +10,16 @@
 #include "jitstep/jit/common_memory.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/step.h"
+#include "jitstep/jit/unit.h"
 #include "jitstep/jit/variant.h"
 
 namespace jitstep::jit {
 
 class LaunchBatch {
  public:
-  /// Compiles or finds the kernel and sends the tables. `common`: what Plan::common lies in, or null.
-  LaunchBatch(Machine& machine, const Plan& plan, const Variant& variant,
+  /// Compiles or finds the kernel of the plan's unit and sends the tables. `common`: what Plan::common lies in, or
+  /// null.
+  LaunchBatch(Machine& machine, const Plan& plan, const Variant& variant, const Unit& source,
               const std::vector<StepTensor>& tensors, const CommonMemory* common);
 
   const Plan& plan() const { return plan_; }
@@ -30,8 +32,11 @@ class LaunchBatch {
   ReductionRecord& reduction(int number) { return args_.reductions[number]; }
   const ReductionRecord& reduction(int number) const { return args_.reductions[number]; }
 
-  /// Has one of its tensors store the memory of all.
+  /// Has one of its tensors store the memory of all; -1: none.
   void set_leader(int tensor) { args_.leader = tensor; }
+
+  /// Leaves out of its launches what rests; `inputs` has one for each tensor.
+  void choose(const StepInput* inputs);
 
   /// The next launches read these; `steps` has one record for each tensor.
   void set_inputs(const StepRecord* steps, const HyperSet* sets, int set_count);
@@ -51,6 +56,8 @@ class LaunchBatch {
   using Items = DeviceTable<Item>;
 
   void add_buffers(const PlannedReduction& reduction);
+  template <class Chosen>
+  void send_items(const Chosen& chosen);
   int apply_entry() const;
   void launch(int entry, const Items& items);
 

@@ -40,6 +40,10 @@ std::shared_ptr<const Kernel> CpuMachine::load(const std::string& unit_text,
   return engine_.kernel(unit_text, name, target());
 }
 
+void CpuMachine::build_all(const std::vector<NamedText>& units) {
+  engine_.build_all(units, target());
+}
+
 std::unique_ptr<Launches> CpuMachine::launches(std::shared_ptr<const Kernel> kernel,
                                                const std::vector<std::string>& entries, int) {
   return std::make_unique<CpuLaunches>(std::move(kernel), entries, parallel_for_);

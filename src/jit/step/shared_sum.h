@@ -16,6 +16,10 @@ class SharedSum {
 
   const SumName& name() const { return name_; }
 
+  /// Takes the sum over those tensors that do not rest; `inputs` of all batches.
+  void choose(Machine& machine, std::vector<LaunchBatch>& batches,
+              const std::vector<StepInput>& inputs);
+
   /// Room for what `finish` makes of each of the step's sets.
   void reserve_coefficients(Machine& machine, std::vector<LaunchBatch>& batches, int set_count);
 
@@ -25,11 +29,18 @@ class SharedSum {
  private:
   // A batch that takes the sum.
   struct Taker {
-    std::size_t batch;
-    int number;  // of the reduction in its kernel
-    int bytes;   // of its coefficients
+    std::size_t batch, first;  // and the number of its first tensor among all
+    int number;                // of the reduction in its kernel
+    int space;
+    int terms;
+    int bytes;  // of its coefficients
     DeviceBuffer coefficients = {};
   };
+
+  std::vector<AllRecord> records_of(const std::vector<LaunchBatch>& batches,
+                                    const std::vector<StepInput>& inputs) const;
+  void send(Machine& machine, std::vector<LaunchBatch>& batches,
+            const std::vector<AllRecord>& records);
 
   SumName name_;
   std::vector<Taker> takers_;

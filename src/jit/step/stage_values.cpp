@@ -15,13 +15,15 @@ std::int64_t bytes_of(const TensorRecord& tensor, const Plan& plan) {
 
 }  // namespace
 
-void StageValues::reserve(Machine& machine, const std::vector<LaunchBatch>& batches) {
+void StageValues::reserve(Machine& machine, const std::vector<LaunchBatch>& batches,
+                          const std::vector<StepInput>& inputs) {
   release();
   std::vector<std::int64_t> sizes;
   std::int64_t sum = 0;
   for (const LaunchBatch& batch : batches)
     for (const TensorRecord& tensor : batch.tensors()) {
-      sizes.push_back(bytes_of(tensor, batch.plan()));
+      const bool rests = inputs[sizes.size()].rests;
+      sizes.push_back(rests ? 0 : bytes_of(tensor, batch.plan()));
       sum += sizes.back();
     }
   all_.assign(sizes.size(), nullptr);

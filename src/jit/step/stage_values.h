@@ -12,8 +12,9 @@ namespace jitstep::jit {
 /// Lives as long as one step.
 class StageValues {
  public:
-  /// Room for the tensors of the batches whose rules have a stage.
-  void reserve(Machine& machine, const std::vector<LaunchBatch>& batches);
+  /// Room for the tensors of the batches whose rules have a stage, but for those that rest.
+  void reserve(Machine& machine, const std::vector<LaunchBatch>& batches,
+               const std::vector<StepInput>& inputs);
   void release();
 
   /// One for each tensor, batch after batch: its values, aligned to 256 bytes; null without stage or

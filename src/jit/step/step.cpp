@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "jit/codegen/shared_sums.h"
+#include "jit/step/hold_to_contract.h"
 #include "jit/step/launch_batch.h"
 #include "jit/step/shared_sum.h"
 #include "jit/step/stage_values.h"
@@ -21,6 +22,7 @@ struct Step::State {
   std::vector<LaunchBatch> batches = {};
   std::vector<SharedSum> sums = {};
   std::vector<const TensorRecord*> tensors = {};  // of all batches
+  std::vector<char> resting = {};                 // whom the items leave out; empty: not known
   std::vector<StepRecord> records = {};           // of all tensors
   DeviceTable<StepRecord> steps = {};
   DeviceTable<HyperSet> sets = {};
@@ -30,11 +32,13 @@ struct Step::State {
   StageValues staged = {};
   bool has_stage = false;
   Due due = Due::nothing;
-  bool led = false;               // some tensor has elements
+  bool led = false;               // some tensor that takes part has elements
+  bool has_memory = false;        // every tensor has what its kernel needs
   std::optional<Mode> turn = {};  // what is prepared; none: a step
 
   void choose_leader();
   void add_batches(const std::vector<Batch>& given);
+  void choose(const std::vector<StepInput>& inputs);
   void wait_for_last_step();
   void send(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
@@ -62,20 +66,39 @@ std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
   return plans;
 }
 
+// Kernels that are not there yet are compiled at the same time.
+std::vector<Unit> units_of(Machine& machine, const std::vector<Plan>& plans,
+                           const std::vector<Variant>& variants) {
+  if (Engine* const checker = machine.contract_checker())
+    for (const Plan& plan : plans) hold_to_contract(plan, *checker);
+  std::vector<Unit> units;
+  std::vector<NamedText> texts;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    units.push_back(unit(plans[i], variants[i], machine.target()));
+    texts.push_back({units.back().text, units.back().name});
+  }
+  if (texts.size() > 1) machine.build_all(texts);
+  return units;
+}
+
 }  // namespace
 
 void Step::State::add_batches(const std::vector<Batch>& given) {
   const std::vector<Plan> plans = plans_of(given);
   check_common(plans, common);
+  std::vector<Variant> variants;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    variants.push_back(given[i].variant.value_or(default_variant(plans[i], machine.target())));
+  const std::vector<Unit> units = units_of(machine, plans, variants);
   batches.reserve(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
-    const Variant variant = given[i].variant.value_or(default_variant(plans[i], machine.target()));
-    batches.emplace_back(machine, plans[i], variant, given[i].tensors, common);
+    batches.emplace_back(machine, plans[i], variants[i], units[i], given[i].tensors, common);
     passes = std::max(passes, plans[i].passes);
     has_stage = has_stage || !plans[i].rule().host_stage.empty();
     for (const TensorRecord& tensor : batches.back().tensors()) tensors.push_back(&tensor);
   }
   sums = shared_sums(machine, batches);
+  resting.assign(tensors.size(), false);
   if (common != nullptr) choose_leader();
 }
 
@@ -83,16 +106,34 @@ void Step::State::add_batches(const std::vector<Batch>& given) {
 void Step::State::choose_leader() {
   LaunchBatch* leading = nullptr;
   int place = -1, lowest = std::numeric_limits<int>::max();
-  for (LaunchBatch& batch : batches)
+  const char* rests = resting.data();
+  for (LaunchBatch& batch : batches) {
+    batch.set_leader(-1);
     for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
       const TensorRecord& tensor = batch.tensors()[i];
-      if (tensor.n == 0 || tensor.id >= lowest) continue;
+      if (*rests++ || tensor.n == 0 || tensor.id >= lowest) continue;
       leading = &batch;
       place = static_cast<int>(i);
       lowest = tensor.id;
     }
+  }
   if (leading != nullptr) leading->set_leader(place);
   led = leading != nullptr;
+}
+
+// Brings items and sums in line with who takes part.
+void Step::State::choose(const std::vector<StepInput>& inputs) {
+  const auto same = [](char rests, const StepInput& input) { return rests == input.rests; };
+  if (std::equal(resting.begin(), resting.end(), inputs.begin(), inputs.end(), same)) return;
+  resting.clear();  // until all went well
+  const StepInput* own = inputs.data();
+  for (LaunchBatch& batch : batches) {
+    batch.choose(own);
+    own += batch.tensors().size();
+  }
+  for (SharedSum& sum : sums) sum.choose(machine, batches, inputs);
+  for (const StepInput& input : inputs) resting.push_back(input.rests);
+  if (common != nullptr) choose_leader();
 }
 
 void Step::State::wait_for_last_step() {
@@ -105,6 +146,7 @@ void Step::State::wait_for_last_step() {
 }
 
 void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers) {
+  choose(inputs);
   records.clear();
   for (const LaunchBatch& batch : batches)
     for (const int layout : batch.layout()) {
@@ -151,10 +193,12 @@ const Kernel& Step::kernel(std::size_t batch) const { return state().batches.at(
 
 void Step::State::prepare(const std::vector<StepInput>& inputs,
                           const std::vector<HyperSet>& numbers) {
-  for (const LaunchBatch& batch : batches) check_memory(batch.plan(), batch.tensors());
+  if (!has_memory)
+    for (const LaunchBatch& batch : batches) check_memory(batch.plan(), batch.tensors());
+  has_memory = true;
   machine.refuse_capture();
   wait_for_last_step();
-  if (has_stage && !turn) staged.reserve(machine, batches);
+  if (has_stage && !turn) staged.reserve(machine, batches, inputs);
   send(inputs, numbers);
   due = Due::everything;
 }

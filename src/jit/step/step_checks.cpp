@@ -148,17 +148,20 @@ void check_inputs(const std::vector<StepInput>& inputs,
     if (sets[i].t < 1)
       throw Error(text("a step: set ", i, " has the step number ", sets[i].t,
                        "; steps are counted from 1"));
-  for (std::size_t i = 0; i < inputs.size(); ++i)
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].rests) continue;
     if (inputs[i].set < 0 || static_cast<std::size_t>(inputs[i].set) >= sets.size())
       refuse_input(i, *tensors[i], "names set ", inputs[i].set, "; the step has ", sets.size());
+  }
 }
 
 void check_gradients(const std::vector<StepInput>& inputs,
                      const std::vector<const TensorRecord*>& tensors) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].g == nullptr && tensors[i]->n > 0)
+    if (!inputs[i].rests && inputs[i].g == nullptr && tensors[i]->n > 0)
       refuse_input(i, *tensors[i],
-                   "has no gradient: g is null; leave the tensor out of the step's batches");
+                   "has no gradient: g is null; leave the tensor out of the step's batches, or say "
+                   "that it rests");
 }
 
 void check_skips(const std::vector<StepInput>& inputs,
@@ -177,6 +180,7 @@ void check_skips(const std::vector<StepInput>& inputs,
         "null; give it an integer, 0, in the machine's memory");
   std::unordered_set<const int64*> seen;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].rests) continue;
     const int64* const lag = sets[static_cast<std::size_t>(inputs[i].set)].lag;
     if (lag == nullptr || !seen.insert(lag).second)
       refuse_input(

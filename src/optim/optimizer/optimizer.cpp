@@ -241,7 +241,7 @@ void Optimizer::sync_groups() {
 }
 
 void Optimizer::register_members(std::size_t g) {
-  records_->memory.clear();
+  records_->memory_checked = false;
   const auto& options = static_cast<const Options&>(param_groups_[g].options());
   records_->groups[g].rule = options.rule();
   records_->groups[g].stage = stage_of(options);

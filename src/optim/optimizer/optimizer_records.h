@@ -14,6 +14,7 @@
 #include "optim/state/common_state.h"
 #include "optim/tensor/checks.h"
 #include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/tensor_place.h"
 
 namespace jitstep {
 
@@ -21,12 +22,26 @@ namespace jitstep {
 struct Optimizer::Member {
   void* key = nullptr;
   torch::optim::OptimizerParamState* held = nullptr;
-  ParamState* state = nullptr;     // the same, once it is known to be one
-  const void* memory = nullptr;    // where it lay when memory was last checked
-  const void* gradient = nullptr;  // where its gradient lay then
-  int revision = -1;               // of the group when the state was bound
+  ParamState* state = nullptr;    // the same, once it is known to be one
+  TensorPlace place = {};         // when memory was last checked
+  TensorPlace gradient = {};      // as it was last read
+  bool gradient_checked = false;  // as long as it lies there
+  int version = 0;                // another one when the kernels' tables must be
+  int revision = -1;              // of the group when the state was bound
   int id = 0;
   bool repeated = false;  // listed before in its group, and stepped there
+
+  // Whether what is held for it now is the state that it was bound with, under these options, and still fits.
+  // At step 0 binding looks whether there is anything to go on from.
+  bool is_bound(const torch::optim::OptimizerParamState* now, int of_group,
+                const torch::Tensor& p) const {
+    return now != nullptr && now == held && revision == of_group &&
+           state->buffers().t.counted() > 0 && state->is_bound() && state->fits(p);
+  }
+  StepParameter in_step(const torch::Tensor& p, const torch::Tensor* grad,
+                        const ParameterName& name) const {
+    return {&p, grad, state == nullptr ? nullptr : &state->buffers(), name, version};
+  }
 };
 
 struct Optimizer::Records {
@@ -52,12 +67,14 @@ struct Optimizer::Records {
   std::vector<Group> groups;
   std::vector<HyperSet> numbers;  // of the groups
   std::unordered_map<void*, int> ids;
-  std::vector<StepParameter> work;
+  std::vector<StepParameter> work, resting;  // of this step: with a gradient, and without
   std::vector<PendingBinding> pending;
   std::vector<ParameterName> new_gradients;  // of this step: those that lie elsewhere than before
   std::deque<torch::Tensor> materialised;    // gradients of this step that had no memory to read
   ParameterMemory memory;
+  bool memory_checked = false;  // as long as no parameter lies elsewhere
   StepExtras extras;
+  int versions = 0;               // given to members
   bool clearing_checked = false;  // as long as no gradient and no state lies elsewhere
   CommonState common;             // outlives the stepper's tables
   Stepper stepper;
@@ -66,6 +83,13 @@ struct Optimizer::Records {
   void resize(std::size_t count) {
     groups.resize(count);
     numbers.resize(count);
+  }
+  // Whether a parameter lies where it lay when memory was last checked; if not, what is known of it is void.
+  bool stays(Member& member, const torch::Tensor& p) {
+    if (member.place.holds(p)) return true;
+    member.gradient_checked = false;
+    member.version = ++versions;
+    return false;
   }
   // Numbers in the order of first appearance.
   int id_of(void* key) { return ids.emplace(key, static_cast<int>(ids.size())).first->second; }

@@ -18,6 +18,13 @@ bool shares(const jit::Plan& plan) {
                      [](const auto& r) { return r.everywhere && r.taken(); });
 }
 
+using States = ska::flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
+
+torch::optim::OptimizerParamState* held_in(const States& states, void* key) {
+  const auto found = states.find(key);
+  return found == states.end() ? nullptr : found->second.get();
+}
+
 }  // namespace
 
 torch::Tensor Optimizer::step(LossClosure closure) {
@@ -40,8 +47,8 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     check_cleared();
     count_skips();
     const StepExtras& extras = records_->extras;
-    records_->stepper.step(records_->work, records_->numbers, records_->common.memory(), extras,
-                           stage);
+    records_->stepper.step({records_->work, records_->resting, records_->numbers},
+                           records_->common.memory(), extras, stage);
   });
   clear_materialised();
   return loss;
@@ -65,7 +72,8 @@ void Optimizer::turn(jit::Mode to) {
   change([&] {
     auto& work = records_->work;
     std::erase_if(work, [](const StepParameter& one) { return one.state->t == 0; });
-    records_->stepper.turn(to, work, records_->numbers, records_->common.memory());
+    records_->stepper.turn(to, {work, records_->resting, records_->numbers},
+                           records_->common.memory());
   });
   records_->mode = to;
 }
@@ -88,10 +96,11 @@ void Optimizer::change(const std::function<void()>& launch) {
 void Optimizer::collect(Purpose purpose) {
   if (!groups_unchanged()) sync_groups();
   records_->work.clear();
+  records_->resting.clear();
   records_->pending.clear();
   records_->new_gradients.clear();
   records_->materialised.clear();
-  bool moved = records_->memory.empty();
+  bool moved = !records_->memory_checked;
   for (std::size_t g = 0; g < records_->groups.size(); ++g) moved |= collect_group(g, purpose);
   if (purpose == Purpose::step) check_devices(), check_extras();
   if (moved) check_memory();
@@ -116,6 +125,7 @@ void Optimizer::check_devices() const {
 
 // Looks anew at where parameters lie, and at every gradient.
 void Optimizer::check_memory() {
+  records_->memory_checked = false;
   check_distinct();
   records_->memory.clear();
   records_->new_gradients.clear();
@@ -123,27 +133,36 @@ void Optimizer::check_memory() {
     for (std::size_t i = 0; i < records_->groups[g].members.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
       Member& member = records_->groups[g].members[i];
-      member.memory = p.const_data_ptr();
-      member.gradient = nullptr;
+      member.place = TensorPlace(p);
+      member.gradient_checked = false;
       records_->memory.add({&p, {g, i}});
       if (p.grad().defined() && !is_lazy(p.grad())) records_->new_gradients.push_back({g, i});
     }
+  records_->memory_checked = true;
 }
 
 void Optimizer::check_new_gradients() {
   for (const ParameterName& name : records_->new_gradients) {
     const torch::Tensor& p = param_groups_[name.group].params()[name.place];
     records_->memory.check(p.grad(), {&p, name});
-    records_->groups[name.group].members[name.place].gradient = p.grad().const_data_ptr();
+    records_->groups[name.group].members[name.place].gradient_checked = true;
   }
 }
 
-// As kernels can read it; null if there is none.
+// As kernels can read it; null if there is none. What was checked and has not changed is not looked at again.
 const torch::Tensor* Optimizer::gradient_of(const torch::Tensor& p, const ParameterName& name) {
-  const torch::Tensor* grad = &p.grad();
+  Member& member = records_->groups[name.group].members[name.place];
+  const torch::Tensor* grad = &p.unsafeGetTensorImpl()->grad();  // p is a leaf: nothing to warn of
+  if (member.gradient_checked && member.gradient.holds(*grad)) return grad;
+  member.gradient_checked = false;
   if (!grad->defined()) return nullptr;
-  if (is_lazy(*grad)) grad = &records_->materialised.emplace_back(materialised(*grad));
+  if (is_lazy(*grad))
+    grad = &records_->materialised.emplace_back(materialised(*grad));
+  else
+    records_->new_gradients.push_back(name);
   check_gradient(p, *grad, name);
+  if (!member.gradient.has_form_of(*grad)) member.version = ++records_->versions;
+  member.gradient = TensorPlace(*grad, TensorPlace::Access::read);
   return grad;
 }
 
@@ -153,24 +172,24 @@ bool Optimizer::collect_group(std::size_t g, Purpose purpose) {
   about_group(
       g, [&] { group.record.refresh(group_options(g), Moment::training, records_->numbers[g]); });
   const auto& params = param_groups_[g].params();
+  const bool stepping = purpose == Purpose::step;
   bool moved = false;
   for (std::size_t i = 0; i < params.size(); ++i) {
     const torch::Tensor& p = params[i];
     Member& member = group.members[i];
     if (member.repeated) continue;
-    const bool stepping = purpose == Purpose::step;
+    const bool stays = records_->stays(member, p);
     const torch::Tensor* const grad = stepping ? gradient_of(p, {g, i}) : &p;
     if (grad == nullptr) {
-      member.gradient = nullptr;
+      if (member.is_bound(held_in(state_, member.key), group.record.revision(), p))
+        records_->resting.push_back(member.in_step(p, nullptr, {g, i}));
       continue;
     }
     const bool bound = about(p, {g, i}, [&] { return is_bound(g, i); });
     if (!stepping && (member.state == nullptr || member.state->step() == 0)) continue;
-    moved = moved || !bound || member.memory != p.const_data_ptr();
-    if (stepping && !is_lazy(p.grad()) && member.gradient != grad->const_data_ptr())
-      records_->new_gradients.push_back({g, i});
+    moved = moved || !bound || !stays;
     if (!bound) add_pending(g, i);
-    records_->work.push_back({&p, grad, member.state ? &member.state->buffers() : nullptr, {g, i}});
+    records_->work.push_back(member.in_step(p, grad, {g, i}));
   }
   return moved;
 }
@@ -187,10 +206,8 @@ void Optimizer::add_pending(std::size_t g, std::size_t i) {
 bool Optimizer::is_bound(std::size_t g, std::size_t i) {
   Records::Group& group = records_->groups[g];
   Member& member = group.members[i];
-  const auto found = state_.find(member.key);
-  auto* const held = found == state_.end() ? nullptr : found->second.get();
-  const bool same = held == member.held;
-  if (!same) {
+  auto* const held = held_in(state_, member.key);
+  if (held != member.held) {
     auto* const state = dynamic_cast<ParamState*>(held);
     TORCH_CHECK(
         held == nullptr || (state != nullptr && state->rule() == group.rule),
@@ -198,12 +215,10 @@ bool Optimizer::is_bound(std::size_t g, std::size_t i) {
         group.rule);
     member.state = state;
     member.held = held;
+    member.revision = -1;
   }
   if (held != nullptr) member.state->check_step();
-  // At step 0 binding looks whether there is anything to go on from.
-  return same && held != nullptr && member.revision == group.record.revision() &&
-         member.state->buffers().t.counted() > 0 && member.state->is_bound() &&
-         member.state->fits(param_groups_[g].params()[i]);
+  return member.is_bound(held, group.record.revision(), param_groups_[g].params()[i]);
 }
 
 ParamState& Optimizer::state_for(const torch::Tensor& p, std::size_t g) {
@@ -275,18 +290,20 @@ void Optimizer::compile() {
     about_group(g,
                 [&] { record.refresh(group_options(g), Moment::training, records_->numbers[g]); });
     for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
-      if (records_->groups[g].members[i].repeated) continue;
+      Member& member = records_->groups[g].members[i];
+      if (member.repeated) continue;
+      member.gradient_checked = false;
       const torch::Tensor& p = param_groups_[g].params()[i];
       about(p, {g, i}, [&] { outlines.push_back(state_outline(record.plan(p))); });
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
       const torch::Tensor* const grad = gradient_of(p, {g, i});
-      parameters.push_back({&p, grad == nullptr ? &p : grad, &outlines.back(), {g, i}});
+      parameters.push_back({&p, grad == nullptr ? &p : grad, &outlines.back(), {g, i}, 0});
     }
   }
   CommonState common;
   if (!parameters.empty())
     common.bind(parameters.front().p->device(), records_->groups.front().record.initial_common());
-  Stepper().prepare(parameters, common.memory(), records_->extras.grad_scale.defined());
+  Stepper().prepare(parameters, {}, common.memory(), records_->extras.grad_scale.defined());
 }
 
 }  // namespace jitstep

@@ -14,22 +14,16 @@
 namespace jitstep {
 namespace {
 
-// What a parameter was when the tables were built. Everything that may change between two steps
-// without the optimizer saying so is compared in each of them.
+// What a parameter was when the tables were built, and where it is in them.
 struct Member {
   const StateBuffers* state;
-  int revision;
-  const void* p;
-  torch::ScalarType grad_type;
-  std::vector<std::int64_t> p_strides, g_strides;
+  int revision, version;
   std::size_t device = 0, batch = 0;  // which of State::devices, and of its batches
   std::size_t place = 0;              // of its input there
   jit::StepTensor tensor;
 
   bool is(const StepParameter& now) const {
-    return state == now.state && revision == now.state->revision && p == now.p->data_ptr() &&
-           grad_type == now.grad->scalar_type() && now.p->strides() == p_strides &&
-           now.grad->strides() == g_strides;
+    return state == now.state && version == now.version && revision == now.state->revision;
   }
 };
 
@@ -37,10 +31,10 @@ struct Member {
 struct DeviceStep {
   torch::Device device;
   jit::Machine* machine;
-  std::vector<jit::Batch> batches = {};  // until the step is made of them
+  std::vector<jit::Batch> batches = {};
   std::optional<jit::Step> step = {};
   std::vector<jit::StepInput> inputs = {};   // batch after batch
-  std::vector<std::size_t> parameters = {};  // whose they are
+  std::vector<std::size_t> parameters = {};  // of this step, whose they are
 };
 
 jit::KernelSpec spec_of(const StepParameter& parameter, bool scaled) {
@@ -66,55 +60,60 @@ std::size_t find_or_add(std::vector<T>& items, Same same, Make make) {
 
 struct Stepper::State {
   std::vector<Member> members;
+  std::vector<std::vector<int>> numbers;  // of the members, by group and place; -1: none
   std::vector<DeviceStep> devices;
   std::array<double*, 2> common = {};  // where that memory lay when the tables were built
   bool scaled = false;                 // whether their kernels divide by a grad_scale
   std::vector<HyperSet> sets;
   std::vector<std::vector<int>> sets_of_group;  // those made in this step
+
+  // What the tables have of a parameter; null if that is out of date.
+  const Member* find(const StepParameter& now) const;
+  void add(Member member, const StepParameter& of, const jit::KernelSpec& spec);
+  void place_inputs();
 };
+
+const Member* Stepper::State::find(const StepParameter& now) const {
+  const auto& [group, place] = now.name;
+  if (group >= numbers.size() || place >= numbers[group].size()) return nullptr;
+  const int number = numbers[group][place];
+  if (number < 0) return nullptr;
+  const Member& member = members[static_cast<std::size_t>(number)];
+  return member.is(now) ? &member : nullptr;
+}
 
 Stepper::Stepper() : state_(std::make_unique<State>()) {}
 Stepper::~Stepper() = default;
 Stepper::Stepper(Stepper&&) noexcept = default;
 Stepper& Stepper::operator=(Stepper&&) noexcept = default;
 
-namespace {
-
-Member draft_member(const StepParameter& parameter, bool scaled, std::vector<DeviceStep>& devices) {
-  Member m{.state = parameter.state,
-           .revision = parameter.state->revision,
-           .p = parameter.p->data_ptr(),
-           .grad_type = parameter.grad->scalar_type(),
-           .p_strides = parameter.p->strides().vec(),
-           .g_strides = parameter.grad->strides().vec(),
-           .tensor = step_tensor(*parameter.p, *parameter.state, parameter.grad->strides())};
-  const torch::Device device = parameter.p->device();
+// Puts a member into the batch of its kernel.
+void Stepper::State::add(Member m, const StepParameter& of, const jit::KernelSpec& spec) {
+  const torch::Device device = of.p->device();
   m.device = find_or_add(
       devices, [&](const DeviceStep& known) { return known.device == device; },
       [&] {
         return DeviceStep{device, &machine_of(device)};
       });
   auto& batches = devices[m.device].batches;
-  const jit::KernelSpec spec = spec_of(parameter, scaled);
   m.batch = find_or_add(
       batches, [&](const jit::Batch& batch) { return batch.plan.spec == spec; },
       [&] {
         return jit::Batch{jit::resolve(spec), {}};
       });
-  about(*parameter.p, parameter.name,
+  about(*of.p, of.name,
         [&] { as_argument_error([&] { jit::check_tensors(batches[m.batch].plan, {m.tensor}); }); });
   m.place = batches[m.batch].tensors.size();
   batches[m.batch].tensors.push_back(m.tensor);
-  return m;
-}
-
-// As torch's own in-place operations do, so that autograd sees that p has changed.
-void bump_version(const torch::Tensor& p) {
-  if (!p.is_inference()) p.unsafeGetTensorImpl()->bump_version();
+  const auto& [group, place] = of.name;
+  if (group >= numbers.size()) numbers.resize(group + 1);
+  if (place >= numbers[group].size()) numbers[group].resize(place + 1, -1);
+  numbers[group][place] = static_cast<int>(members.size());
+  members.push_back(std::move(m));
 }
 
 // Inputs of a batch follow those of the batches before it.
-void place_inputs(std::vector<Member>& members, std::vector<DeviceStep>& devices) {
+void Stepper::State::place_inputs() {
   std::vector<std::vector<std::size_t>> first(devices.size());
   for (std::size_t i = 0; i < devices.size(); ++i) {
     std::size_t count = 0;
@@ -125,11 +124,14 @@ void place_inputs(std::vector<Member>& members, std::vector<DeviceStep>& devices
     devices[i].inputs.resize(count);
     devices[i].parameters.resize(count);
   }
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    Member& member = members[i];
-    member.place += first[member.device][member.batch];
-    devices[member.device].parameters[member.place] = i;
-  }
+  for (Member& member : members) member.place += first[member.device][member.batch];
+}
+
+namespace {
+
+// As torch's own in-place operations do, so that autograd sees that p has changed.
+void bump_version(const torch::Tensor& p) {
+  if (!p.is_inference()) p.unsafeGetTensorImpl()->bump_version();
 }
 
 // Memory of the kernels' as a tensor like the parameter: in its storage order, as wide as the arithmetic.
@@ -157,20 +159,28 @@ static std::array<double*, 2> place_of(const jit::CommonMemory* common) {
   return common == nullptr ? std::array<double*, 2>{} : common->halves;
 }
 
-void Stepper::prepare(const std::vector<StepParameter>& parameters, jit::CommonMemory* common,
+void Stepper::prepare(const std::vector<StepParameter>& parameters,
+                      const std::vector<StepParameter>& resting, jit::CommonMemory* common,
                       bool scaled) {
-  std::vector<Member> members;
-  std::vector<DeviceStep> devices;
-  members.reserve(parameters.size());
-  for (const auto& parameter : parameters)
-    members.push_back(draft_member(parameter, scaled, devices));
-  place_inputs(members, devices);
-  for (DeviceStep& device : devices)
-    device.step.emplace(*device.machine, std::exchange(device.batches, {}), common);
-  state_->members = std::move(members);
-  state_->devices = std::move(devices);
-  state_->common = place_of(common);
-  state_->scaled = scaled;
+  State fresh;
+  fresh.common = place_of(common);
+  fresh.scaled = scaled;
+  fresh.members.reserve(parameters.size() + resting.size());
+  for (const StepParameter& one : parameters)
+    fresh.add({.state = one.state,
+               .revision = one.state->revision,
+               .version = one.version,
+               .tensor = step_tensor(*one.p, *one.state, one.grad->strides())},
+              one, spec_of(one, scaled));
+  for (const StepParameter& one : resting) {
+    const Member* const known = state_->scaled == scaled ? state_->find(one) : nullptr;
+    if (known != nullptr)
+      fresh.add(*known, one, state_->devices[known->device].batches[known->batch].plan.spec);
+  }
+  fresh.place_inputs();
+  for (DeviceStep& device : fresh.devices)
+    device.step.emplace(*device.machine, device.batches, common);
+  *state_ = std::move(fresh);
 }
 
 // The set of a group at a step number, made at its first use in this step. A parameter whose device counts
@@ -200,23 +210,24 @@ static void count_empty(const StepParameter& parameter, const torch::Tensor& fou
 }
 
 // Brings tables and inputs in line with the parameters, each with the numbers of the step it has taken last
-// (`ahead` 0) or is about to take (1).
-void Stepper::update(const std::vector<StepParameter>& parameters,
-                     const std::vector<HyperSet>& groups, jit::CommonMemory* common,
-                     const StepExtras& extras, int ahead) {
+// (`ahead` 0) or is about to take (1). Says whether the tables are new.
+bool Stepper::update(const StepMembers& now, jit::CommonMemory* common, const StepExtras& extras,
+                     int ahead) {
   State& state = *state_;
+  const auto& [parameters, resting, groups] = now;
   const bool scaled = extras.grad_scale.defined();
-  const bool same =
-      state.common == place_of(common) && state.scaled == scaled &&
-      std::equal(state.members.begin(), state.members.end(), parameters.begin(), parameters.end(),
-                 [](const Member& member, const StepParameter& now) { return member.is(now); });
-  if (!same) prepare(parameters, common, scaled);
+  const bool known = state.common == place_of(common) && state.scaled == scaled &&
+                     std::all_of(parameters.begin(), parameters.end(),
+                                 [&](const auto& one) { return state.find(one) != nullptr; });
+  if (!known) prepare(parameters, resting, common, scaled);
   state.sets.clear();
   state.sets_of_group.resize(groups.size());
   for (auto& made : state.sets_of_group) made.clear();
+  for (DeviceStep& device : state.devices)
+    std::fill(device.inputs.begin(), device.inputs.end(), jit::StepInput{.rests = true});
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const StepParameter& parameter = parameters[i];
-    const Member& member = state.members[i];
+    const Member& member = *state.find(parameter);
     DeviceStep& device = state.devices[member.device];
     void* const cleared = extras.clears ? parameter.grad->mutable_data_ptr() : nullptr;
     const void* g = parameter.grad->const_data_ptr();
@@ -225,27 +236,28 @@ void Stepper::update(const std::vector<StepParameter>& parameters,
                             groups[parameter.name.group], t.counted() + ahead, t.lag());
     device.inputs[member.place] = {g, set, device.device.is_cpu() || is_aligned(member.tensor, g),
                                    cleared};
+    device.parameters[member.place] = i;
   }
   for (HyperSet& set : state.sets) {
     set.grad_scale = address(extras.grad_scale);
     set.found_inf = address(extras.found_inf);
   }
+  return !known;
 }
 
-void Stepper::step(const std::vector<StepParameter>& parameters,
-                   const std::vector<HyperSet>& groups, jit::CommonMemory* common,
-                   const StepExtras& extras, const StageOfGroup& stage) {
-  update(parameters, groups, common, extras, 1);
+void Stepper::step(const StepMembers& now, jit::CommonMemory* common, const StepExtras& extras,
+                   const StageOfGroup& stage) {
+  update(now, common, extras, 1);
   State& state = *state_;
   // All devices are ready before the first of them changes anything.
   for (DeviceStep& device : state.devices) device.step->prepare(device.inputs, state.sets);
   if (stage)
     for (DeviceStep& device : state.devices)
       device.step->stage([&](const std::vector<jit::StagedTensor>& tensors) {
-        run_stage(stage, parameters, device, tensors);
+        run_stage(stage, now.parameters, device, tensors);
       });
   for (DeviceStep& device : state.devices) device.step->launch();
-  for (const auto& parameter : parameters) {
+  for (const StepParameter& parameter : now.parameters) {
     parameter.state->t.count();
     count_empty(parameter, extras.found_inf);
     bump_version(*parameter.p);
@@ -253,13 +265,14 @@ void Stepper::step(const std::vector<StepParameter>& parameters,
   }
 }
 
-void Stepper::turn(jit::Mode to, const std::vector<StepParameter>& parameters,
-                   const std::vector<HyperSet>& groups, jit::CommonMemory* common) {
-  update(parameters, groups, common, {}, 0);
+void Stepper::turn(jit::Mode to, const StepMembers& now, jit::CommonMemory* common) {
+  const bool anew = update(now, common, {}, 0);
   State& state = *state_;
+  if (anew)  // of tables that know nothing of gradients: the next step makes its own
+    for (Member& member : state.members) member.version = -1;
   for (DeviceStep& device : state.devices) device.step->prepare(to, device.inputs, state.sets);
   for (DeviceStep& device : state.devices) device.step->launch();
-  for (const auto& parameter : parameters) bump_version(*parameter.p);
+  for (const auto& parameter : now.parameters) bump_version(*parameter.p);
 }
 
 }  // namespace jitstep

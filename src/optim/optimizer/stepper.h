@@ -15,12 +15,21 @@
 
 namespace jitstep {
 
-/// One parameter that has a gradient in this step.
+/// One parameter.
 struct StepParameter {
   const torch::Tensor* p;
-  const torch::Tensor* grad;
+  const torch::Tensor* grad;  // null: it rests
   StateBuffers* state;
   ParameterName name;  // its group: an index into the numbers given to `step`
+  int version = 0;     // another one when p lies elsewhere, or p or the gradient has another form
+};
+
+/// Whom a step is of.
+struct StepMembers {
+  const std::vector<StepParameter>& parameters;  // with gradients
+  /// Without one in this step. What is known of them is kept, so that they may come back at little cost.
+  const std::vector<StepParameter>& resting;
+  const std::vector<HyperSet>& groups;  // the numbers of each parameter group, whatever their t
 };
 
 /// What a step is given beside parameters, gradients and numbers.
@@ -45,29 +54,28 @@ class Stepper {
   /// Compiles, loads and checks everything a step with these parameters needs. Throws before
   /// anything is changed. `common`: what the rule keeps for all of them, or null; it must outlive them.
   /// `scaled`: the steps to come have a grad_scale.
-  void prepare(const std::vector<StepParameter>& parameters, jit::CommonMemory* common,
-               bool scaled);
+  void prepare(const std::vector<StepParameter>& parameters,
+               const std::vector<StepParameter>& resting, jit::CommonMemory* common, bool scaled);
 
-  /// One step of all parameters; counts each one's t. Calls `prepare` when the parameters, their
-  /// specs or layouts have changed since the last step. Memory and tables are made ready on all
+  /// One step of all parameters; counts each one's t. Calls `prepare` when there are others than were known, or
+  /// their specs or layouts have changed since the last step. Memory and tables are made ready on all
   /// devices first: until then an Error, such as of a CUDA graph capture, leaves everything as it
   /// was. Only where a launch itself fails may parameters have been stepped; no t is counted then.
-  /// groups: the numbers of each parameter group, whatever their t. stage: for groups whose rules have one.
+  /// stage: for groups whose rules have one.
   /// With found_inf the device skips the step or not, and counts that in each StepCount's lag, which is there;
   /// nobody waits for it.
-  void step(const std::vector<StepParameter>& parameters, const std::vector<HyperSet>& groups,
-            jit::CommonMemory* common, const StepExtras& extras, const StageOfGroup& stage = {});
+  void step(const StepMembers& members, jit::CommonMemory* common, const StepExtras& extras,
+            const StageOfGroup& stage = {});
 
   /// Turns parameters that have taken a step to another mode, under the same conditions; their gradients
-  /// say layouts alone.
-  void turn(jit::Mode to, const std::vector<StepParameter>& parameters,
-            const std::vector<HyperSet>& groups, jit::CommonMemory* common = nullptr);
+  /// are not looked at.
+  void turn(jit::Mode to, const StepMembers& members, jit::CommonMemory* common = nullptr);
 
  private:
   struct State;
 
-  void update(const std::vector<StepParameter>& parameters, const std::vector<HyperSet>& groups,
-              jit::CommonMemory* common, const StepExtras& extras, int ahead);
+  bool update(const StepMembers& members, jit::CommonMemory* common, const StepExtras& extras,
+              int ahead);
   std::unique_ptr<State> state_;
 };
 

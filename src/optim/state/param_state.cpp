@@ -27,8 +27,9 @@ bool same_form(const torch::Tensor& a, const torch::Tensor& b) {
          a.strides() == b.strides() && has_memory(a) == has_memory(b);
 }
 
-std::vector<TensorPlace> places_of(const StateBuffers& buffers) {
-  std::vector<TensorPlace> places;
+// Of the parameter, then of all that is kept for it.
+std::vector<TensorPlace> places_of(const torch::Tensor& p, const StateBuffers& buffers) {
+  std::vector<TensorPlace> places = {TensorPlace(p)};
   buffers.for_each_tensor([&](const torch::Tensor& tensor) { places.emplace_back(tensor); });
   return places;
 }
@@ -138,9 +139,8 @@ bool ParamState::same_layout(const torch::Tensor& p) const {
 }
 
 bool ParamState::fits(const torch::Tensor& p) const {
-  if (!same_layout(p) || p.device() != layout_.device) return false;
   auto place = places_->begin();
-  bool same = true;
+  bool same = place++->has_form_of(p);
   buffers_.for_each_tensor([&](const torch::Tensor& t) { same = place++->holds(t) && same; });
   return same;
 }
@@ -277,7 +277,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   if (has_id) take_memory(fresh), take_extra(fresh, p);
   buffers_ = std::move(fresh);
   edition_ = buffers_.plan->spec.edition;
-  places_ = std::make_shared<std::vector<TensorPlace>>(places_of(buffers_));
+  places_ = std::make_shared<std::vector<TensorPlace>>(places_of(p, buffers_));
   layout_ = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
   parameter_ = p;
   from_archive_ = false;

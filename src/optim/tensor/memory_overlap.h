@@ -54,7 +54,6 @@ bool share_memory(const torch::Tensor& a, const torch::Tensor& b);
 /// parameter's step writes them. Memory that two storages were made of is not recognised.
 class ParameterMemory {
  public:
-  bool empty() const { return storages_.empty(); }
   void clear() { storages_.clear(); }
   void add(const NamedParameter& parameter);
   /// A c10::Error if the gradient of `own` shares memory with another parameter. Costs a look-up

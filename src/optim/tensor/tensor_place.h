@@ -1,28 +1,68 @@
-// Where a tensor lies and what it is there.
+// What a tensor is and where it lies. Asked of every tensor in every step: inline, without calls.
 #pragma once
 
+#include <c10/util/SmallVector.h>
 #include <torch/types.h>
-
-#include <vector>
 
 namespace jitstep {
 
-/// What kernels were told about a tensor that they write. Whoever holds it may give it other memory,
-/// sizes or another dtype: `holds` is asked before every step.
+/// What kernels were told about a tensor. Whoever holds it may give it other memory, sizes or another dtype:
+/// `holds` is asked before every step. By default of no tensor, not even an undefined one.
 class TensorPlace {
  public:
-  explicit TensorPlace(const torch::Tensor& tensor);
+  /// A copy-on-write tensor becomes separate before it is written.
+  enum class Access { read, write };
 
-  /// Whether the tensor still lies there and is what it was. Costs a few comparisons; a
-  /// copy-on-write tensor becomes separate here, as it is about to be written.
-  bool holds(const torch::Tensor& tensor) const;
+  TensorPlace() = default;
+  explicit TensorPlace(const torch::Tensor& tensor, Access access = Access::write);
+
+  /// Whether the tensor is what it was: strided or not, lazy or not, device, dtype, sizes and strides.
+  bool has_form_of(const torch::Tensor& tensor) const;
+  /// Whether it also lies where it lay.
+  bool holds(const torch::Tensor& tensor) const {
+    return has_form_of(tensor) && memory_of(tensor) == memory_;
+  }
 
  private:
-  const void* data_ = nullptr;
-  std::size_t storage_bytes_ = 0;
-  torch::ScalarType dtype_ = torch::kFloat32;
-  torch::Device device_ = torch::kCPU;
-  std::vector<std::int64_t> sizes_, strides_;
+  struct Memory {
+    const void* data = nullptr;  // of the storage
+    std::size_t bytes = 0;
+    std::int64_t offset = 0;
+    bool operator==(const Memory&) const = default;
+  };
+
+  Memory memory_of(const torch::Tensor& tensor) const;
+
+  c10::DispatchKeySet keys_;  // layout, kind of device, lazy or not; of no tensor there are none
+  caffe2::TypeMeta dtype_;
+  c10::Device device_ = c10::kCPU;
+  Access access_ = Access::write;
+  Memory memory_;
+  c10::SmallVector<std::int64_t, 8> layout_;  // sizes, then strides
 };
+
+inline bool TensorPlace::has_form_of(const torch::Tensor& tensor) const {
+  const c10::TensorImpl& now = *tensor.unsafeGetTensorImpl();
+  if (now.key_set() != keys_) return false;
+  if (!tensor.defined()) return true;
+  if (now.dtype() != dtype_ || now.device() != device_) return false;
+  const auto sizes = now.sizes(), strides = now.strides();
+  if (2 * sizes.size() != layout_.size()) return false;
+  const std::int64_t* known = layout_.data();
+  for (const std::int64_t size : sizes)
+    if (size != *known++) return false;
+  for (const std::int64_t stride : strides)
+    if (stride != *known++) return false;
+  return true;
+}
+
+inline TensorPlace::Memory TensorPlace::memory_of(const torch::Tensor& tensor) const {
+  if (!tensor.defined()) return {};
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  c10::StorageImpl* const storage = impl.unsafe_storage().unsafeGetStorageImpl();
+  if (storage == nullptr) return {};
+  const void* const data = access_ == Access::write ? storage->mutable_data() : storage->data();
+  return {data, storage->nbytes(), impl.storage_offset()};
+}
 
 }  // namespace jitstep

@@ -113,6 +113,33 @@ TEST(Engine, DifferentKernelsCompileAtTheSameTime) {
   EXPECT_GT(compiler->most_at_once, 1);
 }
 
+TEST(Engine, UnitsThatAreBuiltTogetherCompileAtTheSameTimeAndOnce) {
+  TemporaryFolder folder;
+  const auto compiler = std::make_shared<SlowCompiler>(400);
+  Engine engine(settings_with_cache(folder.path()), {.host = compiler});
+  std::vector<NamedText> units;
+  for (int i = 0; i < 4; ++i) units.push_back({adding_unit(text(i)), text("unit ", i)});
+  engine.build_all(units, Target::cpu());
+  EXPECT_EQ(compiler->compiles, 4);
+  EXPECT_GT(compiler->most_at_once, std::thread::hardware_concurrency() > 1 ? 1 : 0);
+  const auto kernel = engine.kernel(units[3].text, units[3].name, Target::cpu());
+  EXPECT_EQ(add_to(*kernel, 1), 4);
+  EXPECT_EQ(compiler->compiles, 4);
+}
+
+TEST(Engine, OfUnitsThatAreBuiltTogetherTheFirstThatFailsIsTold) {
+  TemporaryFolder folder;
+  Engine engine(settings_with_cache(folder.path()));
+  const std::vector<NamedText> units = {{adding_unit("1"), "fine"},
+                                        {"int x = first;", "one"},
+                                        {"int x = second;", "two"},
+                                        {adding_unit("2"), "fine too"}};
+  EXPECT_NE(error_of<CompileError>([&] { engine.build_all(units, Target::cpu()); }).find("first"),
+            std::string::npos);
+  EXPECT_EQ(engine.statistics().compiled, 2u) << "the others are there";
+  EXPECT_EQ(engine.statistics().failed, 2u);
+}
+
 TEST(Engine, AFailedCompileIsRememberedInMemoryAndNeverOnDisk) {
   TemporaryFolder folder;
   const auto compiler = std::make_shared<SlowCompiler>();

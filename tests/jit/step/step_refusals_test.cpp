@@ -53,7 +53,7 @@ TEST_F(StepRefusals, InputsThatMakeNoSense) {
   EXPECT_EQ(
       refused([](auto&, auto& inputs, auto&) { inputs[1].g = nullptr; }),
       "a step: input 1, of the tensor with id 4, has no gradient: g is null; leave the tensor "
-      "out of the step's batches");
+      "out of the step's batches, or say that it rests");
   EXPECT_EQ(refused([](auto&, auto&, auto& sets) { sets[0].t = 0; }),
             "a step: set 0 has the step number 0; steps are counted from 1");
 }

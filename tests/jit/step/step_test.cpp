@@ -5,6 +5,7 @@
 
 #include "jit/step/step_fixtures.h"
 #include "jit/step/step_tables.h"
+#include "jitstep/jit/engine.h"
 
 namespace jitstep::jit {
 namespace {
@@ -16,10 +17,14 @@ class RecordingMachine : public Machine {
  public:
   std::vector<std::string> launched;
   std::vector<std::int64_t> items;
+  std::vector<std::string> built_at_once;
   int uploads = 0;
 
   Target target() const override { return Target::cpu(); }
   std::shared_ptr<const Kernel> load(const std::string&, const std::string&) override { return {}; }
+  void build_all(const std::vector<NamedText>& units) override {
+    for (const NamedText& unit : units) built_at_once.push_back(unit.name);
+  }
   std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel>,
                                      const std::vector<std::string>& entries, int) override {
     return std::make_unique<Recorder>(*this, entries);
@@ -77,6 +82,52 @@ TEST(Step, TablesAreSentAgainOnlyWhenTheyChange) {
   EXPECT_EQ(uploads_of_a_step(), 1);  // t alone
   given[1].g = &set;
   EXPECT_EQ(uploads_of_a_step(), 2);
+}
+
+TEST(Step, HasTheKernelsOfAllBatchesCompiledAtOnce) {
+  RecordingMachine machine;
+  const Step step(machine, {{plan("lamb"), tensors(3, 10)}, {plan("adamw"), tensors(2, 10, 3)}});
+  EXPECT_EQ(machine.built_at_once,
+            (std::vector<std::string>{"lamb_fp32_float32", "adamw_fp32_float32"}));
+}
+
+TEST(Step, TensorsThatRestTakeNoWorkUntilTheyReturn) {
+  RecordingMachine machine;
+  Step step(machine, {{plan("lamb", true), tensors(3, 10)}, {plan("adamw"), tensors(2, 10, 3)}});
+  std::vector<StepInput> given = inputs(5);
+  const auto items_of_a_step = [&] {
+    machine.items.clear();
+    step.run(given, {at_step(1)});
+    return machine.items;
+  };
+  using Items = std::vector<std::int64_t>;
+  const Items all = items_of_a_step();
+  given[1] = {.rests = true};
+  const Items two_of_three = items_of_a_step();
+  ASSERT_EQ(two_of_three.size(), all.size());
+  EXPECT_EQ(two_of_three.front(), 2) << "partial sums";
+  EXPECT_EQ(two_of_three.back(), 2) << "the other kernel's";
+  given[0] = given[2] = {.rests = true};
+  EXPECT_EQ(items_of_a_step(), (Items{2, 1, 2})) << "of the kernel for somebody alone";
+  given[3] = given[4] = {.rests = true};
+  EXPECT_EQ(items_of_a_step(), Items{});
+  given = inputs(5);
+  EXPECT_EQ(items_of_a_step(), all);
+}
+
+TEST(Step, WhoRestsIsSentWhenItChanges) {
+  RecordingMachine machine;
+  Step step(machine, {{plan("adamw"), tensors(3, 10)}});
+  std::vector<StepInput> given = inputs(3);
+  const auto uploads_of_a_step = [&] {
+    const int before = machine.uploads;
+    step.run(given, {at_step(1)});
+    return machine.uploads - before;
+  };
+  uploads_of_a_step();
+  given[2] = {.rests = true};
+  EXPECT_EQ(uploads_of_a_step(), 2) << "the items and the inputs";
+  EXPECT_EQ(uploads_of_a_step(), 0);
 }
 
 TEST(Step, EmptyTensorsTakeNoWork) {

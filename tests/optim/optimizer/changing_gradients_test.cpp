@@ -1,0 +1,159 @@
+// Steps whose set of gradients changes, as in a mixture of experts, and what changes unseen between steps that
+// look alike: the optimizer keeps what it knows of parameters that rest, and looks again at nothing that stayed.
+#include <ATen/ops/_lazy_clone.h>
+
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+const std::vector<std::vector<std::int64_t>> kShapes = {{5000}, {70, 60}, {3}, {300}, {4100}, {0}};
+
+// Some of the parameters get gradients, others in each step; never the same as in the step before.
+void set_some_gradients(const Tensors& parameters, int step) {
+  set_gradients(parameters, step);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if ((i + static_cast<std::size_t>(step)) % 3 == 0 || (i == 1 && step % 2 == 0))
+      parameters[i].mutable_grad() = torch::Tensor();
+}
+
+// A step of an optimizer that has known nothing of the steps before but by an archive.
+template <class Optimizer, class Options>
+Tensors stepped_anew(const Optimizer& from, const Tensors& parameters, const Options& options) {
+  const Tensors copies = clones(parameters);
+  Optimizer fresh(copies, options);
+  copy_through_archive(from, fresh);
+  for (std::size_t i = 0; i < copies.size(); ++i) copies[i].mutable_grad() = parameters[i].grad();
+  fresh.step();
+  return copies;
+}
+
+template <class Optimizer, class Options>
+void expect_steps_as_anew(const Options& options, torch::Dtype dtype = torch::kFloat32) {
+  const Tensors parameters = make_parameters(dtype, kShapes);
+  Optimizer optimizer(parameters, options);
+  for (int step = 1; step <= 9; ++step) {
+    SCOPED_TRACE(step);
+    set_some_gradients(parameters, step);
+    const Tensors expected = stepped_anew(optimizer, parameters, options);
+    optimizer.step();
+    expect_equal(parameters, expected);
+  }
+}
+
+TEST(ChangingGradients, StepTheBitsOfAnOptimizerThatKnowsOnlyThose) {
+  expect_steps_as_anew<AdamW>(AdamWOptions(0.1));
+  expect_steps_as_anew<AdamW>(AdamWOptions(0.1).state("int8"));
+  expect_steps_as_anew<AdamW>(AdamWOptions(0.1).weights("stochastic"), torch::kBFloat16);
+}
+
+TEST(ChangingGradients, CountInSumsOverAllParametersOnlyWhereTheyAre) {
+  expect_steps_as_anew<AdamW>(AdamWOptions(0.1).max_grad_norm(0.5));
+  expect_steps_as_anew<LAMB>(LAMBOptions(0.1).max_grad_norm(0.5).state("int4"));
+  expect_steps_as_anew<Prodigy>(ProdigyOptions(1.0));
+}
+
+TEST(ChangingGradients, OfRulesWithAHostStageReachTheStageAlone) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{30, 20}, {20, 30}, {30, 20}});
+  Muon optimizer(parameters, MuonOptions(0.1));
+  for (int step = 1; step <= 6; ++step) {
+    set_gradients(parameters, step);
+    parameters[static_cast<std::size_t>(step % 3)].mutable_grad() = torch::Tensor();
+    const Tensors expected = stepped_anew(optimizer, parameters, MuonOptions(0.1));
+    optimizer.step();
+    expect_close(parameters, expected, 1e-5, 1e-6);
+  }
+}
+
+TEST(ChangingGradients, OfWhatMovedWhileItRestedAreOfItsNewPlace) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{300}, {500}}),
+                alone = clones(parameters);
+  AdamW optimizer(parameters, AdamWOptions(0.1)), other(alone, AdamWOptions(0.1));
+  train(optimizer, parameters, 1, 2);
+  train(other, alone, 1, 2);
+  for (const Tensors* all : {&parameters, &alone}) {
+    set_gradients(*all, 3);
+    (*all)[0].mutable_grad() = torch::Tensor();
+  }
+  optimizer.step();
+  other.step();
+  const auto old_memory = parameters[0].detach();
+  const auto before = old_memory.clone();
+  parameters[0].set_data(before.clone());
+  train(optimizer, parameters, 4, 5);
+  train(other, alone, 4, 5);
+  expect_equal(parameters, alone);
+  EXPECT_TRUE(torch::equal(old_memory, before)) << "nobody writes where it lay";
+}
+
+// All that may be done to a gradient's or a parameter's handle between two steps, and must be seen.
+TEST(UnchangedSteps, EndWithWhateverIsDoneToAHandle) {
+  const std::vector<std::function<void(torch::Tensor&)>> changes = {
+      [](auto& p) { p.mutable_grad().set_data(p.grad().clone()); },
+      [](auto& p) { p.mutable_grad().set_data(p.grad().to(torch::kBFloat16)); },
+      [](auto& p) { p.mutable_grad().set_data(p.grad().t().contiguous().t()); },
+      [](auto& p) { p.mutable_grad() = torch::_efficientzerotensor(p.sizes()); },
+      [](auto& p) { p.mutable_grad() = torch::_neg_view(p.grad()); },
+      [](auto& p) { p.set_data(p.detach().clone()); },
+      [](auto& p) { p.set_data(p.detach().t().contiguous().t()); },
+  };
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    SCOPED_TRACE(i);
+    const Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}, {30}});
+    AdamW optimizer(parameters, AdamWOptions(0.1));
+    set_gradients(parameters, 1);
+    for (int step = 1; step <= 3; ++step) optimizer.step();
+    auto p = parameters[0];
+    changes[i](p);
+    const Tensors expected = stepped_anew(optimizer, parameters, AdamWOptions(0.1));
+    optimizer.step();
+    expect_equal(parameters, expected);
+  }
+}
+
+TEST(UnchangedSteps, LeaveALazyCopyOfTheParameterAlone) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{300}});
+  AdamW optimizer(parameters, AdamWOptions(0.1));
+  set_gradients(parameters, 1);
+  for (int step = 1; step <= 3; ++step) optimizer.step();
+  const auto values = parameters[0].detach().clone();
+  const auto copy = at::_lazy_clone(parameters[0].detach());
+  optimizer.step();
+  EXPECT_TRUE(torch::equal(copy, values));
+  EXPECT_FALSE(torch::equal(parameters[0], values));
+}
+
+TEST(UnchangedSteps, AreStillRefusedAGradientThatCameToLieInAnotherParameter) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{50}, {50}});
+  AdamW optimizer(parameters);
+  set_gradients(parameters, 1);
+  for (int step = 1; step <= 3; ++step) optimizer.step();
+  parameters[0].mutable_grad().set_data(parameters[1].detach());
+  for (int attempt = 0; attempt < 2; ++attempt)
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of");
+}
+
+TEST(UnchangedSteps, TakeTheGradientsDtypeAfterEvaluation) {
+  const Tensors parameters = make_parameters(torch::kBFloat16, {{50}}), alone = clones(parameters);
+  ScheduleFreeAdamW optimizer(parameters, ScheduleFreeAdamWOptions(0.1));
+  ScheduleFreeAdamW other(alone, ScheduleFreeAdamWOptions(0.1));
+  for (int step = 1; step <= 4; ++step) {
+    for (const Tensors* all : {&parameters, &alone}) {
+      set_gradients(*all, step);
+      (*all)[0].mutable_grad() = (*all)[0].grad().to(torch::kFloat32);
+    }
+    if (step == 3) {
+      parameters[0].set_data(parameters[0].detach().clone());
+      optimizer.eval();
+      optimizer.train();
+      other.eval();
+      other.train();
+    }
+    optimizer.step();
+    other.step();
+  }
+  expect_equal(parameters, alone);
+}
+
+}  // namespace
+}  // namespace jitstep::tests
