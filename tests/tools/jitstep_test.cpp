@@ -213,6 +213,30 @@ TEST_F(Tool, ExplainTellsDamageAndAMissingCompiler) {
   EXPECT_TRUE(says(damaged, "not used: damaged")) << damaged.output;
 }
 
+TEST_F(Tool, CompileWritesTheBinaryAndSaysWhatItIs) {
+  const Finished compiled =
+      run({"compile", R"({"rule": "sgd", "options": {"momentum": 0.9}, "state": "bf16"})",
+           "--parameter", "bfloat16", "--target", "cpu", "--out", folder / "binaries"});
+  ASSERT_EQ(compiled.status, 0) << compiled.output;
+  const auto said = nlohmann::json::parse(compiled.output);
+  EXPECT_EQ(said.at("name"), "sgd_bf16_bfloat16");
+  EXPECT_EQ(said.at("entries"), nlohmann::json({"jitstep_apply"}));
+  EXPECT_EQ(said.at("threads"), 1);
+  EXPECT_EQ(content_of(said.at("file")).substr(1, 3), "ELF");
+  EXPECT_EQ(testing::files_below(folder / "binaries"),
+            std::vector<std::string>{said.at("file").get<std::string>()});
+}
+
+TEST_F(Tool, CompileSaysWhatIsWrong) {
+  const std::string spec = R"({"rule": "sgd"})";
+  EXPECT_TRUE(says(run({"compile", R"({"rule": "none"})"}), "none"));
+  EXPECT_EQ(run({"compile", spec, "--target", "sm"}).status, 1);
+  const Finished cut = run({"compile", spec, "--variant", "256,64,4,16"});
+  EXPECT_EQ(cut.status, 1);
+  EXPECT_TRUE(says(cut, "lanes (at most 32)")) << cut.output;
+  EXPECT_GT(run({"compile", spec, "--variant", "256,32"}).status, 1);
+}
+
 TEST_F(Tool, ExplainOfWhatIsNotThereSaysSo) {
   const Finished explain = run({"cache", "explain", "no_unit"});
   EXPECT_EQ(explain.status, 1);

@@ -10,5 +10,6 @@ void add_cache_command(CLI::App& app, int& status);
 /// The same; 3 stands for what could not be checked.
 void add_check_command(CLI::App& app, int& status);
 void add_catalogue_command(CLI::App& app, int& status);
+void add_compile_command(CLI::App& app, int& status);
 
 }  // namespace jitstep::tool

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   jitstep::tool::add_check_command(app, status);
   jitstep::tool::add_cache_command(app, status);
   jitstep::tool::add_catalogue_command(app, status);
+  jitstep::tool::add_compile_command(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
