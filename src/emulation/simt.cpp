@@ -31,6 +31,7 @@ struct Warp {
   std::array<unsigned long long, kWarpSize> sent = {};
   std::array<unsigned long long, kWarpSize> received = {};
   std::array<int, kWarpSize> lane_mask = {};
+  std::array<const void*, kWarpSize> call = {};  // where in the kernel each lane shuffles
 };
 
 struct FreeShared {
@@ -89,7 +90,7 @@ class Launch {
   unsigned block() const { return block_; }
   const SimtLaunch& shape() const { return shape_; }
   void wait(State state);
-  unsigned long long shuffle_xor(unsigned long long bits, int lane_mask);
+  unsigned long long shuffle_xor(unsigned long long bits, int lane_mask, const void* call);
   void* shared(unsigned bytes, unsigned site);
 
   void run();
@@ -102,6 +103,7 @@ class Launch {
   void step();
   unsigned pick(std::uint32_t choices);
   unsigned pick_warp();
+  void refuse_apart(const Warp& warp);
   void release(State state, Warp& warp);
   void release_block();
   std::string where() const;
@@ -131,12 +133,13 @@ void Launch::wait(State state) {
   if (state == kAtBlockBarrier) {
     if (++at_block_barrier_ == shape_.block) release_block();
   } else if (warp.lanes[state] == kAllLanes) {
+    if (state == kAtShuffle) refuse_apart(warp);
     release(state, warp);
   }
   stop();
 }
 
-unsigned long long Launch::shuffle_xor(unsigned long long bits, int lane_mask) {
+unsigned long long Launch::shuffle_xor(unsigned long long bits, int lane_mask, const void* call) {
   if (lane_mask < 0 || lane_mask >= static_cast<int>(kWarpSize)) {
     fail("shuffles with lane mask " + std::to_string(lane_mask) + ", outside [0, 32)");
     stop();
@@ -145,6 +148,7 @@ unsigned long long Launch::shuffle_xor(unsigned long long bits, int lane_mask) {
   const unsigned lane = lane_ % kWarpSize;
   warp.sent[lane] = bits;
   warp.lane_mask[lane] = lane_mask;
+  warp.call[lane] = call;
   wait(kAtShuffle);
   return warp.received[lane];
 }
@@ -243,6 +247,18 @@ unsigned Launch::pick_warp() {
   return pick(ready_warps_);
 }
 
+// On a GPU lanes meet in one instruction: those in the other arm of a branch are not there.
+void Launch::refuse_apart(const Warp& warp) {
+  const unsigned lane = lane_ % kWarpSize, first = lane_ - lane;
+  std::vector<unsigned> elsewhere;
+  for (unsigned i = 0; i < kWarpSize; ++i) {
+    if (warp.call[i] != warp.call[lane]) elsewhere.push_back(first + i);
+  }
+  if (elsewhere.empty()) return;
+  fail("of a warp is at another shuffle than lanes " + ranges(elsewhere) +
+       ": they have gone another way, and a shuffle takes the whole warp at one place");
+}
+
 // The results of a shuffle are set aside: a lane may be at its next one before others wake.
 void Launch::release(State state, Warp& warp) {
   if (state == kAtShuffle) {
@@ -313,8 +329,10 @@ const SimtMachine* simt_machine() {
       .grid_size = [] { return current().shape().grid; },
       .block_barrier = [] { current().wait(kAtBlockBarrier); },
       .warp_barrier = [] { current().wait(kAtWarpBarrier); },
-      .shuffle_xor = [](unsigned long long bits,
-                        int lane_mask) { return current().shuffle_xor(bits, lane_mask); },
+      .shuffle_xor =
+          [](unsigned long long bits, int lane_mask) {
+            return current().shuffle_xor(bits, lane_mask, __builtin_return_address(0));
+          },
       .shared = [](unsigned bytes, unsigned site) { return current().shared(bytes, site); },
   };
   return &kMachine;

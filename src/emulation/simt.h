@@ -16,7 +16,7 @@ struct SimtMachine {
   void (*block_barrier)(void);     // __syncthreads
   void (*warp_barrier)(void);      // __syncwarp, full mask
   // __shfl_xor_sync, full mask, 64 bits of payload. Lanes may pass different masks, each in [0,
-  // 32).
+  // 32), but all of a warp must stand at the same call.
   unsigned long long (*shuffle_xor)(unsigned long long bits, int lane_mask);
   // Shared memory: one address per block and `site`, 128-byte aligned, filled with 0xCC at first
   // use.
@@ -48,7 +48,8 @@ struct SimtLaunch {
 //
 // Throws std::runtime_error that names the block and what each lane was doing, when lanes wait for
 // others that will never come (they exited, or wait elsewhere), on a lane mask or launch shape no
-// GPU has, and when lanes ask for one site of shared memory with different sizes. What the entry
+// GPU has, when lanes of a warp shuffle at different calls (arms of a branch), and when lanes ask for
+// one site of shared memory with different sizes. What the entry
 // throws comes out as it is. In all these cases the other lanes of the block stop where they are,
 // without running destructors, and the next launch starts afresh.
 void simt_launch(void (*entry)(const void*), const void* args, SimtLaunch launch);

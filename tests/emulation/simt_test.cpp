@@ -283,6 +283,33 @@ TEST(Simt, ReportsLanesThatWaitAtDifferentOperations) {
   }
 }
 
+// Two teams of 16 lanes go different ways, each with a shuffle of its own.
+void apart_entry(const void* args) {
+  auto* out = arguments<std::array<unsigned long long, 32>*>(args)->data();
+  const unsigned lane = machine().thread_index();
+  if (lane < 16) {
+    out[lane] = machine().shuffle_xor(lane, 8) + 1;
+  } else {
+    out[lane] = machine().shuffle_xor(lane, 8) * 3;
+  }
+}
+
+TEST(Simt, RefusesShufflesOfTeamsThatStandApart) {
+  std::array<unsigned long long, 32> out = {};
+  auto* const where = &out;
+  for (LaneOrder lanes : kLaneOrders) {
+    try {
+      simt_launch(apart_entry, &where, {1, 32, BlockOrder::kForward, lanes, 1});
+      FAIL() << "half a warp shuffles alone";
+    } catch (const std::runtime_error& error) {
+      const std::string said = error.what();
+      EXPECT_TRUE(has(said, "at another shuffle than lanes 0-15: they have gone another way") ||
+                  has(said, "at another shuffle than lanes 16-31: they have gone another way"))
+          << said;
+    }
+  }
+}
+
 TEST(Simt, ReportsOtherMisuse) {
   const auto mask = [](const void*) { machine().shuffle_xor(0, 32); };
   EXPECT_TRUE(has(complaint(mask, {1, 32}), "lane 0 shuffles with lane mask 32"));
