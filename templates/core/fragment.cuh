@@ -6,28 +6,47 @@
 
 namespace jitstep {
 
-// The indices of a tile are elements base, base + 1, ...
-struct Linear {
+// Where a tile lies: elements base, base + 1, ..., `valid` of them.
+struct Place {
   int64 base;
-  int valid;
-  bool whole;  // all indices are there, dense and aligned
-  KHD int64 element(int within) const { return base + within; }
-  KHD bool has(int within) const { return within < valid; }
-  KHD bool vectors() const { return whole; }
+  uint32 valid;
+  bool whole;  // all elements are there, dense and aligned: in every tile of this warp, or in none
 };
+
+// The indices of a tile are elements base, base + 1, ...; of a Whole one all are there, dense and aligned.
+template <bool Whole>
+struct Linear {
+  static constexpr bool whole = Whole;
+  int64 base;
+  uint32 valid;
+  KHD int64 element(uint32 within) const { return base + within; }
+  KHD bool has(uint32 within) const { return Whole || within < valid; }
+};
+
+// f(the tile's cursor). All that is done with a tile is on one side of one branch, which a warp takes as a
+// whole: there may be shuffles.
+template <class F>
+KHD void with_cursor(const Place& at, F&& f) {
+  if (at.whole)
+    f(Linear<true>{at.base, at.valid});
+  else
+    f(Linear<false>{at.base, at.valid});
+}
 
 // The indices of a leaf are positions of one entry of a domain.
 struct Gather {
+  static constexpr bool whole = false;
   const TensorRecord& tensor;
   uint32 reduced;
   int64 entry, position;
-  int valid;
-  KHD int64 element(int within) const {
+  uint32 valid;
+  KHD int64 element(uint32 within) const {
     return element_of(tensor, reduced, entry, position + within);
   }
-  KHD bool has(int within) const { return within < valid; }
-  KHD bool vectors() const { return false; }
+  KHD bool has(uint32 within) const { return within < valid; }
 };
+
+// ---- rows of whole tiles -----------------------------------------------------------------------
 
 // V elements that one instruction may move.
 template <class T, int V>
@@ -37,26 +56,41 @@ struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Pack {
 template <class T, int V>
 inline constexpr bool kPacked = sizeof(T) * V <= 32;
 
-template <int V, class T, class F>
-KHD void load_row(const T* from, F&& take) {
+// The rows of a tile that begins at from[first], V for a lane in each; take(index in the fragment, value).
+// All are on their way before one is looked at. Note: by the number of the pack, as compilers do not see
+// that addresses of elements make vectors.
+template <class Shape, int V, class T, class F>
+KHD void load_rows(const T* from, int64 first, F&& take) {
   if constexpr (kPacked<T, V>) {
-    const Pack<T, V> pack = *reinterpret_cast<const Pack<T, V>*>(from);
+    const auto* packs = reinterpret_cast<const Pack<T, V>*>(from) + static_cast<uint64>(first) / V;
+    Pack<T, V> row[Shape::rows];
     UNROLL
-    for (int k = 0; k < V; ++k) take(k, pack.x[k]);
+    for (int r = 0; r < Shape::rows; ++r) row[r] = packs[Shape::vector_of(r)];
+    UNROLL
+    for (int r = 0; r < Shape::rows; ++r) {
+      UNROLL
+      for (int k = 0; k < V; ++k) take(r * V + k, row[r].x[k]);
+    }
   } else {
-    for (int k = 0; k < V; ++k) take(k, from[k]);
+    for (int r = 0; r < Shape::rows; ++r)
+      for (int k = 0; k < V; ++k) take(r * V + k, from[first + Shape::vector_of(r) * V + k]);
   }
 }
 
-template <int V, class T, class F>
-KHD void store_row(T* to, F&& value) {
+template <class Shape, int V, class T, class F>
+KHD void store_rows(T* to, int64 first, F&& value) {
   if constexpr (kPacked<T, V>) {
-    Pack<T, V> pack;
+    auto* packs = reinterpret_cast<Pack<T, V>*>(to) + static_cast<uint64>(first) / V;
     UNROLL
-    for (int k = 0; k < V; ++k) pack.x[k] = value(k);
-    *reinterpret_cast<Pack<T, V>*>(to) = pack;
+    for (int r = 0; r < Shape::rows; ++r) {
+      Pack<T, V> row;
+      UNROLL
+      for (int k = 0; k < V; ++k) row.x[k] = value(r * V + k);
+      packs[Shape::vector_of(r)] = row;
+    }
   } else {
-    for (int k = 0; k < V; ++k) to[k] = value(k);
+    for (int r = 0; r < Shape::rows; ++r)
+      for (int k = 0; k < V; ++k) to[first + Shape::vector_of(r) * V + k] = value(r * V + k);
   }
 }
 
@@ -65,34 +99,29 @@ KHD void store_row(T* to, F&& value) {
 template <class Shape, class Bits, class Cursor, class Offset, class F>
 KHD void load_values(const Bits* from, const Cursor& at, Offset&& offset, F&& take) {
   constexpr int V = Shape::vector;
-  UNROLL
-  for (int row = 0; row < Shape::rows; ++row) {
-    const int start = Shape::row_start(row);
-    if (at.vectors()) {
-      load_row<V>(from + at.element(start), [&](int k, Bits b) { take(row * V + k, b); });
-    } else {
-      UNROLL
-      for (int k = 0; k < V; ++k) {
-        Bits b{};
-        if (at.has(start + k)) b = from[offset(at.element(start + k))];
-        take(row * V + k, b);
-      }
+  if constexpr (Cursor::whole) {
+    load_rows<Shape, V>(from, at.base, take);
+  } else {
+    UNROLL
+    for (int i = 0; i < Shape::fragment; ++i) {
+      const uint32 within = Shape::row_start(i / V) + i % V;
+      Bits b{};
+      if (at.has(within)) b = from[offset(at.element(within))];
+      take(i, b);
     }
   }
 }
 
-template <class Shape, class Bits, class Offset, class F>
-KHD void store_values(Bits* to, const Linear& at, Offset&& offset, F&& value) {
+template <class Shape, class Bits, class Cursor, class Offset, class F>
+KHD void store_values(Bits* to, const Cursor& at, Offset&& offset, F&& value) {
   constexpr int V = Shape::vector;
-  UNROLL
-  for (int row = 0; row < Shape::rows; ++row) {
-    const int start = Shape::row_start(row);
-    if (at.vectors()) {
-      store_row<V>(to + at.element(start), [&](int k) { return value(row * V + k); });
-    } else {
-      UNROLL
-      for (int k = 0; k < V; ++k)
-        if (at.has(start + k)) to[offset(at.element(start + k))] = value(row * V + k);
+  if constexpr (Cursor::whole) {
+    store_rows<Shape, V>(to, at.base, value);
+  } else {
+    UNROLL
+    for (int i = 0; i < Shape::fragment; ++i) {
+      const uint32 within = Shape::row_start(i / V) + i % V;
+      if (at.has(within)) to[offset(at.element(within))] = value(i);
     }
   }
 }
@@ -102,52 +131,51 @@ KHD void store_values(Bits* to, const Linear& at, Offset&& offset, F&& value) {
 template <class Code>
 struct CodeStorage {
   using Register = Code;
-  static constexpr int granule = 1;
-  template <int V, class F>
-  KHD static void load_row(const void* from, int64 e, F&& take) {
-    jitstep::load_row<V>(static_cast<const Code*>(from) + e, take);
+  template <class Shape, class F>
+  KHD static void load_rows(const void* from, int64 first, F&& take) {
+    jitstep::load_rows<Shape, Shape::vector>(static_cast<const Code*>(from), first, take);
   }
   KHD static Code load_one(const void* from, int64 e) { return static_cast<const Code*>(from)[e]; }
-  template <int V, class F>
-  KHD static void store_row(void* to, int64 e, F&& value) {
-    jitstep::store_row<V>(static_cast<Code*>(to) + e, value);
+  template <class Shape, class F>
+  KHD static void store_rows(void* to, int64 first, F&& value) {
+    jitstep::store_rows<Shape, Shape::vector>(static_cast<Code*>(to), first, value);
   }
-  template <int V, class F>
-  KHD static void store_some(void* to, int64 e, int valid, F&& value) {
-    UNROLL
-    for (int k = 0; k < V; ++k)
-      if (k < valid) static_cast<Code*>(to)[e + k] = value(k);
+  template <class Shape, class F>
+  KHD static void store_some(void* to, const Linear<false>& at, F&& value) {
+    store_values<Shape>(
+        static_cast<Code*>(to), at, [](int64 e) { return e; }, value);
   }
 };
 
 template <>
 struct CodeStorage<Nibble> {
   using Register = uint8;
-  static constexpr int granule = 2;
-  template <int V, class F>
-  KHD static void load_row(const void* from, int64 e, F&& take) {
-    static_assert(V % granule == 0, "a lane owns whole bytes: vector must be even");
-    jitstep::load_row<V / 2>(static_cast<const uint8*>(from) + e / 2, [&](int j, uint8 byte) {
-      take(2 * j, static_cast<uint8>(byte & 15));
-      take(2 * j + 1, static_cast<uint8>(byte >> 4));
-    });
+  template <class Shape, class F>
+  KHD static void load_rows(const void* from, int64 first, F&& take) {
+    static_assert(Shape::vector % 2 == 0, "a lane owns whole bytes: vector must be even");
+    jitstep::load_rows<Shape, Shape::vector / 2>(static_cast<const uint8*>(from), first / 2,
+                                                 [&](int j, uint8 byte) {
+                                                   take(2 * j, static_cast<uint8>(byte & 15));
+                                                   take(2 * j + 1, static_cast<uint8>(byte >> 4));
+                                                 });
   }
   KHD static uint8 load_one(const void* from, int64 e) {
     return static_cast<const uint8*>(from)[e / 2] >> (4 * (e & 1)) & 15;
   }
-  template <int V, class F>
-  KHD static void store_row(void* to, int64 e, F&& value) {
-    jitstep::store_row<V / 2>(static_cast<uint8*>(to) + e / 2, [&](int j) {
+  template <class Shape, class F>
+  KHD static void store_rows(void* to, int64 first, F&& value) {
+    jitstep::store_rows<Shape, Shape::vector / 2>(static_cast<uint8*>(to), first / 2, [&](int j) {
       return static_cast<uint8>(value(2 * j) | value(2 * j + 1) << 4);
     });
   }
-  template <int V, class F>
-  KHD static void store_some(void* to, int64 e, int valid, F&& value) {
+  template <class Shape, class F>
+  KHD static void store_some(void* to, const Linear<false>& at, F&& value) {
     UNROLL
-    for (int k = 0; k < V; k += 2) {
-      const int high = k + 1 < valid ? value(k + 1) : 0;
-      if (k < valid)
-        static_cast<uint8*>(to)[(e + k) / 2] = static_cast<uint8>(value(k) | high << 4);
+    for (int i = 0; i < Shape::fragment; i += 2) {
+      const uint32 within = Shape::row_start(i / Shape::vector) + i % Shape::vector;
+      const int high = at.has(within + 1) ? value(i + 1) : 0;
+      if (at.has(within))
+        static_cast<uint8*>(to)[at.element(within) / 2] = static_cast<uint8>(value(i) | high << 4);
     }
   }
 };

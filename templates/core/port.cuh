@@ -34,13 +34,15 @@ inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 #define INDEPENDENT_LOOP _Pragma("GCC ivdep")
 #endif
 // SLOW_PATH: a call, where inlining would only make the compiler slow.
+// ONE_BY_ONE: before a loop that is not worth its turns being written out.
 #if defined(__CUDACC_RTC__)
 #define KHD __device__ __forceinline__
 #define SLOW_PATH static __device__ __noinline__
 #define UNROLL _Pragma("unroll")
+#define ONE_BY_ONE _Pragma("unroll 1")
 #define INDEPENDENT
 #define JITSTEP_ENTRY(name, function)                                                        \
-  extern "C" __global__ void __launch_bounds__(Kernel::kThreads, 1)                          \
+  extern "C" __global__ void __launch_bounds__(Kernel::kThreads, Kernel::kBlocks)            \
       name(const __grid_constant__ jitstep::Args args) {                                     \
     Kernel::function(args, {jitstep::block_index(), args.item_count, jitstep::grid_size()}); \
   }
@@ -48,6 +50,7 @@ inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 #define KHD inline __attribute__((always_inline))
 #define SLOW_PATH inline
 #define UNROLL
+#define ONE_BY_ONE
 #define INDEPENDENT INDEPENDENT_LOOP
 #define JITSTEP_ENTRY(name, function)                                                        \
   extern "C" __attribute__((visibility("default"))) void name(const void* p) {               \
@@ -58,6 +61,7 @@ inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 #define KHD inline __attribute__((always_inline))
 #define SLOW_PATH inline
 #define UNROLL
+#define ONE_BY_ONE
 #define INDEPENDENT INDEPENDENT_LOOP
 #define JITSTEP_ENTRY(name, function)                                                         \
   extern "C" __attribute__((visibility("default"))) void name(const void* p, long long begin, \
@@ -145,7 +149,7 @@ KHD double power(double base, int64 n) {
 // ---- the machine -------------------------------------------------------------------------------
 
 #if defined(__CUDACC_RTC__)
-KHD int thread_index() { return static_cast<int>(threadIdx.x); }
+KHD uint32 thread_index() { return threadIdx.x; }
 KHD int64 block_index() { return blockIdx.x; }
 KHD int64 grid_size() { return gridDim.x; }
 KHD void block_barrier() { __syncthreads(); }
@@ -173,7 +177,7 @@ struct SimtMachine {  // filled by the emulation, in this order
 extern "C" __attribute__((visibility("default"))) const jitstep::SimtMachine* jitstep_simt_machine;
 const jitstep::SimtMachine* jitstep_simt_machine = nullptr;
 namespace jitstep {
-KHD int thread_index() { return static_cast<int>(jitstep_simt_machine->thread_index()); }
+KHD uint32 thread_index() { return jitstep_simt_machine->thread_index(); }
 KHD int64 block_index() { return jitstep_simt_machine->block_index(); }
 KHD int64 grid_size() { return jitstep_simt_machine->grid_size(); }
 KHD void block_barrier() { jitstep_simt_machine->block_barrier(); }
@@ -192,7 +196,7 @@ KHD T* shared() {
   return static_cast<T*>(jitstep_simt_machine->shared(sizeof(T), Site));
 }
 #else
-KHD int thread_index() { return 0; }
+KHD uint32 thread_index() { return 0; }
 KHD void block_barrier() {}
 KHD void warp_barrier() {}
 template <class T>

@@ -16,10 +16,17 @@ struct Tile {
   static constexpr int stride = lanes * vector;
   static_assert(rows >= 1 && rows * stride == N, "lanes * vector must divide the tile");
 
-  KHD static int lane() { return lanes == 1 ? 0 : thread_index() % lanes; }
-  KHD static int team() { return V.threads == lanes ? 0 : thread_index() / lanes; }
   static constexpr int teams = V.threads / lanes;
-  KHD static int row_start(int row) { return row * stride + lane() * vector; }
+  static constexpr int teams_of_warp = teams < 32 / lanes ? teams : 32 / lanes;
+
+  // Unsigned, so that a GPU adds them to an address as they are.
+  KHD static uint32 lane() { return lanes == 1 ? 0 : thread_index() % lanes; }
+  KHD static uint32 team() { return teams == 1 ? 0 : thread_index() / lanes; }
+  // The last team of this one's warp.
+  KHD static uint32 last_of_warp() { return team() | (teams_of_warp - 1); }
+  // The place in the tile of the lane's first element of a row, and its place among the lane's vectors.
+  KHD static uint32 row_start(int row) { return vector_of(row) * vector; }
+  KHD static uint32 vector_of(int row) { return static_cast<uint32>(row) * lanes + lane(); }
 };
 
 inline constexpr int kLeafLevels = 8;

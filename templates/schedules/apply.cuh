@@ -19,8 +19,8 @@ struct ApplyTile {
 };
 
 // What is measured of the codec block that each row of the fragment lies in.
-template <class Codec, class Shape>
-KHD void measure(const real* x, const Linear& at, Measured<Codec>* meta) {
+template <class Codec, class Shape, class Cursor>
+KHD void measure(const real* x, const Cursor& at, Measured<Codec>* meta) {
   constexpr int V = Shape::vector, kKeys = Codec::keys;
   static_assert(Codec::block >= V, "a lane's vector must lie in one block");
   constexpr int kSpread = Codec::block / V < Shape::lanes ? Codec::block / V : Shape::lanes;
@@ -34,7 +34,7 @@ KHD void measure(const real* x, const Linear& at, Measured<Codec>* meta) {
       for (int row = first; row < first + kRows; ++row)
         for (int k = 0; k < V; ++k) {
           const uint32 own = Codec::key(x[row * V + k], n);
-          key[n] = max(key[n], at.whole || at.has(Shape::row_start(row) + k) ? own : 0u);
+          key[n] = max(key[n], at.has(Shape::row_start(row) + k) ? own : 0u);
         }
       UNROLL
       for (int lane = 1; lane < kSpread; lane *= 2) key[n] = max(key[n], shuffle_xor(key[n], lane));
@@ -45,8 +45,8 @@ KHD void measure(const real* x, const Linear& at, Measured<Codec>* meta) {
   }
 }
 
-template <class S, int I, class Shape, class Code>
-KHD void encode_slot(const Scope<S>& scope, const Linear& at, const real* next, Code* code,
+template <class S, int I, class Shape, class Cursor, class Code>
+KHD void encode_slot(const Scope<S>& scope, const Cursor& at, const real* next, Code* code,
                      Measured<typename S::template Codec<I>::Body>* meta) {
   using Part = typename S::template Codec<I>;
   using C = typename Part::Body;
@@ -74,29 +74,29 @@ KHD void encode_slot(const Scope<S>& scope, const Linear& at, const real* next, 
   }
 }
 
-template <class S, int I, class Shape, class Code>
-KHD void store_slot(const Scope<S>& scope, const Linear& at, const Code* code,
+template <class S, int I, class Shape, class Cursor, class Code>
+KHD void store_slot(const Scope<S>& scope, const Cursor& at, const Code* code,
                     const Measured<typename S::template Codec<I>::Body>* meta) {
   using C = typename S::template Codec<I>::Body;
   using Storage = CodeStorage<typename C::Code>;
-  constexpr int V = Shape::vector;
   const SlotBuffers& slot = scope.tensor.slots[I];
-  UNROLL
-  for (int row = 0; row < Shape::rows; ++row) {
-    const int start = Shape::row_start(row);
-    const auto value = [&](int k) { return code[row * V + k]; };
-    if (at.whole)
-      Storage::template store_row<V>(slot.codes, at.base + start, value);
-    else
-      Storage::template store_some<V>(slot.codes, at.base + start, at.valid - start, value);
-    if constexpr (C::block > 1)
-      if (start % C::block == 0 && at.has(start))
-        static_cast<typename C::Meta*>(slot.meta)[(at.base + start) / C::block] = meta[row];
+  const auto value = [&](int i) { return code[i]; };
+  if constexpr (Cursor::whole)
+    Storage::template store_rows<Shape>(slot.codes, at.base, value);
+  else
+    Storage::template store_some<Shape>(slot.codes, at, value);
+  if constexpr (C::block > 1) {
+    auto* metas =
+        static_cast<typename C::Meta*>(slot.meta) + static_cast<uint64>(at.base) / C::block;
+    UNROLL
+    for (int row = 0; row < Shape::rows; ++row)
+      if (Shape::row_start(row) % C::block == 0 && at.has(Shape::row_start(row)))
+        metas[block_of_row<Shape, C::block>(row)] = meta[row];
   }
 }
 
-template <class S, class Shape>
-KHD void store_weights(const Scope<S>& scope, const Linear& at, const real* p, uint32 stream = 0) {
+template <class S, class Shape, class Cursor>
+KHD void store_weights(const Scope<S>& scope, const Cursor& at, const real* p, uint32 stream = 0) {
   using W = typename S::Weights;
   using Bits = typename S::P::Bits;
   uint32 random[W::random ? Shape::fragment : 1] = {};
@@ -127,16 +127,16 @@ struct Encoded {
 };
 
 // Zeros where the gradient was.
-template <class S>
-KHD void clear_gradient(const Scope<S>& scope, const Linear& at) {
+template <class S, class Cursor>
+KHD void clear_gradient(const Scope<S>& scope, const Cursor& at) {
   using Bits = typename S::G::Bits;
   const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseG, &Dim::g_stride, e); };
   store_values<typename ApplyTile<S>::Shape>(static_cast<Bits*>(scope.step.cleared), at, offset,
                                              [](int) { return Bits{}; });
 }
 
-template <class S, int Pass>
-KHD void apply_tile(const Scope<S>& scope, const Linear& at) {
+template <class S, int Pass, class Cursor>
+KHD void apply_tile(const Scope<S>& scope, const Cursor& at) {
   using Shape = typename ApplyTile<S>::Shape;
   using Rule = typename S::Rule::Body;
   Fragment<S, Shape> f;
@@ -148,7 +148,7 @@ KHD void apply_tile(const Scope<S>& scope, const Linear& at) {
         static_cast<const real*>(scope.step.staged), at, [](int64 e) { return e; },
         [&](int i, real x) { staged[i] = x; });
   for_elements<S, Pass, Shape>(
-      scope, at, f, [&](int i, int, auto& e, const auto&, const auto& rule) {
+      scope, at, f, [&](int i, uint32, auto& e, const auto&, const auto& rule) {
         if constexpr (S::staged) e.staged = staged[i];
         Rule::apply(e, rule);
         f.p[i] = e.p;
@@ -170,21 +170,21 @@ KHD void apply_tile(const Scope<S>& scope, const Linear& at) {
   });
 }
 
-// f(tile) for this team's tiles of an item. All teams take the same number of turns, so that lanes
+// f(place) for this team's tiles of an item. All teams take the same number of turns, so that lanes
 // of one warp stay together; a team past the end gets tiles without elements.
 template <class S, class F>
 KHD void for_tiles(const Scope<S>& scope, const Item& item, F&& f) {
   using Shape = typename ApplyTile<S>::Shape;
-  constexpr int kVectors = kDenseP | kDenseG | kAligned;
   constexpr int kChunk = S::variant.chunk * kLeaf;
   static_assert(kChunk % Shape::size == 0, "a chunk holds whole tiles");
-  const int64 rest = scope.tensor.n - item.first * kLeaf;
-  const int end = static_cast<int>(min<int64>(rest, kChunk));
-  for (int start = 0; start < end; start += Shape::teams * Shape::size) {
-    const int at = start + Shape::team() * Shape::size;
-    const int valid = max(min(end - at, Shape::size), 0);
-    f(Linear{item.first * kLeaf + at, valid,
-             valid == Shape::size && scope.step.layout == kVectors});
+  const int64 first = item.first * kLeaf;
+  const auto end = static_cast<uint32>(min<int64>(scope.tensor.n - first, kChunk));
+  const bool vectors = is_dense_and_aligned(scope.step);
+  ONE_BY_ONE
+  for (uint32 start = 0; start < end; start += Shape::teams * Shape::size) {
+    const uint32 at = start + Shape::team() * Shape::size;
+    const bool whole = vectors && start + (Shape::last_of_warp() + 1) * Shape::size <= end;
+    f(Place{first + at, at < end ? min<uint32>(end - at, Shape::size) : 0, whole});
   }
 }
 
@@ -213,7 +213,9 @@ KHD void skip(const Args& args, Range range) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_without_scalars<S>(args, item.tensor);
     if (scope.step.cleared != nullptr)
-      for_tiles<S>(scope, item, [&](const Linear& at) { clear_gradient<S>(scope, at); });
+      for_tiles<S>(scope, item, [&](const Place& at) {
+        with_cursor(at, [&](const auto& cursor) { clear_gradient<S>(scope, cursor); });
+      });
     if (item.first != 0 || thread_index() != 0) continue;
     ++*scope.set.lag;
     if (item.tensor == args.leader) ++*scope.set.common_lag;
@@ -226,12 +228,13 @@ KHD void apply(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
-    for_tiles<S>(scope, item, [&](const Linear& at) {
+    for_tiles<S>(scope, item, [&](const Place& at) {
       if constexpr (loops<S, Pass>())
-        apply_loop<S, Pass, ApplyTile<S>::size()>(scope, at.base, at.valid);
-      else
-        apply_tile<S, Pass>(scope, at);
-      if (scope.step.cleared != nullptr) clear_gradient<S>(scope, at);
+        apply_loop<S, Pass, ApplyTile<S>::size()>(scope, at.base, static_cast<int>(at.valid));
+      with_cursor(at, [&](const auto& cursor) {
+        if constexpr (!loops<S, Pass>()) apply_tile<S, Pass>(scope, cursor);
+        if (scope.step.cleared != nullptr) clear_gradient<S>(scope, cursor);
+      });
     });
     if constexpr (S::Rule::remembers)
       if (item.first == 0 && thread_index() == 0)

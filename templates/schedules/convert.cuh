@@ -13,16 +13,14 @@ KHD void for_items(const Args& args, Range range, F&& f) {
     const Item item = args.items[i];
     const StepRecord no_step{};
     const Scope<S> scope{args, args.tensors[item.tensor], no_step, args.sets[0], {}, {}, {}};
-    for_tiles<S>(scope, item, [&](const Linear& at) {
-      f(scope, Linear{at.base, at.valid, false});
-    });
+    for_tiles<S>(scope, item, [&](const Place& at) { f(scope, Linear<false>{at.base, at.valid}); });
   }
 }
 
 template <class S, int I>
 KHD void decode(const Args& args, Range range) {
   using Shape = typename ApplyTile<S>::Shape;
-  for_items<S>(args, range, [](const Scope<S>& scope, const Linear& at) {
+  for_items<S>(args, range, [](const Scope<S>& scope, const Linear<false>& at) {
     real values[Shape::fragment];
     load_slot<S, I, Shape>(scope, at, values);
     auto* to = static_cast<real*>(scope.args.conversion.to);
@@ -35,7 +33,7 @@ template <class S, int I>
 KHD void encode(const Args& args, Range range) {
   using Part = typename S::template Codec<I>;
   using Shape = typename ApplyTile<S>::Shape;
-  for_items<S>(args, range, [](const Scope<S>& scope, const Linear& at) {
+  for_items<S>(args, range, [](const Scope<S>& scope, const Linear<false>& at) {
     real values[Shape::fragment];
     load_values<Shape>(
         static_cast<const real*>(scope.args.conversion.from), at, [](int64 e) { return e; },

@@ -27,6 +27,11 @@ KHD int64 offset_in(const Scope<S>& scope, Layout dense, int64 Dim::*stride, int
     return e;
 }
 
+// Whether whole tiles of a tensor are moved in vectors.
+KHD bool is_dense_and_aligned(const StepRecord& step) {
+  return step.layout == (kDenseP | kDenseG | kAligned);
+}
+
 template <class S, class Shape, class Cursor>
 KHD void load_weights(const Scope<S>& scope, const Cursor& at, real* p) {
   using W = typename S::Weights;
@@ -62,6 +67,21 @@ KHD auto decode_one(const Scope<S>& scope, int64 e, auto code, const auto& meta)
     return Part::Body::decode(code, meta);
 }
 
+// Which of the blocks from the tile's first on a lane's vector lies in.
+template <class Shape, int Block>
+KHD uint32 block_of_row(int row) {
+  const uint32 of_rows = static_cast<uint32>(row * Shape::stride / Block);
+  return Block < Shape::stride ? of_rows + Shape::lane() * Shape::vector / Block : of_rows;
+}
+
+// What is kept for the block that each row lies in. A tile holds whole blocks, or lies in one.
+template <class Shape, int Block, class Meta>
+KHD void load_metas(const Meta* from, int64 base, Meta* meta) {
+  const Meta* first = from + static_cast<uint64>(base) / Block;
+  UNROLL
+  for (int row = 0; row < Shape::rows; ++row) meta[row] = first[block_of_row<Shape, Block>(row)];
+}
+
 template <class S, int I, class Shape, class Cursor>
 KHD void load_slot(const Scope<S>& scope, const Cursor& at, real* was) {
   using Part = typename S::template Codec<I>;
@@ -73,28 +93,26 @@ KHD void load_slot(const Scope<S>& scope, const Cursor& at, real* was) {
     const SlotBuffers& slot = scope.tensor.slots[I];
     const auto* metas = static_cast<const typename C::Meta*>(slot.meta);
     const bool started = step_number(scope.set) > 1;
-    UNROLL
-    for (int row = 0; row < Shape::rows; ++row) {
-      const int start = Shape::row_start(row);
-      if (at.vectors()) {
+    const auto decoded = [&](int i, int64 e, auto code, const auto& meta) {
+      const real x = decode_one<S, I>(scope, e, code, meta);
+      was[i] = started ? x : initial;
+    };
+    if constexpr (Cursor::whole) {
+      typename C::Meta meta[Shape::rows]{};
+      if constexpr (C::block > 1) load_metas<Shape, C::block>(metas, at.base, meta);
+      Storage::template load_rows<Shape>(slot.codes, at.base, [&](int i, auto code) {
+        decoded(i, at.element(Shape::row_start(i / V) + i % V), code, meta[i / V]);
+      });
+    } else {
+      UNROLL
+      for (int i = 0; i < Shape::fragment; ++i) {
+        const uint32 within = Shape::row_start(i / V) + i % V;
+        was[i] = initial;
+        if (!started || !at.has(within)) continue;
+        const int64 e = at.element(within);
         typename C::Meta meta{};
-        if constexpr (C::block > 1) meta = metas[at.element(start) / C::block];
-        Storage::template load_row<V>(slot.codes, at.element(start), [&](int k, auto code) {
-          const real x = decode_one<S, I>(scope, at.element(start + k), code, meta);
-          was[row * V + k] = started ? x : initial;
-        });
-      } else {
-        UNROLL
-        for (int k = 0; k < V; ++k) {
-          real x = initial;
-          if (started && at.has(start + k)) {
-            const int64 e = at.element(start + k);
-            typename C::Meta meta{};
-            if constexpr (C::block > 1) meta = metas[e / C::block];
-            x = decode_one<S, I>(scope, e, Storage::load_one(slot.codes, e), meta);
-          }
-          was[row * V + k] = x;
-        }
+        if constexpr (C::block > 1) meta = metas[e / C::block];
+        decoded(i, e, Storage::load_one(slot.codes, e), meta);
       }
     }
   } else {
@@ -154,7 +172,7 @@ KHD void advance(auto& e, const auto& gradient, const auto& rule) {
 // if everything they depend on is known in this pass.
 template <class S, int Pass, class Shape, class Cursor, class F>
 KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S, Shape>& from,
-                      int i, int within, F&& f) {
+                      int i, uint32 within, F&& f) {
   Element<typename S::Slots> e;
   e.p = from.p[i];
   e.g = from.g[i];
@@ -183,7 +201,8 @@ KHD void for_elements(const Scope<S>& scope, const Cursor& at, const Fragment<S,
   for (int row = 0; row < Shape::rows; ++row) {
     UNROLL
     for (int k = 0; k < Shape::vector; ++k) {
-      const int i = row * Shape::vector + k, within = Shape::row_start(row) + k;
+      const int i = row * Shape::vector + k;
+      const uint32 within = Shape::row_start(row) + k;
       with_element<S, Pass, Shape>(scope, at, from, i, within,
                                    [&](auto& e, const auto& gradient, const auto& rule) {
                                      f(i, within, e, gradient, rule);

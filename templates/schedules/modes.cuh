@@ -22,8 +22,8 @@ struct ToTrain {
 };
 
 // last: the scope of the last step; held: the same with the set that what is kept is read by.
-template <class S, class To>
-KHD void turn_tile(const Scope<S>& last, const Scope<S>& held, const Linear& at) {
+template <class S, class To, class Cursor>
+KHD void turn_tile(const Scope<S>& last, const Scope<S>& held, const Cursor& at) {
   using Shape = typename ApplyTile<S>::Shape;
   Fragment<S, Shape> f;
   load_weights<S, Shape>(held, at, f.p);
@@ -51,8 +51,10 @@ KHD void turn(const Args& args, Range range) {
     const Item item = args.items[i];
     const Scope<S> last = scope_of<S, 0>(args, item.tensor, preparation.of(args, item.tensor));
     const Scope<S> held{args, last.tensor, last.step, args.sets[last.step.set + 1], {}, {}, {}};
-    for_tiles<S>(last, item, [&](const Linear& at) {
-      turn_tile<S, To<typename S::Rule::Body>>(last, held, at);
+    for_tiles<S>(last, item, [&](const Place& at) {
+      with_cursor(at, [&](const auto& cursor) {
+        turn_tile<S, To<typename S::Rule::Body>>(last, held, cursor);
+      });
     });
   }
 }

@@ -42,7 +42,7 @@ struct LeafSums {
     load_fragment<S, Shape>(scope, at, fragment);
     for_elements<S, Pass, Shape>(
         scope, at, fragment,
-        [&](int i, int within, const auto& e, const auto& gradient, const auto& rule) {
+        [&](int i, uint32 within, const auto& e, const auto& gradient, const auto& rule) {
           for_reductions<S>([&](auto r) {
             using R = decltype(r);
             if constexpr (Here::template takes<R> && !R::over)
@@ -73,7 +73,7 @@ struct LeafSums {
 
   // Terms over the entries of a finer domain instead of elements.
   template <class R>
-  KHD static void from_entries(const Scope<S>& scope, int64 entry, int64 position, int valid,
+  KHD static void from_entries(const Scope<S>& scope, int64 entry, int64 position, uint32 valid,
                                real (&x)[kTerms][Shape::fragment]) {
     using From = typename At<R::source, typename S::Reductions>::type;
     using Source = typename From::Coefficients;
@@ -84,7 +84,7 @@ struct LeafSums {
     for (int row = 0; row < Shape::rows; ++row) {
       UNROLL
       for (int k = 0; k < Shape::vector; ++k) {
-        const int within = Shape::row_start(row) + k;
+        const uint32 within = Shape::row_start(row) + k;
         Source value{};
         if (within < valid)
           value = from[finer_entry(scope.tensor, R::Domain::reduced(dims),
@@ -96,34 +96,54 @@ struct LeafSums {
   }
 };
 
-// The leaf `unit` of a space: units count leaf after leaf, entry after entry.
-template <class S, int Pass, int SpaceNumber>
-KHD void sum_leaf(const Scope<S>& scope, int64 unit,
-                  double (&sums)[LeafSums<S, Pass, SpaceNumber>::kTerms], bool& leader) {
-  using L = LeafSums<S, Pass, SpaceNumber>;
+// The elements of leaf `unit` of the whole tensor.
+template <class S, int Pass>
+KHD void take_elements(
+    const Scope<S>& scope, int64 unit,
+    real (&x)[LeafSums<S, Pass, 0>::kTerms][LeafSums<S, Pass, 0>::Shape::fragment]) {
+  using L = LeafSums<S, Pass, 0>;
   using Shape = typename L::Shape;
+  const int64 position = unit * kLeaf, left = scope.tensor.n - position;
+  const auto valid = static_cast<uint32>(left < 0 ? 0 : min<int64>(left, kLeaf));
+  if constexpr (loops<S, Pass>()) {
+    L::in_loops(scope, position, static_cast<int>(valid), x);
+  } else {
+    const int64 end = position + (Shape::last_of_warp() - Shape::team() + 1) * kLeaf;
+    const bool whole = is_dense_and_aligned(scope.step) && end <= scope.tensor.n;
+    with_cursor({position, valid, whole}, [&](const auto& at) { L::from_elements(scope, at, x); });
+  }
+}
+
+// The leaf `unit` of another space: units count leaf after leaf, entry after entry.
+template <class S, int Pass, int SpaceNumber>
+KHD void take_entries(const Scope<S>& scope, int64 unit,
+                      real (&x)[LeafSums<S, Pass, SpaceNumber>::kTerms]
+                               [LeafSums<S, Pass, SpaceNumber>::Shape::fragment]) {
+  using L = LeafSums<S, Pass, SpaceNumber>;
   const Space& space = scope.tensor.spaces[SpaceNumber];
   const int64 entry = unit / space.leaves, position = unit % space.leaves * kLeaf;
   const int64 left = entry < space.entries ? space.members - position : 0;
-  const int valid = static_cast<int>(left < 0 ? 0 : left < kLeaf ? left : kLeaf);
-  real x[L::kTerms][Shape::fragment];
-  if constexpr (SpaceNumber == 0 && loops<S, Pass>()) {
-    L::in_loops(scope, position, valid, x);
-  } else if constexpr (SpaceNumber == 0) {
-    constexpr int kVectors = kDenseP | kDenseG | kAligned;
-    L::from_elements(scope,
-                     Linear{position, valid, valid == kLeaf && scope.step.layout == kVectors}, x);
-  } else {
-    for_reductions<S>([&](auto r) {
-      using R = decltype(r);
-      if constexpr (L::Here::template takes<R> && R::over)
-        L::template from_entries<R>(scope, entry, position, valid, x);
-    });
-    if constexpr (SpaceNumber < kOverSpace) {
-      const uint32 reduced = reduced_in<SpaceNumber>(scope.tensor.dims);
-      L::from_elements(scope, Gather{scope.tensor, reduced, entry, position, valid}, x);
-    }
+  const auto valid = static_cast<uint32>(left < 0 ? 0 : min<int64>(left, kLeaf));
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (L::Here::template takes<R> && R::over)
+      L::template from_entries<R>(scope, entry, position, valid, x);
+  });
+  if constexpr (SpaceNumber < kOverSpace) {
+    const uint32 reduced = reduced_in<SpaceNumber>(scope.tensor.dims);
+    L::from_elements(scope, Gather{scope.tensor, reduced, entry, position, valid}, x);
   }
+}
+
+template <class S, int Pass, int SpaceNumber>
+KHD void sum_leaf(const Scope<S>& scope, int64 unit,
+                  double (&sums)[LeafSums<S, Pass, SpaceNumber>::kTerms]) {
+  using L = LeafSums<S, Pass, SpaceNumber>;
+  real x[L::kTerms][L::Shape::fragment];
+  if constexpr (SpaceNumber == 0)
+    take_elements<S, Pass>(scope, unit, x);
+  else
+    take_entries<S, Pass, SpaceNumber>(scope, unit, x);
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
     if constexpr (L::Here::template takes<R>) {
@@ -133,7 +153,6 @@ KHD void sum_leaf(const Scope<S>& scope, int64 unit,
         sums[start + n] = leaf_tree<typename R::Type, S::variant>(x[start + n]);
     }
   });
-  leader = Shape::lane() == 0;
 }
 
 // Folds runs of 2^fold leaf sums and writes each reduction's partials.
@@ -180,12 +199,12 @@ KHD void partials_of_item(const Args& args, const Item& item, Preparation<S>& pr
   // Leaves past the last are never read: a run of 2^fold of them lies before it or behind it.
   const int64 units = min<int64>(space.entries * space.leaves - item.first, L::kChunk);
   block_barrier();
+  ONE_BY_ONE
   for (int start = 0; start < units; start += L::Shape::teams) {
-    const int slot = start + L::Shape::team();
+    const int slot = start + static_cast<int>(L::Shape::team());
     double sums[L::kTerms];
-    bool leader = false;
-    sum_leaf<S, Pass, SpaceNumber>(scope, item.first + slot, sums, leader);
-    if (leader && slot < L::kChunk)
+    sum_leaf<S, Pass, SpaceNumber>(scope, item.first + slot, sums);
+    if (L::Shape::lane() == 0 && slot < L::kChunk)
       for (int n = 0; n < L::kTerms; ++n) leaf[slot][n] = sums[n];
   }
   block_barrier();

@@ -4,14 +4,14 @@
 
 namespace jitstep {
 
-template <class S, int Pass>
-KHD void stage_tile(const Scope<S>& scope, const Linear& at) {
+template <class S, int Pass, class Cursor>
+KHD void stage_tile(const Scope<S>& scope, const Cursor& at) {
   using Shape = typename ApplyTile<S>::Shape;
   Fragment<S, Shape> f;
   load_fragment<S, Shape>(scope, at, f);
   real staged[Shape::fragment];
   for_elements<S, Pass, Shape>(scope, at, f,
-                               [&](int i, int, const auto& e, const auto&, const auto& rule) {
+                               [&](int i, uint32, const auto& e, const auto&, const auto& rule) {
                                  staged[i] = S::Rule::Body::staged(e, rule);
                                });
   store_values<Shape>(
@@ -25,7 +25,9 @@ KHD void stage(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
-    for_tiles<S>(scope, item, [&](const Linear& at) { stage_tile<S, Pass>(scope, at); });
+    for_tiles<S>(scope, item, [&](const Place& at) {
+      with_cursor(at, [&](const auto& cursor) { stage_tile<S, Pass>(scope, cursor); });
+    });
   }
 }
 
@@ -35,10 +37,12 @@ KHD void stage_zeros(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_without_scalars<S>(args, item.tensor);
-    for_tiles<S>(scope, item, [&](const Linear& at) {
-      store_values<typename ApplyTile<S>::Shape>(
-          static_cast<real*>(scope.step.staged), at, [](int64 e) { return e; },
-          [](int) { return real(0); });
+    for_tiles<S>(scope, item, [&](const Place& at) {
+      with_cursor(at, [&](const auto& cursor) {
+        store_values<typename ApplyTile<S>::Shape>(
+            static_cast<real*>(scope.step.staged), cursor, [](int64 e) { return e; },
+            [](int) { return real(0); });
+      });
     });
   }
 }

@@ -14,9 +14,23 @@ KHD bool is_skipped(const Args& args) {
   return found_inf != nullptr && *found_inf != 0;
 }
 
+// Blocks that a multiprocessor, which has 65536 registers, must have room for, so that many threads keep bytes on
+// their way: as many as kernels of this sort do not spill for. Doubles take two registers each, and what a codec
+// remembers of an element is found at an address.
+template <class S>
+constexpr int blocks_at_once() {
+  bool large = sizeof(real) == 8;
+  static_for<S::slots>([&](auto s) {
+    if (remembers<typename S::template Codec<decltype(s)::value>>()) large = true;
+  });
+  const int fitting = 65536 / (S::variant.threads * (large ? 255 : 128));
+  return fitting > 0 ? fitting : 1;
+}
+
 template <class S, int Passes>
 struct Step {
   static constexpr int kThreads = S::variant.threads;
+  static constexpr int kBlocks = blocks_at_once<S>();
   template <int Pass>
   KHD static void partials(const Args& args, Range range) {
     if (!is_skipped(args)) jitstep::partials<S, Pass>(args, range);
