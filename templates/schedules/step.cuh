@@ -15,11 +15,13 @@ KHD bool is_skipped(const Args& args) {
 }
 
 // Blocks that a multiprocessor, which has 65536 registers, must have room for, so that many threads keep bytes on
-// their way: as many as kernels of this sort do not spill for. Doubles take two registers each, and what a codec
-// remembers of an element is found at an address.
+// their way: as many as kernels of this sort do not spill for. Doubles take two registers each, what a codec
+// remembers of an element is found at an address, and a lane holds every term of its elements.
 template <class S>
 constexpr int blocks_at_once() {
-  bool large = sizeof(real) == 8;
+  int terms = 0;
+  for_reductions<S>([&](auto r) { terms += decltype(r)::terms; });
+  bool large = sizeof(real) == 8 || terms > 8;
   static_for<S::slots>([&](auto s) {
     if (remembers<typename S::template Codec<decltype(s)::value>>()) large = true;
   });
