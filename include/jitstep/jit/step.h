@@ -67,11 +67,11 @@ class JITSTEP_API Step {
   /// The kernel of a batch.
   const Kernel& kernel(std::size_t batch = 0) const;
 
-  /// Everything the next step needs beside its launches: memory and tables. One input for each tensor,
-  /// batch after batch; sets from Plan::at_step. Which tensors rest may change in every step, at little cost. A set may point to what the device alone knows (HyperSet): a
-  /// kernel whose sets have a grad_scale needs the flag `scaled`; with found_inf every tensor has a set and a
-  /// lag of its own (which one without elements leaves as it is), and so has `common`. Throws before a parameter or its state has changed, for
-  /// inputs that make no sense and in a CUDA graph capture too; the step can then be tried again.
+  /// Everything the next step needs beside its launches: memory and tables. One input for each tensor, batch after
+  /// batch; sets from Plan::at_step. Who rests may change in every step. A set may point to what the device alone
+  /// knows (HyperSet): a kernel whose sets have a grad_scale needs the flag `scaled`; with found_inf every tensor has
+  /// a set and a lag of its own (which one without elements leaves as it is), and so has `common`. Throws before any
+  /// change, for inputs that make no sense and in a CUDA graph capture too; the step can then be tried again.
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
 
   /// The same for turning parameters to another mode, which they must not be in. Each tensor's set is that
