@@ -19,6 +19,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import peer_environment
 from fashion_runs import ROOT, machine_class
@@ -92,6 +93,7 @@ class Heat:
         }
 
     def turn(self, row):
+        time.sleep(0.02)  # threads of the process before spin for a while when their work is done
         small = self.elements < SMALL
         result = self.results[row["name"]]
         request = {"do": "step", "contender": result["number"],
