@@ -14,7 +14,7 @@ struct Meta {
   float scale;
 };
 
-template <class Sign, Options O>
+template <Options O>
 struct Block {
   using Code = int4::Code;
   using Meta = int4::Meta;
@@ -34,9 +34,9 @@ struct Block {
 };
 
 template <class Sign, Options O>
-struct Codec : Block<Sign, O> {
+struct Codec : Block<O> {
   using Book = SignedBook<4>;
-  using B = Block<Sign, O>;
+  using B = Block<O>;
 
   KHD static uint8 candidate(real x, const Meta& meta) {
     return Book::candidate(B::in_units(x, meta));
@@ -56,8 +56,8 @@ struct Codec : Block<Sign, O> {
 };
 
 template <Options O>
-struct Codec<NonNegative, O> : Block<NonNegative, O> {
-  using B = Block<NonNegative, O>;
+struct Codec<NonNegative, O> : Block<O> {
+  using B = Block<O>;
 
   KHD static real decode(uint8 code, const Meta& meta) {
     return B::value_of(static_cast<float>(code + 1) * 0.0625f, meta);

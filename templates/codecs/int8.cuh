@@ -28,7 +28,7 @@ struct Values<NonNegative> {
 };
 
 template <class Sign, Options O>
-struct Codec : Values<Sign> {
+struct Codec {
   using Code = int8::Code;
   using Meta = int8::Meta;
   using Book = typename Values<Sign>::Book;

@@ -139,14 +139,14 @@ constexpr bool encodes_at_once() {
 template <class S, int Pass, int Most>
 KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
   using W = typename S::Weights;
-  constexpr int kRun = kLeaf;
   real next[S::slots > 0 ? S::slots : 1][Most];
-  for (int start = 0; start < count; start += kRun) {
-    const int length = min(count - start, kRun);
+  for (int start = 0; start < count; start += kLeaf) {
+    const int length = min(count - start, kLeaf);
     const int64 first = base + start;
     auto* p = static_cast<typename S::P::Bits*>(scope.tensor.p) + first;
     const auto* staged = static_cast<const real*>(scope.step.staged) + first;
-    const RandomRun<W::random ? kRun : 0> random(random_key(scope, 0), scope.tensor.offset + first);
+    const RandomRun<W::random ? kLeaf : 0> random(random_key(scope, 0),
+                                                  scope.tensor.offset + first);
     for_run<S, Pass>(scope, first, length, [&](int i, auto& e, const auto&, const auto& rule) {
       if constexpr (S::staged) e.staged = staged[i];
       S::Rule::Body::apply(e, rule);

@@ -54,9 +54,8 @@ struct LeafSums {
   // The same of elements position to position + valid - 1, by one thread.
   KHD static void in_loops(const Scope<S>& scope, int64 position, int valid,
                            real (&x)[kTerms][Shape::fragment]) {
-    constexpr int kRun = kLeaf;
-    for (int start = 0; start < valid; start += kRun)
-      for_run<S, Pass>(scope, position + start, min(valid - start, kRun),
+    for (int start = 0; start < valid; start += kLeaf)
+      for_run<S, Pass>(scope, position + start, min(valid - start, kLeaf),
                        [&](int i, const auto& e, const auto& gradient, const auto& rule) {
                          for_reductions<S>([&](auto r) {
                            using R = decltype(r);
