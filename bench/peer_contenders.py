@@ -4,6 +4,7 @@ Each line of its input is a request, each line of its output the answer, both JS
 packages print goes to the error output.
 """
 import gc
+import importlib
 import importlib.metadata
 import json
 import os
@@ -15,78 +16,31 @@ import torch
 LR, DECAY = 1e-3, 1e-2
 
 
-def torch_foreach(parameters):
-    return torch.optim.AdamW(parameters, lr=LR, weight_decay=DECAY, foreach=True)
-
-
-def deepspeed_cpu_adam(parameters):
-    from deepspeed.ops.adam import DeepSpeedCPUAdam
-
-    return DeepSpeedCPUAdam(parameters, lr=LR, weight_decay=DECAY)
-
-
-def torchao_8bit(parameters):
-    from torchao.optim import AdamW8bit
-
-    return AdamW8bit(parameters, lr=LR, weight_decay=DECAY)
-
-
-def torchao_4bit(parameters):
-    from torchao.optim import AdamW4bit
-
-    return AdamW4bit(parameters, lr=LR, weight_decay=DECAY)
-
-
-def bitsandbytes_8bit(parameters):
-    from bitsandbytes.optim import AdamW8bit
-
-    return AdamW8bit(parameters, lr=LR, weight_decay=DECAY)
-
-
-def flashoptim_adamw(parameters):
-    from flashoptim import FlashAdamW
-
-    return FlashAdamW(parameters, lr=LR, weight_decay=DECAY)
-
-
-def pytorch_lamb(parameters):
-    from pytorch_lamb import Lamb
-
-    return Lamb(parameters, lr=LR, weight_decay=DECAY)
-
-
-def torchastic_adamw(parameters):
-    from torchastic import AdamW
-
-    return AdamW(parameters, lr=LR, weight_decay=DECAY)
-
-
-def adamw_bf16(parameters):
-    from adamw_bf16 import AdamWBF16
-
-    return AdamWBF16(parameters, lr=LR, weight_decay=DECAY)
-
-
-def adamw_bfloat16(parameters):
+def preheated():
     from adamw_bfloat16 import LR as Schedule
-    from adamw_bfloat16 import AdamW_BF16
 
-    return AdamW_BF16(parameters, lr_function=Schedule(lr=LR, preheat_steps=1), weight_decay=DECAY)
+    return {"lr_function": Schedule(lr=LR, preheat_steps=1)}
 
 
-# By kind: the package's name for pip, and what makes its optimizer.
+# By kind: the package's name for pip, its optimizer's module and class, and what makes its arguments beside the weight decay.
 KINDS = {
-    "foreach": ("torch", torch_foreach),
-    "deepspeed": ("deepspeed", deepspeed_cpu_adam),
-    "torchao 8": ("torchao", torchao_8bit),
-    "torchao 4": ("torchao", torchao_4bit),
-    "bitsandbytes 8": ("bitsandbytes", bitsandbytes_8bit),
-    "flashoptim": ("flashoptim", flashoptim_adamw),
-    "lamb": ("pytorch-lamb", pytorch_lamb),
-    "torchastic": ("torchastic", torchastic_adamw),
-    "adamw_bf16": ("adamw-bf16", adamw_bf16),
-    "adamw_bfloat16": ("adamw-bfloat16", adamw_bfloat16),
+    "foreach": ("torch", "torch.optim", "AdamW", lambda: {"lr": LR, "foreach": True}),
+    "deepspeed": ("deepspeed", "deepspeed.ops.adam", "DeepSpeedCPUAdam", lambda: {"lr": LR}),
+    "torchao 8": ("torchao", "torchao.optim", "AdamW8bit", lambda: {"lr": LR}),
+    "torchao 4": ("torchao", "torchao.optim", "AdamW4bit", lambda: {"lr": LR}),
+    "bitsandbytes 8": ("bitsandbytes", "bitsandbytes.optim", "AdamW8bit", lambda: {"lr": LR}),
+    "flashoptim": ("flashoptim", "flashoptim", "FlashAdamW", lambda: {"lr": LR}),
+    "lamb": ("pytorch-lamb", "pytorch_lamb", "Lamb", lambda: {"lr": LR}),
+    "torchastic": ("torchastic", "torchastic", "AdamW", lambda: {"lr": LR}),
+    "adamw_bf16": ("adamw-bf16", "adamw_bf16", "AdamWBF16", lambda: {"lr": LR}),
+    "adamw_bfloat16": ("adamw-bfloat16", "adamw_bfloat16", "AdamW_BF16", preheated),
 }
+
+
+def optimizer_of(kind, parameters):
+    _, module, name, options = KINDS[kind]
+    optimizer = getattr(importlib.import_module(module), name)
+    return optimizer(parameters, **options(), weight_decay=DECAY)
 
 
 def plain_tensors(value):
@@ -133,9 +87,9 @@ class Session:
         kind = request["contender"]["kind"]
         if kind not in KINDS:
             raise ValueError(f"no contender of the kind {kind}")
-        package, function = KINDS[kind]
+        package = KINDS[kind][0]
         before = [p.detach().flatten()[:256].clone() for p in self.parameters]
-        optimizer = function(self.parameters)
+        optimizer = optimizer_of(kind, self.parameters)
         optimizer.step()
         self.optimizers.append(optimizer)
         after = [p.detach().flatten()[:256] for p in self.parameters]
