@@ -4,6 +4,7 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,6 +20,30 @@ namespace jit {
 struct PlannedMemory;
 }
 struct InitialValues;
+
+/// Whether somebody else may hold the tensors of a state: once they do, for good. Who copies them shares them.
+class SharedMark {
+ public:
+  SharedMark() = default;
+  SharedMark(const SharedMark& other) noexcept : set_(true) { other.set(); }
+  SharedMark(SharedMark&& other) noexcept : set_(other.is_set()) {}
+  SharedMark& operator=(const SharedMark& other) noexcept {
+    other.set(), set();
+    return *this;
+  }
+  SharedMark& operator=(SharedMark&& other) noexcept {
+    set_.store(other.is_set(), std::memory_order_relaxed);
+    return *this;
+  }
+  ~SharedMark() = default;
+
+  /// Reading a state sets it, and several threads may read one.
+  void set() const noexcept { set_.store(true, std::memory_order_relaxed); }
+  bool is_set() const noexcept { return set_.load(std::memory_order_relaxed); }
+
+ private:
+  mutable std::atomic<bool> set_ = false;
+};
 
 /// Step number and slots of one parameter. Bound to its parameter by the optimizer; a state made by
 /// hand or read from an archive is unbound, and bound (and converted to the optimizer's formats)
@@ -74,8 +99,14 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
 
   /// Whether it belongs to a parameter, and what the kernels read and write.
   bool is_bound() const { return parameter_.defined(); }
-  StateBuffers& buffers() { return buffers_; }
-  const StateBuffers& buffers() const { return buffers_; }
+  StateBuffers& buffers() {
+    shared_.set();
+    return buffers_;
+  }
+  const StateBuffers& buffers() const {
+    shared_.set();
+    return buffers_;
+  }
   /// A c10::Error for a step number that kernels cannot go on from.
   void check_step() const;
   /// Makes this the state of a parameter in a kernel's format: fresh if nothing is held, else
@@ -84,8 +115,10 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void bind(const torch::Tensor& parameter, std::shared_ptr<const jit::Plan> plan, int id,
             const InitialValues& initial);
   /// Whether the parameter still has the dtype, device, sizes and strides that it was bound with, and
-  /// everything kept still lies where it lay: a user who was given a tensor may have changed it.
+  /// everything kept still lies where it lay.
   bool fits(const torch::Tensor& parameter) const;
+  /// Whether a user was given a tensor of what is kept, and may have given it other memory.
+  bool is_shared() const { return shared_.is_set(); }
 
  protected:
   /// The same by the number of the slot.
@@ -127,6 +160,9 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   torch::Tensor parameter_;  // undefined: unbound
   std::shared_ptr<const std::vector<TensorPlace>> places_;  // of the buffers' tensors, once bound
   bool from_archive_ = false;  // unbound, but its buffers have codecs and a layout
+  SharedMark shared_;
+
+  friend class Optimizer;  // takes the buffers for its kernels, and shares them with nobody
 };
 
 /// New, unbound state of a rule: of the generated class where its options are of a generated one,

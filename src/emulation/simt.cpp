@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "emulation/fiber.h"
+#include "emulation/random.h"
 
 namespace jitstep::emulation {
 namespace {
@@ -42,20 +43,6 @@ struct Shared {
   unsigned site = 0;
   unsigned bytes = 0;
   std::unique_ptr<std::byte, FreeShared> memory;
-};
-
-class Random {  // splitmix64: the same numbers with every standard library
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-
- private:
-  std::uint64_t state_;
 };
 
 // "3", "0-30", "0-3, 8, 12-15"

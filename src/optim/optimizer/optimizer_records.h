@@ -30,17 +30,20 @@ struct Optimizer::Member {
   int revision = -1;              // of the group when the state was bound
   int id = 0;
   bool repeated = false;  // listed before in its group, and stepped there
+  bool shares = false;    // its kernel takes a sum over all parameters, or memory of all
 
-  // Whether what is held for it now is the state that it was bound with, under these options, and still fits.
-  // At step 0 binding looks whether there is anything to go on from.
-  bool is_bound(const torch::optim::OptimizerParamState* now, int of_group,
-                const torch::Tensor& p) const {
+  // Whether what is held for it now is the state that it was bound with, under these options, and still fits:
+  // a parameter that stays has the form it was bound with. At step 0 binding looks whether there is anything to
+  // go on from.
+  bool is_bound(const torch::optim::OptimizerParamState* now, int of_group, const torch::Tensor& p,
+                bool stays) const {
     return now != nullptr && now == held && revision == of_group &&
-           state->buffers().t.counted() > 0 && state->is_bound() && state->fits(p);
+           state->buffers_.t.counted() > 0 && state->is_bound() &&
+           ((stays && !state->is_shared()) || state->fits(p));
   }
   StepParameter in_step(const torch::Tensor& p, const torch::Tensor* grad,
                         const ParameterName& name) const {
-    return {&p, grad, state == nullptr ? nullptr : &state->buffers(), name, version};
+    return {&p, grad, state == nullptr ? nullptr : &state->buffers_, name, version};
   }
 };
 
@@ -49,8 +52,7 @@ struct Optimizer::Records {
     GroupRecord record;
     std::vector<Member> members;
     std::string rule;
-    GroupStage stage;     // of the rule; empty: it has none
-    bool shares = false;  // some of its kernels take a sum over all parameters, or memory of all
+    GroupStage stage;  // of the rule; empty: it has none
   };
   // A parameter of this step whose state must be made or bound again first.
   struct PendingBinding {

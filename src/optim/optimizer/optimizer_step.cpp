@@ -110,17 +110,18 @@ void Optimizer::collect(Purpose purpose) {
 // A sum over all parameters is taken on each device alone, and would be another one than torch's.
 void Optimizer::check_devices() const {
   const auto& work = records_->work;
-  const auto sums = std::any_of(work.begin(), work.end(), [&](const StepParameter& one) {
-    return records_->groups[one.name.group].shares;
+  const auto other = std::find_if(work.begin(), work.end(), [&](const StepParameter& one) {
+    return one.p->device() != work.front().p->device();
   });
-  if (!sums) return;
-  for (const StepParameter& one : work)
-    TORCH_CHECK(
-        one.p->device() == work.front().p->device(), "jitstep: parameters on ",
-        work.front().p->device(), " and ", one.p->device(),
-        " under max_grad_norm or another sum over all parameters, which each device would "
-        "take alone; call torch::nn::utils::clip_grad_norm_ instead, or give each device an "
-        "optimizer of its own");
+  if (other == work.end()) return;
+  const auto sums = std::any_of(work.begin(), work.end(), [&](const StepParameter& one) {
+    return records_->groups[one.name.group].members[one.name.place].shares;
+  });
+  TORCH_CHECK(!sums, "jitstep: parameters on ", work.front().p->device(), " and ",
+              other->p->device(),
+              " under max_grad_norm or another sum over all parameters, which each device would "
+              "take alone; call torch::nn::utils::clip_grad_norm_ instead, or give each device an "
+              "optimizer of its own");
 }
 
 // Looks anew at where parameters lie, and at every gradient.
@@ -133,6 +134,7 @@ void Optimizer::check_memory() {
     for (std::size_t i = 0; i < records_->groups[g].members.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
       Member& member = records_->groups[g].members[i];
+      if (!member.place.has_form_of(p)) member.revision = -1;  // also if this step goes no further
       member.place = TensorPlace(p);
       member.gradient_checked = false;
       records_->memory.add({&p, {g, i}});
@@ -181,11 +183,11 @@ bool Optimizer::collect_group(std::size_t g, Purpose purpose) {
     const bool stays = records_->stays(member, p);
     const torch::Tensor* const grad = stepping ? gradient_of(p, {g, i}) : &p;
     if (grad == nullptr) {
-      if (member.is_bound(held_in(state_, member.key), group.record.revision(), p))
+      if (member.is_bound(held_in(state_, member.key), group.record.revision(), p, stays))
         records_->resting.push_back(member.in_step(p, nullptr, {g, i}));
       continue;
     }
-    const bool bound = about(p, {g, i}, [&] { return is_bound(g, i); });
+    const bool bound = about(p, {g, i}, [&] { return is_bound(g, i, stays); });
     if (!stepping && (member.state == nullptr || member.state->step() == 0)) continue;
     moved = moved || !bound || !stays;
     if (!bound) add_pending(g, i);
@@ -199,11 +201,11 @@ void Optimizer::add_pending(std::size_t g, std::size_t i) {
   Records::Group& group = records_->groups[g];
   check_tensor(p, {g, i});
   auto plan = about(p, {g, i}, [&] { return group.record.plan(p); });
-  group.shares = shares(*plan);
+  group.members[i].shares = shares(*plan);
   records_->pending.push_back({records_->work.size(), g, i, std::move(plan), false, std::nullopt});
 }
 
-bool Optimizer::is_bound(std::size_t g, std::size_t i) {
+bool Optimizer::is_bound(std::size_t g, std::size_t i, bool stays) {
   Records::Group& group = records_->groups[g];
   Member& member = group.members[i];
   auto* const held = held_in(state_, member.key);
@@ -218,7 +220,7 @@ bool Optimizer::is_bound(std::size_t g, std::size_t i) {
     member.revision = -1;
   }
   if (held != nullptr) member.state->check_step();
-  return member.is_bound(held, group.record.revision(), param_groups_[g].params()[i]);
+  return member.is_bound(held, group.record.revision(), param_groups_[g].params()[i], stays);
 }
 
 ParamState& Optimizer::state_for(const torch::Tensor& p, std::size_t g) {
@@ -247,7 +249,7 @@ void Optimizer::bind_states() {
     });
     member.held = member.state = &state;
     member.revision = group.record.revision();
-    records_->work[pending.work].state = &state.buffers();
+    records_->work[pending.work].state = &state.buffers_;
   }
 }
 

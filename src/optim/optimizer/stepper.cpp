@@ -60,6 +60,7 @@ std::size_t find_or_add(std::vector<T>& items, Same same, Make make) {
 
 struct Stepper::State {
   std::vector<Member> members;
+  std::vector<const Member*> found;       // of the parameters of this step
   std::vector<std::vector<int>> numbers;  // of the members, by group and place; -1: none
   std::vector<DeviceStep> devices;
   std::array<double*, 2> common = {};  // where that memory lay when the tables were built
@@ -69,6 +70,8 @@ struct Stepper::State {
 
   // What the tables have of a parameter; null if that is out of date.
   const Member* find(const StepParameter& now) const;
+  // Sets `found` and says whether they have all of them.
+  bool find_all(const std::vector<StepParameter>& parameters);
   void add(Member member, const StepParameter& of, const jit::KernelSpec& spec);
   void place_inputs();
 };
@@ -80,6 +83,12 @@ const Member* Stepper::State::find(const StepParameter& now) const {
   if (number < 0) return nullptr;
   const Member& member = members[static_cast<std::size_t>(number)];
   return member.is(now) ? &member : nullptr;
+}
+
+bool Stepper::State::find_all(const std::vector<StepParameter>& parameters) {
+  found.clear();
+  for (const StepParameter& one : parameters) found.push_back(find(one));
+  return std::find(found.begin(), found.end(), nullptr) == found.end();
 }
 
 Stepper::Stepper() : state_(std::make_unique<State>()) {}
@@ -216,10 +225,12 @@ bool Stepper::update(const StepMembers& now, jit::CommonMemory* common, const St
   State& state = *state_;
   const auto& [parameters, resting, groups] = now;
   const bool scaled = extras.grad_scale.defined();
-  const bool known = state.common == place_of(common) && state.scaled == scaled &&
-                     std::all_of(parameters.begin(), parameters.end(),
-                                 [&](const auto& one) { return state.find(one) != nullptr; });
-  if (!known) prepare(parameters, resting, common, scaled);
+  const bool known =
+      state.common == place_of(common) && state.scaled == scaled && state.find_all(parameters);
+  if (!known) {
+    prepare(parameters, resting, common, scaled);
+    state.find_all(parameters);
+  }
   state.sets.clear();
   state.sets_of_group.resize(groups.size());
   for (auto& made : state.sets_of_group) made.clear();
@@ -227,7 +238,7 @@ bool Stepper::update(const StepMembers& now, jit::CommonMemory* common, const St
     std::fill(device.inputs.begin(), device.inputs.end(), jit::StepInput{.rests = true});
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const StepParameter& parameter = parameters[i];
-    const Member& member = *state.find(parameter);
+    const Member& member = *state.found[i];
     DeviceStep& device = state.devices[member.device];
     void* const cleared = extras.clears ? parameter.grad->mutable_data_ptr() : nullptr;
     const void* g = parameter.grad->const_data_ptr();

@@ -78,6 +78,7 @@ bool ParamState::holds_values(std::size_t slot) const {
 
 torch::Tensor ParamState::slot_value(std::size_t slot) const {
   if (slot >= buffers_.slots.size()) return {};
+  shared_.set();
   if (is_bound()) return decode_slot(buffers_, parameter_, static_cast<int>(slot));
   const auto& codes = buffers_.slots[slot].codes;
   TORCH_CHECK(
@@ -89,6 +90,7 @@ torch::Tensor ParamState::slot_value(std::size_t slot) const {
 void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   torch::NoGradGuard no_grad;
   buffers_.revision = next_revision();
+  shared_.set();
   if (is_bound() && !values.defined()) {
     buffers_.slots.at(slot) = {};
     return;
@@ -106,11 +108,13 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
 }
 
 torch::Tensor ParamState::codes(const std::string& slot) const {
+  shared_.set();
   const std::size_t i = place(slot);
   return i < buffers_.slots.size() ? buffers_.slots[i].codes : torch::Tensor();
 }
 
 torch::Tensor ParamState::meta(const std::string& slot) const {
+  shared_.set();
   const std::size_t i = place(slot);
   return i < buffers_.slots.size() ? buffers_.slots[i].meta : torch::Tensor();
 }

@@ -66,6 +66,7 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
 }
 
 void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
+  shared_.set();
   archive.write("step", c10::IValue(step()));
   const auto& slots = declared_slots();
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i)
@@ -116,6 +117,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
 }
 
 void ParamState::serialize(torch::serialize::InputArchive& archive) {
+  shared_.set();
   buffers_ = {};
   parameter_ = torch::Tensor();
   const auto& slots = declared_slots();

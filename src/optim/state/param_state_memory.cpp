@@ -40,6 +40,7 @@ const jit::PlannedMemory& ParamState::planned_memory(const std::string& name) co
 }
 
 torch::Tensor ParamState::memory(const std::string& name) const {
+  shared_.set();
   const jit::PlannedMemory& field = planned_memory(name);
   const auto& halves = buffers_.memory[static_cast<std::size_t>(field.number)].halves;
   return halves[buffers_.t & 1].view(entry_sizes(field.domain, layout_.sizes));
