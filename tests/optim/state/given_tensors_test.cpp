@@ -1,0 +1,226 @@
+// Tensors of the state that users were given, and changed: with the next step, or after many.
+#include <functional>
+#include <map>
+
+#include "jitstep/param_state.h"
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+AdamWParamState& adamw_state(AdamW& optimizer, const torch::Tensor& p) {
+  return static_cast<AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
+}
+
+// Gives a tensor other memory of the same values, and steps.
+void expect_written_elsewhere(Optimizer& optimizer, const Tensors& parameters,
+                              const std::string& way, torch::Tensor given) {
+  SCOPED_TRACE(way);
+  train(optimizer, parameters, 2, 3);
+  given.set_data(given.clone());
+  const torch::Tensor before = given.clone();
+  train(optimizer, parameters, 4, 4);
+  EXPECT_FALSE(torch::equal(given, before)) << "the step has written where the tensor lay before";
+}
+
+TEST(GivenTensors, OtherMemoryIsUsedHoweverTheTensorWasGot) {
+  using Way = std::function<torch::Tensor(AdamWParamState&)>;
+  const std::map<std::string, Way> ways = {
+      {"by torch's name", [](auto& state) { return state.exp_avg(); }},
+      {"by name", [](auto& state) { return state.value("m"); }},
+      {"codes", [](auto& state) { return state.codes("v"); }},
+      {"scales", [](auto& state) { return state.meta("v"); }},
+      {"a copy's", [](auto& state) { return AdamWParamState(state).exp_avg(); }},
+      {"an assigned one's",
+       [](auto& state) {
+         AdamWParamState other;
+         other = state;
+         return other.exp_avg();
+       }},
+      {"a clone's",
+       [](auto& state) { return static_cast<AdamWParamState&>(*state.clone()).exp_avg(); }},
+      {"the buffers'", [](auto& state) { return state.buffers().slots[0].codes; }},
+      {"the buffers' to be read",
+       [](const auto& state) { return state.buffers().slots[0].codes; }}};
+  for (const auto& [name, way] : ways) {
+    Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
+    AdamW optimizer(parameters, AdamWOptions(0.1).state("v", "int8"));
+    train(optimizer, parameters, 1, 1);
+    expect_written_elsewhere(optimizer, parameters, name,
+                             way(adamw_state(optimizer, parameters[0])));
+  }
+}
+
+TEST(GivenTensors, AStateThatIsMovedTakesAlongThatItWasGivenAway) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
+  AdamW optimizer(parameters);
+  train(optimizer, parameters, 1, 1);
+  auto& held = optimizer.state().at(parameters[0].unsafeGetTensorImpl());
+  auto& state = static_cast<AdamWParamState&>(*held);
+  const torch::Tensor given = state.exp_avg();
+  held = std::make_unique<AdamWParamState>(std::move(state));
+  expect_written_elsewhere(optimizer, parameters, "moved", given);
+}
+
+TEST(GivenTensors, OtherValuesOfWhatIsKeptBesideTheSlotsAreUsed) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(parameters);
+  Adafactor optimizer(parameters, AdafactorOptions()), other(twin, AdafactorOptions());
+  train(optimizer, parameters, 1, 1);
+  train(other, twin, 1, 1);
+  auto& state =
+      static_cast<ParamState&>(*optimizer.state().at(parameters[0].unsafeGetTensorImpl()));
+  const auto halves = state.buffers().memory.at(0).halves;
+  train(optimizer, parameters, 2, 3);
+  train(other, twin, 2, 3);
+  for (torch::Tensor half : halves) half.set_data(half * 4);
+  train(optimizer, parameters, 4, 4);
+  train(other, twin, 4, 4);
+  EXPECT_FALSE(torch::equal(parameters[0], twin[0])) << "the step has read the old values";
+}
+
+TEST(GivenTensors, AParameterOfAnotherFormIsSeenAlsoAfterAStepThatWasRefused) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}, {50}}),
+          twin = clones(parameters);
+  AdamW optimizer(parameters), other(twin);
+  train(optimizer, parameters, 1, 2);
+  train(other, twin, 1, 2);
+  for (Tensors* of : {&parameters, &twin})
+    of->at(0).set_data(of->at(0).detach().t().contiguous().t());
+  set_gradients(parameters, 3);
+  const torch::Tensor gradient = parameters[1].grad();
+  parameters[1].mutable_grad() = parameters[0].detach().t().flatten().slice(0, 0, 50);
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of parameter 0");
+  parameters[1].mutable_grad() = gradient;
+  optimizer.step();
+  train(other, twin, 3, 3);
+  train(optimizer, parameters, 4, 5);
+  train(other, twin, 4, 5);
+  expect_equal(parameters, twin);
+}
+
+TEST(GivenTensors, MemoryPutIntoASlotIsUsedAsByTorch) {
+  Tensors ours = make_parameters(torch::kFloat64, {{40, 40}}), theirs = clones(ours);
+  AdamW a(ours, AdamWOptions(0.1));
+  torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));
+  const std::vector<std::function<torch::Tensor()>> memories = {
+      [] {
+        return torch::rand({40, 40}, torch::kFloat64);
+      },
+      [] {
+        return torch::rand({40, 40}, torch::kFloat64).t();
+      },
+      [] {
+        return torch::rand({40, 80}, torch::kFloat64).slice(1, 0, 80, 2);
+      },
+      [] {
+        return torch::rand({40, 40});
+      }};
+  int step = 1;
+  for (const auto& memory : memories) {
+    train(a, ours, step, step);
+    train(b, theirs, step, step);
+    const torch::Tensor other = memory();
+    adamw_state(a, ours[0]).exp_avg().set_data(other.clone());
+    adamw_state(a, ours[0]).exp_avg_sq().set_data(other.abs());
+    auto& torchs =
+        static_cast<torch::optim::AdamWParamState&>(*b.state().at(theirs[0].unsafeGetTensorImpl()));
+    torchs.exp_avg(other.to(torch::kFloat64)).exp_avg_sq(other.to(torch::kFloat64).abs());
+    train(a, ours, step + 1, step + 2);
+    train(b, theirs, step + 1, step + 2);
+    step += 3;
+    expect_close(ours, theirs, 1e-9, 1e-9);
+    EXPECT_EQ(adamw_state(a, ours[0]).step(), step - 1);
+  }
+  // The same memory read the other way round.
+  adamw_state(a, ours[0]).exp_avg().t_();
+  auto& torchs =
+      static_cast<torch::optim::AdamWParamState&>(*b.state().at(theirs[0].unsafeGetTensorImpl()));
+  torchs.exp_avg(torchs.exp_avg().t());
+  train(a, ours, step, step);
+  train(b, theirs, step, step);
+  expect_close(ours, theirs, 1e-9, 1e-9);
+}
+
+TEST(GivenTensors, MemoryOfTheSlotsOwnFormIsTakenItself) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}});
+  AdamW optimizer(parameters);
+  train(optimizer, parameters, 1, 1);
+  const auto other = torch::ones({40, 30});
+  adamw_state(optimizer, parameters[0]).exp_avg().set_data(other);
+  train(optimizer, parameters, 2, 2);
+  EXPECT_FALSE(torch::equal(other, torch::ones({40, 30}))) << "the step wrote elsewhere";
+}
+
+TEST(GivenTensors, CodesPutIntoASlotAreUsed) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(parameters);
+  AdamW optimizer(parameters, AdamWOptions(0.1).state("int8")),
+      other(twin, AdamWOptions(0.1).state("int8"));
+  train(optimizer, parameters, 1, 2);
+  train(other, twin, 1, 2);
+  auto& state = adamw_state(optimizer, parameters[0]);
+  for (const char* slot : {"m", "v"}) {
+    state.codes(slot).set_data(state.codes(slot).clone());
+    state.meta(slot).set_data(state.meta(slot).clone());
+  }
+  train(optimizer, parameters, 3, 4);
+  train(other, twin, 3, 4);
+  expect_equal(parameters, twin);
+}
+
+TEST(GivenTensors, MemoryThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
+  using Change = std::function<void(AdamWParamState&)>;
+  const std::vector<std::pair<Change, const char*>> changes = {
+      {[](auto& state) {
+         state.exp_avg().set_data(torch::zeros({70, 59}));
+       },
+       "shape [70, 59]"},
+      {[](auto& state) {
+         state.exp_avg().set_data(torch::zeros({70, 60}, torch::kInt64));
+       },
+       "floating point"},
+      {[](auto& state) { state.exp_avg().resize_({3}); }, "shape [3]"},
+      {[](auto& state) { state.exp_avg().storage().unsafeGetStorageImpl()->set_nbytes(0); },
+       "has no memory"},
+      {[](auto& state) { state.codes("v").set_data(torch::zeros({3}, torch::kUInt8)); },
+       "4200 bytes of codes"},
+      {[](auto& state) { state.meta("v").set_data(torch::zeros({1}, torch::kUInt8)); },
+       "68 of scales"},
+      {[](auto& state) { state.codes("v").set_data(torch::zeros({4200})); }, "bytes of codes"},
+  };
+  for (const auto& [change, part] : changes) {
+    Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}, {9}});
+    AdamW optimizer(parameters, AdamWOptions(0.1).state("v", "int8"));
+    train(optimizer, parameters, 1, 2);
+    change(adamw_state(optimizer, parameters[0]));
+    const Tensors before = clones(parameters);
+    set_gradients(parameters, 3);
+    for (int attempt = 0; attempt < 2; ++attempt)
+      EXPECT_HAS(argument_error([&] { optimizer.step(); }), part);
+    expect_equal(parameters, before);
+    optimizer.state().erase(parameters[0].unsafeGetTensorImpl());
+    EXPECT_NO_THROW(optimizer.step());
+  }
+}
+
+TEST(GivenTensors, CodesThatDoNotFitAreNotDecoded) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
+  AdamW optimizer(parameters, AdamWOptions(0.1).state("int8"));
+  train(optimizer, parameters, 1, 1);
+  auto& state = adamw_state(optimizer, parameters[0]);
+  state.codes("m").set_data(torch::zeros({5}, torch::kUInt8));
+  EXPECT_HAS(argument_error([&] { state.exp_avg(); }), "4200 bytes of codes");
+  EXPECT_HAS(argument_error([&] { state.exp_avg(torch::ones({70, 60})); }), "4200 bytes of codes");
+}
+
+TEST(GivenTensors, ACopyOnWriteCopyOfASlotKeepsItsValues) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
+  AdamW optimizer(parameters);
+  train(optimizer, parameters, 1, 1);
+  const auto copy = adamw_state(optimizer, parameters[0]).exp_avg()._lazy_clone();
+  const auto values = copy.clone();
+  train(optimizer, parameters, 2, 2);
+  EXPECT_TRUE(torch::equal(copy, values));
+}
+
+}  // namespace
+}  // namespace jitstep::tests
