@@ -61,6 +61,7 @@ HEATS = {
             walk(W16, "uint8", 2),
             walk(W14, "uint8", 1),
             *references(W28),
+            jitstep("jitstep AdamW", {"rule": "adamw"}, W28),
             jitstep("jitstep AdamW bf16", {"rule": "adamw", "state": "bf16"}, W20),
             jitstep("jitstep AdamW int8", {"rule": "adamw", "state": "int8"}, W16),
             peer("torchao AdamW8bit, compiled", "torchao", "torchao 8", W16),
@@ -100,3 +101,24 @@ HEATS = {
     },
 }
 LOOP, FUSED = (row["name"] for row in references(""))
+
+# What jitstep aims at: in a workload's heat, a row at least so many times as fast as another one; and what stands in the way.
+AIMS = [
+    ("one_tensor", "float32 state", "jitstep AdamW", W28, 0.95, ""),
+    ("one_tensor", "float32 state", "jitstep AdamW", FUSED, 1.0, "both are at the memory's limit, where runs differ by 15 %"),
+    ("one_tensor", "float32 state", "jitstep AdamW", LOOP, 7, ""),
+    ("small_tensors", "float32 state", "jitstep AdamW", FUSED, 10,
+     "the tensors lie in the cache, where the fused kernel is fast as well; a third of a step is the host's"),
+    ("one_tensor", "bfloat16 weights, bfloat16 state", "jitstep AdamW, nearest", W14, 0.8, ""),
+    ("one_tensor", "bfloat16 weights, bfloat16 state", "jitstep AdamW, nearest", FUSED, 1.5,
+     "it is at the limit of its own walk"),
+    ("one_tensor", "bfloat16 weights, bfloat16 state", "jitstep AdamW, stochastic rounding", "jitstep AdamW, nearest", 1 / 1.15,
+     "seven rounds of Philox for eight elements are a third of its instructions"),
+    ("one_tensor", "state of 16, 8 and 4 bits", "jitstep AdamW int8", "jitstep AdamW", 0.55, ""),
+    ("one_tensor", "state of 16, 8 and 4 bits", "jitstep AdamW int4", "jitstep AdamW", 0.8, ""),
+    ("one_tensor", "state of 16, 8 and 4 bits", "jitstep AdamW int8", "torchao AdamW8bit, compiled", 20, ""),
+    ("one_tensor", "state of 16, 8 and 4 bits", "jitstep AdamW int8", "bitsandbytes AdamW8bit", 10, ""),
+    ("one_tensor", "state of 16, 8 and 4 bits", "jitstep AdamW int8", LOOP, 4, ""),
+    ("one_tensor", "LAMB", "jitstep LAMB", "jitstep AdamW", 1 / 1.6,
+     "44 bytes a parameter where AdamW moves 28; its first pass only reads, at a lower rate"),
+]

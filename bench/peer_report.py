@@ -2,7 +2,7 @@
 import os
 import statistics
 
-from peer_heats import FUSED, HEATS, LOOP
+from peer_heats import AIMS, FUSED, HEATS, LOOP
 
 HEAD = """# Beside other packages on the CPU
 
@@ -87,6 +87,30 @@ def tables(heat):
     return title + lines + ([""] + said if said else [])
 
 
+def measured_pair(heats, workload, name, row, reference):
+    """The two rows of an aim; None if one was not measured."""
+    for heat in heats:
+        if heat["workload"] == workload and heat["heat"] == name:
+            rows = {one["name"]: one for one in heat.get("rows", []) if "reason" not in one}
+            return (rows[row], rows[reference]) if row in rows and reference in rows else None
+    return None
+
+
+def aims(heats):
+    """A table of what is aimed at: how many times as fast as another row, and how much of that was reached."""
+    lines = ["", "## What is aimed at", "",
+             "| | | beside | aim | measured | |", "|---|---|---|---|---|---|"]
+    for workload, heat, row, reference, aim, limit in AIMS:
+        pair = measured_pair(heats, workload, heat, row, reference)
+        if pair is None:
+            said = ["", "not measured"]
+        else:
+            times = ratio(*pair)
+            said = [f"{times:.2f}", "reached" if times >= aim else f"{times / aim:.0%} of it: {limit}"]
+        lines.append("| " + " | ".join([workload.replace("_", " "), row, reference, f"{aim:.2f}"] + said) + " |")
+    return lines
+
+
 def packages(heats):
     return sorted({row["package"] for heat in heats for row in heat.get("rows", []) if row.get("package")})
 
@@ -101,6 +125,7 @@ def page(result, numbers, page_path):
         seconds=settings["seconds"],
     )]
     lines.append(f"Packages: {', '.join(packages(result['heats']))}.")
+    lines += aims(result["heats"])
     chapter = None
     for heat in result["heats"]:
         if heat["title"] != chapter:

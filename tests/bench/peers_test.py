@@ -17,8 +17,9 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import peer_environment
 import peer_report
-from peer_heats import FUSED, HEATS, LOOP
+from peer_heats import AIMS, FUSED, HEATS, LOOP
 from peer_process import ContenderError, PeerProcess
+from peers import WORKLOADS
 
 PYTHON = sys.argv.pop()
 SERVER = sys.argv.pop()
@@ -160,6 +161,25 @@ class Figures(unittest.TestCase):
         rows = [self.row("jitstep AdamW", [1.0, 2.0, 2.0]), self.row("jitstep LAMB", [3.0, 3.0, 3.0])]
         self.assertEqual(list(peer_report.pairs({"heat": "LAMB", "rows": rows})),
                          ["jitstep LAMB takes 1.50 times as long as jitstep AdamW."])
+
+    def test_an_aim_is_reached_or_missed_by_a_share_or_not_measured(self):
+        def said(*rows):
+            heat = {"workload": "one_tensor", "heat": "float32 state", "rows": list(rows)}
+            return "\n".join(peer_report.aims([heat]))
+
+        walk, ours = self.row("walk, 28 bytes", [1.0, 1.0]), self.row("jitstep AdamW", [1.0, 1.0])
+        slower = self.row("jitstep AdamW", [2.0, 2.0])
+        self.assertIn("| one tensor | jitstep AdamW | walk, 28 bytes | 0.95 | 1.00 | reached |", said(walk, ours))
+        self.assertIn("| one tensor | jitstep AdamW | walk, 28 bytes | 0.95 | 0.50 | 53% of it", said(walk, slower))
+        self.assertIn("| one tensor | jitstep AdamW | walk, 28 bytes | 0.95 |  | not measured |", said(ours))
+
+    def test_every_aim_is_of_rows_that_there_are(self):
+        for workload, heat, row, reference, aim, _ in AIMS:
+            names = [one["name"] for one in HEATS[heat]["rows"]]
+            self.assertIn(row, names)
+            self.assertIn(reference, names)
+            self.assertIn(workload, WORKLOADS)
+            self.assertGreater(aim, 0)
 
 
 class Environment(unittest.TestCase):
