@@ -108,6 +108,11 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// dtype that the chosen format is not for.
   ParameterFormats formats_of(const torch::Tensor& parameter) const;
 
+  /// The weights as the rules see them, in the order of the parameters, float32 and of their shapes: where a weight
+  /// format keeps something beside the parameter, more than the parameter shows. New tensors; a model in evaluation
+  /// mode (eval()) gives the point that it evaluates, with what it keeps of the one it trains.
+  std::vector<torch::Tensor> fp32_weights() const;
+
   /// Bytes of the state of all parameters that have one.
   std::int64_t state_bytes() const;
   /// What the rule keeps once for all parameters (its Memory of domain `all`, such as Prodigy's `d`), by

@@ -82,6 +82,13 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   /// Sets it from values of that shape.
   void set_memory(const std::string& name, const torch::Tensor& values);
 
+  /// Whether it keeps something beside this parameter, and is bound to it.
+  bool keeps_more_of(const torch::Tensor& parameter) const;
+  /// What the weight format keeps beside the parameter, as bytes in its storage order. Undefined: nothing.
+  torch::Tensor extra() const;
+  /// The parameter as the rule sees it, from what is kept beside it: a new tensor, as wide as the arithmetic.
+  torch::Tensor weights() const;
+
   /// Bytes of everything kept.
   std::int64_t bytes() const { return buffers_.bytes(); }
   /// The order in which the optimizer got the parameter; names its random bits.

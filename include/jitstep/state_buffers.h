@@ -75,6 +75,10 @@ jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
 /// new tensor of the parameter's shape and layout, of the arithmetic's dtype.
 torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int slot);
 
+/// The weights of such a state as the rule sees them, from the parameter and what is kept beside it: a new
+/// tensor of the parameter's shape and layout, of the arithmetic's dtype.
+torch::Tensor decode_weights(const StateBuffers& state, const torch::Tensor& p);
+
 /// Sets a slot of such a state from values of the parameter's shape; one that was dropped is made anew.
 void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
                  const torch::Tensor& values);

@@ -1,5 +1,5 @@
-// One slot of a tensor from codes to values and back, in element order: for inspection, for
-// checkpoints of other formats, and for tests. Its arguments are a Conversion, the tensor and a set with the
+// One slot of a tensor from codes to values and back, and its weights as the rule sees them, in element order:
+// for inspection, for checkpoints of other formats, and for tests. Its arguments are a Conversion, the tensor and a set with the
 // number of the step to come.
 #pragma once
 #include "apply.cuh"
@@ -23,6 +23,18 @@ KHD void decode(const Args& args, Range range) {
   for_items<S>(args, range, [](const Scope<S>& scope, const Linear<false>& at) {
     real values[Shape::fragment];
     load_slot<S, I, Shape>(scope, at, values);
+    auto* to = static_cast<real*>(scope.args.conversion.to);
+    store_values<Shape>(
+        to, at, [](int64 e) { return e; }, [&](int i) { return values[i]; });
+  });
+}
+
+template <class S>
+KHD void decode_weights(const Args& args, Range range) {
+  using Shape = typename ApplyTile<S>::Shape;
+  for_items<S>(args, range, [](const Scope<S>& scope, const Linear<false>& at) {
+    real values[Shape::fragment];
+    load_weights<S, Shape>(scope, at, values);
     auto* to = static_cast<real*>(scope.args.conversion.to);
     store_values<Shape>(
         to, at, [](int64 e) { return e; }, [&](int i) { return values[i]; });

@@ -26,8 +26,7 @@ constexpr bool remembers() {
 // Whether a pass is walked so: by one thread, with coefficients that the whole tensor shares.
 template <class S, int Pass>
 constexpr bool loops() {
-  bool alone = S::variant.threads == 1 && !S::strided && !has_entry_coefficients<S, Pass>() &&
-               kSame<typename S::Weights::Extra, NoExtra>;
+  bool alone = S::variant.threads == 1 && !S::strided && !has_entry_coefficients<S, Pass>();
   static_for<S::slots>([&](auto s) {
     if (remembers<typename S::template Codec<decltype(s)::value>>()) alone = false;
   });
@@ -64,6 +63,37 @@ class OldValues<S, I, Absent> {
   real initial_;
 };
 
+// The weights of one run, from what is kept beside them as well; before the first step that holds nothing.
+template <class S, class Extra = typename S::Weights::Extra>
+class OldWeights {
+  using Bits = decltype(bits_of(real()));
+
+ public:
+  KHD OldWeights(const Scope<S>& scope, int64 base)
+      : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + base),
+        extra_(static_cast<const Extra*>(scope.tensor.extra) + base),
+        started_(step_number(scope.set) > 1 ? ~Bits{0} : Bits{0}) {}
+  KHD real operator[](int i) const {
+    const Bits kept = bits_of(S::Weights::load(p_[i], extra_[i]));
+    return number_of((kept & started_) | (bits_of(S::Weights::first(p_[i])) & ~started_));
+  }
+
+ private:
+  const typename S::P::Bits* p_;
+  const Extra* extra_;
+  Bits started_;
+};
+template <class S>
+class OldWeights<S, NoExtra> {
+ public:
+  KHD OldWeights(const Scope<S>& scope, int64 base)
+      : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + base) {}
+  KHD real operator[](int i) const { return S::Weights::load(p_[i]); }
+
+ private:
+  const typename S::P::Bits* p_;
+};
+
 // Those of slots 0 to Count - 1.
 template <class S, int Count = S::slots>
 struct AllOldValues : AllOldValues<S, Count - 1> {
@@ -80,7 +110,7 @@ struct AllOldValues<S, 0> {
 // depend on is known.
 template <class S, int Pass, class F>
 KHD void for_run(const Scope<S>& scope, int64 base, int count, F&& f) {
-  const auto* p = static_cast<const typename S::P::Bits*>(scope.tensor.p) + base;
+  const OldWeights<S> p(scope, base);
   const auto* g = static_cast<const typename S::G::Bits*>(scope.step.g) + base;
   const AllOldValues<S> was(scope, base, count);
   const auto gradient = scope.gradient;
@@ -89,7 +119,7 @@ KHD void for_run(const Scope<S>& scope, int64 base, int count, F&& f) {
   INDEPENDENT
   for (int i = 0; i < count; ++i) {
     Element<typename S::Slots> e;
-    e.p = S::Weights::load(p[i]);
+    e.p = p[i];
     e.g = S::Gradient::Body::scale(static_cast<real>(S::G::load(g[i])), gradient);
     e.index = first + i;
     static_for<S::slots>([&](auto s) {
@@ -125,6 +155,18 @@ KHD void encode_run(const Scope<S>& scope, int64 base, int count, real* x) {
   StoredCodes<typename C::Code>::store(code, slot.codes, base, count);
 }
 
+// Writes element i of a run of weights, and what is kept beside it.
+template <class S, class Extra>
+KHD void store_weight(typename S::P::Bits* p, Extra* extra, int i, real x, uint32 random_bits) {
+  if constexpr (kSame<Extra, NoExtra>) {
+    p[i] = S::Weights::store(x, random_bits);
+  } else {
+    Extra beside{};
+    p[i] = S::Weights::store(x, random_bits, beside);
+    extra[i] = beside;
+  }
+}
+
 // Whether a slot's codes are written as soon as an element is known.
 template <class Part>
 constexpr bool encodes_at_once() {
@@ -135,29 +177,40 @@ constexpr bool encodes_at_once() {
     return true;
 }
 
+// Where the codes of slots lie, in variables of a loop's own: what lies in memory any write of bytes may change.
+template <class S>
+struct CodesOfSlots {
+  void* of[S::slots > 0 ? S::slots : 1];
+  KHD explicit CodesOfSlots(const TensorRecord& tensor) {
+    for (int i = 0; i < S::slots; ++i) of[i] = tensor.slots[i].codes;
+  }
+};
+
 // Elements base to base + count - 1, a whole number of blocks but at the tensor's end.
 template <class S, int Pass, int Most>
 KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
   using W = typename S::Weights;
+  const CodesOfSlots<S> codes(scope.tensor);
   real next[S::slots > 0 ? S::slots : 1][Most];
   for (int start = 0; start < count; start += kLeaf) {
     const int length = min(count - start, kLeaf);
     const int64 first = base + start;
     auto* p = static_cast<typename S::P::Bits*>(scope.tensor.p) + first;
+    auto* extra = static_cast<typename W::Extra*>(scope.tensor.extra) + first;
     const auto* staged = static_cast<const real*>(scope.step.staged) + first;
     const RandomRun<W::random ? kLeaf : 0> random(random_key(scope, 0),
                                                   scope.tensor.offset + first);
     for_run<S, Pass>(scope, first, length, [&](int i, auto& e, const auto&, const auto& rule) {
       if constexpr (S::staged) e.staged = staged[i];
       S::Rule::Body::apply(e, rule);
-      p[i] = W::store(e.p, random[i]);
+      store_weight<S>(p, extra, i, e.p, random[i]);
       static_for<S::slots>([&](auto s) {
         constexpr int I = decltype(s)::value;
         using Part = typename S::template Codec<I>;
         if constexpr (kStored<Part>) {
           const real x = flush_subnormal(S::template slot<I>(e).next);
           if constexpr (encodes_at_once<Part>())
-            (static_cast<typename Part::Body::Code*>(scope.tensor.slots[I].codes) + first)[i] =
+            (static_cast<typename Part::Body::Code*>(codes.of[I]) + first)[i] =
                 Part::Body::encode(x, {}, 0);
           else
             next[I][start + i] = x;

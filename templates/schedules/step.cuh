@@ -65,6 +65,9 @@ struct Step {
   KHD static void encode(const Args& args, Range range) {
     jitstep::encode<S, I>(args, range);
   }
+  KHD static void decode_weights(const Args& args, Range range) {
+    jitstep::decode_weights<S>(args, range);
+  }
 };
 
 }  // namespace jitstep

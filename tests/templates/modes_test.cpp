@@ -127,7 +127,7 @@ TEST_F(Modes, ReadWhatEveryCodecKeepsNow) {
         step(steps, t);
         steps.turn(Mode::eval, t);
         std::vector<float> kept(300);
-        jit::decode_slot(*machine, {steps.plan(), steps.tensor(0), 0, t}, kept.data());
+        jit::decode_slot(*machine, {steps.plan(), steps.tensor(0), t}, 0, kept.data());
         ASSERT_EQ(steps.p[0], kept) << codec << " after step " << t;
         ASSERT_GT(std::abs(kept[7]), 0);
       }

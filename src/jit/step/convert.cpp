@@ -11,12 +11,19 @@
 namespace jitstep::jit {
 namespace {
 
-// `direction` is an entry of schedules/step.cuh.
-Unit conversion_unit(const Plan& plan, const Variant& variant, int slot, const char* direction) {
-  const std::string entry = text("jitstep_", direction, "_", slot);
-  return {text(direction, "_", slot, "_", plan.name),
+// An entry of schedules/step.cuh: of the weights or, with its number, of a slot.
+struct Direction {
+  const char* name;
+  int slot = -1;
+};
+
+Unit conversion_unit(const Plan& plan, const Variant& variant, const Direction& way) {
+  const std::string of = way.slot < 0 ? "" : text("_", way.slot);
+  const std::string arguments = way.slot < 0 ? "" : text("<", way.slot, ">");
+  const std::string entry = text("jitstep_", way.name, of);
+  return {text(way.name, of, "_", plan.name),
           text(include_text(plan), "#include \"schedules/step.cuh\"\n", kernel_text(plan, variant),
-               "JITSTEP_ENTRY(", entry, ", ", direction, "<", slot, ">)\n"),
+               "JITSTEP_ENTRY(", entry, ", ", way.name, arguments, ")\n"),
           0,
           {entry}};
 }
@@ -31,11 +38,11 @@ void refuse_tensor_sums(const Plan& plan, int slot) {
                        "the state has, or begin without state"));
 }
 
-void convert(Machine& machine, const ConvertedSlot& what, const char* direction,
+void convert(Machine& machine, const KeptTensor& what, const Direction& way,
              const Conversion& values) {
   check_tensors(what.plan, {what.tensor});
   const Variant variant = default_variant(what.plan, machine.target());
-  const Unit source = conversion_unit(what.plan, variant, what.slot, direction);
+  const Unit source = conversion_unit(what.plan, variant, way);
   const auto launches =
       machine.launches(machine.load(source.text, source.name), source.entries, variant.threads);
   const StepTables tables = step_tables({what.tensor}, {}, 0, variant);
@@ -59,13 +66,17 @@ void convert(Machine& machine, const ConvertedSlot& what, const char* direction,
 
 }  // namespace
 
-void decode_slot(Machine& machine, const ConvertedSlot& from, void* values) {
-  convert(machine, from, "decode", {nullptr, values});
+void decode_slot(Machine& machine, const KeptTensor& from, int slot, void* values) {
+  convert(machine, from, {"decode", slot}, {nullptr, values});
 }
 
-void encode_slot(Machine& machine, const ConvertedSlot& to, const void* values) {
-  refuse_tensor_sums(to.plan, to.slot);
-  convert(machine, to, "encode", {values, nullptr});
+void encode_slot(Machine& machine, const KeptTensor& to, int slot, const void* values) {
+  refuse_tensor_sums(to.plan, slot);
+  convert(machine, to, {"encode", slot}, {values, nullptr});
+}
+
+void decode_weights(Machine& machine, const KeptTensor& from, void* values) {
+  convert(machine, from, {"decode_weights"}, {nullptr, values});
 }
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// One slot of one tensor from codes to values and back, by a kernel of its own.
+// What is kept of one tensor to values, and one of its slots back, by kernels of their own.
 #pragma once
 
 #include "jitstep/jit/export.h"
@@ -8,20 +8,22 @@
 
 namespace jitstep::jit {
 
-/// A slot of a tensor, `t` steps taken: a codec's memory is read as after step t.
-struct ConvertedSlot {
+/// What is kept of a tensor, `t` steps taken: a codec's memory is read as after step t.
+struct KeptTensor {
   const Plan& plan;
   const StepTensor& tensor;
-  int slot = 0;
   std::int64_t t = 0;
 };
 
-/// Writes what the slot holds: device memory, as wide as the arithmetic, in element order (storage order
+/// Writes what a slot holds: device memory, as wide as the arithmetic, in element order (storage order
 /// without gaps). Zeros before step 1.
-JITSTEP_API void decode_slot(Machine& machine, const ConvertedSlot& from, void* values);
+JITSTEP_API void decode_slot(Machine& machine, const KeptTensor& from, int slot, void* values);
 
 /// Sets the slot from such values. A codec whose scale comes from sums over the tensor cannot encode
 /// alone: an Error.
-JITSTEP_API void encode_slot(Machine& machine, const ConvertedSlot& to, const void* values);
+JITSTEP_API void encode_slot(Machine& machine, const KeptTensor& to, int slot, const void* values);
+
+/// Writes the weights as a rule sees them, from the parameter and what its format keeps beside it.
+JITSTEP_API void decode_weights(Machine& machine, const KeptTensor& from, void* values);
 
 }  // namespace jitstep::jit

@@ -294,6 +294,20 @@ ParameterFormats Optimizer::formats_of(const torch::Tensor& parameter) const {
   return formats;
 }
 
+std::vector<torch::Tensor> Optimizer::fp32_weights() const {
+  torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> weights;
+  for (const ParamGroup& group : param_groups_)
+    for (const torch::Tensor& p : group.params()) {
+      const auto found = state_.find(key_of(p));
+      const auto* const state =
+          found == state_.end() ? nullptr : dynamic_cast<const ParamState*>(found->second.get());
+      const bool more = state != nullptr && state->keeps_more_of(p);
+      weights.push_back((more ? state->weights() : p.detach()).to(torch::kFloat32, false, !more));
+    }
+  return weights;
+}
+
 std::int64_t Optimizer::state_bytes() const {
   std::int64_t sum = 0;
   for (const auto& [key, held] : state_)

@@ -54,6 +54,17 @@ void ParamState::set_memory(const std::string& name, const torch::Tensor& values
   now.copy_(values);
 }
 
+bool ParamState::keeps_more_of(const torch::Tensor& p) const {
+  return is_bound() && buffers_.extra.defined() && fits(p);
+}
+
+torch::Tensor ParamState::extra() const {
+  shared_.set();
+  return buffers_.extra;
+}
+
+torch::Tensor ParamState::weights() const { return decode_weights(buffers_, parameter_); }
+
 void ParamState::take_memory(StateBuffers& fresh) const {
   const int turn = static_cast<int>((buffers_.t ^ fresh.t) & 1);  // where the newest half goes
   for (auto& [key, halves] : fresh.memory) {

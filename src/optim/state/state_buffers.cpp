@@ -125,8 +125,17 @@ torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int
   if (state.t == 0 || p.numel() == 0) return values;
   check_slot(state, p, slot);
   jit::decode_slot(machine_of(p.device()),
-                   {*state.plan, step_tensor(p, state, p.strides()), slot, state.t},
+                   {*state.plan, step_tensor(p, state, p.strides()), state.t}, slot,
                    values.data_ptr());
+  return values;
+}
+
+torch::Tensor decode_weights(const StateBuffers& state, const torch::Tensor& p) {
+  torch::Tensor values = zeros_of(p, real_dtype(state.format.dtype));
+  if (p.numel() > 0)
+    jit::decode_weights(machine_of(p.device()),
+                        {*state.plan, step_tensor(p, state, p.strides()), state.t},
+                        values.data_ptr());
   return values;
 }
 
@@ -148,7 +157,7 @@ void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
   check_slot(state, p, slot);
   as_argument_error([&] {
     jit::encode_slot(machine_of(p.device()),
-                     {*state.plan, step_tensor(p, state, p.strides()), slot, state.t},
+                     {*state.plan, step_tensor(p, state, p.strides()), state.t}, slot,
                      ordered.data_ptr());
   });
 }

@@ -1,0 +1,26 @@
+// A float beside each parameter of 16 bits, which is rounded from it: mixed precision's master weights (Micikevicius
+// et al., arXiv 1710.03740). A parameter that is no longer what its float rounds to was set from outside, and is
+// taken over.   for: bfloat16, float16
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::weights::master {
+
+template <class Format_>
+struct Weights {
+  using Format = Format_;
+  using Extra = float;
+  static constexpr bool random = false;
+  KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
+  KHD static real load(typename Format::Bits bits, Extra master) {
+    const uint32 kept =
+        Format::store(master) == bits ? ~0u : 0u;  // no branch: loops become vectors
+    return float_of((bits_of(master) & kept) | (bits_of(Format::load(bits)) & ~kept));
+  }
+  KHD static typename Format::Bits store(real x, uint32, Extra& master) {
+    master = x;
+    return Format::store(x);
+  }
+};
+
+}  // namespace jitstep::weights::master

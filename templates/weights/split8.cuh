@@ -1,0 +1,58 @@
+// A parameter of 16 bits and, beside it, in 127ths of half its last place, how far it is from the value that it was
+// rounded from: 24 bits in all (FlashOptim's error correction, github.com/databricks/flashoptim). A
+// parameter that is not finite has no error.   for: bfloat16, float16
+#pragma once
+#include "../core/absmax.cuh"
+
+namespace jitstep::weights::split8 {
+
+// x * 2^n for n in [-134, 134], in two steps, as 2^n need not be a normal number.
+KHD float times_power(float x, int n) {
+  const int half = n / 2;
+  return x * float_of(static_cast<uint32>(127 + half) << 23) *
+         float_of(static_cast<uint32>(127 + n - half) << 23);
+}
+
+template <class Format>
+struct LastPlace;
+template <>
+struct LastPlace<BFloat16> {
+  static constexpr int mantissa = 7, bias = 127;
+};
+template <>
+struct LastPlace<Float16> {
+  static constexpr int mantissa = 10, bias = 15;
+};
+
+template <class Format_>
+struct Weights {
+  using Format = Format_;
+  using Extra = uint8;  // a signed number, in two's complement
+  using Place = LastPlace<Format>;
+  static constexpr bool random = false;
+
+  // Half the last place of a stored value is 2 to this power.
+  KHD static int half_place(typename Format::Bits bits) {
+    const int exponent = static_cast<int>(bits & 0x7fffu) >> Place::mantissa;
+    return max(exponent, 1) - Place::bias - Place::mantissa - 1;
+  }
+  KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
+  KHD static real load(typename Format::Bits bits, Extra error) {
+    const auto q = static_cast<float>((error ^ 0x80) - 0x80);
+    return Format::load(bits) + times_power(q / 127, half_place(bits));
+  }
+  KHD static typename Format::Bits store(real x, uint32, Extra& error) {
+    const typename Format::Bits bits = Format::store(x);
+    const float p = Format::load(bits);
+    const uint32 finite = is_finite(p) ? ~0u : 0u;  // no branch: loops become vectors
+    const float share = times_power(float_of(bits_of(x - p) & finite), -half_place(bits));
+    const float size = unit_clamped(abs(share)) * 127;
+    const int whole = static_cast<int>(size);
+    const int q = whole + (size - static_cast<float>(whole) >= 0.5f ? 1 : 0);
+    const int sign = static_cast<int>(bits_of(share)) >> 31;  // 0 or -1
+    error = static_cast<Extra>((q ^ sign) - sign);
+    return bits;
+  }
+};
+
+}  // namespace jitstep::weights::split8

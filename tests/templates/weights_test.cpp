@@ -1,0 +1,138 @@
+// Weight formats that keep something beside the parameter: what comes back of a value, and what is done with one
+// that was set from outside.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "../../templates/weights/kahan.cuh"
+#include "../../templates/weights/master.cuh"
+#include "../../templates/weights/split16.cuh"
+#include "../../templates/weights/split8.cuh"
+
+namespace jitstep {
+namespace {
+
+using Master = weights::master::Weights<BFloat16>;
+using Split16 = weights::split16::Weights<BFloat16>;
+using Kahan = weights::kahan::Weights<BFloat16>;
+
+template <class W>
+float back(float x) {
+  typename W::Extra extra{};
+  const auto bits = W::store(x, 0, extra);
+  return W::load(bits, extra);
+}
+
+template <class W>
+float shown(float x) {
+  typename W::Extra extra{};
+  return W::Format::load(W::store(x, 0, extra));
+}
+
+// Of every sign and exponent: fractions around those that decide how the upper half is rounded.
+std::vector<float> values() {
+  std::vector<float> all;
+  for (std::uint32_t top = 0; top < 1u << 9; ++top)
+    for (const std::uint32_t high : {0u, 1u, 2u, 63u, 126u, 127u})
+      for (const std::uint32_t low :
+           {0u, 1u, 2u, 0x5555u, 0x7ffeu, 0x7fffu, 0x8000u, 0x8001u, 0xaaaau, 0xfffeu, 0xffffu})
+        all.push_back(std::bit_cast<float>(top << 23 | high << 16 | low));
+  return all;
+}
+
+template <class W>
+class ExactWeights : public testing::Test {};
+using Exact = testing::Types<Master, weights::master::Weights<Float16>, Split16>;
+TYPED_TEST_SUITE(ExactWeights, Exact);
+
+TYPED_TEST(ExactWeights, GiveBackEveryValueBitForBitAndNaNAsNaN) {
+  for (const float x : values()) {
+    if (std::isnan(x))
+      EXPECT_TRUE(std::isnan(back<TypeParam>(x)) && std::isnan(shown<TypeParam>(x)));
+    else
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(back<TypeParam>(x)), std::bit_cast<std::uint32_t>(x));
+  }
+}
+
+TEST(Split16Weights, ShowTheNearestValueOfTwoTheLargerMagnitude) {
+  for (const float x : values()) {
+    if (std::isnan(x)) continue;
+    const std::uint32_t up = std::bit_cast<std::uint32_t>(x) + 0x8000u;
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(shown<Split16>(x)), up & 0xffff0000u);
+  }
+}
+
+TEST(MasterWeights, TakeOverAParameterThatWasSet) {
+  float master = 0;
+  const auto bits = Master::store(1.00123f, 0, master);
+  EXPECT_EQ(Master::load(bits, master), 1.00123f);
+  EXPECT_EQ(Master::load(bits + 1, master), BFloat16::load(bits + 1));
+  EXPECT_EQ(Master::load(0x8000, 0.0f), 0.0f) << "the sign of zero is a difference";
+  EXPECT_TRUE(std::isnan(Master::load(0x7fc0, 2.0f)));
+}
+
+TEST(KahanWeights, LoseAtMostThe512thPartOfALastPlace) {
+  for (const float x : values()) {
+    if (!std::isfinite(x) || std::abs(x) > 0x1p127f || std::abs(x) < 0x1p-100f) continue;
+    EXPECT_EQ(shown<Kahan>(x), BFloat16::load(BFloat16::store(x)));
+    EXPECT_LE(std::abs(back<Kahan>(x) - x), std::abs(x) * 0x1p-17f) << x;
+  }
+}
+
+TEST(KahanWeights, DropWhatIsNotOfTheParameter) {
+  std::uint16_t shift = 0;
+  Kahan::store(1000.9f, 0, shift);
+  EXPECT_EQ(Kahan::load(BFloat16::store(0.5f), shift), 0.5f);
+  EXPECT_NE(Kahan::load(BFloat16::store(1000.9f), shift), BFloat16::load(BFloat16::store(1000.9f)));
+}
+
+TEST(KahanWeights, KeepWhatIsNotFinite) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(back<Kahan>(infinity), infinity);
+  EXPECT_EQ(back<Kahan>(-std::numeric_limits<float>::max()), -infinity) << "as bfloat16 does";
+  EXPECT_TRUE(std::isnan(back<Kahan>(std::numeric_limits<float>::quiet_NaN())));
+}
+
+template <class Format>
+class Split8Weights : public testing::Test {};
+using Halves = testing::Types<BFloat16, Float16>;
+TYPED_TEST_SUITE(Split8Weights, Halves);
+
+// The definition in double: the error in half last places, in [-1, 1], times 127, halves away from zero.
+template <class Format>
+int code_of_definition(float x) {
+  using Place = weights::split8::LastPlace<Format>;
+  const auto bits = Format::store(x);
+  const int exponent = std::max((bits & 0x7fff) >> Place::mantissa, 1);
+  const double half = std::ldexp(1.0, exponent - Place::bias - Place::mantissa - 1);
+  const double share = (static_cast<double>(x) - Format::load(bits)) / half;
+  return static_cast<int>(std::round(std::fmax(-1, std::fmin(1, share)) * 127));
+}
+
+TYPED_TEST(Split8Weights, KeepTheNearest127thOfHalfALastPlace) {
+  using W = weights::split8::Weights<TypeParam>;
+  for (const float x : values()) {
+    if (!std::isfinite(shown<W>(x))) continue;
+    std::uint8_t error = 0;
+    const auto bits = W::store(x, 0, error);
+    EXPECT_EQ(bits, TypeParam::store(x));
+    ASSERT_EQ(static_cast<std::int8_t>(error), code_of_definition<TypeParam>(x)) << x;
+    const float p = TypeParam::load(bits);
+    EXPECT_LE(std::abs(W::load(bits, error) - x), std::abs(p - x)) << "worse than without";
+  }
+}
+
+TYPED_TEST(Split8Weights, KeepWhatIsNotFinite) {
+  using W = weights::split8::Weights<TypeParam>;
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(back<W>(infinity), infinity);
+  EXPECT_EQ(back<W>(-infinity), -infinity);
+  EXPECT_TRUE(std::isnan(back<W>(std::numeric_limits<float>::quiet_NaN())));
+}
+
+}  // namespace
+}  // namespace jitstep
