@@ -1,0 +1,32 @@
+// float16 state, to nearest, ties to even; what is too large becomes the largest number. With positive_floor a positive
+// value of a non-negative slot is never coded as zero: a second moment below 3e-8 would be, and the next
+// update explode.
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::codecs::fp16 {
+
+struct Options {
+  bool positive_floor = true;  //
+};
+using Code = uint16;
+
+template <class Sign, Options O>
+struct Codec {
+  using Code = fp16::Code;
+  using Meta = NoMeta;
+  static constexpr int block = 1;
+  static constexpr bool random = false;
+  static constexpr bool keeps_positive = O.positive_floor && kSame<Sign, NonNegative>;
+
+  KHD static real decode(Code code, const Meta&) { return fp16_to_float(code); }
+  KHD static Code encode(real value, const Meta&, uint32) {
+    const float x = static_cast<float>(value);
+    const int code = float_to_fp16(x), magnitude = code & 0x7fff;
+    const int finite = (code & 0x8000) | min(magnitude, 0x7bff);
+    const int floored = keeps_positive && x > 0 ? max(finite, 1) : finite;
+    return static_cast<Code>(is_finite(x) ? floored : code);
+  }
+};
+
+}  // namespace jitstep::codecs::fp16
