@@ -2,7 +2,7 @@
 // target. Correct for every argument, zeros, infinities, NaN and subnormal numbers included (pow as C's),
 // to 0.53 units in the last place (log, log2 and cbrt: 0.501). A result that is a double comes out exactly.
 // For `prepare` and `finish`: all take and return double, and call what is too long to be inlined. cbrt is
-// also for elements: its float has neither branches nor calls.
+// also for elements: its float has neither branches nor calls, nor have log2_of_element and exp2_of_element.
 #pragma once
 #include "port.cuh"
 
@@ -163,6 +163,33 @@ KHD float cbrt(float x) {
                      (small ? 0x1p-32f : 0x1p8f);
   return is_finite(x) && x != 0 ? (x < 0 ? -root : root) : x;
 }
+// c0 + c1 x + c2 x^2 + ...
+KHD float polynomial(float, float last) { return last; }
+KHD float polynomial(float x, float first, auto... more) {
+  return fma(polynomial(x, more...), x, first);
+}
+
+// Of a normal number, of relative error 2^-22, near 1 too; otherwise some number.
+KHD float log2_of_element(float x) {
+  // x = 2^n m, where m lies in [sqrt(1/2), sqrt(2)); log(m) / 2 = s + s^3 / 3 + ... + s^11 / 11, |s| < 0.172.
+  const int n = static_cast<int>(bits_of(x) - 0x3f3504f3u) >> 23;
+  const float m = float_of(bits_of(x) - (static_cast<uint32>(n) << 23));
+  const float s = (m - 1) / (m + 1), z = s * s;
+  const float tail = polynomial(z, 1.0f / 3, 1.0f / 5, 1.0f / 7, 1.0f / 9, 1.0f / 11);
+  const float twice = s * 0x1.715476p+1f;
+  return static_cast<float>(n) + fma(twice * z, tail, twice);
+}
+
+// 2^x, of relative error 2^-23; beyond [-126, 127] as at its end.
+KHD float exp2_of_element(float x) {
+  const float inside = max(min(x, 127.0f), -126.0f);
+  const float whole = inside + 0x1.8p23f - 0x1.8p23f;  // to the nearest
+  const float r = (inside - whole) * 0x1.62e43p-1f;    // e^r for |r| < 0.35
+  return polynomial(r, 1.0f, 1.0f, 1.0f / 2, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720,
+                    1.0f / 5040) *
+         float_of(static_cast<uint32>(static_cast<int>(whole) + 127) << 23);
+}
+
 KHD double cbrt(double x) {
   const bool small = abs(x) < 1;
   const double a = abs(x) * (small ? 0x1p768 : 0x1p-192);

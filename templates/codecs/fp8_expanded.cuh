@@ -1,0 +1,67 @@
+// COAT's 8-bit state (arXiv 2410.19313): E4M3 of powers of magnitudes, with an exponent for each block that spreads its
+// range over the format's. Nothing but zero is coded as zero. The original keeps the range's centre as well,
+// which cancels, and gives NaN for a block of one magnitude; here exponents end at 64. What is not finite
+// is kept as NaN.
+#pragma once
+#include "../core/absmax.cuh"
+#include "../core/elementary.cuh"
+
+namespace jitstep::codecs::fp8_expanded {
+
+struct Options {
+  int block = 128;  // power of two in [32, 1024]
+};
+using Code = uint8;
+struct Meta {
+  float scale;  // the largest magnitude
+  float power;  // of magnitudes, in its units
+};
+// What `encode` needs beside what is kept.
+struct Measured : Meta {
+  float inverse;
+};
+
+// y^power for y in [0, 1].
+KHD float power_of_unit(float y, float power) {
+  const uint32 positive = y >= 0x1p-126f ? ~0u : 0u;  // no branch: loops become vectors
+  return float_of(bits_of(exp2_of_element(power * log2_of_element(y))) & positive);
+}
+
+template <class Sign, Options O>
+struct Codec {
+  using Code = fp8_expanded::Code;
+  using Meta = fp8_expanded::Meta;
+  static constexpr int block = O.block;
+  static constexpr int keys = 2;
+  static constexpr bool random = false;
+  static constexpr float kLargest = 448;
+  static constexpr float kRange = 0x1.09d5dap+4f;  // log2(448 * 448 / 2)
+  static constexpr float kMostPower = 64, kSteps = 16;
+  static constexpr int kNotFinite = 0x7f;
+
+  // The largest magnitude, and the smallest but zero as what it lacks to infinity.
+  KHD static uint32 key(real x, int n) {
+    const uint32 magnitude = magnitude_key(static_cast<float>(x));
+    return n == 0 || magnitude == 0 ? magnitude : 0x7f800000u - magnitude;
+  }
+  KHD static Measured measure(const uint32 (&key)[2]) {
+    const float most = float_of(key[0]), inverse = inverse_of({most});
+    const float ratio = float_of(0x7f800000u - key[1]) * inverse;  // smallest to largest, at most 1
+    const float wanted = kRange / max(-log2_of_element(max(ratio, 0x1p-126f)), kRange / kMostPower);
+    return {{most, static_cast<float>(static_cast<int>(wanted * kSteps)) / kSteps}, inverse};
+  }
+  KHD static real decode(Code code, const Meta& meta) {
+    const uint32 magnitude = code & 0x7fu, sign = static_cast<uint32>(code & 0x80u) << 24;
+    const float y = e4m3_to_float(static_cast<uint8>(magnitude)) * (1 / kLargest);
+    const uint32 nan = magnitude == kNotFinite ? 0x7fc00000u : 0;
+    return scaled(float_of(bits_of(power_of_unit(y, 1 / meta.power)) | sign | nan), {meta.scale});
+  }
+  KHD static Code encode(real value, const Measured& measured, uint32) {
+    const float x = static_cast<float>(value);
+    const float size = power_of_unit(unit_clamped(abs(x) * measured.inverse), measured.power);
+    const int code = float_to_e4m3(kLargest * size) | static_cast<int>(bits_of(x) >> 24 & 0x80u);
+    return static_cast<Code>(is_finite(x) ? code : kNotFinite);
+  }
+};
+
+}  // namespace jitstep::codecs::fp8_expanded
