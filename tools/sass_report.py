@@ -132,7 +132,7 @@ class Measured:
     turn: list
     from_memory: list  # for each instruction, whether it is a load of values or codes
     uniform: int       # loads from addresses that all lanes share: pointers, options
-    books: int         # loads of constants by an index
+    books: int         # loads by an index out of shared memory or constants
 
     def __post_init__(self):
         self.replay = sass.replay(self.turn, self.from_memory)
@@ -180,7 +180,8 @@ def measure(tool, kernel, target, folder):
     return Measured(
         kernel, next(r for r in made["resources"] if r["entry"] == kernel.entry), made["threads"], per_lane, turn,
         [i.is_load and own for i, own in zip(turn, by_lane)],
-        sum(i.is_load and not own and not i.predicate for i, own in zip(turn, by_lane)), sum(i.is_book for i in turn))
+        sum(i.is_load and not own and not i.predicate for i, own in zip(turn, by_lane)),
+        sum(i.is_look_up and own for i, own in zip(turn, by_lane)))
 
 
 # ---- the table ---------------------------------------------------------------------------------
