@@ -192,7 +192,7 @@ HEAD = """# The GPU kernels in SASS, {target}
 aligned, in a step after the first.
 
 Loads and stores: those of values, codes and scales of a lane and tile, as number x bytes. Uniform: loads of pointers and options that all lanes
-share. Books: look-ups in tables of constants. In flight: bytes that are under way to one multiprocessor at most; \
+share. Books: look-ups in tables. In flight: bytes that are under way to one multiprocessor at most; \
 {needed:.0f} KB hide DRAM's latency. Cycles: one warp alone, one tile. Roofline: the fraction of an H100's DRAM bandwidth that is expected, and what \
 keeps it there. Assumed: {latency} cycles from DRAM, {near} for other loads, stalls and waits as the instructions say, {bytes_per_clock} bytes of DRAM a
 clock and multiprocessor, 4 instructions issued a clock, 2 clocks for MUFU, F2I and FCHK; branches for denormal operands are not
