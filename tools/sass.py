@@ -28,8 +28,8 @@ class Instruction:
     write_barrier = property(lambda self: self.control >> 5 & 7)  # 7: none
     read_barrier = property(lambda self: self.control >> 8 & 7)
     waits = property(lambda self: [b for b in range(6) if self.control >> (11 + b) & 1])
-    is_book = property(lambda self: self.op.startswith("LDG") and "CONSTANT" in self.op)  # of constants, by an index
-    is_load = property(lambda self: self.op.startswith("LDG") and not self.is_book)
+    is_look_up = property(lambda self: self.op.startswith("LDS") or "LDG" in self.op and "CONSTANT" in self.op)
+    is_load = property(lambda self: self.op.startswith("LDG") and not self.is_look_up)
     is_store = property(lambda self: self.op.startswith("STG") and not self.operands.endswith("RZ"))
 
     def width(self):
@@ -177,8 +177,8 @@ class Flow:
 
 
 def cost(block):
-    """Instructions; an access counts as many, as a way with one for each element is not the way of a whole tile."""
-    return len(block) + 32 * sum(i.is_load or i.is_store for i in block)
+    """Instructions; a narrow access counts as many, as a way with one for each element is not the way of a whole tile."""
+    return len(block) + sum(512 // i.width() for i in block if i.is_load or i.is_store)
 
 
 def moved(block):

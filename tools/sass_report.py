@@ -132,7 +132,7 @@ class Measured:
     turn: list
     from_memory: list  # for each instruction, whether it is a load of values or codes
     uniform: int       # loads from addresses that all lanes share: pointers, options
-    books: int         # loads of constants by an index
+    books: int         # loads by an index out of shared memory or constants
 
     def __post_init__(self):
         self.replay = sass.replay(self.turn, self.from_memory)
@@ -180,7 +180,8 @@ def measure(tool, kernel, target, folder):
     return Measured(
         kernel, next(r for r in made["resources"] if r["entry"] == kernel.entry), made["threads"], per_lane, turn,
         [i.is_load and own for i, own in zip(turn, by_lane)],
-        sum(i.is_load and not own and not i.predicate for i, own in zip(turn, by_lane)), sum(i.is_book for i in turn))
+        sum(i.is_load and not own and not i.predicate for i, own in zip(turn, by_lane)),
+        sum(i.is_look_up and own for i, own in zip(turn, by_lane)))
 
 
 # ---- the table ---------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ HEAD = """# The GPU kernels in SASS, {target}
 aligned, in a step after the first.
 
 Loads and stores: those of values, codes and scales of a lane and tile, as number x bytes. Uniform: loads of pointers and options that all lanes
-share. Books: look-ups in tables of constants. In flight: bytes that are under way to one multiprocessor at most; \
+share. Books: look-ups in tables. In flight: bytes that are under way to one multiprocessor at most; \
 {needed:.0f} KB hide DRAM's latency. Cycles: one warp alone, one tile. Roofline: the fraction of an H100's DRAM bandwidth that is expected, and what \
 keeps it there. Assumed: {latency} cycles from DRAM, {near} for other loads, stalls and waits as the instructions say, {bytes_per_clock} bytes of DRAM a
 clock and multiprocessor, 4 instructions issued a clock, 2 clocks for MUFU, F2I and FCHK; branches for denormal operands are not

@@ -14,56 +14,40 @@ struct Meta {
   float scale;
 };
 
-template <Options O>
-struct Block {
-  using Code = int4::Code;
-  using Meta = int4::Meta;
-  static constexpr int block = O.block;
-  static constexpr int keys = 1;
-  static constexpr bool random = false;
-
-  KHD static uint32 key(real x, int) { return magnitude_key(static_cast<float>(x)); }
-  KHD static Meta measure(const uint32 (&key)[1]) { return {float_of(key[0])}; }
-
-  KHD static real value_of(float book_value, const Meta& meta) {
-    return scaled(book_value, {meta.scale});
-  }
-  KHD static float in_units(real x, const Meta& meta) {
-    return static_cast<float>(x) * inverse_of({meta.scale});
-  }
-};
-
 template <class Sign, Options O>
-struct Codec : Block<O> {
+struct Codec : AbsmaxBlock<Meta, O.block> {
+  using Code = int4::Code;
+  using B = AbsmaxBlock<Meta, O.block>;
+  using Measured = typename B::Measured;
   using Book = SignedBook<4>;
-  using B = Block<O>;
 
-  KHD static uint8 candidate(real x, const Meta& meta) {
-    return Book::candidate(B::in_units(x, meta));
+  KHD static int candidate(real x, const Measured& measured) {
+    return Book::candidate(B::in_units(x, measured));
   }
-  KHD static uint8 code_of(real x, const Meta& meta, uint8 candidate, float threshold) {
-    const int nearest = nearest_code(B::in_units(x, meta), candidate, threshold);
+  KHD static uint8 code_of(real x, const Measured& measured, int candidate, float threshold) {
+    const int nearest = nearest_code(B::in_units(x, measured), candidate, threshold);
     return static_cast<uint8>(is_finite(static_cast<float>(x)) ? nearest : Book::zero);
   }
 
   KHD static real decode(uint8 code, const Meta& meta) {
     return B::value_of(Book::values.x[code], meta);
   }
-  KHD static uint8 encode(real x, const Meta& meta, uint32) {
-    const uint8 near = candidate(x, meta);
-    return code_of(x, meta, near, Book::thresholds.x[near]);
+  KHD static uint8 encode(real x, const Measured& measured, uint32) {
+    const int near = candidate(x, measured);
+    return code_of(x, measured, near, Book::thresholds.x[near]);
   }
 };
 
 template <Options O>
-struct Codec<NonNegative, O> : Block<O> {
-  using B = Block<O>;
+struct Codec<NonNegative, O> : AbsmaxBlock<Meta, O.block> {
+  using Code = int4::Code;
+  using B = AbsmaxBlock<Meta, O.block>;
 
   KHD static real decode(uint8 code, const Meta& meta) {
     return B::value_of(static_cast<float>(code + 1) * 0.0625f, meta);
   }
-  KHD static uint8 encode(real x, const Meta& meta, uint32) {
-    const float place = unit_clamped(B::in_units(x, meta)) * 16 - 0.5f;  // truncated towards 0
+  KHD static uint8 encode(real x, const typename B::Measured& measured, uint32) {
+    const float place = unit_clamped(B::in_units(x, measured)) * 16 - 0.5f;  // truncated towards 0
     return static_cast<uint8>(is_finite(static_cast<float>(x)) ? static_cast<int>(place) : 15);
   }
 };

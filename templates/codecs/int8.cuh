@@ -28,41 +28,29 @@ struct Values<NonNegative> {
 };
 
 template <class Sign, Options O>
-struct Codec {
+struct Codec : AbsmaxBlock<Meta, O.block> {
   using Code = int8::Code;
-  using Meta = int8::Meta;
+  using B = AbsmaxBlock<Meta, O.block>;
+  using Measured = typename B::Measured;
   using Book = typename Values<Sign>::Book;
-  static constexpr int block = O.block;
-  static constexpr int keys = 1;
-  static constexpr bool random = false;
   static constexpr bool keeps_positive = O.positive_floor && kSame<Sign, NonNegative>;
 
-  KHD static uint32 key(real x, int) { return magnitude_key(static_cast<float>(x)); }
-  KHD static Meta measure(const uint32 (&key)[1]) { return {float_of(key[0])}; }
-
-  KHD static float in_units(real x, const Meta& meta) {
-    return static_cast<float>(x) * inverse_of({meta.scale});
+  KHD static int candidate(real x, const Measured& measured) {
+    return Book::candidate(B::in_units(x, measured));
   }
-
-  KHD static real value_of(float book_value, const Meta& meta) {
-    return scaled(book_value, {meta.scale});
-  }
-  KHD static uint8 candidate(real x, const Meta& meta) {
-    return Book::candidate(in_units(x, meta));
-  }
-  KHD static Code code_of(real value, const Meta& meta, uint8 candidate, float threshold) {
+  KHD static Code code_of(real value, const Measured& measured, int candidate, float threshold) {
     const float x = static_cast<float>(value);
-    const int nearest = nearest_code(in_units(value, meta), candidate, threshold);
+    const int nearest = nearest_code(B::in_units(value, measured), candidate, threshold);
     const int code = keeps_positive && x > 0 && nearest == 0 ? 1 : nearest;
     return static_cast<Code>(is_finite(x) ? code : Values<Sign>::not_finite);
   }
 
   KHD static real decode(Code code, const Meta& meta) {
-    return value_of(Book::values.x[code], meta);
+    return B::value_of(Book::values.x[code], meta);
   }
-  KHD static Code encode(real x, const Meta& meta, uint32) {
-    const uint8 near = candidate(x, meta);
-    return code_of(x, meta, near, Book::thresholds.x[near]);
+  KHD static Code encode(real x, const Measured& measured, uint32) {
+    const int near = candidate(x, measured);
+    return code_of(x, measured, near, Book::thresholds.x[near]);
   }
 };
 

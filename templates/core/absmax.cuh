@@ -1,4 +1,4 @@
-// The scale of a block: its largest finite magnitude.
+// Blocks in units of their largest finite magnitude, their scale.
 #pragma once
 #include "contract.cuh"
 
@@ -17,13 +17,32 @@ KHD uint32 magnitude_key(float x) {
 // What x is multiplied by to lie in [-1, 1]; 0 for a block too small to be divided by.
 KHD float inverse_of(const Scale& s) { return s.scale >= 0x1p-126f ? 1 / s.scale : 0.0f; }
 
-// To [0, 1], as integers order, which is as floats do; a NaN becomes 0 or 1.
-KHD float unit_clamped(float y) {
-  const int bits = static_cast<int>(bits_of(y));
-  return float_of(static_cast<uint32>(min(max(bits, 0), 0x3f800000)));
-}
-
 // -0 would otherwise come out of a negative code in a block of zeros.
 KHD float scaled(float value, const Scale& s) { return fma(value, s.scale, 0.0f); }
+
+// What codecs share whose Meta is the scale and whose codes stand for numbers in [-1, 1].
+template <class Meta_, int Block>
+struct AbsmaxBlock {
+  using Meta = Meta_;
+  struct Measured : Meta {
+    float inverse;
+  };
+  static constexpr int block = Block;
+  static constexpr int keys = 1;
+  static constexpr bool random = false;
+
+  KHD static uint32 key(real x, int) { return magnitude_key(static_cast<float>(x)); }
+  KHD static Measured measure(const uint32 (&key)[1]) {
+    const float scale = float_of(key[0]);
+    return {{scale}, inverse_of({scale})};
+  }
+
+  KHD static float in_units(real x, const Measured& measured) {
+    return static_cast<float>(x) * measured.inverse;
+  }
+  KHD static real value_of(float in_units, const Meta& meta) {
+    return scaled(in_units, {meta.scale});
+  }
+};
 
 }  // namespace jitstep

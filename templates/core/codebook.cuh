@@ -75,15 +75,17 @@ KHD int magnitude_reached(float y) {
   using M = Magnitudes<Decades, Finest>;
   constexpr float per_interval = Finest / 0.9f;
   const float inside = unit_clamped(y);
-  float place = static_cast<float>(M::count - 2);
+  int lowest = __builtin_bit_cast(int, static_cast<float>(M::count - 2));
   static_for<Decades>([&](auto d) {
     constexpr int begin = Finest * ((1 << decltype(d)::value) - 1) + 1;
     constexpr float intervals = static_cast<float>(1 << decltype(d)::value) * per_interval;
     constexpr float slope = intervals / M::decade(decltype(d)::value);
     constexpr float start = static_cast<float>(begin) - 0.1f * intervals - 0.5f;
-    place = min(place, fma(inside, slope, start));
+    static_assert(start > 0, "lines order as their bits do");
+    const int line = static_cast<int>(bits_of(fma(inside, slope, start)));
+    lowest = min(lowest, line);
   });
-  return static_cast<int>(place);
+  return static_cast<int>(float_of(static_cast<uint32>(lowest)));
 }
 
 // A book has its values by code, the thresholds that they begin at, and candidate(y): of the two codes that the
@@ -93,23 +95,21 @@ struct SignedBook {
   static constexpr Table<1 << Bits> values = signed_book<Bits>();
   static constexpr Table<1 << Bits> thresholds = thresholds_of(values);
   static constexpr int zero = (1 << (Bits - 1)) - 1;
-  KHD static uint8 candidate(float y) {
+  KHD static int candidate(float y) {
     const int reached = magnitude_reached<Bits - 1, 1>(abs(y));
-    return static_cast<uint8>(y < 0 ? zero - reached : zero + 1 + reached);
+    return y < 0 ? zero - reached : zero + 1 + reached;
   }
 };
 template <int Bits>
 struct NonNegativeBook {
   static constexpr auto values = Magnitudes<Bits - 1, 2>::values();
   static constexpr auto thresholds = thresholds_of(values);
-  KHD static uint8 candidate(float y) {
-    return static_cast<uint8>(magnitude_reached<Bits - 1, 2>(y) + 1);
-  }
+  KHD static int candidate(float y) { return magnitude_reached<Bits - 1, 2>(y) + 1; }
 };
 
 // The code nearest to y, ties to the larger value, by the threshold of its candidate.
-KHD int nearest_code(float y, uint8 candidate, float threshold) {
-  return candidate - (y >= threshold ? 0 : 1);
+KHD int nearest_code(float y, int candidate, float threshold) {
+  return y >= threshold ? candidate : candidate - 1;
 }
 
 }  // namespace jitstep

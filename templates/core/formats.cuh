@@ -11,16 +11,16 @@ KHD float bf16_to_float(uint16 b) { return float_of(static_cast<uint32>(b) << 16
 
 KHD uint16 float_to_bf16(float x) {  // to nearest, ties to even
   const uint32 u = bits_of(x);
-  const uint32 rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  return static_cast<uint16>((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+  const uint32 rounded = u + 0x7fffu + ((u >> 16) & 1u);
+  return static_cast<uint16>((x != x ? 0x7fc00000u : rounded) >> 16);
 }
 
 // Away from zero with the probability that makes the mean exact; random: 16 uniform bits. A fraction above
 // `random` carries. Infinities have no fraction to round; a NaN stays one.
 KHD uint16 float_to_bf16_stochastic(float x, uint32 random) {
   const uint32 u = bits_of(x);
-  const uint32 rounded = (u + (random ^ 0xffffu)) >> 16;
-  return static_cast<uint16>((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+  const uint32 rounded = u + (random ^ 0xffffu);
+  return static_cast<uint16>((x != x ? 0x7fc00000u : rounded) >> 16);
 }
 
 // ---- formats with fewer exponents than float ---------------------------------------------------

@@ -50,4 +50,31 @@ struct At<0, List<T, Ts...>> {
 template <int I, class T, class... Ts>
 struct At<I, List<T, Ts...>> : At<I - 1, List<Ts...>> {};
 
+// T<0> to T<Count - 1>, each made of the same arguments, in this order.
+template <int Count, template <int> class T>
+class Each : Each<Count - 1, T> {
+  using Before = Each<Count - 1, T>;
+
+ public:
+  template <class... Args>
+  KHD explicit Each(const Args&... args) : Before(args...), last_(args...) {}
+  // f(Index, the one of this number) for each.
+  template <class F>
+  KHD void visit(F&& f) const {
+    Before::visit(f);
+    f(Index<Count - 1>{}, last_);
+  }
+
+ private:
+  T<Count - 1> last_;
+};
+template <template <int> class T>
+class Each<0, T> {
+ public:
+  template <class... Args>
+  KHD explicit Each(const Args&...) {}
+  template <class F>
+  KHD void visit(F&&) const {}
+};
+
 }  // namespace jitstep

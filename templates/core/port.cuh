@@ -99,6 +99,8 @@ KHD float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 KHD double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
 KHD float sqrt(float x) { return __fsqrt_rn(x); }
 KHD double sqrt(double x) { return __dsqrt_rn(x); }
+KHD float unit_clamped(float x) { return __saturatef(x); }
+KHD bool is_finite(float x) { return ::fabsf(x) < static_cast<float>(kInfinity); }
 #else
 KHD uint32 bits_of(float x) { return __builtin_bit_cast(uint32, x); }
 KHD uint64 bits_of(double x) { return __builtin_bit_cast(uint64, x); }
@@ -108,13 +110,19 @@ KHD float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 KHD double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 KHD float sqrt(float x) { return __builtin_sqrtf(x); }
 KHD double sqrt(double x) { return __builtin_sqrt(x); }
+KHD bool is_finite(float x) { return (bits_of(x) & 0x7f800000u) != 0x7f800000u; }
+// To [0, 1], by integers, which order as floats do; a NaN becomes 0 or 1.
+KHD float unit_clamped(float x) {
+  const int bits = __builtin_bit_cast(int, x);
+  const int positive = bits > 0 ? bits : 0;
+  return __builtin_bit_cast(float, positive < 0x3f800000 ? positive : 0x3f800000);
+}
 #endif
 KHD float number_of(uint32 b) { return float_of(b); }
 KHD double number_of(uint64 b) { return double_of(b); }
 
 KHD float abs(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
 KHD double abs(double x) { return double_of(bits_of(x) & 0x7fffffffffffffffull); }
-KHD bool is_finite(float x) { return (bits_of(x) & 0x7f800000u) != 0x7f800000u; }
 KHD bool is_finite(double x) {
   return (bits_of(x) & 0x7ff0000000000000ull) != 0x7ff0000000000000ull;
 }
@@ -229,6 +237,30 @@ class DefaultRounding {
   unsigned long saved_;
 #endif
 };
+#endif
+
+// yes ? a : b, on the way to a shuffle: of a condition the host compiler may make two ways, each with a shuffle of its own.
+#if defined(__CUDACC_RTC__)
+template <class T>
+KHD T chosen(bool yes, T a, T b) {
+  return yes ? a : b;
+}
+#else
+template <class T>
+KHD T chosen(bool yes, T a, T b) {
+  const auto mask = decltype(bits_of(a)){0} - yes;
+  return number_of((bits_of(a) & mask) | (bits_of(b) & ~mask));
+}
+#endif
+
+// The largest of all lanes of a warp.
+#if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
+KHD uint32 max_of_warp(uint32 x) { return __reduce_max_sync(0xffffffffu, x); }
+#else
+KHD uint32 max_of_warp(uint32 x) {
+  for (int lane = 1; lane < 32; lane *= 2) x = max(x, shuffle_xor(x, lane));
+  return x;
+}
 #endif
 
 }  // namespace jitstep

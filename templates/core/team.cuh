@@ -32,6 +32,34 @@ struct Tile {
 inline constexpr int kLeafLevels = 8;
 static_assert(1 << kLeafLevels == kLeaf);
 
+// The rest of a leaf's tree, of values x[0] to x[Held - 1] of the lanes that differ in bits up to Lane. Of two lanes one
+// adds up those with even places, one those with odd places, as long as there are such: half the sums that each would have
+// to make if both made all.
+template <class Op, int Held, int Lane>
+KHD real lanes_tree(real* x) {
+  if constexpr (Lane == 0) {
+    UNROLL
+    for (int half = Held / 2; half >= 1; half /= 2) {
+      UNROLL
+      for (int k = 0; k < half; ++k) x[k] = Op::combine(x[k], x[k + half]);
+    }
+    return x[0];
+  } else if constexpr (Held == 1) {
+    x[0] = Op::combine(x[0], shuffle_xor(x[0], Lane));
+    return lanes_tree<Op, 1, Lane / 2>(x);
+  } else {
+    const bool odd = (thread_index() & Lane) != 0;
+    UNROLL
+    for (int k = 0; k < Held / 2; ++k) {
+      const real own = chosen(odd, x[2 * k + 1], x[2 * k]);
+      const real other = chosen(odd, x[2 * k], x[2 * k + 1]);
+      x[k] = Op::combine(own, shuffle_xor(other, Lane));
+    }
+    const real sum = lanes_tree<Op, Held / 2, Lane / 2>(x);
+    return Op::combine(sum, shuffle_xor(sum, Lane));
+  }
+}
+
 // The tree of one leaf: for s = 128, 64, ..., 1: x[i] += x[i + s]. x: one lane's fragment.
 template <class Op, Variant V>
 KHD real leaf_tree(real* x) {
@@ -48,37 +76,49 @@ KHD real leaf_tree(real* x) {
     UNROLL
     for (int i = 0; i < half * T::vector; ++i) x[i] = Op::combine(x[i], x[i + half * T::vector]);
   }
-  UNROLL
-  for (int lane = T::lanes / 2; lane >= 1; lane /= 2) {
-    UNROLL
-    for (int k = 0; k < T::vector; ++k) x[k] = Op::combine(x[k], shuffle_xor(x[k], lane));
-  }
-  UNROLL
-  for (int half = T::vector / 2; half >= 1; half /= 2) {
-    UNROLL
-    for (int k = 0; k < half; ++k) x[k] = Op::combine(x[k], x[k + half]);
-  }
-  return x[0];
+  return lanes_tree<Op, T::vector, T::lanes / 2>(x);
 }
 
+// Those that build the tree above the leaves together: the lanes of a team, or all threads of a block.
+template <Variant V>
+struct LanesOfTeam {
+  static constexpr int size = V.lanes;
+  KHD static uint32 place() { return Tile<kLeaf, V>::lane(); }
+  KHD static void barrier() { warp_barrier(); }
+};
+template <Variant V>
+struct ThreadsOfBlock {
+  static constexpr int size = V.threads;
+  KHD static uint32 place() { return thread_index(); }
+  KHD static void barrier() { block_barrier(); }
+};
+
 // The tree above the leaves, in place: node(k, j) = node(k-1, 2j) + node(k-1, 2j+1), absent ones
-// absent. x[i * stride], i < count; the root is left in x[0]. All lanes of a warp call this with the
-// same count; a lane that has nothing to do passes active = false.
-template <class Op, Variant V>
+// absent. x[i * stride], i < count; the root is left in x[0]. All that a barrier is for call this with the
+// same count; who has nothing to do passes active = false.
+template <class Op, class Workers>
 KHD void node_tree(double* x, int64 count, int stride, bool active) {
   for (int64 n = count; n > 1; n = (n + 1) / 2) {
     const int64 nodes = (n + 1) / 2;
-    for (int64 start = 0; start < nodes; start += V.lanes) {
-      const int64 j = start + Tile<kLeaf, V>::lane();
+    for (int64 start = 0; start < nodes; start += Workers::size) {
+      const int64 j = start + Workers::place();
       const bool mine = active && j < nodes;
       double node = 0;
       if (mine) node = x[2 * j * stride];
       if (mine && 2 * j + 1 < n) node = Op::combine(node, x[(2 * j + 1) * stride]);
-      warp_barrier();
+      Workers::barrier();
       if (mine) x[j * stride] = node;
-      warp_barrier();
+      Workers::barrier();
     }
   }
+}
+
+// The same where each lane of a warp holds one of the nodes or `absent`; the root is every lane's.
+template <class Op>
+KHD double warp_tree(double x) {
+  UNROLL
+  for (int lane = 1; lane < 32; lane *= 2) x = Op::combine(x, shuffle_xor(x, lane));
+  return x;
 }
 
 // ---- where a domain's entries lie --------------------------------------------------------------

@@ -18,6 +18,18 @@ struct ApplyTile {
   using Shape = Tile<size(), S::variant>;
 };
 
+// The largest among as many lanes, of which as many stand side by side.
+template <int Lanes>
+KHD uint32 max_of_lanes(uint32 x) {
+  if constexpr (Lanes == 32) {
+    return max_of_warp(x);
+  } else {
+    UNROLL
+    for (int lane = 1; lane < Lanes; lane *= 2) x = max(x, shuffle_xor(x, lane));
+    return x;
+  }
+}
+
 // What is measured of the codec block that each row of the fragment lies in.
 template <class Codec, class Shape, class Cursor>
 KHD void measure(const real* x, const Cursor& at, Measured<Codec>* meta) {
@@ -36,13 +48,19 @@ KHD void measure(const real* x, const Cursor& at, Measured<Codec>* meta) {
           const uint32 own = Codec::key(x[row * V + k], n);
           key[n] = max(key[n], at.has(Shape::row_start(row) + k) ? own : 0u);
         }
-      UNROLL
-      for (int lane = 1; lane < kSpread; lane *= 2) key[n] = max(key[n], shuffle_xor(key[n], lane));
+      key[n] = max_of_lanes<kSpread>(key[n]);
     }
     const auto measured = Codec::measure(key);
     UNROLL
     for (int row = first; row < first + kRows; ++row) meta[row] = measured;
   }
+}
+
+template <class S, int I>
+KHD auto encode_by_shared_book(real x, const auto& measured) {
+  using C = typename S::template Codec<I>::Body;
+  const int near = C::candidate(x, measured);
+  return C::code_of(x, measured, near, SharedBook<S, I>::here().thresholds.x[near]);
 }
 
 template <class S, int I, class Shape, class Cursor, class Code>
@@ -68,6 +86,8 @@ KHD void encode_slot(const Scope<S>& scope, const Cursor& at, const real* next, 
                 scope,
                 at.element(at.has(Shape::row_start(row) + k) ? Shape::row_start(row) + k : 0),
                 true));
+      else if constexpr (Cursor::whole && shares_book<S, I>())
+        code[i] = encode_by_shared_book<S, I>(next[i], meta[row]);
       else
         code[i] = C::encode(next[i], meta[row], bits);
     }
@@ -224,6 +244,7 @@ KHD void skip(const Args& args, Range range) {
 
 template <class S, int Pass>
 KHD void apply(const Args& args, Range range) {
+  fill_books<S>();
   Preparation<S> preparation;
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];

@@ -2,7 +2,6 @@
 // codes is looked at before and after those, and none has a remainder. A run is a leaf, or what is left of the
 // tensor.
 #pragma once
-#include "../core/lookup.cuh"
 #include "scope.cuh"
 
 namespace jitstep {
@@ -42,12 +41,7 @@ class CodesOfRun<Nibble> {
   uint8 codes_[kLeaf] = {};
 };
 
-// Whether a codec's codes number the values of a book (core/codebook.cuh), which a run looks up at once.
-template <class C>
-concept HasBook = requires {
-  typename C::Book;
-};
-
+// A book's values are looked up for the whole run at once.
 template <class C>
 class CodedRun {
  public:
@@ -195,7 +189,7 @@ class EncodedRun<C, Count> {
     uint8 x[Thresholds::room] = {};
     KHD Candidates(const real* from, const Measured<C>& meta) {
       INDEPENDENT
-      for (int i = 0; i < Count; ++i) x[i] = C::candidate(from[i], meta);
+      for (int i = 0; i < Count; ++i) x[i] = static_cast<uint8>(C::candidate(from[i], meta));
     }
   };
 

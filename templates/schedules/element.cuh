@@ -14,8 +14,8 @@ struct Fragment {
 // What a tensor's random bits of this step are made from.
 template <class S>
 KHD RandomKey random_key(const Scope<S>& scope, uint32 stream) {
-  return {scope.set.seed, static_cast<uint32>(scope.tensor.id),
-          static_cast<uint32>(step_number(scope.set)), stream};
+  return {scope.set.seed, static_cast<uint32>(scope.tensor.id), static_cast<uint32>(scope.t),
+          stream};
 }
 
 // Where element e lies in the memory of p or g.
@@ -41,7 +41,7 @@ KHD void load_weights(const Scope<S>& scope, const Cursor& at, real* p) {
     load_values<Shape>(from, at, offset, [&](int i, auto bits) { p[i] = W::load(bits); });
   } else {
     typename S::P::Bits bits[Shape::fragment];
-    const bool fresh = step_number(scope.set) == 1;
+    const bool fresh = scope.t == 1;
     load_values<Shape>(from, at, offset, [&](int i, auto b) { bits[i] = b; });
     load_values<Shape>(
         static_cast<const typename W::Extra*>(scope.tensor.extra), at, [](int64 e) { return e; },
@@ -67,6 +67,16 @@ KHD auto decode_one(const Scope<S>& scope, int64 e, auto code, const auto& meta)
     return Part::Body::decode(code, meta);
 }
 
+// That of a whole tile's element e.
+template <class S, int I>
+KHD auto decode_in_whole(const Scope<S>& scope, int64 e, auto code, const auto& meta) {
+  using C = typename S::template Codec<I>::Body;
+  if constexpr (shares_book<S, I>())
+    return C::value_of(SharedBook<S, I>::here().values.x[code], meta);
+  else
+    return decode_one<S, I>(scope, e, code, meta);
+}
+
 // Which of the blocks from the tile's first on a lane's vector lies in.
 template <class Shape, int Block>
 KHD uint32 block_of_row(int row) {
@@ -82,50 +92,102 @@ KHD void load_metas(const Meta* from, int64 base, Meta* meta) {
   for (int row = 0; row < Shape::rows; ++row) meta[row] = first[block_of_row<Shape, Block>(row)];
 }
 
+// What slot I held before the step, where `kept` is what its codes say: before the first step the initial value.
+// Chosen by bits: around a condition compilers would jump.
+template <class S, int I>
+class OldOrInitial {
+  using Bits = decltype(bits_of(real()));
+
+ public:
+  KHD explicit OldOrInitial(const Scope<S>& scope)
+      : started_(scope.t > 1 ? ~Bits{0} : Bits{0}),
+        initial_(bits_of(scope.initial.of[I]) & ~started_) {}
+  KHD real operator()(real kept) const { return number_of((bits_of(kept) & started_) | initial_); }
+
+ private:
+  Bits started_, initial_;
+};
+
+// A lane's codes of slot I in a whole tile and what is kept for their blocks, as they lie in memory.
+template <class S, int I, class Shape, class Part = typename S::template Codec<I>>
+class KeptRows {
+  using C = typename Part::Body;
+  using Storage = CodeStorage<typename C::Code>;
+
+ public:
+  KHD KeptRows(const Scope<S>& scope, int64 base) {
+    const SlotBuffers& slot = scope.tensor.slots[I];
+    if constexpr (C::block > 1)
+      load_metas<Shape, C::block>(static_cast<const typename C::Meta*>(slot.meta), base, meta_);
+    Storage::template load_rows<Shape>(slot.codes, base,
+                                       [&](int i, auto code) { code_[i] = code; });
+  }
+  KHD void decode(const Scope<S>& scope, const Linear<true>& at, real* was) const {
+    const OldOrInitial<S, I> old(scope);
+    UNROLL
+    for (int i = 0; i < Shape::fragment; ++i) {
+      const int row = i / Shape::vector;
+      const int64 e = at.element(Shape::row_start(row) + i % Shape::vector);
+      was[i] = old(decode_in_whole<S, I>(scope, e, code_[i], meta_[row]));
+    }
+  }
+
+ private:
+  typename Storage::Register code_[Shape::fragment];
+  typename C::Meta meta_[Shape::rows]{};
+};
+template <class S, int I, class Shape>
+struct KeptRows<S, I, Shape, Absent> {
+  KHD KeptRows(const Scope<S>&, int64) {}
+  KHD void decode(const Scope<S>& scope, const Linear<true>&, real* was) const {
+    UNROLL
+    for (int i = 0; i < Shape::fragment; ++i) was[i] = scope.initial.of[I];
+  }
+};
+
+template <class S, class Shape>
+struct SlotsOfTile {
+  template <int I>
+  using Kept = KeptRows<S, I, Shape>;
+};
+
+// The same, one by one.
 template <class S, int I, class Shape, class Cursor>
 KHD void load_slot(const Scope<S>& scope, const Cursor& at, real* was) {
   using Part = typename S::template Codec<I>;
-  constexpr int V = Shape::vector;
-  const real initial = static_cast<real>(scope.set.initial[I]);
-  if constexpr (kStored<Part>) {
-    using C = typename Part::Body;
-    using Storage = CodeStorage<typename C::Code>;
-    const SlotBuffers& slot = scope.tensor.slots[I];
-    const auto* metas = static_cast<const typename C::Meta*>(slot.meta);
-    const bool started = step_number(scope.set) > 1;
-    const auto decoded = [&](int i, int64 e, auto code, const auto& meta) {
-      const real x = decode_one<S, I>(scope, e, code, meta);
-      was[i] = started ? x : initial;
-    };
-    if constexpr (Cursor::whole) {
-      typename C::Meta meta[Shape::rows]{};
-      if constexpr (C::block > 1) load_metas<Shape, C::block>(metas, at.base, meta);
-      Storage::template load_rows<Shape>(slot.codes, at.base, [&](int i, auto code) {
-        decoded(i, at.element(Shape::row_start(i / V) + i % V), code, meta[i / V]);
-      });
-    } else {
-      UNROLL
-      for (int i = 0; i < Shape::fragment; ++i) {
-        const uint32 within = Shape::row_start(i / V) + i % V;
-        was[i] = initial;
-        if (!started || !at.has(within)) continue;
+  const OldOrInitial<S, I> old(scope);
+  UNROLL
+  for (int i = 0; i < Shape::fragment; ++i) {
+    const uint32 within = Shape::row_start(i / Shape::vector) + i % Shape::vector;
+    real kept = scope.initial.of[I];
+    if constexpr (kStored<Part>) {
+      using C = typename Part::Body;
+      if (at.has(within)) {
         const int64 e = at.element(within);
+        const SlotBuffers& slot = scope.tensor.slots[I];
         typename C::Meta meta{};
-        if constexpr (C::block > 1) meta = metas[e / C::block];
-        decoded(i, e, Storage::load_one(slot.codes, e), meta);
+        if constexpr (C::block > 1)
+          meta = static_cast<const typename C::Meta*>(slot.meta)[e / C::block];
+        const auto code = CodeStorage<typename C::Code>::load_one(slot.codes, e);
+        kept = old(decode_one<S, I>(scope, e, code, meta));
       }
     }
-  } else {
-    UNROLL
-    for (int i = 0; i < Shape::fragment; ++i) was[i] = initial;
+    was[i] = kept;
   }
 }
 
+// All slots: of a whole tile every load is on its way before a code is decoded.
 template <class S, class Shape, class Cursor>
 KHD void load_slots(const Scope<S>& scope, const Cursor& at, Fragment<S, Shape>& f) {
-  static_for<S::slots>([&](auto i) {
-    load_slot<S, decltype(i)::value, Shape>(scope, at, f.was[decltype(i)::value]);
-  });
+  if constexpr (Cursor::whole) {
+    const Each<S::slots, SlotsOfTile<S, Shape>::template Kept> kept(scope, at.base);
+    kept.visit(
+        [&](auto i, const auto& slot) { slot.decode(scope, at, f.was[decltype(i)::value]); });
+  } else {
+    static_for<S::slots>([&](auto i) {
+      load_slot<S, decltype(i)::value, Shape>(scope, at, f.was[decltype(i)::value]);
+    });
+  }
 }
 
 template <class S, class Shape, class Cursor>

@@ -57,7 +57,7 @@ KHD void finish_entry(const Scope<S>& scope, const Space& space, int64 entry, bo
   double* x = scope.args.reductions[R::number].partials +
               (space.first_partial + entry * partials) * R::terms;
   for (int n = 0; n < R::terms; ++n)
-    node_tree<typename R::Type, S::variant>(x + n, partials, R::terms, active);
+    node_tree<typename R::Type, LanesOfTeam<S::variant>>(x + n, partials, R::terms, active);
   if (!active || Tile<kLeaf, S::variant>::lane() != 0) return;
   Totals<R::terms> totals;
   UNROLL
@@ -72,40 +72,62 @@ KHD void finish_entry(const Scope<S>& scope, const Space& space, int64 entry, bo
 
 // ---- sums over all tensors, in the order of their ids ------------------------------------------
 
-// Each tensor's partials, copied and summed; the roots, in `real`, are the indices of the next tree.
+// The roots of tensors, in `real`, are the indices of the next tree. Tensors without partials leave theirs absent.
+template <class S>
+KHD bool fits_a_warp(const AllRecord& tensor) {
+  return S::variant.threads >= 32 && tensor.count <= 32;
+}
+
+// Of tensors that fit, a warp takes each.
 template <class S, class R>
-KHD void gather_roots(const Args& args, double* roots, double* work) {
-  using Shape = Tile<kLeaf, S::variant>;
-  const ReductionRecord& sum = args.reductions[R::number];
+KHD void roots_by_warps(const ReductionRecord& sum, double* roots) {
+  const int64 lane = thread_index() % 32;
+  for (int i = thread_index() / 32; i < sum.all_count; i += S::variant.threads / 32) {
+    const AllRecord& tensor = sum.all[i];
+    if (tensor.count == 0 || !fits_a_warp<S>(tensor)) continue;
+    const double* own = tensor.partials + min(lane, tensor.count - 1) * R::terms;
+    for (int n = 0; n < R::terms; ++n) {
+      const double node = chosen(lane < tensor.count, own[n], double{R::Type::absent});
+      const double root = warp_tree<typename R::Type>(node);
+      if (lane == 0)
+        roots[static_cast<int64>(tensor.id) * R::terms + n] = static_cast<real>(root + 0.0);
+    }
+  }
+}
+
+// Of others the whole block takes one after another: their partials are copied first.
+template <class S, class R>
+KHD void roots_by_block(const ReductionRecord& sum, double* roots, double* work) {
+  using Block = ThreadsOfBlock<S::variant>;
   for (int i = 0; i < sum.all_count; ++i) {
     const AllRecord& tensor = sum.all[i];
-    for (int64 k = Shape::lane(); k < tensor.count * R::terms; k += Shape::lanes)
+    if (tensor.count == 0 || fits_a_warp<S>(tensor)) continue;
+    for (int64 k = Block::place(); k < tensor.count * R::terms; k += Block::size)
       work[k] = tensor.partials[k];
-    warp_barrier();
+    Block::barrier();
     for (int n = 0; n < R::terms; ++n) {
-      node_tree<typename R::Type, S::variant>(work + n, tensor.count, R::terms, true);
-      if (Shape::lane() == 0)
-        roots[static_cast<int64>(tensor.id) * R::terms + n] =
-            static_cast<real>(tensor.count > 0 ? work[n] + 0.0 : R::Type::absent);
+      node_tree<typename R::Type, Block>(work + n, tensor.count, R::terms, true);
+      if (Block::place() == 0)
+        roots[static_cast<int64>(tensor.id) * R::terms + n] = static_cast<real>(work[n] + 0.0);
     }
-    warp_barrier();
+    Block::barrier();
   }
 }
 
 // One leaf of tensor ids in `real`, left in its first place.
 template <class S, class R>
 KHD void id_leaf(double* leaf) {
-  using Shape = Tile<kLeaf, S::variant>;
+  using Block = ThreadsOfBlock<S::variant>;
   for (int half = kLeaf / 2; half >= 1; half /= 2) {
-    for (int start = 0; start < half; start += Shape::lanes) {
-      const int i = start + Shape::lane();
+    for (int start = 0; start < half; start += Block::size) {
+      const int i = start + static_cast<int>(Block::place());
       double* x = leaf + i * R::terms;
       real node = 0;
       if (i < half)
         node = R::Type::combine(static_cast<real>(*x), static_cast<real>(x[half * R::terms]));
-      warp_barrier();
+      Block::barrier();
       if (i < half) *x = node;
-      warp_barrier();
+      Block::barrier();
     }
   }
 }
@@ -139,17 +161,19 @@ KHD void finish_set(const Args& args, int set, const Totals<R::terms>& totals, i
 
 template <class S, class R>
 KHD void finish_all(const Args& args) {
-  using Shape = Tile<kLeaf, S::variant>;
+  using Block = ThreadsOfBlock<S::variant>;
   const ReductionRecord& sum = args.reductions[R::number];
   const int64 leaves = (sum.all_ids + kLeaf - 1) / kLeaf;
   double* roots = sum.work;
-  for (int64 k = Shape::lane(); k < leaves * kLeaf * R::terms; k += Shape::lanes)
+  for (int64 k = Block::place(); k < leaves * kLeaf * R::terms; k += Block::size)
     roots[k] = R::Type::absent;
-  warp_barrier();
-  gather_roots<S, R>(args, roots, roots + leaves * kLeaf * R::terms);
+  Block::barrier();
+  if constexpr (S::variant.threads >= 32) roots_by_warps<S, R>(sum, roots);
+  roots_by_block<S, R>(sum, roots, roots + leaves * kLeaf * R::terms);
+  Block::barrier();
   for (int n = 0; n < R::terms; ++n) {
     for (int64 leaf = 0; leaf < leaves; ++leaf) id_leaf<S, R>(roots + leaf * kLeaf * R::terms + n);
-    node_tree<typename R::Type, S::variant>(roots + n, leaves, kLeaf * R::terms, true);
+    node_tree<typename R::Type, Block>(roots + n, leaves, kLeaf * R::terms, true);
   }
   Totals<R::terms> totals;
   UNROLL
@@ -157,7 +181,7 @@ KHD void finish_all(const Args& args) {
   int64 count = 0;
   for (int i = 0; i < sum.all_count; ++i) count += sum.all[i].n;
   const int leading = args.leader < 0 ? -1 : args.steps[args.leader].set;
-  for (int set = thread_index(); set < args.set_count; set += Shape::lanes)
+  for (int set = thread_index(); set < args.set_count; set += Block::size)
     finish_set<S, R>(args, set, totals, count, set == leading);
 }
 
@@ -189,9 +213,7 @@ KHD void finish(const Args& args, Range range) {
     }
     for_reductions<S>([&](auto r) {
       using R = decltype(r);
-      if constexpr (R::pass == Pass && R::everywhere) {
-        if (thread_index() < 32) finish_all<S, R>(args);
-      }
+      if constexpr (R::pass == Pass && R::everywhere) finish_all<S, R>(args);
     });
     block_barrier();
   }

@@ -35,28 +35,22 @@ constexpr bool loops() {
 
 // ---- what is read --------------------------------------------------------------------------------
 
-// The old values of slot I in one run; before the first step, the initial one. Chosen by bits: around a condition the
-// compiler would jump, and make no vectors of the loop.
+// The old values of slot I in one run.
 template <class S, int I, class Part = typename S::template Codec<I>>
 class OldValues {
-  using Bits = decltype(bits_of(real()));
-
  public:
   KHD OldValues(const Scope<S>& scope, int64 base, int count)
-      : kept_(scope.tensor.slots[I], base, count),
-        started_(step_number(scope.set) > 1 ? ~Bits{0} : Bits{0}),
-        initial_(bits_of(static_cast<real>(scope.set.initial[I])) & ~started_) {}
-  KHD real operator[](int i) const { return number_of((bits_of(kept_[i]) & started_) | initial_); }
+      : kept_(scope.tensor.slots[I], base, count), old_(scope) {}
+  KHD real operator[](int i) const { return old_(kept_[i]); }
 
  private:
   DecodedRun<typename Part::Body> kept_;
-  Bits started_, initial_;
+  OldOrInitial<S, I> old_;
 };
 template <class S, int I>
 class OldValues<S, I, Absent> {
  public:
-  KHD OldValues(const Scope<S>& scope, int64, int)
-      : initial_(static_cast<real>(scope.set.initial[I])) {}
+  KHD OldValues(const Scope<S>& scope, int64, int) : initial_(scope.initial.of[I]) {}
   KHD real operator[](int) const { return initial_; }
 
  private:
@@ -94,16 +88,10 @@ class OldWeights<S, NoExtra> {
   const typename S::P::Bits* p_;
 };
 
-// Those of slots 0 to Count - 1.
-template <class S, int Count = S::slots>
-struct AllOldValues : AllOldValues<S, Count - 1> {
-  KHD AllOldValues(const Scope<S>& scope, int64 base, int count)
-      : AllOldValues<S, Count - 1>(scope, base, count), last(scope, base, count) {}
-  OldValues<S, Count - 1> last;
-};
 template <class S>
-struct AllOldValues<S, 0> {
-  KHD AllOldValues(const Scope<S>&, int64, int) {}
+struct SlotsOfRun {
+  template <int I>
+  using Old = OldValues<S, I>;
 };
 
 // f(i, element) for a run of elements from number base on, with the slots as they will be if all that they
@@ -112,7 +100,7 @@ template <class S, int Pass, class F>
 KHD void for_run(const Scope<S>& scope, int64 base, int count, F&& f) {
   const OldWeights<S> p(scope, base);
   const auto* g = static_cast<const typename S::G::Bits*>(scope.step.g) + base;
-  const AllOldValues<S> was(scope, base, count);
+  const Each<S::slots, SlotsOfRun<S>::template Old> was(scope, base, count);
   const auto gradient = scope.gradient;
   const auto rule = scope.rule;
   const int64 first = scope.tensor.offset + base;
@@ -122,10 +110,7 @@ KHD void for_run(const Scope<S>& scope, int64 base, int count, F&& f) {
     e.p = p[i];
     e.g = S::Gradient::Body::scale(static_cast<real>(S::G::load(g[i])), gradient);
     e.index = first + i;
-    static_for<S::slots>([&](auto s) {
-      constexpr int I = decltype(s)::value;
-      set_slot<S, I>(e, static_cast<const AllOldValues<S, I + 1>&>(was).last[i]);
-    });
+    was.visit([&](auto s, const auto& old) { set_slot<S, decltype(s)::value>(e, old[i]); });
     advance<S, Pass>(e, gradient, rule);
     f(i, e, gradient, rule);
   }

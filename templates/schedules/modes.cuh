@@ -46,6 +46,7 @@ KHD void turn_tile(const Scope<S>& last, const Scope<S>& held, const Cursor& at)
 
 template <class S, template <class> class To>
 KHD void turn(const Args& args, Range range) {
+  fill_books<S>();
   Preparation<S> preparation;
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];

@@ -212,6 +212,7 @@ KHD void partials_of_item(const Args& args, const Item& item, Preparation<S>& pr
 
 template <class S, int Pass>
 KHD void partials(const Args& args, Range range) {
+  fill_books<S>();
   Preparation<S> preparation;
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];

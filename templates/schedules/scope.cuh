@@ -1,6 +1,6 @@
 // What a block knows about the tensor it works on, and one element's way from memory to the rule.
 #pragma once
-#include "plan.cuh"
+#include "books.cuh"
 
 namespace jitstep {
 
@@ -9,6 +9,15 @@ struct Prepared {
   ScalarsOf<typename S::Gradient> gradient;
   ScalarsOf<typename S::Rule> rule;
   typename S::Rule::Memory memory;  // of the domains `tensor` and `all`, advanced by `prepare`
+};
+
+// What the slots hold before the first step.
+template <class S>
+struct Initial {
+  real of[S::slots > 0 ? S::slots : 1];
+  KHD explicit Initial(const HyperSet& set) {
+    for (int slot = 0; slot < S::slots; ++slot) of[slot] = static_cast<real>(set.initial[slot]);
+  }
 };
 
 template <class S>
@@ -20,6 +29,8 @@ struct Scope {
   Context<typename S::Gradient> gradient;
   Context<typename S::Rule> rule;
   typename S::Rule::Memory memory;
+  int64 t = step_number(set);
+  Initial<S> initial{set};
 };
 
 // ---- memory ------------------------------------------------------------------------------------

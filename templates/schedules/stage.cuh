@@ -21,6 +21,7 @@ KHD void stage_tile(const Scope<S>& scope, const Cursor& at) {
 
 template <class S, int Pass>
 KHD void stage(const Args& args, Range range) {
+  fill_books<S>();
   Preparation<S> preparation;
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];

@@ -34,6 +34,12 @@ std::vector<float> thresholds(const Table<N>& book) {
   return all;
 }
 
+// The code of x in a block whose largest magnitude is `scale`.
+template <class Codec>
+int code_in(float scale, float x) {
+  return Codec::encode(x, Codec::measure({bits_of(scale)}), 0);
+}
+
 std::uint32_t crc32(const void* data, std::size_t size) {
   std::uint32_t crc = ~0u;
   for (std::size_t i = 0; i < size; ++i) {
@@ -86,9 +92,9 @@ TEST(Int8, CodesTheNearestValueTiesUp) {
   using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
   using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
   for (float x : samples()) {
-    EXPECT_EQ(Codec::encode(x, {1.0f}, 0), nearest(SignedBook<8>::values, x)) << x;
+    EXPECT_EQ(code_in<Codec>(1.0f, x), nearest(SignedBook<8>::values, x)) << x;
     const float y = std::abs(x);
-    EXPECT_EQ(Unsigned::encode(y, {1.0f}, 0), nearest(NonNegativeBook<8>::values, y)) << y;
+    EXPECT_EQ(code_in<Unsigned>(1.0f, y), nearest(NonNegativeBook<8>::values, y)) << y;
   }
 }
 
@@ -97,20 +103,19 @@ TEST(Int8, CodesTheNearestValueAroundEveryThreshold) {
   using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
   for (const float scale : {1.0f, 0x1p-40f}) {  // which changes no bit of what is coded
     for (float x : thresholds(SignedBook<8>::values))
-      ASSERT_EQ(Codec::encode(x * scale, {scale}, 0), nearest(SignedBook<8>::values, x)) << x;
+      ASSERT_EQ(code_in<Codec>(scale, x * scale), nearest(SignedBook<8>::values, x)) << x;
     for (float x : thresholds(NonNegativeBook<8>::values))
-      ASSERT_EQ(Unsigned::encode(x * scale, {scale}, 0), nearest(NonNegativeBook<8>::values, x))
-          << x;
+      ASSERT_EQ(code_in<Unsigned>(scale, x * scale), nearest(NonNegativeBook<8>::values, x)) << x;
   }
-  EXPECT_EQ(Codec::encode(1.89999992e-06f, {1.0f}, 0), 128);  // 5.5e-07, not 3.25e-06
+  EXPECT_EQ(code_in<Codec>(1.0f, 1.89999992e-06f), 128);  // 5.5e-07, not 3.25e-06
 }
 
 TEST(Int8, EveryValueOfTheBookComesBackAsItself) {
   using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
   using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{}>;
   for (int code = 0; code < 256; ++code) {
-    EXPECT_EQ(Codec::encode(SignedBook<8>::values.x[code], {1.0f}, 0), code);
-    EXPECT_EQ(Unsigned::encode(NonNegativeBook<8>::values.x[code], {1.0f}, 0), code);
+    EXPECT_EQ(code_in<Codec>(1.0f, SignedBook<8>::values.x[code]), code);
+    EXPECT_EQ(code_in<Unsigned>(1.0f, NonNegativeBook<8>::values.x[code]), code);
   }
 }
 
@@ -118,10 +123,10 @@ TEST(Int8, APositiveValueIsNeverCodedAsZeroUnlessAsked) {
   using Floor = codecs::int8::Codec<NonNegative, codecs::int8::Options{}>;
   using None = codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
   for (float x : {1e-9f, 1e-30f, 1e-44f}) {
-    EXPECT_EQ(Floor::encode(x, {1.0f}, 0), 1);
-    EXPECT_EQ(None::encode(x, {1.0f}, 0), 0);
+    EXPECT_EQ(code_in<Floor>(1.0f, x), 1);
+    EXPECT_EQ(code_in<None>(1.0f, x), 0);
   }
-  EXPECT_EQ(Floor::encode(0.0f, {1.0f}, 0), 0);
+  EXPECT_EQ(code_in<Floor>(1.0f, 0.0f), 0);
 }
 
 // (i + 1) / 16, the values of a non-negative slot.
@@ -135,8 +140,8 @@ TEST(Int4, CodesTheNearestValueTiesUp) {
   using Codec = codecs::int4::Codec<Signed, codecs::int4::Options{}>;
   using Unsigned = codecs::int4::Codec<NonNegative, codecs::int4::Options{}>;
   for (float x : samples()) {
-    EXPECT_EQ(Codec::encode(x, {1.0f}, 0), nearest(SignedBook<4>::values, x)) << x;
-    EXPECT_EQ(Unsigned::encode(std::abs(x), {1.0f}, 0), nearest(kLinear, std::abs(x))) << x;
+    EXPECT_EQ(code_in<Codec>(1.0f, x), nearest(SignedBook<4>::values, x)) << x;
+    EXPECT_EQ(code_in<Unsigned>(1.0f, std::abs(x)), nearest(kLinear, std::abs(x))) << x;
   }
 }
 
@@ -144,20 +149,18 @@ TEST(Int4, CodesTheNearestValueAroundEveryThreshold) {
   using Codec = codecs::int4::Codec<Signed, codecs::int4::Options{}>;
   using Unsigned = codecs::int4::Codec<NonNegative, codecs::int4::Options{}>;
   for (float x : thresholds(SignedBook<4>::values))
-    ASSERT_EQ(Codec::encode(x, {1.0f}, 0), nearest(SignedBook<4>::values, x)) << x;
+    ASSERT_EQ(code_in<Codec>(1.0f, x), nearest(SignedBook<4>::values, x)) << x;
   for (float x : thresholds(kLinear))
-    ASSERT_EQ(Unsigned::encode(x, {1.0f}, 0), nearest(kLinear, x)) << x;
+    ASSERT_EQ(code_in<Unsigned>(1.0f, x), nearest(kLinear, x)) << x;
 }
 
 TEST(BlockCodecs, TakeValuesThatAreNotFiniteAsZeroOrTheLargest) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   for (float x : {inf, -inf, nan}) {
-    EXPECT_EQ((codecs::int8::Codec<Signed, codecs::int8::Options{}>::encode(x, {1.0f}, 0)), 127);
-    EXPECT_EQ((codecs::int8::Codec<NonNegative, codecs::int8::Options{}>::encode(x, {1.0f}, 0)),
-              255);
-    EXPECT_EQ((codecs::int4::Codec<Signed, codecs::int4::Options{}>::encode(x, {1.0f}, 0)), 7);
-    EXPECT_EQ((codecs::int4::Codec<NonNegative, codecs::int4::Options{}>::encode(x, {1.0f}, 0)),
-              15);
+    EXPECT_EQ((code_in<codecs::int8::Codec<Signed, codecs::int8::Options{}>>(1.0f, x)), 127);
+    EXPECT_EQ((code_in<codecs::int8::Codec<NonNegative, codecs::int8::Options{}>>(1.0f, x)), 255);
+    EXPECT_EQ((code_in<codecs::int4::Codec<Signed, codecs::int4::Options{}>>(1.0f, x)), 7);
+    EXPECT_EQ((code_in<codecs::int4::Codec<NonNegative, codecs::int4::Options{}>>(1.0f, x)), 15);
     EXPECT_EQ(magnitude_key(x), 0u);
   }
 }
@@ -172,10 +175,9 @@ TEST(BlockCodecs, ABlockOfZerosDecodesToPlusZero) {
 
 TEST(BlockCodecs, ABlockTooSmallToBeDividedByIsABlockOfZeros) {
   const float tiny = 0x1p-140f;
-  EXPECT_EQ((codecs::int8::Codec<Signed, codecs::int8::Options{}>::encode(-tiny, {tiny}, 0)), 127);
-  EXPECT_EQ((codecs::int4::Codec<Signed, codecs::int4::Options{}>::encode(-tiny, {tiny}, 0)), 7);
-  EXPECT_EQ((codecs::int4::Codec<NonNegative, codecs::int4::Options{}>::encode(tiny, {tiny}, 0)),
-            0);
+  EXPECT_EQ((code_in<codecs::int8::Codec<Signed, codecs::int8::Options{}>>(tiny, -tiny)), 127);
+  EXPECT_EQ((code_in<codecs::int4::Codec<Signed, codecs::int4::Options{}>>(tiny, -tiny)), 7);
+  EXPECT_EQ((code_in<codecs::int4::Codec<NonNegative, codecs::int4::Options{}>>(tiny, tiny)), 0);
 }
 
 }  // namespace

@@ -166,17 +166,22 @@ class Probe {
   OwnTemplates own_;
 };
 
-// More tensors than a leaf of ids holds, of many sizes and magnitudes.
+// More tensors than a leaf of ids holds, of many sizes and magnitudes. Of two, one has few enough partial sums for a warp and
+// one too many; large numbers cancel out there, so that it matters in which order they are added.
 TEST(SumsOverAll, AreThoseOfTheDefinition) {
   std::vector<Index> sizes;
   std::vector<std::vector<float>> g;
   std::vector<float> roots;
   for (int id = 0; id < 300; ++id) {
-    sizes.push_back({id % 7 == 0 ? 257 + 3 * id : id % 40 + 1});
+    const int runs = id == 100 ? 18 : id == 200 ? 38 : 0;  // of 4096 elements, a partial sum each
+    const int size = runs > 0 ? 4096 * runs : id % 7 == 0 ? 257 + 3 * id : id % 40 + 1;
+    sizes.push_back({size});
     g.emplace_back();
-    for (std::int64_t i = 0; i < sizes.back()[0]; ++i)
+    for (int i = 0; i < size; ++i)
       g.back().push_back(std::sin(static_cast<float>(i + 31 * id) * 1.7f) *
                          std::pow(10.0f, static_cast<float>((i + id) % 7) - 3));
+    for (int run = 0; run < runs; ++run)
+      g.back()[static_cast<std::size_t>(4096 * run)] = run % 2 == 0 ? 0x1p48f : -0x1p48f;
     roots.push_back(static_cast<float>(tree(g.back())));
   }
   const auto expected = static_cast<float>(tree(roots));
