@@ -104,6 +104,8 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
 
   // ---- for the optimizer
 
+  /// Whether it has an id: that of the parameter it was bound to, or an archive's.
+  bool has_id() const { return is_bound() || from_archive_; }
   /// Whether it belongs to a parameter, and what the kernels read and write.
   bool is_bound() const { return parameter_.defined(); }
   StateBuffers& buffers() {

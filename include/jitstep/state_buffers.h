@@ -79,7 +79,11 @@ torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int
 /// tensor of the parameter's shape and layout, of the arithmetic's dtype.
 torch::Tensor decode_weights(const StateBuffers& state, const torch::Tensor& p);
 
-/// Sets a slot of such a state from values of the parameter's shape; one that was dropped is made anew.
+/// A c10::Error for a slot of such a state whose tensors were changed, so that no kernel can read them.
+void check_slots(const StateBuffers& state, const torch::Tensor& p);
+
+/// Sets a slot of such a state from values of the parameter's shape; one that was dropped, or that no kernel can
+/// read, is made anew.
 void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
                  const torch::Tensor& values);
 

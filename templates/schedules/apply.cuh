@@ -115,16 +115,20 @@ KHD void store_slot(const Scope<S>& scope, const Cursor& at, const Code* code,
   }
 }
 
-template <class S, class Shape, class Cursor>
-KHD void store_weights(const Scope<S>& scope, const Cursor& at, const real* p, uint32 stream = 0) {
+// What a step rounds at random, a turn to another mode rounds to nearest, as the middle one of all draws does: it may
+// be done any number of times, and between two steps with the same bits.
+inline constexpr uint32 kMiddleDraw = 0x7fff;
+
+template <class S, class Shape, bool Drawn = true, class Cursor>
+KHD void store_weights(const Scope<S>& scope, const Cursor& at, const real* p) {
   using W = typename S::Weights;
   using Bits = typename S::P::Bits;
-  uint32 random[W::random ? Shape::fragment : 1] = {};
-  if constexpr (W::random)
-    random_fields<Shape>(random_key(scope, stream), scope.tensor.offset + at.base, random);
+  uint32 random[W::random && Drawn ? Shape::fragment : 1] = {kMiddleDraw};
+  if constexpr (W::random && Drawn)
+    random_fields<Shape>(random_key(scope, 0), scope.tensor.offset + at.base, random);
   const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseP, &Dim::p_stride, e); };
   auto* to = static_cast<Bits*>(scope.tensor.p);
-  const auto bits_for = [&](int i) { return random[W::random ? i : 0]; };
+  const auto bits_for = [&](int i) { return random[W::random && Drawn ? i : 0]; };
   if constexpr (kSame<typename W::Extra, NoExtra>) {
     store_values<Shape>(to, at, offset, [&](int i) { return W::store(p[i], bits_for(i)); });
   } else {

@@ -6,18 +6,13 @@
 
 namespace jitstep {
 
-// Streams of random bits, beyond those of weights and slots.
-inline constexpr uint32 kEvalStream = 64, kTrainStream = 65;
-
 // Asked for by type: a rule's functions are templates.
 template <class Rule>
 struct ToEval {
-  static constexpr uint32 stream = kEvalStream;
   KHD static void turn(auto& e, const auto& c) { Rule::eval(e, c); }
 };
 template <class Rule>
 struct ToTrain {
-  static constexpr uint32 stream = kTrainStream;
   KHD static void turn(auto& e, const auto& c) { Rule::train(e, c); }
 };
 
@@ -41,7 +36,7 @@ KHD void turn_tile(const Scope<S>& last, const Scope<S>& held, const Cursor& at)
       f.p[i] = e.p;
     }
   }
-  store_weights<S, Shape>(last, at, f.p, To::stream);
+  store_weights<S, Shape, false>(last, at, f.p);
 }
 
 template <class S, template <class> class To>

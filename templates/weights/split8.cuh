@@ -2,7 +2,7 @@
 // rounded from: 24 bits in all (FlashOptim's error correction, github.com/databricks/flashoptim). A
 // parameter that is not finite has no error.   for: bfloat16, float16
 #pragma once
-#include "../core/absmax.cuh"
+#include "../core/contract.cuh"
 
 namespace jitstep::weights::split8 {
 

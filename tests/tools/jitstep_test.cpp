@@ -46,6 +46,14 @@ class Tool : public ::testing::Test {
   std::string readonly;
 };
 
+TEST_F(Tool, SaysThatTheTemplatesItWasToldOfAreNotThere) {
+  const Finished said =
+      run({"compile", R"({"rule": "sgd"})", "--target", "cpu", "--out", folder / "out"},
+          folder / "none");
+  EXPECT_TRUE(says(said, "none, which is no folder: the built-in templates are used"));
+  EXPECT_EQ(said.status, 0) << said.output;
+}
+
 TEST_F(Tool, TellsItsVersionAndItsCommands) {
   EXPECT_TRUE(says(run({"--version"}), jitstep::version()));
   const Finished help = run({"cache", "--help"});
@@ -230,6 +238,11 @@ TEST_F(Tool, CompileWritesTheBinaryAndSaysWhatItIs) {
 TEST_F(Tool, CompileSaysWhatIsWrong) {
   const std::string spec = R"({"rule": "sgd"})";
   EXPECT_TRUE(says(run({"compile", R"({"rule": "none"})"}), "none"));
+  EXPECT_TRUE(says(run({"compile", R"({"rule": "sgd", "options": {"lr": -1}})"}), "lr is -1"));
+  const Finished no_folder =
+      run({"compile", R"({"rule": "sgd"})", "--target", "cpu", "--out", "/dev/null/x"});
+  EXPECT_EQ(no_folder.status, 1);
+  EXPECT_TRUE(says(no_folder, "cannot make the folder /dev/null/x")) << no_folder.output;
   EXPECT_EQ(run({"compile", spec, "--target", "sm"}).status, 1);
   const Finished cut = run({"compile", spec, "--variant", "256,64,4,16"});
   EXPECT_EQ(cut.status, 1);

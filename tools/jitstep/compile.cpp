@@ -31,6 +31,7 @@ Plan plan_of(const Request& request) {
   const SpecText spec = parse_spec(request.spec);
   OptionValues values(spec.rule);
   for (const auto& [name, value] : spec.options) values.set(name, value);
+  values.validate();
   const ParameterKind parameter{.dtype = parse_dtype(request.parameter),
                                 .dims = 2,
                                 .elements = std::numeric_limits<std::int64_t>::max()};
@@ -47,7 +48,9 @@ Variant variant_of(const Request& request, const Plan& plan, const Target& targe
 
 std::string write_image(const Built& built, const std::string& folder) {
   const std::string path = (fs::path(folder) / (built.key + ".bin")).string();
-  fs::create_directories(folder);
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) throw Error(text("cannot make the folder ", folder, ": ", failure.message()));
   const auto& image = built.binary.image;
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(image.data()),

@@ -1,6 +1,7 @@
 #include "jitstep/jit/engine.h"
 
 #include <chrono>
+#include <filesystem>
 #include <mutex>
 #include <unordered_map>
 
@@ -18,6 +19,7 @@
 #include "jit/source/source_digests.h"
 #include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
+#include "jitstep/jit/log.h"
 
 namespace jitstep::jit {
 namespace {
@@ -60,6 +62,10 @@ struct Engine::State {
     own_nvrtc = std::make_shared<NvrtcCompiler>(
         settings, [this] { return driver ? driver->version() : installed_driver_version(); });
     nvrtc = b.nvrtc ? b.nvrtc : own_nvrtc;
+    std::error_code failure;
+    if (!settings.templates.empty() && !std::filesystem::is_directory(settings.templates, failure))
+      warn(settings.log, text("JITSTEP_TEMPLATES is ", settings.templates,
+                              ", which is no folder: the built-in templates are used"));
   }
 
   Compiler& compiler_for(const Target& target) { return target.is_cuda() ? *nvrtc : *host; }

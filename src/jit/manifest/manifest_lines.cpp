@@ -83,7 +83,7 @@ class Cutter {
       if (leading)
         result_.header.push_back({place_, "", std::string(here_.comment)});
       else
-        outside();
+        refuse_late_key(), outside();
     }
     return std::move(result_);
   }
@@ -136,6 +136,15 @@ class Cutter {
     if (here_.code.empty() && !sentence && begins_with_word(comment, "refuse"))
       refuse_note(comment, place_);
     return false;
+  }
+
+  // What only the leading comment says is no prose elsewhere.
+  void refuse_late_key() const {
+    if (!here_.has_comment || !here_.code.empty()) return;
+    for (const char* const key :
+         {"class: ", "default state: ", "min_quantized_size: ", "host stage: ", "modes: "})
+      if (here_.comment.starts_with(key))
+        place_.fail(text("`// ", key, "...` belongs into the comment that the file begins with"));
   }
 
   void directive() {

@@ -2,7 +2,10 @@
 // nothing.
 #include <torch/torch.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 
 #include "jit/base/text.h"
@@ -13,6 +16,7 @@
 namespace jitstep {
 namespace {
 
+namespace fs = std::filesystem;
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
@@ -24,8 +28,7 @@ std::string first_line(const std::exception& error) {
 
 // Torch says neither which file nor what may have become of it.
 InputArchive archive_of(const std::string& file) {
-  TORCH_CHECK(std::filesystem::is_regular_file(file), "there is no file ", file,
-              " to load an optimizer from");
+  TORCH_CHECK(fs::is_regular_file(file), "there is no file ", file, " to load an optimizer from");
   InputArchive archive;
   try {
     archive.load_from(file);
@@ -35,6 +38,13 @@ InputArchive archive_of(const std::string& file) {
         "something else; load one that was saved to its end (torch says: ", first_line(error), ")");
   }
   return archive;
+}
+
+// Of a file that there is not yet, whoever else writes there.
+std::string name_beside(const fs::path& file) {
+  static std::atomic<int> last{0};
+  const std::string own = "." + std::to_string(getpid()) + "." + std::to_string(++last) + ".part";
+  return file.string() + own;
 }
 
 }  // namespace
@@ -76,13 +86,17 @@ void Optimizer::save(OutputArchive& archive) const {
 void Optimizer::save(const std::string& file) const {
   OutputArchive archive;
   save(archive);
-  const std::string aside = file + ".tmp";
   std::error_code problem;
+  const fs::path target =
+      fs::is_symlink(file, problem) ? fs::weakly_canonical(file, problem) : fs::path(file);
+  const std::string aside = name_beside(target);
   try {
     archive.save_to(aside);
-    std::filesystem::rename(aside, file);
+    const fs::file_status before = fs::status(target, problem);
+    if (fs::is_regular_file(before)) fs::permissions(aside, before.permissions());
+    fs::rename(aside, target);
   } catch (const std::exception& error) {
-    std::filesystem::remove(aside, problem);
+    fs::remove(aside, problem);
     TORCH_CHECK(false, "the optimizer cannot be saved to ", file, ": ", first_line(error));
   }
 }
@@ -130,7 +144,9 @@ void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& 
       const auto plan = record.plan(p);
       if (!group.states[i]) return;
       conversions.note(*group.states[i], *plan);
-      group.states[i]->bind(p, plan, member.id, record.initial(*plan, member.id));
+      ParamState& state = *group.states[i];
+      state.bind(p, plan, state.has_id() ? state.id() : member.id,
+                 record.initial(*plan, member.id));
     });
   }
 }

@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <set>
 
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/optimizer_records.h"
@@ -229,12 +230,44 @@ ParamState& Optimizer::state_for(const torch::Tensor& p, std::size_t g) {
   return static_cast<ParamState&>(*held);
 }
 
+// A state keeps its id unless another parameter has it, as where it was taken over from another optimizer; a new
+// one gets its parameter's, if that is free.
+std::vector<int> Optimizer::ids_of_pending() const {
+  std::set<int> taken;
+  const auto state_of = [&](const auto& pending) {
+    return records_->groups[pending.group].members[pending.place].state;
+  };
+  std::set<const ParamState*> changing;
+  for (const auto& pending : records_->pending) changing.insert(state_of(pending));
+  for (const auto& [key, held] : state_)
+    if (const auto* const state = dynamic_cast<const ParamState*>(held.get());
+        state != nullptr && state->has_id() && !changing.contains(state))
+      taken.insert(state->id());
+  std::vector<int> ids(records_->pending.size(), -1);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (const ParamState* const state = state_of(records_->pending[i]);
+        state != nullptr && state->has_id() && taken.insert(state->id()).second)
+      ids[i] = state->id();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto& pending = records_->pending[i];
+    if (ids[i] >= 0) continue;
+    ids[i] = records_->groups[pending.group].members[pending.place].id;
+    if (!taken.insert(ids[i]).second) {
+      ids[i] = std::max(*taken.rbegin() + 1, static_cast<int>(records_->ids.size()));
+      taken.insert(ids[i]);
+    }
+  }
+  return ids;
+}
+
 // Makes the state of parameters that get their first gradient, and binds again what was replaced,
 // moved, or has other formats now.
 void Optimizer::bind_states() {
   // First of all: a CUDA graph capture would record the making of state.
   for (const Records::PendingBinding& pending : records_->pending)
     machine_of(records_->work[pending.work].p->device()).refuse_capture();
+  const std::vector<int> ids = ids_of_pending();
+  std::size_t next = 0;
   for (Records::PendingBinding& pending : records_->pending) {
     Records::Group& group = records_->groups[pending.group];
     Member& member = group.members[pending.place];
@@ -245,7 +278,8 @@ void Optimizer::bind_states() {
       pending.before = *member.state;
     ParamState& state = state_for(p, pending.group);
     about(p, {pending.group, pending.place}, [&] {
-      state.bind(p, pending.plan, member.id, group.record.initial(*pending.plan, member.id));
+      const int id = ids[next++];
+      state.bind(p, pending.plan, id, group.record.initial(*pending.plan, member.id));
     });
     member.held = member.state = &state;
     member.revision = group.record.revision();

@@ -168,6 +168,14 @@ static std::array<double*, 2> place_of(const jit::CommonMemory* common) {
   return common == nullptr ? std::array<double*, 2>{} : common->halves;
 }
 
+// Copies of a state share its tensors: one may have been given to another parameter.
+static void check_apart(const DeviceStep& device) {
+  std::vector<const jit::StepTensor*> all;
+  for (const jit::Batch& batch : device.batches)
+    for (const jit::StepTensor& tensor : batch.tensors) all.push_back(&tensor);
+  as_argument_error([&] { jit::check_distinct(all); });
+}
+
 void Stepper::prepare(const std::vector<StepParameter>& parameters,
                       const std::vector<StepParameter>& resting, jit::CommonMemory* common,
                       bool scaled) {
@@ -188,7 +196,7 @@ void Stepper::prepare(const std::vector<StepParameter>& parameters,
   }
   fresh.place_inputs();
   for (DeviceStep& device : fresh.devices)
-    device.step.emplace(*device.machine, device.batches, common);
+    check_apart(device), device.step.emplace(*device.machine, device.batches, common);
   *state_ = std::move(fresh);
 }
 

@@ -51,6 +51,16 @@ std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerPara
   return options;
 }
 
+// Torch's archives do not say whose they are; another optimizer's has options that ours has not.
+void check_torchs(InputArchive& options, const OptimizerParamGroup& group) {
+  const Options& ours = options_of(group);
+  const auto& names = ours.names();
+  for (const std::string& key : options.keys())
+    TORCH_CHECK(std::find(names.begin(), names.end(), key) != names.end(),
+                "the archive is of another optimizer than ", ours.rule(), ", which has no option ",
+                key, "; load it into the optimizer of the name that it was saved by");
+}
+
 void check_size(InputArchive& group_archive, std::size_t g, const OptimizerParamGroup& group) {
   const std::int64_t size = read_size(group_archive, "params/size");
   TORCH_CHECK(size == std::ssize(group.params()), "the archive was saved with ", size,
@@ -205,6 +215,7 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
     InputArchive group = read_part(all_groups, "param_groups/" + std::to_string(g));
     InputArchive options = read_part(group, "options");
     check_size(group, g, groups[g]);
+    if (InputArchive ours; !archive.try_read("jitstep", ours)) check_torchs(options, groups[g]);
     out[g].options = read_options(options, groups[g]);
     out[g].states = read_states(group, states, groups[g]);
   }

@@ -48,6 +48,18 @@ bool equal_values(const torch::Tensor& a, const torch::Tensor& b) {
   return a.sizes() == b.sizes() && torch::equal(a, b.to(a.options()));
 }
 
+// Users may have given one tensor the memory of another.
+void check_apart(const StateBuffers& state, const torch::Tensor& p) {
+  std::vector<const torch::Tensor*> tensors = {&p};
+  state.for_each_tensor([&](const torch::Tensor& tensor) {
+    if (!tensor.defined() || !has_memory(tensor)) return;
+    for (const torch::Tensor* const other : tensors)
+      TORCH_CHECK(!share_memory(*other, tensor), "two tensors of the state share memory, or one ",
+                  "and the parameter; give each its own: clone()");
+    tensors.push_back(&tensor);
+  });
+}
+
 // Never the same twice, as a new state may lie where an old one was.
 int next_revision() {
   static std::atomic<int> last{0};
@@ -266,8 +278,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   check_step();
   check_start(initial.slots);
   if (from_archive_) check_shape(p);
-  const bool has_id = is_bound() || from_archive_;
-  StateBuffers fresh = make_state(p, std::move(plan), has_id ? buffers_.id : id, initial.memory);
+  StateBuffers fresh = make_state(p, std::move(plan), id, initial.memory);
   // Steps taken without slots say nothing about those there are now, which begin with their first.
   if (has_slots(buffers_) || !has_slots(fresh)) fresh.t = buffers_.t;
   fresh.revision = next_revision();
@@ -278,7 +289,8 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
                 " slots for the rule ", rule_, ", which has ", fresh.slots.size());
     for (std::size_t i = 0; i < fresh.slots.size(); ++i) take_slot(fresh, i, p);
   }
-  if (has_id) take_memory(fresh), take_extra(fresh, p);
+  if (has_id()) take_memory(fresh), take_extra(fresh, p);
+  if (is_shared()) check_apart(fresh, p);
   buffers_ = std::move(fresh);
   edition_ = buffers_.plan->spec.edition;
   places_ = std::make_shared<std::vector<TensorPlace>>(places_of(p, buffers_));

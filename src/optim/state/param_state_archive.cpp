@@ -67,6 +67,8 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
 
 void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
   shared_.set();
+  if (is_bound() && same_layout(parameter_) && parameter_.device() == layout_.device)
+    check_slots(buffers_, parameter_);
   archive.write("step", c10::IValue(step()));
   const auto& slots = declared_slots();
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i)

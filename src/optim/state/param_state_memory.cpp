@@ -6,6 +6,7 @@
 #include "jit/base/text.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/param_state.h"
+#include "optim/tensor/memory_overlap.h"
 
 namespace jitstep {
 namespace {
@@ -73,6 +74,8 @@ void ParamState::take_memory(StateBuffers& fresh) const {
     if (held == buffers_.memory.end()) continue;
     for (int half = 0; half < 2; ++half) {
       const torch::Tensor& from = held->halves[half ^ turn];
+      TORCH_CHECK(from.numel() == 0 || has_memory(from), "what is kept as \"", key,
+                  "\" has no memory; erase the state to start anew");
       if (from.sizes() == halves[half].sizes()) halves[half].copy_(from);
     }
   }

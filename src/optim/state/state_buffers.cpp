@@ -49,13 +49,28 @@ bool are_bytes(const torch::Tensor& tensor, std::int64_t bytes, const torch::Ten
          tensor.numel() == bytes && tensor.device() == p.device() && has_memory(tensor);
 }
 
+bool are_values(const torch::Tensor& tensor, const torch::Tensor& p) {
+  return tensor.defined() && tensor.is_floating_point() && tensor.sizes() == p.sizes() &&
+         tensor.device() == p.device() && (p.numel() == 0 || has_memory(tensor));
+}
+
+// Whether a slot holds what kernels can read.
+bool is_whole(const StateBuffers& state, const torch::Tensor& p, int slot) {
+  const auto& [codes, meta] = state.slots[slot];
+  if (is_wide(state, slot)) return are_values(codes, p);
+  const jit::StateLayout::Slot layout = jit::slot_layout(*state.plan, slot, p.numel());
+  return are_bytes(codes, layout.codes, p) && are_bytes(meta, layout.meta, p);
+}
+
 void check_slot(const StateBuffers& state, const torch::Tensor& p, int slot) {
+  if (is_whole(state, p, slot)) return;
   const jit::Plan& plan = *state.plan;
+  const auto& name = plan.rule().slots[slot].torch_name;
+  TORCH_CHECK(!is_wide(state, slot), "the slot ", name, " holds no values of the shape ", p.sizes(),
+              " of its parameter; set its values, or erase the state");
   const jit::StateLayout::Slot layout = jit::slot_layout(plan, slot, p.numel());
-  const auto& held = state.slots[slot];
-  TORCH_CHECK(are_bytes(held.codes, layout.codes, p) && are_bytes(held.meta, layout.meta, p),
-              "the slot ", plan.rule().slots[slot].torch_name, " does not hold the ", layout.codes,
-              " bytes of codes and ", layout.meta, " of scales that ", plan.codec(slot)->name,
+  TORCH_CHECK(false, "the slot ", name, " does not hold the ", layout.codes, " bytes of codes and ",
+              layout.meta, " of scales that ", plan.codec(slot)->name,
               " keeps for a parameter of shape ", p.sizes(),
               "; set its values, or erase the state");
 }
@@ -146,7 +161,7 @@ void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
               "; erase its state to start anew, or give it its shape back");
   TORCH_CHECK(values.is_floating_point() && values.layout() == torch::kStrided, "state values of ",
               values.dtype(), " and layout ", values.layout(), "; use dense floating point values");
-  if (!state.slots[slot].codes.defined()) state.slots[slot] = make_slot(p, *state.plan, slot);
+  if (!is_whole(state, p, slot)) state.slots[slot] = make_slot(p, *state.plan, slot);
   if (is_wide(state, slot)) {
     state.slots[slot].codes.copy_(values);
     return;
@@ -154,12 +169,16 @@ void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
   torch::Tensor ordered = zeros_of(p, real_dtype(state.format.dtype));
   ordered.copy_(values);
   if (p.numel() == 0) return;
-  check_slot(state, p, slot);
   as_argument_error([&] {
     jit::encode_slot(machine_of(p.device()),
                      {*state.plan, step_tensor(p, state, p.strides()), state.t}, slot,
                      ordered.data_ptr());
   });
+}
+
+void check_slots(const StateBuffers& state, const torch::Tensor& p) {
+  for (std::size_t i = 0; i < state.slots.size(); ++i)
+    if (state.slots[i].codes.defined()) check_slot(state, p, static_cast<int>(i));
 }
 
 }  // namespace jitstep

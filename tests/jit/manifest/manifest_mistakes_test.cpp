@@ -132,6 +132,8 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 1, "// class Mine\n" RULE,
        "cannot read `class Mine`: write `class: NAME`, or begin prose with another word"},
       {Kind::rule, 1, "// Mine.   class:Mine\n" RULE, "cannot read `class:Mine`"},
+      {Kind::rule, 2, RULE "// default state: int8\n",
+       "`// default state: ...` belongs into the comment that the file begins with"},
       {Kind::rule, 1, "// default state int8\n" RULE, "write `default state: CODEC`"},
       {Kind::rule, 1, "// host stage: 3d\n" RULE, "expected the name of a host stage, found `3d`"},
       {Kind::rule, 1, "// min_quantized_size 0\n" RULE, "write `min_quantized_size: NUMBER`"},

@@ -53,6 +53,17 @@ TEST(OptimizerModes, TwiceAreAsOnce) {
   expect_equal(parameters, x);
 }
 
+// By steps they are rounded at random; a turn that was done so would add its own bits again each time.
+TEST(OptimizerModes, DoNotDriftHoweverOftenTheyAreChanged) {
+  const Tensors parameters = make_parameters(torch::kBFloat16, kShapes);
+  ScheduleFreeAdamW optimizer(parameters, ScheduleFreeAdamWOptions(1e-2).weights("stochastic"));
+  train(optimizer, parameters, 1, 3);
+  const Tensors y = clones(parameters);
+  for (int turn = 0; turn < 100; ++turn) optimizer.eval(), optimizer.train();
+  for (std::size_t i = 0; i < y.size(); ++i)
+    EXPECT_TRUE(torch::allclose(parameters[i], y[i], 0x1p-6, 1e-3)) << i;
+}
+
 TEST(OptimizerModes, LeaveParametersAloneThatHaveTakenNoStep) {
   Tensors parameters = make_parameters(torch::kFloat32, kShapes), before = clones(parameters);
   Optimizer optimizer = averaged(parameters);

@@ -1,4 +1,8 @@
 // Archives with anything missing or replaced: refused, and the optimizer is what it was.
+#include <sys/resource.h>
+
+#include <csignal>
+
 #include "optim/counted_memory.h"
 #include "optim/training.h"
 
@@ -190,6 +194,37 @@ TEST(DamagedArchive, AFileIsNamedByWhatIsWrongWithIt) {
   expect_equal(parameters, twin);
 }
 
+// While it lives, files end after 64 bytes, as on a disk that is full.
+class SmallFiles {
+ public:
+  SmallFiles() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit small = {64, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~SmallFiles() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*handler_)(int);
+  rlimit before_;
+};
+
+TEST(DamagedArchive, AFileKeepsItsRightsAndALinkLeadsToIt) {
+  Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  train(optimizer, parameters, 1, 1);
+  const std::string file = own_file("private.pt", ""), link = file + ".latest";
+  std::filesystem::create_symlink(file, link);
+  std::filesystem::permissions(file, std::filesystem::perms(0640));
+  optimizer.save(link);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(std::filesystem::status(file).permissions(), std::filesystem::perms(0640));
+  EXPECT_NO_THROW(optimizer.load(file));
+}
+
 TEST(DamagedArchive, AFileIsReplacedWhenTheNewOneIsWhole) {
   Tensors parameters = make_parameters(), twin = clones(parameters);
   AdamW optimizer(parameters), other(twin);
@@ -200,9 +235,14 @@ TEST(DamagedArchive, AFileIsReplacedWhenTheNewOneIsWhole) {
   expect_same_state(optimizer, other);
   const std::string before = text_of_file(file);
   train(optimizer, parameters, 3, 3);
-  std::filesystem::create_directory(file + ".tmp");  // so that nothing can be written there
-  EXPECT_HAS(argument_error([&] { optimizer.save(file); }), "cannot be saved to " + file);
+  {
+    const SmallFiles full;
+    EXPECT_HAS(argument_error([&] { optimizer.save(file); }), "cannot be saved to " + file);
+  }
   EXPECT_EQ(text_of_file(file), before);
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(file).parent_path()))
+    EXPECT_NE(entry.path().extension(), ".part") << "half a file stays";
   EXPECT_HAS(argument_error([&] { optimizer.save(file + "/none"); }), "cannot be saved to ");
 }
 

@@ -99,6 +99,22 @@ TEST(TorchArchive, OfAdagradIsExchanged) {
   EXCHANGES(Adagrad, set, set);
 }
 
+TEST(TorchArchive, OfAnotherOptimizerIsRefusedAndNothingChanges) {
+  Tensors parameters = make_parameters(), theirs = clones(parameters);
+  torch::optim::AdamW adamw(theirs, torch::optim::AdamWOptions(0.5));
+  torch::optim::SGD sgd(theirs, torch::optim::SGDOptions(0.5));
+  train(adamw, theirs, 1, 1);
+  SGD ours(parameters, 0.1);
+  LAMB lamb(parameters);
+  RMSprop rmsprop(parameters);
+  EXPECT_HAS(argument_error([&] { copy_through_archive(adamw, ours); }),
+             "of another optimizer than sgd");
+  EXPECT_HAS(argument_error([&] { copy_through_archive(adamw, lamb); }), "no option amsgrad");
+  EXPECT_HAS(argument_error([&] { copy_through_archive(sgd, rmsprop); }), "of another optimizer");
+  EXPECT_EQ(ours.param_groups()[0].options().get_lr(), 0.1);
+  EXPECT_TRUE(ours.state().empty());
+}
+
 TEST(TorchArchive, OfAQuantisedOptimizerIsMadeFromTorchsWithAWarning) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   torch::optim::AdamW theirs(parameters);
