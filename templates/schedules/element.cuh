@@ -145,13 +145,14 @@ struct KeptRows<S, I, Shape, Absent> {
   }
 };
 
+// By number, as Each (core/list.cuh) asks for them.
 template <class S, class Shape>
 struct SlotsOfTile {
   template <int I>
   using Kept = KeptRows<S, I, Shape>;
 };
 
-// The same, one by one.
+// The old values of slot I, one by one.
 template <class S, int I, class Shape, class Cursor>
 KHD void load_slot(const Scope<S>& scope, const Cursor& at, real* was) {
   using Part = typename S::template Codec<I>;
