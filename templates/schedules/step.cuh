@@ -16,12 +16,17 @@ KHD bool is_skipped(const Args& args) {
 
 // Blocks that a multiprocessor, which has 65536 registers, must have room for, so that many threads keep bytes on
 // their way: as many as kernels of this sort do not spill for. Doubles take two registers each, what a codec
-// remembers of an element is found at an address, and a lane holds every term of its elements.
+// remembers of an element or a reduction gives its row is found at an address, and a lane holds every term of its
+// elements.
 template <class S>
 constexpr int blocks_at_once() {
   int terms = 0;
-  for_reductions<S>([&](auto r) { terms += decltype(r)::terms; });
-  bool large = sizeof(real) == 8 || terms > 8;
+  bool large = sizeof(real) == 8;
+  for_reductions<S>([&](auto r) {
+    terms += decltype(r)::terms;
+    if (!decltype(r)::uniform) large = true;
+  });
+  if (terms > 8) large = true;
   static_for<S::slots>([&](auto s) {
     if (remembers<typename S::template Codec<decltype(s)::value>>()) large = true;
   });
