@@ -15,27 +15,8 @@ struct Meta {
 };
 
 template <class Sign, Options O>
-struct Codec : AbsmaxBlock<Meta, O.block> {
+struct Codec : BookCodec<Meta, O.block, SignedBook<4>, false> {
   using Code = int4::Code;
-  using B = AbsmaxBlock<Meta, O.block>;
-  using Measured = typename B::Measured;
-  using Book = SignedBook<4>;
-
-  KHD static int candidate(real x, const Measured& measured) {
-    return Book::candidate(B::in_units(x, measured));
-  }
-  KHD static uint8 code_of(real x, const Measured& measured, int candidate, float threshold) {
-    const int nearest = nearest_code(B::in_units(x, measured), candidate, threshold);
-    return static_cast<uint8>(is_finite(static_cast<float>(x)) ? nearest : Book::zero);
-  }
-
-  KHD static real decode(uint8 code, const Meta& meta) {
-    return B::value_of(Book::values.x[code], meta);
-  }
-  KHD static uint8 encode(real x, const Measured& measured, uint32) {
-    const int near = candidate(x, measured);
-    return code_of(x, measured, near, Book::thresholds.x[near]);
-  }
 };
 
 template <Options O>

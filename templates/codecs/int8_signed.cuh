@@ -1,0 +1,24 @@
+// `int8` with the signed book for a non-negative slot, too, which so has half of the values (bitsandbytes' one-state
+// RMSprop and Adagrad). Nearest value, ties to the larger one. Ours alone: with positive_floor a positive value of such a
+// slot is never coded as zero, which would make the next update explode.
+#pragma once
+#include "../core/codebook.cuh"
+
+namespace jitstep::codecs::int8_signed {
+
+struct Options {
+  int block = 256;             // power of two in [32, 1024]
+  bool positive_floor = true;  //
+};
+using Code = uint8;
+struct Meta {
+  float scale;
+};
+
+template <class Sign, Options O>
+struct Codec
+    : BookCodec<Meta, O.block, SignedBook<8>, O.positive_floor && kSame<Sign, NonNegative>> {
+  using Code = int8_signed::Code;
+};
+
+}  // namespace jitstep::codecs::int8_signed
