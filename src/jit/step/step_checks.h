@@ -21,7 +21,7 @@ void check_ids(const std::vector<const StepTensor*>& tensors);
 
 /// Two tensors of which something lies at one address: both would be written at once. Memory that is not
 /// given yet, and tensors without elements, share none.
-void check_distinct(const std::vector<const StepTensor*>& tensors);
+JITSTEP_API void check_distinct(const std::vector<const StepTensor*>& tensors);
 
 /// Memory that is missing: of parameters, slots, memory fields or what a weight format keeps beside.
 void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors);

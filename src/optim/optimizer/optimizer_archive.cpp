@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 
 #include "jit/base/text.h"
 #include "jitstep/jit/plan.h"
@@ -45,6 +46,18 @@ std::string name_beside(const fs::path& file) {
   static std::atomic<int> last{0};
   const std::string own = "." + std::to_string(getpid()) + "." + std::to_string(++last) + ".part";
   return file.string() + own;
+}
+
+// Torch's own writer ends the program where a disk is full: this one takes all that it is given, and says at the end
+// that it could not.
+void write_whole(OutputArchive& archive, const std::string& path) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  archive.save_to([&](const void* data, std::size_t size) {
+    file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+    return size;
+  });
+  file.close();
+  if (!file) throw std::runtime_error("it cannot be written; is there room, and the right to?");
 }
 
 }  // namespace
@@ -91,7 +104,7 @@ void Optimizer::save(const std::string& file) const {
       fs::is_symlink(file, problem) ? fs::weakly_canonical(file, problem) : fs::path(file);
   const std::string aside = name_beside(target);
   try {
-    archive.save_to(aside);
+    write_whole(archive, aside);
     const fs::file_status before = fs::status(target, problem);
     if (fs::is_regular_file(before)) fs::permissions(aside, before.permissions());
     fs::rename(aside, target);
