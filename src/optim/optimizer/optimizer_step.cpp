@@ -26,6 +26,16 @@ torch::optim::OptimizerParamState* held_in(const States& states, void* key) {
   return found == states.end() ? nullptr : found->second.get();
 }
 
+// Those of all states but some; one that was never bound has none.
+std::set<int> ids_but_of(const std::set<const ParamState*>& some, const States& states) {
+  std::set<int> ids;
+  for (const auto& [key, held] : states) {
+    const auto* const state = dynamic_cast<const ParamState*>(held.get());
+    if (state != nullptr && state->has_id() && !some.contains(state)) ids.insert(state->id());
+  }
+  return ids;
+}
+
 }  // namespace
 
 torch::Tensor Optimizer::step(LossClosure closure) {
@@ -92,8 +102,7 @@ void Optimizer::change(const std::function<void()>& launch) {
   records_->pending.clear();
 }
 
-// Finds the parameters with gradients, or those that have taken a step, and checks all of them before
-// anything is changed.
+// Finds the parameters with gradients, or those that have taken a step, and checks all before any is changed.
 void Optimizer::collect(Purpose purpose) {
   if (!groups_unchanged()) sync_groups();
   records_->work.clear();
@@ -233,29 +242,25 @@ ParamState& Optimizer::state_for(const torch::Tensor& p, std::size_t g) {
 // A state keeps its id unless another parameter has it, as where it was taken over from another optimizer; a new
 // one gets its parameter's, if that is free.
 std::vector<int> Optimizer::ids_of_pending() const {
-  std::set<int> taken;
-  const auto state_of = [&](const auto& pending) {
-    return records_->groups[pending.group].members[pending.place].state;
-  };
-  std::set<const ParamState*> changing;
-  for (const auto& pending : records_->pending) changing.insert(state_of(pending));
-  for (const auto& [key, held] : state_)
-    if (const auto* const state = dynamic_cast<const ParamState*>(held.get());
-        state != nullptr && state->has_id() && !changing.contains(state))
-      taken.insert(state->id());
-  std::vector<int> ids(records_->pending.size(), -1);
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    if (const ParamState* const state = state_of(records_->pending[i]);
-        state != nullptr && state->has_id() && taken.insert(state->id()).second)
-      ids[i] = state->id();
+  std::vector<const Member*> members;
+  std::set<const ParamState*> states;
+  for (const auto& pending : records_->pending) {
+    members.push_back(&records_->groups[pending.group].members[pending.place]);
+    states.insert(members.back()->state);
+  }
+  std::set<int> taken = ids_but_of(states, state_);
+  std::vector<int> ids;
+  for (const Member* const member : members) {
+    const bool keeps = member->state != nullptr && member->state->has_id() &&
+                       taken.insert(member->state->id()).second;
+    ids.push_back(keeps ? member->state->id() : -1);
+  }
+  const int unused = static_cast<int>(records_->ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto& pending = records_->pending[i];
     if (ids[i] >= 0) continue;
-    ids[i] = records_->groups[pending.group].members[pending.place].id;
-    if (!taken.insert(ids[i]).second) {
-      ids[i] = std::max(*taken.rbegin() + 1, static_cast<int>(records_->ids.size()));
-      taken.insert(ids[i]);
-    }
+    const bool free = taken.insert(members[i]->id).second;
+    ids[i] = free ? members[i]->id : std::max(*taken.rbegin() + 1, unused);
+    taken.insert(ids[i]);
   }
   return ids;
 }
