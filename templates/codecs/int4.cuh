@@ -15,7 +15,7 @@ struct Meta {
 };
 
 template <class Sign, Options O>
-struct Codec : BookCodec<Meta, O.block, SignedBook<4>, false> {
+struct Codec : BookCodec<Sign, SignedBook<4>, Meta, O.block, false> {
   using Code = int4::Code;
 };
 

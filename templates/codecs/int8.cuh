@@ -26,8 +26,7 @@ struct Values<NonNegative> {
 };
 
 template <class Sign, Options O>
-struct Codec : BookCodec<Meta, O.block, typename Values<Sign>::Book,
-                         O.positive_floor && kSame<Sign, NonNegative>> {
+struct Codec : BookCodec<Sign, typename Values<Sign>::Book, Meta, O.block, O.positive_floor> {
   using Code = int8::Code;
 };
 

@@ -16,8 +16,7 @@ struct Meta {
 };
 
 template <class Sign, Options O>
-struct Codec
-    : BookCodec<Meta, O.block, SignedBook<8>, O.positive_floor && kSame<Sign, NonNegative>> {
+struct Codec : BookCodec<Sign, SignedBook<8>, Meta, O.block, O.positive_floor> {
   using Code = int8_signed::Code;
 };
 

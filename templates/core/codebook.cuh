@@ -89,14 +89,12 @@ KHD int magnitude_reached(float y) {
 }
 
 // A book has its values by code, the thresholds that they begin at, and candidate(y): of the two codes that the
-// nearest to y must be one of, the larger. Then the code of the smallest positive value, and the one of what is not
-// finite.
+// nearest to y must be one of, the larger; and the code of zero.
 template <int Bits>
 struct SignedBook {
   static constexpr Table<1 << Bits> values = signed_book<Bits>();
   static constexpr Table<1 << Bits> thresholds = thresholds_of(values);
   static constexpr int zero = (1 << (Bits - 1)) - 1;
-  static constexpr int least_positive = zero + 1, not_finite = zero;
   KHD static int candidate(float y) {
     const int reached = magnitude_reached<Bits - 1, 1>(abs(y));
     return y < 0 ? zero - reached : zero + 1 + reached;
@@ -106,7 +104,7 @@ template <int Bits>
 struct NonNegativeBook {
   static constexpr auto values = Magnitudes<Bits - 1, 2>::values();
   static constexpr auto thresholds = thresholds_of(values);
-  static constexpr int least_positive = 1, not_finite = (1 << Bits) - 1;
+  static constexpr int zero = 0;
   KHD static int candidate(float y) { return magnitude_reached<Bits - 1, 2>(y) + 1; }
 };
 
@@ -115,13 +113,15 @@ KHD int nearest_code(float y, int candidate, float threshold) {
   return y >= threshold ? candidate : candidate - 1;
 }
 
-// What codecs share whose codes number the values of a book, in units of a block's scale. keeps_positive: a positive
-// value is never coded as zero.
-template <class Meta, int Block, class Book_, bool keeps_positive>
+// What codecs share whose codes number the values of a book, in units of a block's scale. positive_floor: a positive
+// value of a non-negative slot is never coded as zero.
+template <class Sign, class Book_, class Meta, int Block, bool positive_floor>
 struct BookCodec : AbsmaxBlock<Meta, Block> {
   using B = AbsmaxBlock<Meta, Block>;
   using Measured = typename B::Measured;
   using Book = Book_;
+  static constexpr bool is_signed = kSame<Sign, Signed>;
+  static constexpr int not_finite = is_signed ? Book::zero : kSizeOf<Book::values> - 1;
 
   KHD static int candidate(real x, const Measured& measured) {
     return Book::candidate(B::in_units(x, measured));
@@ -129,8 +129,9 @@ struct BookCodec : AbsmaxBlock<Meta, Block> {
   KHD static uint8 code_of(real value, const Measured& measured, int candidate, float threshold) {
     const float x = static_cast<float>(value);
     const int nearest = nearest_code(B::in_units(value, measured), candidate, threshold);
-    const int code = keeps_positive && x > 0 ? max(nearest, Book::least_positive) : nearest;
-    return static_cast<uint8>(is_finite(x) ? code : Book::not_finite);
+    const bool floored = positive_floor && !is_signed && x > 0;
+    const int code = floored ? max(nearest, Book::zero + 1) : nearest;
+    return static_cast<uint8>(is_finite(x) ? code : not_finite);
   }
 
   KHD static real decode(uint8 code, const Meta& meta) {

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "../../templates/core/formats.cuh"
+
 namespace jitstep::support {
 namespace {
 
@@ -27,6 +29,7 @@ double value_at(const std::string& dtype, const std::byte* p, std::size_t i) {
     const std::uint32_t bits = std::uint32_t{load<std::uint16_t>(p + 2 * i)} << 16;
     return load<float>(reinterpret_cast<const std::byte*>(&bits));
   }
+  if (dtype == "F16") return fp16_to_float(load<std::uint16_t>(p + 2 * i));
   throw std::runtime_error("unknown dtype " + dtype);
 }
 

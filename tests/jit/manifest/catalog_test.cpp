@@ -143,10 +143,9 @@ TEST_F(CatalogTest, RefusesASlotThatKeepsACodecThatIsNotThere) {
   std::string rule = kRule;
   rule.replace(rule.find("struct Scalars"), 0, "struct Slots {\n  Signed m;  // keeps: fp9\n};\n");
   const std::string path = write(folder, "plain.cuh", rule);
-  EXPECT_EQ(problem([&] { catalog.load_rule(path); }),
-            path +
-                ":18: there is no codec \"fp9\"; there are bf16, fp32, fp8_norm, int4, int8, "
-                "int8_softsign; load_codec adds a file of your own, before the rule");
+  const std::string said = problem([&] { catalog.load_rule(path); });
+  EXPECT_TRUE(said.starts_with(path + ":18: there is no codec \"fp9\"; there are bf16, ")) << said;
+  EXPECT_TRUE(said.ends_with("; load_codec adds a file of your own, before the rule")) << said;
   EXPECT_FALSE(catalog.has(Kind::rule, "plain"));
   store.add("rules/plain.cuh", rule);
   EXPECT_TRUE(

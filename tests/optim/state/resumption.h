@@ -32,6 +32,17 @@ inline std::vector<Form> all_forms() {
   return forms;
 }
 
+/// Some of them, in which every codec comes up, and every weight format in every dtype.
+inline std::vector<Form> cover_of_forms() {
+  const std::vector<Form> all = all_forms();
+  const std::size_t codecs = shipped(jit::Manifest::Kind::codec).size();
+  const std::size_t kinds = (all.size() - 1) / codecs;  // of weights
+  std::vector<Form> cover = {all.front()};
+  for (std::size_t i = 0; i < std::max(codecs, kinds); ++i)
+    cover.push_back(all[1 + i % codecs * kinds + i % kinds]);
+  return cover;
+}
+
 // Another value than the default, for options that something may depend on.
 inline jit::Value other_value(const jit::Option& option) {
   using Type = jit::Option::Type;
