@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "golden/comparisons.h"
 #include "jitstep/jit/catalog.h"
 #include "support/safetensors.h"
 
@@ -41,21 +42,6 @@ std::string missing(const json& spec) {
   for (const json& codec : codecs)
     if (!catalog.has(Kind::codec, codec_name(codec))) return "codec " + codec_name(codec);
   return "";
-}
-
-torch::Tensor to_torch(const RecordedTensor& recorded) {
-  const auto dtype = recorded.dtype == "F64"    ? torch::kFloat64
-                     : recorded.dtype == "BF16" ? torch::kBFloat16
-                                                : torch::kFloat32;
-  return torch::from_blob(const_cast<std::byte*>(recorded.bytes.data()), recorded.shape, dtype)
-      .clone();
-}
-
-// Elements in row order as doubles.
-std::vector<double> numbers(const torch::Tensor& tensor) {
-  const auto flat = tensor.detach().to(torch::kFloat64).contiguous().view(-1);
-  const double* first = flat.const_data_ptr<double>();
-  return std::vector<double>(first, first + flat.numel());
 }
 
 // The original's name of a state in our words.
@@ -174,22 +160,6 @@ class Case {
     close("p0 after eval and train", numbers(params_[0]), before, 1e-5, 1e-6, 0);
   }
 
-  // |ours - theirs| <= atol + rtol |theirs| but for a share of the elements.
-  static void close(const std::string& what, const std::vector<double>& ours,
-                    const std::vector<double>& theirs, double rtol, double atol, double share) {
-    ASSERT_EQ(ours.size(), theirs.size()) << what;
-    std::size_t outside = 0;
-    double worst = 0;
-    for (std::size_t k = 0; k < ours.size(); ++k) {
-      const double error = std::abs(ours[k] - theirs[k]);
-      if (error <= atol + rtol * std::abs(theirs[k])) continue;
-      ++outside;
-      worst = std::max(worst, error);
-    }
-    EXPECT_LE(static_cast<double>(outside), share * static_cast<double>(ours.size()))
-        << what << ": " << outside << " of " << ours.size() << " outside, the worst by " << worst;
-  }
-
   // p{i}.state.{slot}.{t} or p{i}.state.{slot}.{codes|scale}.{t}
   void check_state(const std::string& name, const RecordedTensor& expected, int t) {
     const auto at = name.find(".state.");
@@ -225,32 +195,6 @@ class Case {
   void check_codes(const std::string& name, const ParamState& state, const std::string& slot,
                    const RecordedTensor& expected) {
     differ_little(name, state.codes(slot), expected, meta_["max_code_mismatch"]);
-  }
-
-  // Codes of a byte, signed or not, or of half of one.
-  static void differ_little(const std::string& name, const torch::Tensor& stored,
-                            const RecordedTensor& expected, double share) {
-    const auto* bytes = static_cast<const std::uint8_t*>(stored.const_data_ptr());
-    const auto theirs = expected.values();
-    const bool nibbles = stored.numel() < static_cast<std::int64_t>(theirs.size());
-    std::size_t differ = 0;
-    for (std::size_t k = 0; k < theirs.size(); ++k)
-      differ += (nibbles ? bytes[k / 2] >> (4 * (k & 1)) & 15 : bytes[k]) !=
-                (static_cast<int>(theirs[k]) & 255);
-    EXPECT_LE(static_cast<double>(differ), share * static_cast<double>(theirs.size()))
-        << name << ": " << differ << " of " << theirs.size() << " codes differ";
-  }
-
-  // Six bits of exponent, ten of fraction (templates/codecs/int8_softsign.cuh).
-  static std::vector<double> short_scales(const torch::Tensor& meta) {
-    const torch::Tensor stored = meta.view(torch::kInt16);
-    std::vector<double> scales;
-    for (std::int64_t k = 0; k < stored.numel(); ++k) {
-      const int bits = stored[k].item<std::int16_t>() & 0xffff, exponent = bits >> 10;
-      const int fraction = (bits & 0x3ff) + (exponent > 0 ? 0x400 : 0);
-      scales.push_back(std::ldexp(fraction, std::max(exponent, 1) - 41 - 10));
-    }
-    return scales;
   }
 
   // The largest magnitude and the power, of the original's scale, centre and power.
