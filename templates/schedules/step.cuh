@@ -14,10 +14,18 @@ KHD bool is_skipped(const Args& args) {
   return found_inf != nullptr && *found_inf != 0;
 }
 
+template <class Part>
+constexpr int keys_of() {
+  if constexpr (requires { Part::Body::keys; })
+    return Part::Body::keys;
+  else
+    return 0;
+}
+
 // Blocks that a multiprocessor, which has 65536 registers, must have room for, so that many threads keep bytes on
 // their way: as many as kernels of this sort do not spill for. Doubles take two registers each, what a codec
-// remembers of an element or a reduction gives its row is found at an address, and a lane holds every term of its
-// elements.
+// remembers of an element or a reduction gives its row is found at an address, a lane holds every term of its
+// elements, and codecs with several keys compute as much as a rule.
 template <class S>
 constexpr int blocks_at_once() {
   int terms = 0;
@@ -28,7 +36,8 @@ constexpr int blocks_at_once() {
   });
   if (terms > 8) large = true;
   static_for<S::slots>([&](auto s) {
-    if (remembers<typename S::template Codec<decltype(s)::value>>()) large = true;
+    using Part = typename S::template Codec<decltype(s)::value>;
+    if (remembers<Part>() || keys_of<Part>() > 1) large = true;
   });
   const int fitting = 65536 / (S::variant.threads * (large ? 255 : 128));
   return fitting > 0 ? fitting : 1;
