@@ -25,7 +25,7 @@ constexpr int keys_of() {
 // Blocks that a multiprocessor, which has 65536 registers, must have room for, so that many threads keep bytes on
 // their way: as many as kernels of this sort do not spill for. Doubles take two registers each, what a codec
 // remembers of an element or a reduction gives its row is found at an address, a lane holds every term of its
-// elements, and codecs with several keys compute as much as a rule.
+// elements, and many measured slots, or codecs with several keys, compute as much as a rule.
 template <class S>
 constexpr int blocks_at_once() {
   int terms = 0;
@@ -34,11 +34,13 @@ constexpr int blocks_at_once() {
     terms += decltype(r)::terms;
     if (!decltype(r)::uniform) large = true;
   });
-  if (terms > 8) large = true;
+  int keys = 0;
   static_for<S::slots>([&](auto s) {
     using Part = typename S::template Codec<decltype(s)::value>;
-    if (remembers<Part>() || keys_of<Part>() > 1) large = true;
+    keys += keys_of<Part>();
+    if (remembers<Part>()) large = true;
   });
+  if (terms > 8 || keys > 3) large = true;
   const int fitting = 65536 / (S::variant.threads * (large ? 255 : 128));
   return fitting > 0 ? fitting : 1;
 }
