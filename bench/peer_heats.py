@@ -120,5 +120,5 @@ AIMS = [
     ("one_tensor", "state of 16, 8 and 4 bits", "jitstep AdamW int8", "bitsandbytes AdamW8bit", 10, ""),
     ("one_tensor", "state of 16, 8 and 4 bits", "jitstep AdamW int8", LOOP, 4, ""),
     ("one_tensor", "LAMB", "jitstep LAMB", "jitstep AdamW", 1 / 1.6,
-     "44 bytes a parameter where AdamW moves 28; its first pass only reads, at a lower rate"),
+     "its first pass reads 16 bytes, which takes 0.82 of the time of the 28 that AdamW reads and writes: 1.82 is what the machine allows"),
 ]
