@@ -3,7 +3,7 @@
 // non-negative slot is never coded as zero, which would make the next update explode. What is not finite
 // is kept as NaN.
 #pragma once
-#include "../core/absmax.cuh"
+#include "../core/scaled_float8.cuh"
 
 namespace jitstep::codecs::fp8 {
 
@@ -15,36 +15,10 @@ using Code = uint8;
 struct Meta {
   float scale;
 };
-// What `encode` needs beside what is kept.
-struct Measured : Meta {
-  float inverse;
-};
 
 template <class Sign, Options O>
-struct Codec {
+struct Codec : ScaledFloat8<Sign, E4M3, Meta, O.block, O.positive_floor> {
   using Code = fp8::Code;
-  using Meta = fp8::Meta;
-  static constexpr int block = O.block;
-  static constexpr int keys = 1;
-  static constexpr bool random = false;
-  static constexpr bool keeps_positive = O.positive_floor && kSame<Sign, NonNegative>;
-  static constexpr float kLargest = 448;
-  static constexpr int kNotFinite = 0x7f;
-
-  KHD static uint32 key(real x, int) { return magnitude_key(static_cast<float>(x)); }
-  KHD static Measured measure(const uint32 (&key)[1]) {
-    const float scale = float_of(key[0]) / kLargest;
-    return {{scale}, inverse_of({scale})};
-  }
-  KHD static real decode(Code code, const Meta& meta) {
-    return scaled(e4m3_to_float(code), {meta.scale});
-  }
-  KHD static Code encode(real value, const Measured& measured, uint32) {
-    const float x = static_cast<float>(value);
-    const int nearest = float_to_e4m3(x * measured.inverse);
-    const int code = keeps_positive && x > 0 ? max(nearest, 1) : nearest;
-    return static_cast<Code>(is_finite(x) ? code : kNotFinite);
-  }
 };
 
 }  // namespace jitstep::codecs::fp8

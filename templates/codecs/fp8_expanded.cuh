@@ -23,8 +23,7 @@ struct Measured : Meta {
 
 // y^power for y in [0, 1].
 KHD float power_of_unit(float y, float power) {
-  const uint32 positive = y >= 0x1p-126f ? ~0u : 0u;  // no branch: loops become vectors
-  return float_of(bits_of(exp2_of_element(power * log2_of_element(y))) & positive);
+  return chosen(y >= 0x1p-126f, exp2_of_element(power * log2_of_element(y)), 0.0f);
 }
 
 template <class Sign, Options O>

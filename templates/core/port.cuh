@@ -239,7 +239,8 @@ class DefaultRounding {
 };
 #endif
 
-// yes ? a : b, on the way to a shuffle: of a condition the host compiler may make two ways, each with a shuffle of its own.
+// yes ? a : b without a branch: of a condition the host compiler may make two ways, each with a shuffle of its own, or no
+// vectors of the loop around it.
 #if defined(__CUDACC_RTC__)
 template <class T>
 KHD T chosen(bool yes, T a, T b) {

@@ -15,8 +15,7 @@ struct Weights {
   KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
   KHD static real load(typename Format::Bits bits, Extra shift) {
     const float p = Format::load(bits), rest = bf16_to_float(shift);
-    const uint32 kept = abs(rest) <= abs(p) * 0x1p-8f ? ~0u : 0u;  // no branch: loops become vectors
-    return p + float_of(bits_of(rest) & kept);
+    return p + chosen(abs(rest) <= abs(p) * 0x1p-8f, rest, 0.0f);
   }
   KHD static typename Format::Bits store(real x, uint32, Extra& shift) {
     const typename Format::Bits bits = Format::store(x);

@@ -13,9 +13,7 @@ struct Weights {
   static constexpr bool random = false;
   KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
   KHD static real load(typename Format::Bits bits, Extra master) {
-    const uint32 kept =
-        Format::store(master) == bits ? ~0u : 0u;  // no branch: loops become vectors
-    return float_of((bits_of(master) & kept) | (bits_of(Format::load(bits)) & ~kept));
+    return chosen(Format::store(master) == bits, master, Format::load(bits));
   }
   KHD static typename Format::Bits store(real x, uint32, Extra& master) {
     master = x;

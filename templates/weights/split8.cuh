@@ -44,8 +44,7 @@ struct Weights {
   KHD static typename Format::Bits store(real x, uint32, Extra& error) {
     const typename Format::Bits bits = Format::store(x);
     const float p = Format::load(bits);
-    const uint32 finite = is_finite(p) ? ~0u : 0u;  // no branch: loops become vectors
-    const float share = times_power(float_of(bits_of(x - p) & finite), -half_place(bits));
+    const float share = times_power(chosen(is_finite(p), x - p, 0.0f), -half_place(bits));
     const float size = unit_clamped(abs(share)) * 127;
     const int whole = static_cast<int>(size);
     const int q = whole + (size - static_cast<float>(whole) >= 0.5f ? 1 : 0);
