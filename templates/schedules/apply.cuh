@@ -82,10 +82,9 @@ KHD void encode_slot(const Scope<S>& scope, const Cursor& at, const real* next, 
       if constexpr (Part::remembers)
         code[i] = C::encode(
             next[i], meta[row], bits,
-            codec_memory<S, I>(
+            codec_memory<S, I, true>(
                 scope,
-                at.element(at.has(Shape::row_start(row) + k) ? Shape::row_start(row) + k : 0),
-                true));
+                at.element(at.has(Shape::row_start(row) + k) ? Shape::row_start(row) + k : 0)));
       else if constexpr (Cursor::whole && shares_book<S, I>())
         code[i] = encode_by_shared_book<S, I>(next[i], meta[row]);
       else
@@ -254,10 +253,10 @@ KHD void apply(const Args& args, Range range) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
     for_tiles<S>(scope, item, [&](const Place& at) {
-      if constexpr (loops<S, Pass>())
+      if constexpr (loops<S>())
         apply_loop<S, Pass, ApplyTile<S>::size()>(scope, at.base, static_cast<int>(at.valid));
       with_cursor(at, [&](const auto& cursor) {
-        if constexpr (!loops<S, Pass>()) apply_tile<S, Pass>(scope, cursor);
+        if constexpr (!loops<S>()) apply_tile<S, Pass>(scope, cursor);
         if (scope.step.cleared != nullptr) clear_gradient<S>(scope, cursor);
       });
     });

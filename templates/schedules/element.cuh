@@ -62,7 +62,7 @@ template <class S, int I>
 KHD auto decode_one(const Scope<S>& scope, int64 e, auto code, const auto& meta) {
   using Part = typename S::template Codec<I>;
   if constexpr (Part::remembers)
-    return Part::Body::decode(code, meta, codec_memory<S, I>(scope, e, false));
+    return Part::Body::decode(code, meta, codec_memory<S, I, false>(scope, e));
   else
     return Part::Body::decode(code, meta);
 }

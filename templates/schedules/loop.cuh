@@ -1,9 +1,8 @@
-// One thread's walk over a run of dense elements, each of which depends on nothing but itself: a plain loop
-// from memory to memory, which the compiler vectorises. What blocks of state need beside it is done before
-// and after the loop, so that no element waits in an array but for its block's scale.
+// One thread's walk over a run of dense elements: a plain loop from memory to memory, which the compiler
+// vectorises. What blocks of state need beside it, and what differs from entry to entry of a domain, is looked at
+// before and after the loop, so that no element waits in an array but for its block's scale.
 #pragma once
-#include "coded_run.cuh"
-#include "element.cuh"
+#include "entry_runs.cuh"
 
 namespace jitstep {
 
@@ -23,34 +22,65 @@ constexpr bool remembers() {
     return false;
 }
 
-// Whether a pass is walked so: by one thread, with coefficients that the whole tensor shares.
-template <class S, int Pass>
+// Whether elements are walked so.
+template <class S>
 constexpr bool loops() {
-  bool alone = S::variant.threads == 1 && !S::strided && !has_entry_coefficients<S, Pass>();
-  static_for<S::slots>([&](auto s) {
-    if (remembers<typename S::template Codec<decltype(s)::value>>()) alone = false;
-  });
-  return alone;
+  return S::variant.threads == 1 && !S::strided;
 }
 
 // ---- what is read --------------------------------------------------------------------------------
+
+// What slot I's codes say in one run.
+template <class S, int I, bool Remembers>
+class KeptValues {
+ public:
+  KHD KeptValues(const Scope<S>& scope, const Run& run)
+      : values_(scope.tensor.slots[I], run.base, run.count) {}
+  KHD real operator[](int i) const { return values_[i]; }
+
+ private:
+  DecodedRun<typename S::template Codec<I>::Body> values_;
+};
+template <class S, int I>
+class KeptValues<S, I, true> {
+  using C = typename S::template Codec<I>::Body;
+  static constexpr int kBlock = C::block > 1 && C::block < kLeaf ? C::block : kLeaf;
+
+ public:
+  KHD KeptValues(const Scope<S>& scope, const Run& run) {
+    const SlotBuffers& slot = scope.tensor.slots[I];
+    const CodesOfRun<typename C::Code> codes(slot.codes, run.base, run.count);
+    const MemoryOfRun<S, I, kLeaf, false> memory(scope, run);
+    for (int start = 0; start < run.count; start += kBlock) {
+      typename C::Meta meta{};
+      if constexpr (C::block > 1)
+        meta = static_cast<const typename C::Meta*>(slot.meta)[(run.base + start) / C::block];
+      INDEPENDENT
+      for (int i = max(start, run.begin); i < min(start + kBlock, run.end); ++i)
+        values_[i] = C::decode(codes.begin()[i], meta, memory[i]);
+    }
+  }
+  KHD real operator[](int i) const { return values_[i]; }
+
+ private:
+  real values_[kLeaf];
+};
 
 // The old values of slot I in one run.
 template <class S, int I, class Part = typename S::template Codec<I>>
 class OldValues {
  public:
-  KHD OldValues(const Scope<S>& scope, int64 base, int count)
-      : kept_(scope.tensor.slots[I], base, count), old_(scope) {}
+  KHD OldValues(const Scope<S>& scope, const Run& run) : kept_(scope, run), old_(scope) {}
   KHD real operator[](int i) const { return old_(kept_[i]); }
 
  private:
-  DecodedRun<typename Part::Body> kept_;
+  KeptValues<S, I, Part::remembers> kept_;
   OldOrInitial<S, I> old_;
 };
 template <class S, int I>
 class OldValues<S, I, Absent> {
  public:
-  KHD OldValues(const Scope<S>& scope, int64, int) : initial_(scope.initial.of[I]) {}
+  KHD OldValues(const Scope<S>& scope, const Run&) : initial_(scope.initial.of[I]) {}
   KHD real operator[](int) const { return initial_; }
 
  private:
@@ -94,35 +124,64 @@ struct SlotsOfRun {
   using Old = OldValues<S, I>;
 };
 
-// f(i, element) for a run of elements from number base on, with the slots as they will be if all that they
-// depend on is known.
+// f(i, element, gradient context, rule context) for the elements of a run, with the slots as they will be if all
+// that they depend on is known.
 template <class S, int Pass, class F>
-KHD void for_run(const Scope<S>& scope, int64 base, int count, F&& f) {
-  const OldWeights<S> p(scope, base);
-  const auto* g = static_cast<const typename S::G::Bits*>(scope.step.g) + base;
-  const Each<S::slots, SlotsOfRun<S>::template Old> was(scope, base, count);
+KHD void for_run(const Scope<S>& scope, const Run& run, F&& f) {
+  const OldWeights<S> p(scope, run.base);
+  const auto* g = static_cast<const typename S::G::Bits*>(scope.step.g) + run.base;
+  const Each<S::slots, SlotsOfRun<S>::template Old> was(scope, run);
+  const EntryCoefficients<S, Pass> entries(scope, run);
   const auto gradient = scope.gradient;
   const auto rule = scope.rule;
-  const int64 first = scope.tensor.offset + base;
+  const int64 first = scope.tensor.offset + run.base;
   INDEPENDENT
-  for (int i = 0; i < count; ++i) {
+  for (int i = run.begin; i < run.end; ++i) {
     Element<typename S::Slots> e;
     e.p = p[i];
     e.g = S::Gradient::Body::scale(static_cast<real>(S::G::load(g[i])), gradient);
     e.index = first + i;
     was.visit([&](auto s, const auto& old) { set_slot<S, decltype(s)::value>(e, old[i]); });
-    advance<S, Pass>(e, gradient, rule);
-    f(i, e, gradient, rule);
+    auto own_gradient = gradient;
+    auto own_rule = rule;
+    entries.visit([&](auto, const auto& of) { of.put(i, own_gradient, own_rule); });
+    advance<S, Pass>(e, own_gradient, own_rule);
+    f(i, e, own_gradient, own_rule);
   }
 }
 
 // ---- what is written -----------------------------------------------------------------------------
 
+// The codes of Count values from element base on that share a Meta, by what is remembered of each where there is such.
+template <class S, int I, int Count, bool Remembers>
+struct EncodedBy : EncodedRun<typename S::template Codec<I>::Body, Count> {
+  using C = typename S::template Codec<I>::Body;
+  KHD EncodedBy(const Scope<S>&, const Run&, const real* x, const Measured<C>& meta)
+      : EncodedRun<C, Count>(x, meta) {}
+};
+template <class S, int I, int Count>
+class EncodedBy<S, I, Count, true> {
+  using C = typename S::template Codec<I>::Body;
+
+ public:
+  KHD EncodedBy(const Scope<S>& scope, const Run& run, const real* x, const Measured<C>& meta)
+      : x_(x), meta_(meta), memory_(scope, run) {}
+  KHD auto code(int i, uint32 random_bits) const {
+    return C::encode(x_[i], meta_, random_bits, memory_[i]);
+  }
+
+ private:
+  const real* x_;
+  Measured<C> meta_;
+  MemoryOfRun<S, I, Count, true> memory_;
+};
+
 // Encodes count values of slot I, from element base on, which share a Meta; there is room for a whole block of
 // them. A part of one is filled up by its first value, which changes no key, so that no loop has a remainder.
 template <class S, int I>
 KHD void encode_run(const Scope<S>& scope, int64 base, int count, real* x) {
-  using C = typename S::template Codec<I>::Body;
+  using Part = typename S::template Codec<I>;
+  using C = typename Part::Body;
   constexpr int kCount = C::block > 1 ? C::block : kLeaf;
   const SlotBuffers& slot = scope.tensor.slots[I];
   for (int i = count; i < kCount; ++i) x[i] = x[0];
@@ -133,7 +192,7 @@ KHD void encode_run(const Scope<S>& scope, int64 base, int count, real* x) {
   }
   const RandomRun<C::random ? kCount : 0> random(random_key(scope, I + 1),
                                                  scope.tensor.offset + base);
-  const EncodedRun<C, kCount> encoded(x, meta);
+  const EncodedBy<S, I, kCount, Part::remembers> encoded(scope, whole_run(base, count), x, meta);
   typename CodeStorage<typename C::Code>::Register code[kCount];
   INDEPENDENT
   for (int i = 0; i < kCount; ++i) code[i] = encoded.code(i, random[i]);
@@ -156,7 +215,7 @@ KHD void store_weight(typename S::P::Bits* p, Extra* extra, int i, real x, uint3
 template <class Part>
 constexpr bool encodes_at_once() {
   if constexpr (kStored<Part>)
-    return Part::Body::block == 1 && !Part::Body::random &&
+    return Part::Body::block == 1 && !Part::Body::random && !Part::remembers &&
            !kSame<typename Part::Body::Code, Nibble>;
   else
     return true;
@@ -185,7 +244,8 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
     const auto* staged = static_cast<const real*>(scope.step.staged) + first;
     const RandomRun<W::random ? kLeaf : 0> random(random_key(scope, 0),
                                                   scope.tensor.offset + first);
-    for_run<S, Pass>(scope, first, length, [&](int i, auto& e, const auto&, const auto& rule) {
+    const Run run = whole_run(first, length);
+    for_run<S, Pass>(scope, run, [&](int i, auto& e, const auto&, const auto& rule) {
       if constexpr (S::staged) e.staged = staged[i];
       S::Rule::Body::apply(e, rule);
       store_weight<S>(p, extra, i, e.p, random[i]);

@@ -1,99 +1,8 @@
 // First half of a pass: the sums of runs of leaves, one partial for each run.
 #pragma once
-#include "loop.cuh"
+#include "entry_sums.cuh"
 
 namespace jitstep {
-
-// One element's terms of a reduction. (A template of its own: NVRTC looks up names of the branches
-// not taken when they stand in a lambda.)
-template <class S, class R>
-KHD auto element_terms(const auto& e, const auto& gradient, const auto& rule) {
-  using Body = typename R::Part::Body;
-  constexpr Of<typename R::Coefficients> name;
-  if constexpr (R::part == kGradientPart)
-    return Body::terms(name, e.g, gradient);
-  else if constexpr (R::part == kRulePart)
-    return Body::terms(name, e, rule);
-  else
-    return Body::terms(name, flush_subnormal(S::template slot<R::part - kFirstCodecPart>(e).next));
-}
-
-template <class S, int Pass, int Space>
-struct LeafSums {
-  using Shape = Tile<kLeaf, S::variant>;
-  using Here = Walk<S, Pass, Space>;
-  static constexpr int kTerms = Here::terms();
-  static constexpr int kChunk = S::variant.chunk;
-  using Shared = double[kChunk][kTerms];
-
-  // What a reduction takes from one element.
-  template <class R>
-  KHD static void take(const auto& terms, real (&x)[kTerms][Shape::fragment], int i, bool valid) {
-    UNROLL
-    for (int n = 0; n < R::terms; ++n)
-      x[Here::template first_term<R>() + n][i] =
-          valid ? terms[n] : static_cast<real>(R::Type::absent);
-  }
-
-  template <class Cursor>
-  KHD static void from_elements(const Scope<S>& scope, const Cursor& at,
-                                real (&x)[kTerms][Shape::fragment]) {
-    Fragment<S, Shape> fragment;
-    load_fragment<S, Shape>(scope, at, fragment);
-    for_elements<S, Pass, Shape>(
-        scope, at, fragment,
-        [&](int i, uint32 within, const auto& e, const auto& gradient, const auto& rule) {
-          for_reductions<S>([&](auto r) {
-            using R = decltype(r);
-            if constexpr (Here::template takes<R> && !R::over)
-              take<R>(element_terms<S, R>(e, gradient, rule), x, i, at.has(within));
-          });
-        });
-  }
-
-  // The same of elements position to position + valid - 1, by one thread.
-  KHD static void in_loops(const Scope<S>& scope, int64 position, int valid,
-                           real (&x)[kTerms][Shape::fragment]) {
-    for (int start = 0; start < valid; start += kLeaf)
-      for_run<S, Pass>(scope, position + start, min(valid - start, kLeaf),
-                       [&](int i, const auto& e, const auto& gradient, const auto& rule) {
-                         for_reductions<S>([&](auto r) {
-                           using R = decltype(r);
-                           if constexpr (Here::template takes<R> && !R::over)
-                             take<R>(element_terms<S, R>(e, gradient, rule), x, start + i, true);
-                         });
-                       });
-    for_reductions<S>([&](auto r) {
-      using R = decltype(r);
-      if constexpr (Here::template takes<R> && !R::over)
-        for (int i = valid; i < kLeaf; ++i) take<R>(Reals<R::terms>{}, x, i, false);
-    });
-  }
-
-  // Terms over the entries of a finer domain instead of elements.
-  template <class R>
-  KHD static void from_entries(const Scope<S>& scope, int64 entry, int64 position, uint32 valid,
-                               real (&x)[kTerms][Shape::fragment]) {
-    using From = typename At<R::source, typename S::Reductions>::type;
-    using Source = typename From::Coefficients;
-    const int dims = scope.tensor.dims;
-    const auto* from = static_cast<const Source*>(scope.args.reductions[R::source].coefficients) +
-                       scope.tensor.spaces[From::space].first_entry;
-    UNROLL
-    for (int row = 0; row < Shape::rows; ++row) {
-      UNROLL
-      for (int k = 0; k < Shape::vector; ++k) {
-        const uint32 within = Shape::row_start(row) + k;
-        Source value{};
-        if (within < valid)
-          value = from[finer_entry(scope.tensor, R::Domain::reduced(dims),
-                                   From::Domain::reduced(dims), entry, position + within)];
-        take<R>(S::Rule::Body::terms(Of<typename R::Coefficients>{}, value, scope.rule), x,
-                row * Shape::vector + k, within < valid);
-      }
-    }
-  }
-};
 
 // The elements of leaf `unit` of the whole tensor.
 template <class S, int Pass>
@@ -104,8 +13,9 @@ KHD void take_elements(
   using Shape = typename L::Shape;
   const int64 position = unit * kLeaf, left = scope.tensor.n - position;
   const auto valid = static_cast<uint32>(left < 0 ? 0 : min<int64>(left, kLeaf));
-  if constexpr (loops<S, Pass>()) {
-    L::in_loops(scope, position, static_cast<int>(valid), x);
+  if constexpr (loops<S>()) {
+    L::in_loops(scope, position, static_cast<int>(valid), x, 0);
+    L::leave_absent(static_cast<int>(valid), x);
   } else {
     const int64 end = position + (Shape::last_of_warp() - Shape::team() + 1) * kLeaf;
     const bool whole = is_dense_and_aligned(scope.step) && end <= scope.tensor.n;
@@ -130,7 +40,11 @@ KHD void take_entries(const Scope<S>& scope, int64 unit,
   });
   if constexpr (SpaceNumber < kOverSpace) {
     const uint32 reduced = reduced_in<SpaceNumber>(scope.tensor.dims);
-    L::from_elements(scope, Gather{scope.tensor, reduced, entry, position, valid}, x);
+    const Gather at{scope.tensor, reduced, entry, position, valid};
+    if constexpr (loops<S>())
+      take_members<S, Pass, SpaceNumber>(scope, at, x);
+    else
+      L::from_elements(scope, at, x);
   }
 }
 
@@ -189,10 +103,29 @@ KHD void fold_chunk(const Scope<S>& scope, const Item& item,
     });
 }
 
+// One thread's item: leaf by leaf, as what lies side by side in memory is one after another here.
+template <class S, int Pass, int SpaceNumber>
+KHD void partials_of_entries(const Scope<S>& scope, const Item& item) {
+  using L = LeafSums<S, Pass, SpaceNumber>;
+  const Space& space = scope.tensor.spaces[SpaceNumber];
+  const int64 units = space.entries * space.leaves;
+  const int count = static_cast<int>(min<int64>(units - item.first, kLeaf));
+  if constexpr (SpaceNumber < kOverSpace && loops<S>())
+    if (lie_side_by_side(scope.tensor, reduced_in<SpaceNumber>(scope.tensor.dims)))
+      return sum_side_by_side<S, Pass, SpaceNumber>(scope, item.first, count);
+  for (int64 unit = item.first; unit < item.first + count; ++unit) {
+    double sums[L::kTerms];
+    sum_leaf<S, Pass, SpaceNumber>(scope, unit, sums);
+    store_partial<S, Pass, SpaceNumber>(scope, unit, sums);
+  }
+}
+
 template <class S, int Pass, int SpaceNumber>
 KHD void partials_of_item(const Args& args, const Item& item, Preparation<S>& preparation) {
   using L = LeafSums<S, Pass, SpaceNumber>;
   const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
+  if constexpr (S::variant.threads == 1 && SpaceNumber != 0)
+    return partials_of_entries<S, Pass, SpaceNumber>(scope, item);
   auto& leaf = *shared<typename L::Shared, 1 + SpaceNumber>();
   const Space& space = scope.tensor.spaces[SpaceNumber];
   // Leaves past the last are never read: a run of 2^fold of them lies before it or behind it.

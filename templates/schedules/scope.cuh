@@ -66,16 +66,17 @@ KHD void store_memory(const TensorRecord& t, const HyperSet& set, int64 entry, c
       m, [&](auto f, const auto& value) { decltype(f)::next(t, set)[entry] = value.next; });
 }
 
-// The memory of a codec as one element sees it; fresh: the new values are there already.
-template <class S, int I>
-KHD auto codec_memory(const Scope<S>& scope, int64 element, bool fresh) {
-  using Part = typename S::template Codec<I>;
-  typename Part::Memory m;
+// The memory of a codec as one element sees it: what decodes the old values or, if Fresh, encodes the new.
+template <class S, int I, bool Fresh>
+KHD auto codec_memory(const Scope<S>& scope, int64 element) {
+  typename S::template Codec<I>::Memory m{};
   for_memory<S, kFirstCodecPart + I, void>(m, [&](auto f, auto& value) {
     using Field = decltype(f);
     const int64 entry = entry_of(scope.tensor, Field::Domain::reduced(scope.tensor.dims), element);
-    value.was = Field::was(scope.tensor, scope.set)[entry];
-    if (fresh) value.next = Field::next(scope.tensor, scope.set)[entry];
+    if constexpr (Fresh)
+      value.next = Field::next(scope.tensor, scope.set)[entry];
+    else
+      value.was = Field::was(scope.tensor, scope.set)[entry];
   });
   return m;
 }

@@ -70,16 +70,22 @@ class Vectorised : public testing::TestWithParam<const char*> {
 
 constexpr const char* kRun = "schedules/coded_run.cuh";
 constexpr Loop kElements = {"schedules/loop.cuh",
-                            "const int64 first = scope.tensor.offset + base;"};
+                            "const int64 first = scope.tensor.offset + run.base;"};
 constexpr Loop kBlockOfOldValues = {kRun, "i < start + kBlock"};
 constexpr Loop kKeys = {kRun, "most = max(most, Codec::key("};
 constexpr Loop kCandidates = {kRun, "C::candidate("};
 constexpr Loop kCodes = {"schedules/loop.cuh", "code[i] = encoded.code("};
+constexpr Loop kLeavesSideBySide = {"schedules/entry_sums.cuh",
+                                    "for (int i = 0; i < width; ++i) node_[n][i] = Op::combine("};
 constexpr Loop kNibbles = {kRun, "auto* to = static_cast<uint8*>(codes)"};
 
 TEST_P(Vectorised, IsTheLoopOverElementsOfEveryCodec) {
   for (const char* codec : {"fp32", "bf16", "int8", "int8_softsign", "int4"})
     for (const char* rule : {"adamw", "lamb"}) expect_vectorised(spec_of(rule, codec), {kElements});
+}
+
+TEST_P(Vectorised, IsWhatHasResultsByRowAndColumn) {
+  expect_vectorised(spec_of("adafactor", "fp32"), {kElements, kLeavesSideBySide});
 }
 
 TEST_P(Vectorised, AreTheLoopsOverBlocks) {

@@ -105,7 +105,9 @@ class Builder {
     space.members = size.members;
     const std::int64_t leaves = ceil_div(size.members, kLeaf);
     const int enough = std::bit_width(static_cast<std::uint64_t>(leaves - 1));
-    space.fold = std::min(enough, std::countr_zero(static_cast<unsigned>(variant_.chunk)));
+    const int most =
+        leaf_by_leaf(r.space) ? 0 : std::countr_zero(static_cast<unsigned>(variant_.chunk));
+    space.fold = std::min(enough, most);
     const std::int64_t run = std::int64_t{1} << space.fold;
     space.leaves = ceil_div(leaves, run) * run;
     space.first_partial = tables_.partial_count[r.space];
@@ -122,16 +124,21 @@ class Builder {
       const Space& space = record.spaces[r.space];
       const std::uint32_t bit = 1u << r.space;
       if (!(walked & bit))
-        push(tables_.partials[pass], index, r.space, space.entries * space.leaves);
+        push(tables_.partials[pass], index, r.space, space.entries * space.leaves,
+             leaf_by_leaf(r.space) ? kLeaf : variant_.chunk);
       if (!(finished & bit) && !r.everywhere)
-        push(tables_.finish[pass], index, r.space, space.entries);
+        push(tables_.finish[pass], index, r.space, space.entries, variant_.chunk);
       walked |= bit;
       if (!r.everywhere) finished |= bit;
     }
   }
 
-  void push(StepTables::Items& items, int index, int space, std::int64_t units) {
-    for (std::int64_t first = 0; first < units; first += variant_.chunk)
+  // Whether a thread that is alone makes a partial sum of each leaf: of all spaces but the elements' own order
+  // (schedules/entry_sums.cuh).
+  bool leaf_by_leaf(int space) const { return variant_.threads == 1 && space != 0; }
+
+  void push(StepTables::Items& items, int index, int space, std::int64_t units, int step) {
+    for (std::int64_t first = 0; first < units; first += step)
       items.push_back({index, space, first});
   }
 

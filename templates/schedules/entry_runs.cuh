@@ -1,0 +1,157 @@
+// Which entries of a domain the elements of a run belong to, and what is kept for those: found once for the run, so
+// that a loop over its elements reads arrays. Knows one thread, and dense elements.
+#pragma once
+#include "coded_run.cuh"
+#include "element.cuh"
+
+namespace jitstep {
+
+// Elements begin to end - 1 of the `count` from `base` on, a multiple of kLeaf.
+struct Run {
+  int64 base;
+  int count, begin, end;
+};
+KHD Run whole_run(int64 base, int count) { return {base, count, 0, count}; }
+
+// How many elements that follow one another in memory have one entry (step 0), or entries `step` apart.
+struct Piece {
+  int64 length = 1, step = 0;
+};
+
+KHD int64 entry_stride(const TensorRecord& t, uint32 reduced, int dimension) {
+  int64 stride = 1;
+  for (int d = dimension + 1; d < t.dims; ++d)
+    if (!(reduced >> d & 1u)) stride *= t.dim[d].size;
+  return stride;
+}
+
+// The dimension along which elements lie `stride` apart, or -1.
+KHD int dimension_of_stride(const TensorRecord& t, int64 stride) {
+  int found = -1;
+  for (int d = 0; d < t.dims; ++d)
+    if (t.dim[d].stride == stride && t.dim[d].size > 1) found = d;
+  return found;
+}
+
+// As many of the dimensions that vary fastest as lie all inside an entry, or all between entries.
+KHD Piece piece_of(const TensorRecord& t, uint32 reduced) {
+  Piece piece;
+  for (int d = dimension_of_stride(t, 1); d >= 0; d = dimension_of_stride(t, piece.length)) {
+    const int64 step = reduced >> d & 1u ? 0 : entry_stride(t, reduced, d);
+    if (piece.length == 1) piece.step = step;
+    if (step != piece.step * piece.length) break;
+    piece.length *= t.dim[d].size;
+  }
+  return piece;
+}
+
+// f(place in the run, length, entry, step) for each piece of a run.
+template <class F>
+KHD void for_pieces(const TensorRecord& t, uint32 reduced, const Run& run, F&& f) {
+  const Piece piece = piece_of(t, reduced);
+  for (int at = run.begin; at < run.end;) {
+    const int64 element = run.base + at, left = piece.length - element % piece.length;
+    const int length = static_cast<int>(min<int64>(run.end - at, left));
+    f(at, length, entry_of(t, reduced, element), piece.step);
+    at += length;
+  }
+}
+
+// to[place in the run] = from[entry].
+template <class T>
+KHD void spread_entries(const TensorRecord& t, uint32 reduced, const Run& run, const T* from,
+                        T* to) {
+  for_pieces(t, reduced, run, [&](int at, int length, int64 entry, int64 step) {
+    const T* first = from + entry;
+    if (step == 0)
+      for (int i = 0; i < length; ++i) to[at + i] = *first;
+    else if (step == 1)
+      for (int i = 0; i < length; ++i) to[at + i] = first[i];
+    else
+      for (int i = 0; i < length; ++i) to[at + i] = first[i * step];
+  });
+}
+
+// ---- coefficients ------------------------------------------------------------------------------
+
+// Those of a reduction that is known before a pass and not one for the whole tensor.
+template <class S, class R, bool Wanted>
+class CoefficientsOfRun {
+ public:
+  KHD CoefficientsOfRun(const Scope<S>& scope, const Run& run) {
+    const auto* from =
+        static_cast<const typename R::Coefficients*>(scope.args.reductions[R::number].coefficients);
+    spread_entries(scope.tensor, R::Domain::reduced(scope.tensor.dims), run,
+                   from + scope.tensor.spaces[R::space].first_entry, of_);
+  }
+  KHD void put(int i, auto& gradient, auto& rule) const {
+    coefficients_in<R>(gradient, rule) = of_[i];
+  }
+
+ private:
+  typename R::Coefficients of_[kLeaf];
+};
+template <class S, class R>
+struct CoefficientsOfRun<S, R, false> {
+  KHD CoefficientsOfRun(const Scope<S>&, const Run&) {}
+  KHD void put(int, auto&, auto&) const {}
+};
+
+// By number, as Each (core/list.cuh) asks for them.
+template <class S, int Pass>
+struct ReductionsOfRun {
+  template <int I, class R = typename At<I, typename S::Reductions>::type>
+  using Of = CoefficientsOfRun<S, R, (R::part < kFirstCodecPart && R::pass < Pass && !R::uniform)>;
+};
+template <class S, int Pass>
+using EntryCoefficients = Each<S::Reductions::size, ReductionsOfRun<S, Pass>::template Of>;
+
+// ---- what codecs remember ----------------------------------------------------------------------
+
+// One field of a codec's memory for Count elements: what decodes the old values or, if Fresh, encodes the new.
+template <class S, class Field, int Count, bool Fresh, bool Wanted>
+class FieldOfRun {
+ public:
+  KHD FieldOfRun(const Scope<S>& scope, const Run& run) {
+    const auto* from =
+        Fresh ? Field::next(scope.tensor, scope.set) : Field::was(scope.tensor, scope.set);
+    spread_entries(scope.tensor, Field::Domain::reduced(scope.tensor.dims), run, from, of_);
+    for (int i = run.count; i < Count; ++i) of_[i] = of_[0];
+  }
+  KHD void put(int i, auto& memory) const {
+    auto& value = memory.*Field::pointer;
+    (Fresh ? value.next : value.was) = of_[i];
+  }
+
+ private:
+  typename Field::Value of_[Count];
+};
+template <class S, class Field, int Count, bool Fresh>
+struct FieldOfRun<S, Field, Count, Fresh, false> {
+  KHD FieldOfRun(const Scope<S>&, const Run&) {}
+  KHD void put(int, auto&) const {}
+};
+
+template <class S, int Part, int Count, bool Fresh>
+struct FieldsOfRun {
+  template <int I, class Field = typename At<I, typename S::MemoryFields>::type>
+  using Of = FieldOfRun<S, Field, Count, Fresh, Field::part == Part>;
+};
+
+// What the codec of slot I remembers of each element of a run.
+template <class S, int I, int Count, bool Fresh>
+class MemoryOfRun {
+ public:
+  KHD MemoryOfRun(const Scope<S>& scope, const Run& run) : fields_(scope, run) {}
+  KHD auto operator[](int i) const {
+    typename S::template Codec<I>::Memory memory{};
+    fields_.visit([&](auto, const auto& field) { field.put(i, memory); });
+    return memory;
+  }
+
+ private:
+  Each<S::MemoryFields::size, FieldsOfRun<S, kFirstCodecPart + I, Count, Fresh>::template Of>
+      fields_;
+};
+
+}  // namespace jitstep

@@ -1,0 +1,164 @@
+// One thread's sums over the entries of a domain. Elements of one entry that follow one another in memory are
+// walked in runs. Where entries lie side by side, as columns do, a run crosses as many of them as it has elements,
+// and all their leaves grow together.
+#pragma once
+#include "leaf_sums.cuh"
+
+namespace jitstep {
+
+// Every leaf of such a space is a partial sum of its own.
+template <class S, int Pass, int SpaceNumber>
+KHD void store_partial(const Scope<S>& scope, int64 partial, const auto& sums) {
+  using Here = Walk<S, Pass, SpaceNumber>;
+  const Space& space = scope.tensor.spaces[SpaceNumber];
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (Here::template takes<R>) {
+      double* to =
+          scope.args.reductions[R::number].partials + (space.first_partial + partial) * R::terms;
+      for (int n = 0; n < R::terms; ++n) to[n] = sums[Here::template first_term<R>() + n];
+    }
+  });
+}
+
+// ---- members that follow one another -----------------------------------------------------------
+
+// As many members of an entry as follow one another in memory.
+KHD int64 length_of_members(const TensorRecord& t, uint32 reduced) {
+  int64 length = 1;
+  for (int d = t.dims - 1; d >= 0; --d) {
+    if (t.dim[d].size == 1) continue;
+    if (!(reduced >> d & 1u) || t.dim[d].stride != length) break;
+    length *= t.dim[d].size;
+  }
+  return length;
+}
+
+inline constexpr int64 kWorthARun = 16;  // elements, below which they are taken one by one
+
+// The members of one entry that are one leaf of it.
+template <class S, int Pass, int SpaceNumber>
+KHD void take_members(const Scope<S>& scope, const Gather& at,
+                      real (&x)[LeafSums<S, Pass, SpaceNumber>::kTerms][kLeaf]) {
+  using L = LeafSums<S, Pass, SpaceNumber>;
+  const int64 piece = length_of_members(scope.tensor, at.reduced);
+  const int valid = static_cast<int>(at.valid);
+  if (piece < min<int64>(kWorthARun, valid)) return L::from_elements(scope, at, x);
+  for (int done = 0; done < valid;) {
+    const int64 left = piece - (at.position + done) % piece;
+    const int count = static_cast<int>(min<int64>(valid - done, left));
+    L::in_loops(scope, at.element(static_cast<uint32>(done)), count, x, done);
+    done += count;
+  }
+  L::leave_absent(valid, x);
+}
+
+// ---- entries that lie side by side -------------------------------------------------------------
+
+// Whether entries follow one another in memory, in groups as long as the last dimension.
+KHD bool lie_side_by_side(const TensorRecord& t, uint32 reduced) {
+  const Dim& last = t.dim[t.dims - 1];
+  return !(reduced >> (t.dims - 1) & 1u) && last.stride == 1 && last.size >= kWorthARun;
+}
+
+// The leaves of entries side by side, which grow together. Members come with the bits of their place in the leaf
+// reversed: 0, 128, 64, 192, ..., so that of the tree, which adds places i and i + s, one node of each level waits for
+// its other half. Places that are not there are left out: +0 changes nothing but the sign of a zero, and the root
+// gets +0.
+template <class S, int Pass, int SpaceNumber>
+class GrowingLeaves {
+ public:
+  using L = LeafSums<S, Pass, SpaceNumber>;
+  using Terms = real[L::kTerms][kLeaf];
+
+  // The sums of places 0 to valid - 1 of `width` entries; take(place, to).
+  template <class F>
+  KHD const Terms& grown(int valid, int width, F&& take) {
+    for (uint32 order = 0; order < kLeaf; ++order) {
+      const int place = reversed(order);
+      bool there = place < valid;
+      if (there) take(place, node_);
+      int level = 0;
+      for (; order >> level & 1u; ++level) there = join(level, there, width);
+      if (level == kLeafLevels) break;
+      waits_[level].there = there;
+      if (there) copy(node_, waits_[level].node, width);
+    }
+    return node_;
+  }
+
+ private:
+  struct Waiting {
+    Terms node;
+    bool there;
+  };
+
+  KHD static int reversed(uint32 order) {
+    int place = 0;
+    for (int bit = 0; bit < kLeafLevels; ++bit)
+      place = place << 1 | static_cast<int>(order >> bit & 1u);
+    return place;
+  }
+  KHD static void copy(const Terms& from, Terms& to, int width) {
+    for (int n = 0; n < L::kTerms; ++n)
+      for (int i = 0; i < width; ++i) to[n][i] = from[n][i];
+  }
+  // Makes the node one of its other half, which came before, and itself, where it is there.
+  KHD bool join(int level, bool there, int width) {
+    const Waiting& other = waits_[level];
+    if (!other.there) return there;
+    if (there)
+      for_reductions<S>([&](auto r) {
+        using R = decltype(r);
+        if constexpr (L::Here::template takes<R>)
+          combine<typename R::Type, L::Here::template first_term<R>(), R::terms>(other.node, width);
+      });
+    else
+      copy(other.node, node_, width);
+    return true;
+  }
+  template <class Op, int First, int Count>
+  KHD void combine(const Terms& other, int width) {
+    for (int n = First; n < First + Count; ++n)
+      for (int i = 0; i < width; ++i) node_[n][i] = Op::combine(other[n][i], node_[n][i]);
+  }
+
+  Terms node_;
+  Waiting waits_[kLeafLevels];
+};
+
+// Leaf `leaf` of `width` entries that lie side by side.
+template <class S, int Pass, int SpaceNumber>
+KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
+  using Leaves = GrowingLeaves<S, Pass, SpaceNumber>;
+  using L = typename Leaves::L;
+  const Space& space = scope.tensor.spaces[SpaceNumber];
+  const int64 position = leaf * kLeaf;
+  const int valid = static_cast<int>(min<int64>(space.members - position, kLeaf));
+  const Gather at{scope.tensor, reduced_in<SpaceNumber>(scope.tensor.dims), entry, position,
+                  static_cast<uint32>(valid)};
+  Leaves leaves;
+  const auto& sums = leaves.grown(valid, width, [&](int place, auto& to) {
+    L::in_loops(scope, at.element(static_cast<uint32>(place)), width, to, 0);
+  });
+  for (int i = 0; i < width; ++i) {
+    double sum[L::kTerms];
+    for (int n = 0; n < L::kTerms; ++n) sum[n] = sums[n][i];
+    store_partial<S, Pass, SpaceNumber>(scope, (entry + i) * space.leaves + leaf, sum);
+  }
+}
+
+// `count` leaves from number `first` on; those of one place in their entries follow one another.
+template <class S, int Pass, int SpaceNumber>
+KHD void sum_side_by_side(const Scope<S>& scope, int64 first, int count) {
+  const int64 entries = scope.tensor.spaces[SpaceNumber].entries;
+  const int64 group = scope.tensor.dim[scope.tensor.dims - 1].size;
+  for (int64 unit = first; unit < first + count;) {
+    const int64 entry = unit % entries, left = first + count - unit;
+    const int width = static_cast<int>(min<int64>(left, group - entry % group));
+    sum_leaves<S, Pass, SpaceNumber>(scope, unit / entries, entry, width);
+    unit += width;
+  }
+}
+
+}  // namespace jitstep

@@ -1,0 +1,107 @@
+// What reductions take from the elements of one leaf, or from entries of a finer domain.
+#pragma once
+#include "loop.cuh"
+
+namespace jitstep {
+
+// One element's terms of a reduction. (A template of its own: NVRTC looks up names of the branches
+// not taken when they stand in a lambda.)
+template <class S, class R>
+KHD auto element_terms(const auto& e, const auto& gradient, const auto& rule) {
+  using Body = typename R::Part::Body;
+  constexpr Of<typename R::Coefficients> name;
+  if constexpr (R::part == kGradientPart)
+    return Body::terms(name, e.g, gradient);
+  else if constexpr (R::part == kRulePart)
+    return Body::terms(name, e, rule);
+  else
+    return Body::terms(name, flush_subnormal(S::template slot<R::part - kFirstCodecPart>(e).next));
+}
+
+template <class S, int Pass, int Space>
+struct LeafSums {
+  using Shape = Tile<kLeaf, S::variant>;
+  using Here = Walk<S, Pass, Space>;
+  static constexpr int kTerms = Here::terms();
+  static constexpr int kChunk = S::variant.chunk;
+  using Shared = double[kChunk][kTerms];
+
+  // What a reduction takes from one element.
+  template <class R>
+  KHD static void take(const auto& terms, real (&x)[kTerms][Shape::fragment], int i, bool valid) {
+    UNROLL
+    for (int n = 0; n < R::terms; ++n)
+      x[Here::template first_term<R>() + n][i] =
+          valid ? terms[n] : static_cast<real>(R::Type::absent);
+  }
+
+  template <class Cursor>
+  KHD static void from_elements(const Scope<S>& scope, const Cursor& at,
+                                real (&x)[kTerms][Shape::fragment]) {
+    Fragment<S, Shape> fragment;
+    load_fragment<S, Shape>(scope, at, fragment);
+    for_elements<S, Pass, Shape>(
+        scope, at, fragment,
+        [&](int i, uint32 within, const auto& e, const auto& gradient, const auto& rule) {
+          for_reductions<S>([&](auto r) {
+            using R = decltype(r);
+            if constexpr (Here::template takes<R> && !R::over)
+              take<R>(element_terms<S, R>(e, gradient, rule), x, i, at.has(within));
+          });
+        });
+  }
+
+  // The same of `count` elements that follow one another in memory, as x[first] and on, by one thread.
+  KHD static void in_loops(const Scope<S>& scope, int64 element, int count,
+                           real (&x)[kTerms][Shape::fragment], int first) {
+    for (int done = 0; done < count;) {
+      const int64 base = (element + done) / kLeaf * kLeaf;
+      const int begin = static_cast<int>(element + done - base);
+      const int end = min(begin + count - done, kLeaf);
+      const Run run{base, static_cast<int>(min<int64>(scope.tensor.n - base, kLeaf)), begin, end};
+      const int shift = first + done - begin;
+      for_run<S, Pass>(scope, run,
+                       [&](int i, const auto& e, const auto& gradient, const auto& rule) {
+                         for_reductions<S>([&](auto r) {
+                           using R = decltype(r);
+                           if constexpr (Here::template takes<R> && !R::over)
+                             take<R>(element_terms<S, R>(e, gradient, rule), x, shift + i, true);
+                         });
+                       });
+      done += end - begin;
+    }
+  }
+  KHD static void leave_absent(int first, real (&x)[kTerms][Shape::fragment]) {
+    for_reductions<S>([&](auto r) {
+      using R = decltype(r);
+      if constexpr (Here::template takes<R> && !R::over)
+        for (int i = first; i < kLeaf; ++i) take<R>(Reals<R::terms>{}, x, i, false);
+    });
+  }
+
+  // Terms over the entries of a finer domain instead of elements.
+  template <class R>
+  KHD static void from_entries(const Scope<S>& scope, int64 entry, int64 position, uint32 valid,
+                               real (&x)[kTerms][Shape::fragment]) {
+    using From = typename At<R::source, typename S::Reductions>::type;
+    using Source = typename From::Coefficients;
+    const int dims = scope.tensor.dims;
+    const auto* from = static_cast<const Source*>(scope.args.reductions[R::source].coefficients) +
+                       scope.tensor.spaces[From::space].first_entry;
+    UNROLL
+    for (int row = 0; row < Shape::rows; ++row) {
+      UNROLL
+      for (int k = 0; k < Shape::vector; ++k) {
+        const uint32 within = Shape::row_start(row) + k;
+        Source value{};
+        if (within < valid)
+          value = from[finer_entry(scope.tensor, R::Domain::reduced(dims),
+                                   From::Domain::reduced(dims), entry, position + within)];
+        take<R>(S::Rule::Body::terms(Of<typename R::Coefficients>{}, value, scope.rule), x,
+                row * Shape::vector + k, within < valid);
+      }
+    }
+  }
+};
+
+}  // namespace jitstep
