@@ -18,8 +18,8 @@ inline constexpr int kCommonHyper =
     8;  // numbers of the options common to all rules, before a rule's own
 inline constexpr int kMaxRuleHyper = 32;
 inline constexpr int kMaxHyper = kCommonHyper + kMaxRuleHyper;
-inline constexpr int kMaxReductions = 16;  // that one kernel takes
-inline constexpr int kMaxMemory = 8;
+inline constexpr int kMaxReductions = 24;  // that one kernel takes
+inline constexpr int kMaxMemory = 24;
 
 // A space is one way of walking a tensor: which indices form an entry, in which order.
 // Numbers 0 to 8 belong to the domains of contract.cuh (`all` walks like `tensor`), the next two to

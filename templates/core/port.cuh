@@ -127,6 +127,21 @@ KHD bool is_finite(double x) {
   return (bits_of(x) & 0x7ff0000000000000ull) != 0x7ff0000000000000ull;
 }
 
+// yes ? a : b without a branch: of a condition the host compiler may make two ways, each with a shuffle of its own, or no
+// vectors of the loop around it.
+#if defined(__CUDACC_RTC__)
+template <class T>
+KHD T chosen(bool yes, T a, T b) {
+  return yes ? a : b;
+}
+#else
+template <class T>
+KHD T chosen(bool yes, T a, T b) {
+  const auto mask = decltype(bits_of(a)){0} - yes;
+  return number_of((bits_of(a) & mask) | (bits_of(b) & ~mask));
+}
+#endif
+
 // Comparisons, never fmin or fmax: a NaN in either operand comes out as b.
 template <class T>
 KHD T min(T a, T b) {
@@ -139,7 +154,7 @@ KHD T max(T a, T b) {
 // torch.maximum: a NaN in either operand comes out.
 template <class T>
 KHD T maximum(T a, T b) {
-  return a > b || a != a ? a : b;
+  return chosen((a > b) | (a != a), a, b);
 }
 template <class T>
 KHD T sign(T x) {
@@ -237,21 +252,6 @@ class DefaultRounding {
   unsigned long saved_;
 #endif
 };
-#endif
-
-// yes ? a : b without a branch: of a condition the host compiler may make two ways, each with a shuffle of its own, or no
-// vectors of the loop around it.
-#if defined(__CUDACC_RTC__)
-template <class T>
-KHD T chosen(bool yes, T a, T b) {
-  return yes ? a : b;
-}
-#else
-template <class T>
-KHD T chosen(bool yes, T a, T b) {
-  const auto mask = decltype(bits_of(a)){0} - yes;
-  return number_of((bits_of(a) & mask) | (bits_of(b) & ~mask));
-}
 #endif
 
 // The largest of all lanes of a warp.

@@ -13,42 +13,10 @@ struct Run {
 };
 KHD Run whole_run(int64 base, int count) { return {base, count, 0, count}; }
 
-// How many elements that follow one another in memory have one entry (step 0), or entries `step` apart.
-struct Piece {
-  int64 length = 1, step = 0;
-};
-
-KHD int64 entry_stride(const TensorRecord& t, uint32 reduced, int dimension) {
-  int64 stride = 1;
-  for (int d = dimension + 1; d < t.dims; ++d)
-    if (!(reduced >> d & 1u)) stride *= t.dim[d].size;
-  return stride;
-}
-
-// The dimension along which elements lie `stride` apart, or -1.
-KHD int dimension_of_stride(const TensorRecord& t, int64 stride) {
-  int found = -1;
-  for (int d = 0; d < t.dims; ++d)
-    if (t.dim[d].stride == stride && t.dim[d].size > 1) found = d;
-  return found;
-}
-
-// As many of the dimensions that vary fastest as lie all inside an entry, or all between entries.
-KHD Piece piece_of(const TensorRecord& t, uint32 reduced) {
-  Piece piece;
-  for (int d = dimension_of_stride(t, 1); d >= 0; d = dimension_of_stride(t, piece.length)) {
-    const int64 step = reduced >> d & 1u ? 0 : entry_stride(t, reduced, d);
-    if (piece.length == 1) piece.step = step;
-    if (step != piece.step * piece.length) break;
-    piece.length *= t.dim[d].size;
-  }
-  return piece;
-}
-
 // f(place in the run, length, entry, step) for each piece of a run.
 template <class F>
-KHD void for_pieces(const TensorRecord& t, uint32 reduced, const Run& run, F&& f) {
-  const Piece piece = piece_of(t, reduced);
+KHD void for_pieces(const TensorRecord& t, uint32 reduced, const Piece& piece, const Run& run,
+                    F&& f) {
   for (int at = run.begin; at < run.end;) {
     const int64 element = run.base + at, left = piece.length - element % piece.length;
     const int length = static_cast<int>(min<int64>(run.end - at, left));
@@ -59,9 +27,9 @@ KHD void for_pieces(const TensorRecord& t, uint32 reduced, const Run& run, F&& f
 
 // to[place in the run] = from[entry].
 template <class T>
-KHD void spread_entries(const TensorRecord& t, uint32 reduced, const Run& run, const T* from,
-                        T* to) {
-  for_pieces(t, reduced, run, [&](int at, int length, int64 entry, int64 step) {
+KHD void spread_entries(const TensorRecord& t, uint32 reduced, const Piece& piece, const Run& run,
+                        const T* from, T* to) {
+  for_pieces(t, reduced, piece, run, [&](int at, int length, int64 entry, int64 step) {
     const T* first = from + entry;
     if (step == 0)
       for (int i = 0; i < length; ++i) to[at + i] = *first;
@@ -70,6 +38,11 @@ KHD void spread_entries(const TensorRecord& t, uint32 reduced, const Run& run, c
     else
       for (int i = 0; i < length; ++i) to[at + i] = first[i * step];
   });
+}
+template <class Domain, class S, class T>
+KHD void spread_entries(const Scope<S>& scope, const Run& run, const T* from, T* to) {
+  spread_entries(scope.tensor, Domain::reduced(scope.tensor.dims), scope.pieces.of[Domain::space],
+                 run, from, to);
 }
 
 // ---- coefficients ------------------------------------------------------------------------------
@@ -81,8 +54,8 @@ class CoefficientsOfRun {
   KHD CoefficientsOfRun(const Scope<S>& scope, const Run& run) {
     const auto* from =
         static_cast<const typename R::Coefficients*>(scope.args.reductions[R::number].coefficients);
-    spread_entries(scope.tensor, R::Domain::reduced(scope.tensor.dims), run,
-                   from + scope.tensor.spaces[R::space].first_entry, of_);
+    spread_entries<typename R::Domain>(scope, run, from + scope.tensor.spaces[R::space].first_entry,
+                                       of_);
   }
   KHD void put(int i, auto& gradient, auto& rule) const {
     coefficients_in<R>(gradient, rule) = of_[i];
@@ -115,7 +88,7 @@ class FieldOfRun {
   KHD FieldOfRun(const Scope<S>& scope, const Run& run) {
     const auto* from =
         Fresh ? Field::next(scope.tensor, scope.set) : Field::was(scope.tensor, scope.set);
-    spread_entries(scope.tensor, Field::Domain::reduced(scope.tensor.dims), run, from, of_);
+    spread_entries<typename Field::Domain>(scope, run, from, of_);
     for (int i = run.count; i < Count; ++i) of_[i] = of_[0];
   }
   KHD void put(int i, auto& memory) const {

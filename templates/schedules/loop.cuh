@@ -22,12 +22,6 @@ constexpr bool remembers() {
     return false;
 }
 
-// Whether elements are walked so.
-template <class S>
-constexpr bool loops() {
-  return S::variant.threads == 1 && !S::strided;
-}
-
 // ---- what is read --------------------------------------------------------------------------------
 
 // What slot I's codes say in one run.

@@ -1,6 +1,7 @@
 // What a block knows about the tensor it works on, and one element's way from memory to the rule.
 #pragma once
 #include "books.cuh"
+#include "entry_pieces.cuh"
 
 namespace jitstep {
 
@@ -31,6 +32,7 @@ struct Scope {
   typename S::Rule::Memory memory;
   int64 t = step_number(set);
   Initial<S> initial{set};
+  Pieces<S> pieces{tensor};
 };
 
 // ---- memory ------------------------------------------------------------------------------------

@@ -160,7 +160,7 @@ class Case {
     close("p0 after eval and train", numbers(params_[0]), before, 1e-5, 1e-6, 0);
   }
 
-  // p{i}.state.{slot}.{t} or p{i}.state.{slot}.{codes|scale}.{t}
+  // p{i}.state.{slot}.{t} or p{i}.state.{slot}.{codes|scale|scale.AXIS}.{t}
   void check_state(const std::string& name, const RecordedTensor& expected, int t) {
     const auto at = name.find(".state.");
     const auto last = name.rfind('.');
@@ -177,6 +177,10 @@ class Case {
                    meta_["master"]["rtol"], meta_["master"]["atol"], 0);
     if (rest.ends_with(".codes")) return check_codes(name, state, kept_name, expected);
     if (rest.ends_with(".scale")) return check_scales(name, state, kept_name, expected);
+    if (const auto axis = rest.find(".scale."); axis != rest.npos) {
+      const torch::Tensor scales = state.memory(kept_name + ".scale" + rest.substr(axis + 7));
+      return close(name, numbers(scales), expected.values(), 1e-5, 1e-12, 0);
+    }
     const bool is_kept = kept_name != "trust";  // LAMB16's, which its step shows
     if (meta_.contains("state_rtol") && is_kept)
       check_values(name, kept(*optimizer_, state, kept_name), expected);

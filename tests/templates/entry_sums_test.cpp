@@ -59,6 +59,14 @@ TEST(EntrySums, OfCodecsThatRememberAxesHaveTheSameBits) {
   expect_same_bits_in_one_way(case_of(spec_of("adamw", "axis_maxima8")));
 }
 
+TEST(EntrySums, OfScalesAlongEachDimensionHaveTheSameBits) {
+  for (const int dims : {2, 3, 4}) {
+    jit::KernelSpec spec = spec_of("adamw", "int4_rank1", "native", jit::Dtype::bfloat16);
+    for (auto& slot : spec.state.slots) slot->options["dims"] = dims;
+    expect_same_bits_in_one_way(case_of(spec));
+  }
+}
+
 // ---- which entries a run belongs to --------------------------------------------------------------
 
 TensorRecord record(const std::vector<std::int64_t>& sizes, const std::vector<int>& in_memory) {
@@ -82,7 +90,8 @@ void expect_entries(const std::vector<std::int64_t>& sizes, const std::vector<in
       const int count = static_cast<int>(std::min<std::int64_t>(t.n - base, kLeaf));
       const int begin = count > 7 ? 7 : 0;
       std::int64_t entries[kLeaf] = {};
-      spread_entries(t, reduced, {base, count, begin, count}, numbers.data(), entries);
+      spread_entries(t, reduced, piece_of(t, reduced), {base, count, begin, count}, numbers.data(),
+                     entries);
       for (int i = begin; i < count; ++i)
         ASSERT_EQ(entries[i], entry_of(t, reduced, base + i)) << reduced << " " << base + i;
     }

@@ -116,15 +116,16 @@ TEST_F(Limits, OneMoreOfEachIsRefusedWhenTheFileIsLoaded) {
   EXPECT_EQ(catalog_.has(jit::Manifest::Kind::rule, "crowded"), false);
 }
 
-// Those of the gradient count when they are taken.
+// Those of codecs and of the gradient come on top, as far as they are taken.
 TEST_F(Limits, ACountOfReductionsIsThatOfThoseTaken) {
-  load(1, 16, 1);
+  load(8, 16, 1);
+  catalog_.load_codec(JITSTEP_TEST_DATA "/templates/extensions/axis_maxima8.cuh");
   jit::OptionValues options("crowded", catalog_);
-  EXPECT_NO_THROW(jit::resolve(options, {"fp32"}, catalog_));
   options.set("max_grad_norm", 1);
+  EXPECT_NO_THROW(jit::resolve(options, {"fp32"}, catalog_));
   EXPECT_EQ(jit::testing::error_of([&] {
-              jit::resolve(options, {"fp32"}, catalog_);
-            }).find("crowded with these codecs takes 17 reductions; 16 are the most."),
+              jit::resolve(options, {"axis_maxima8"}, catalog_);
+            }).find("crowded with these codecs takes 33 reductions; 24 are the most."),
             0u);
 }
 

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
       "Shows and checks rules and codecs, and looks after the compiled kernels of jitstep.",
       "jitstep");
   app.set_version_flag("--version", jitstep::version());
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // so that what is none of them is named
   int status = 0;
   bool warned = false;
   jitstep::jit::set_warning_handler([&](const std::string& warning) {
@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   jitstep::tool::add_compile_command(app, status);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsage;
   } catch (const jitstep::Error& error) {

@@ -149,6 +149,7 @@ struct JITSTEP_API Manifest {
   std::vector<Refusal> refusals;
   std::vector<Slot> slots;
   std::vector<RuleDefault> default_states;
+  std::string default_weights;  // where the user names none and they are for the dtype; may be empty
   std::vector<RuleDefault> min_quantized_sizes;
   std::string host_stage;  // the function of the host between its sums and `apply`; empty: none
   bool modes = false;      // keeps another point in the parameter while training than in evaluation
@@ -166,6 +167,7 @@ struct JITSTEP_API Manifest {
   // codecs
   std::string code;         // uint8, uint16, real or Nibble
   std::vector<Field> meta;  // per block
+  std::string vectors;      // the codec that parameters of one dimension have instead; empty: this one
 
   // weights
   std::vector<Dtype> dtypes;

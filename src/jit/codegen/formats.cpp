@@ -30,6 +30,7 @@ std::string listed_slots(const Manifest& rule) {
 }
 
 const CodecChoice kPlain{"fp32"};
+const std::string kNative = "native";
 
 CodecChoice chosen(const Slot& slot, const Formats& formats, const std::string& rule_default) {
   if (const CodecChoice* const own = own_choice(slot, formats)) return *own;
@@ -38,29 +39,46 @@ CodecChoice chosen(const Slot& slot, const Formats& formats, const std::string& 
   return rule_default.empty() ? kPlain : CodecChoice{rule_default};
 }
 
+// A codec's option `dims` is the parameter's number of dimensions, as far as the codec goes.
+void tell_dims(CodecChoice& choice, const Manifest& codec, int dims) {
+  const Option* const option = codec.find("dims");
+  if (option == nullptr) return;
+  const Constraint& range = option->constraint;
+  choice.options["dims"] =
+      std::clamp<double>(dims, range.low.value_or(1), range.high.value_or(dims));
+}
+
 // Whether a slot of this parameter is kept plain whatever codec was chosen.
 bool is_kept_plain(const Manifest& codec, const ParameterKind& parameter, std::int64_t least) {
   if (parameter.dtype == Dtype::float64) return true;
   return parameter.elements < least && codec.block_scaled();
 }
 
-std::string weights_for(Dtype dtype, const Formats& formats) {
-  const std::string chosen = formats.weights.value_or("native");
+std::string weights_for(Dtype dtype, const Formats& formats, const Manifest& rule) {
+  const std::string& by_rule = rule.default_weights.empty() ? kNative : rule.default_weights;
+  const std::string chosen = formats.weights.value_or(by_rule);
   const auto& known = default_catalog().weights(chosen).dtypes;
-  return std::find(known.begin(), known.end(), dtype) != known.end() ? chosen : "native";
+  return std::find(known.begin(), known.end(), dtype) != known.end() ? chosen : kNative;
 }
 
 StateFormat state_format(const OptionValues& values, const NamedValues& flags,
                          const Formats& formats, const ParameterKind& parameter) {
   const Manifest& rule = values.rule();
-  StateFormat state{.weights = weights_for(parameter.dtype, formats), .dtype = parameter.dtype};
+  StateFormat state{.weights = weights_for(parameter.dtype, formats, rule),
+                    .dtype = parameter.dtype};
   const std::string rule_default = rule.default_state(flags);
   const std::int64_t least = formats.min_quantized_size.value_or(
       rule.min_quantized_size(flags).value_or(kMinQuantizedSize));
   for (const auto& slot : rule.slots) {
-    const CodecChoice choice = chosen(slot, formats, rule_default);
+    CodecChoice choice = chosen(slot, formats, rule_default);
     const Manifest& codec = default_catalog().codec(choice.name, values.edition());
-    state.slots.emplace_back(is_kept_plain(codec, parameter, least) ? kPlain : choice);
+    if (is_kept_plain(codec, parameter, least))
+      choice = kPlain;
+    else if (parameter.dims < 2 && !codec.vectors.empty())
+      choice = CodecChoice{codec.vectors};
+    else
+      tell_dims(choice, codec, parameter.dims);
+    state.slots.emplace_back(choice);
   }
   return state;
 }

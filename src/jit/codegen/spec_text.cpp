@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "jit/base/text.h"
 #include "jitstep/jit/catalog.h"
@@ -19,12 +20,17 @@ using Kind = Manifest::Kind;
 constexpr int kMaxDepth = 16;
 
 json parse(const std::string& json_text, const char* what) {
-  const auto is_flat = [&](int depth, json::parse_event_t, const json&) {
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  const auto holds = [&](int depth, json::parse_event_t event, const json& read) {
     if (depth > kMaxDepth) throw Error(text(what, " is nested too deeply"));
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key && !keys.back().insert(read.get<std::string>()).second)
+      throw Error(text(what, " has ", read.dump(), " twice; keep one"));
     return true;
   };
   try {
-    return json::parse(json_text, is_flat);
+    return json::parse(json_text, holds);
   } catch (const json::exception& error) {  // a number may be out of range
     throw Error(text(what, " is not valid JSON: ", error.what()));
   }

@@ -124,13 +124,16 @@ std::string Catalog::keep(const Manifest& manifest, const std::string& content,
 // With a look at the other files it names.
 Manifest Catalog::read(const std::string& content, const std::string& path, Kind kind) const {
   Manifest manifest = read_manifest(content, path, kind);
-  const auto check = [&](const std::string& codec, int line) {
-    if (codec.empty() || has(Kind::codec, codec)) return;
-    throw Error(text(path, ":", line, ": there is no codec \"", codec, "\"; there are ",
-                     listed(names(Kind::codec)), names_of(Kind::codec).hint, ", before the rule"));
+  const auto check = [&](Kind named, const std::string& name, int line) {
+    if (name.empty() || has(named, name)) return;
+    throw Error(text(path, ":", line, ": there is no ", names_of(named).one, " \"", name,
+                     "\"; there are ", listed(names(named)), names_of(named).hint, ", before the ",
+                     names_of(kind).one));
   };
-  for (const Slot& slot : manifest.slots) check(slot.keeps, slot.line);
-  for (const RuleDefault& state : manifest.default_states) check(state.value, 1);
+  for (const Slot& slot : manifest.slots) check(Kind::codec, slot.keeps, slot.line);
+  for (const RuleDefault& state : manifest.default_states) check(Kind::codec, state.value, 1);
+  check(Kind::codec, manifest.vectors, 1);
+  check(Kind::weights, manifest.default_weights, 1);
   return manifest;
 }
 

@@ -1,7 +1,6 @@
 #include "jit/manifest/manifest_header.h"
 
 #include <algorithm>
-#include <array>
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_cursor.h"
@@ -21,17 +20,13 @@ RuleDefault rule_default(std::string_view value, const Symbols& flags, const Pla
   return made;
 }
 
-void read_class(std::string_view value, const Place& place, Manifest& made) {
-  if (!made.class_name.empty()) place.fail("a rule has one `class:`; keep one");
+// The name that a key is for, which there is once.
+void read_name(std::string_view value, const char* key, const char* of, const Place& place,
+               Manifest& made, std::string Manifest::*name) {
+  const char* const kind = made.kind == Kind::rule ? "rule" : "codec";
+  if (!(made.*name).empty()) place.fail(text("a ", kind, " has one `", key, ":`; keep one"));
   Cursor cursor(value, place);
-  made.class_name = cursor.identifier("the name of a C++ class");
-  cursor.expect_end();
-}
-
-void read_stage(std::string_view value, const Place& place, Manifest& made) {
-  if (!made.host_stage.empty()) place.fail("a rule has one `host stage:`; keep one");
-  Cursor cursor(value, place);
-  made.host_stage = cursor.identifier("the name of a host stage");
+  made.*name = cursor.identifier(of);
   cursor.expect_end();
 }
 
@@ -60,18 +55,22 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& place, 
   const auto starts = [&](std::string_view key) { return piece.starts_with(key); };
   const std::string_view value = trimmed(piece.substr(std::min(piece.find(':') + 1, piece.size())));
   if (rule && starts("class: ")) {
-    read_class(value, place, made);
+    read_name(value, "class", "the name of a C++ class", place, made, &Manifest::class_name);
   } else if (rule && starts("default state: ")) {
     made.default_states.push_back(rule_default(value, flags, place));
+  } else if (rule && starts("default weights: ")) {
+    read_name(value, "default weights", "a weight format", place, made, &Manifest::default_weights);
   } else if (rule && starts("min_quantized_size: ")) {
     made.min_quantized_sizes.push_back(rule_default(value, flags, place));
     Cursor(made.min_quantized_sizes.back().value, place).integer(0, 1 << 30);
   } else if (rule && starts("host stage: ")) {
-    read_stage(value, place, made);
+    read_name(value, "host stage", "the name of a host stage", place, made, &Manifest::host_stage);
   } else if (rule && starts("modes: ")) {
     read_modes(value, place, made);
   } else if (made.kind == Kind::weights && starts("for: ")) {
     read_dtypes(value, place, made);
+  } else if (made.kind == Kind::codec && starts("vectors: ")) {
+    read_name(value, "vectors", "a codec", place, made, &Manifest::vectors);
   } else {
     return false;
   }
@@ -80,19 +79,13 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& place, 
 
 // A rule's key that is not written as it is read: no colon, no space behind it, capital letters.
 void refuse_key(std::string_view piece, const Place& place) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kKeys = {
-      {{"class", "class: NAME"},
-       {"default state", "default state: CODEC"},
-       {"min_quantized_size", "min_quantized_size: NUMBER"},
-       {"host stage", "host stage: NAME"},
-       {"modes", "modes: train, eval"}}};
-  for (const auto& [key, form] : kKeys) {
+  for (const auto& [key, of] : kRuleKeys) {
     if (!begins_with_word(piece, key)) continue;
     std::string_view value = trimmed(piece.substr(key.size()));
     if (value.starts_with(':')) value = trimmed(value.substr(1));
     if (key == "class" && !is_word(value)) continue;  // a sentence about classes
-    place.fail(
-        text("cannot read `", piece, "`: write `", form, "`, or begin prose with another word"));
+    place.fail(text("cannot read `", piece, "`: write `", key, ": ", of,
+                    "`, or begin prose with another word"));
   }
 }
 

@@ -141,10 +141,9 @@ class Cutter {
   // What only the leading comment says is no prose elsewhere.
   void refuse_late_key() const {
     if (!here_.has_comment || !here_.code.empty()) return;
-    for (const char* const key :
-         {"class: ", "default state: ", "min_quantized_size: ", "host stage: ", "modes: "})
-      if (here_.comment.starts_with(key))
-        place_.fail(text("`// ", key, "...` belongs into the comment that the file begins with"));
+    for (const auto& [key, of] : kRuleKeys)
+      if (here_.comment.starts_with(text(key, ": ")))
+        place_.fail(text("`// ", key, ": ...` belongs into the comment that the file begins with"));
   }
 
   void directive() {

@@ -19,6 +19,9 @@ namespace {
 using Kind = Manifest::Kind;
 
 constexpr int kMostLines = 64;  // of a structure that has no limit of its own
+// Of one file: a kernel has room for some more, which codecs take.
+constexpr int kMostReductions = 16, kMostMemory = 8;
+static_assert(kMostReductions < kMaxReductions && kMostMemory < kMaxMemory);
 
 struct Grammar {
   std::string_view space;                 // the enclosing namespace, or its parent
@@ -76,7 +79,7 @@ class Reader {
       finish_reduction(line.place);
     });
     each("Memory", made_.has_memory, [&](const SourceLine& line) {
-      add(made_.memory, read_memory(line, flags_), line.place, kMaxMemory, "fields of memory");
+      add(made_.memory, read_memory(line, flags_), line.place, kMostMemory, "fields of memory");
       check_memory(made_.memory.back(), line.place);
     });
     if (made_.kind == Kind::rule) read_scalars();
@@ -156,8 +159,9 @@ class Reader {
   }
 
   void name_option(const Option& option, const Place& place) {
-    if (option.name == "null" || option.name == "dims" || option.name == "true" ||
-        option.name == "false")
+    const bool of_codec = made_.kind == Kind::codec && option.type == Option::Type::number;
+    if (option.name == "null" || option.name == "true" || option.name == "false" ||
+        (option.name == "dims" && !of_codec))
       place.fail(text("`", option.name, "` is a word of conditions, not a name for an option"));
     if (!names_.insert(option.name).second)
       place.fail(text("`", option.name, "` is declared twice; rename one"));
@@ -219,8 +223,8 @@ class Reader {
     Reduction& reduction = made_.reductions.back();
     const auto always = std::count_if(made_.reductions.begin(), made_.reductions.end(),
                                       [](const Reduction& one) { return !one.condition; });
-    if (always > kMaxReductions)
-      place.fail(text("a kernel takes at most ", kMaxReductions,
+    if (always > kMostReductions)
+      place.fail(text("a kernel takes at most ", kMostReductions,
                       " reductions; leave some out by `if`, or sum several terms in one"));
     if (made_.kind != Kind::rule && (!reduction.after.empty() || reduction.moments))
       place.fail(

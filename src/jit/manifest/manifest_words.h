@@ -28,4 +28,15 @@ std::string without_quotes(std::string_view code);
 /// of the compilers' own mathematics are refused by templates/core/refused.cuh, where a file may have its own.)
 std::string foreign_problem(std::string_view code);
 
+/// What a rule's leading comment may say, and of what.
+struct RuleKey {
+  std::string_view key, of;
+};
+inline constexpr RuleKey kRuleKeys[] = {{"class", "NAME"},
+                                        {"default state", "CODEC"},
+                                        {"default weights", "FORMAT"},
+                                        {"min_quantized_size", "NUMBER"},
+                                        {"host stage", "NAME"},
+                                        {"modes", "train, eval"}};
+
 }  // namespace jitstep::jit

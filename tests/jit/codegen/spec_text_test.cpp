@@ -62,6 +62,15 @@ TEST(SpecText, NumbersOutOfRangeAreRefused) {
              "must be an integer below 2^63, not 18446744073709551615");
 }
 
+TEST(SpecText, RefusesAKeyThatStandsThereTwice) {
+  EXPECT_HAS(refusal(R"({"rule": "adamw", "options": {"lr": 1, "betas": [0, 0], "lr": 2}})"),
+             R"(has "lr" twice; keep one)");
+  EXPECT_HAS(refusal(R"({"rule": "lion", "rule": "adamw"})"), R"(has "rule" twice)");
+  EXPECT_EQ(refusal(R"({"rule": "adamw", "state": {"m": {"codec": "int8", "block": 64},
+                                                   "v": {"codec": "int8", "block": 64}}})"),
+            "");
+}
+
 TEST(SpecText, DeepNestingIsRefused) {
   const std::string lists = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   EXPECT_HAS(refusal(lists), "nested too deeply");

@@ -1,0 +1,96 @@
+// 4-bit state in units of the smallest of the largest magnitudes along each dimension (rank-1 normalisation, arXiv
+// 2309.01507; lpmm): one scale for a row, one for a column and so on, none for a block. Otherwise as `int4`. What is
+// not finite is no reason for a scale. Of more than four dimensions the first four have scales.
+// vectors: int4
+#pragma once
+#include "../core/codebook.cuh"
+
+namespace jitstep::codecs::int4_rank1 {
+
+struct Options {
+  int dims = 2;  // in [2, 4]; the parameter's
+};
+using Code = Nibble;
+struct Along0 {
+  real largest;
+};
+struct Along1 {
+  real largest;
+};
+struct Along2 {
+  real largest;
+};
+struct Along3 {
+  real largest;
+};
+struct Reductions {
+  Max<axis<0>, 1, Along0> along0;
+  Max<axis<1>, 1, Along1> along1;
+  Max<axis<2>, 1, Along2> along2;  // if dims > 2
+  Max<axis<3>, 1, Along3> along3;  // if dims > 3
+};
+struct Memory {
+  Entry<axis<0>> scale0;
+  Entry<axis<1>> scale1;
+  Entry<axis<2>> scale2;  // if dims > 2
+  Entry<axis<3>> scale3;  // if dims > 3
+};
+
+template <class Sign, Options O>
+struct Codec {
+  using Code = int4_rank1::Code;
+  using Meta = NoMeta;
+  using B = SignedBook<4>;
+  static constexpr int block = 1;
+  static constexpr bool random = false;
+
+  template <class Along>
+  KHD static Reals<1> terms(Of<Along>, real x) {
+    return {is_finite(x) ? abs(x) : real(0)};
+  }
+  KHD static Along0 finish(Of<Along0>, const Totals<1>& largest, int64, Memory& m) {
+    m.scale0.next = static_cast<real>(largest[0]);
+    return {m.scale0.next};
+  }
+  KHD static Along1 finish(Of<Along1>, const Totals<1>& largest, int64, Memory& m) {
+    m.scale1.next = static_cast<real>(largest[0]);
+    return {m.scale1.next};
+  }
+  KHD static Along2 finish(Of<Along2>, const Totals<1>& largest, int64, Memory& m) {
+    m.scale2.next = static_cast<real>(largest[0]);
+    return {m.scale2.next};
+  }
+  KHD static Along3 finish(Of<Along3>, const Totals<1>& largest, int64, Memory& m) {
+    m.scale3.next = static_cast<real>(largest[0]);
+    return {m.scale3.next};
+  }
+
+  // The smallest of an element's scales; those of dimensions that are not there are not looked at.
+  KHD static Scale least(real along0, real along1, real along2, real along3) {
+    real scale = min(along0, along1);
+    if constexpr (O.dims > 2) scale = min(scale, along2);
+    if constexpr (O.dims > 3) scale = min(scale, along3);
+    return {static_cast<float>(scale)};
+  }
+
+  KHD static real decode(uint8 code, const Meta&, const Memory& m) {
+    const Scale scale = least(m.scale0.was, m.scale1.was, m.scale2.was, m.scale3.was);
+    const float value = kSame<Sign, Signed> ? B::values.x[code]
+                                            : static_cast<float>(code + 1) * 0.0625f;
+    return scaled(value, scale);
+  }
+  KHD static uint8 encode(real value, const Meta&, uint32, const Memory& m) {
+    const Scale scale = least(m.scale0.next, m.scale1.next, m.scale2.next, m.scale3.next);
+    const float x = static_cast<float>(value), y = x * inverse_of(scale);
+    if constexpr (kSame<Sign, Signed>) {
+      const int near = B::candidate(y);
+      const int code = nearest_code(y, near, B::thresholds.x[near]);
+      return static_cast<uint8>(is_finite(x) ? code : B::zero);
+    } else {
+      const float place = unit_clamped(y) * 16 - 0.5f;  // truncated towards 0
+      return static_cast<uint8>(is_finite(x) ? static_cast<int>(place) : 15);
+    }
+  }
+};
+
+}  // namespace jitstep::codecs::int4_rank1

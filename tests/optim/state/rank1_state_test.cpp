@@ -1,0 +1,103 @@
+// State in units of the smallest of the largest magnitudes along each dimension (templates/codecs/int4_rank1.cuh).
+#include <cmath>
+
+#include "jitstep/param_state.h"
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+// An optimizer whose second moment is the square of its last gradient.
+struct Squares {
+  torch::Tensor p;
+  AdamW optimizer;
+
+  explicit Squares(torch::Tensor parameter)
+      : p(parameter.requires_grad_()),
+        optimizer({p}, AdamWOptions(1e-3).betas({0.9, 0}).min_quantized_size(0).state(
+                           "v", "int4_rank1")) {}
+
+  AdamWParamState& state() {
+    return static_cast<AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
+  }
+  // What is kept after a step with this gradient.
+  torch::Tensor kept(const torch::Tensor& gradient) {
+    p.mutable_grad() = gradient;
+    optimizer.step();
+    return state().exp_avg_sq();
+  }
+};
+
+// The largest along each dimension, and of those the smallest at each element.
+torch::Tensor scales_of(const torch::Tensor& values) {
+  torch::Tensor scale = torch::full_like(values, HUGE_VAL);
+  for (std::int64_t d = 0; d < values.dim(); ++d) {
+    torch::Tensor along = values;
+    for (std::int64_t other = 0; other < values.dim(); ++other)
+      if (other != d) along = std::get<0>(along.max(other, true));
+    scale = torch::minimum(scale, along);
+  }
+  return scale;
+}
+
+void expect_kept_closely(const torch::Tensor& gradient) {
+  Squares squares(torch::zeros_like(gradient));
+  const torch::Tensor kept = squares.kept(gradient), exact = gradient.square();
+  const torch::Tensor scale = scales_of(exact);
+  // The values are (code + 1) / 16 of the scale: half a step off, but for what is below the first.
+  const torch::Tensor bound = scale * torch::where(exact >= scale / 16, 1.001 / 32, 1.0 / 16);
+  EXPECT_TRUE(torch::all((kept - exact).abs() <= bound).item<bool>());
+  EXPECT_TRUE(torch::all((kept >= scale / 16.001)).item<bool>()) << "it is never coded as zero";
+  for (std::int64_t d = 0; d < gradient.dim() && d < 4; ++d) {
+    torch::Tensor along = exact;
+    for (std::int64_t other = 0; other < gradient.dim(); ++other)
+      if (other != d) along = std::get<0>(along.max(other, true));
+    EXPECT_TRUE(torch::equal(squares.state().memory("v.scale" + std::to_string(d)).flatten(),
+                             along.flatten()));
+  }
+}
+
+TEST(Rank1State, IsWithinHalfAStepOfTheSmallestOfItsScales) {
+  torch::manual_seed(1);
+  for (const std::vector<std::int64_t>& sizes : std::vector<std::vector<std::int64_t>>{
+           {65, 64}, {300, 17}, {1, 40}, {40, 1}, {1, 1}, {5, 6, 70}, {8, 4, 3, 3}})
+    expect_kept_closely(torch::randn(sizes) * torch::logspace(-3, 3, sizes.back()));
+}
+
+TEST(Rank1State, IsExactWhereValuesAreMultiplesOfTheSmallerOfARowsAndAColumnsScale) {
+  const torch::Tensor rows = torch::logspace(-4, 4, 40).unsqueeze(1);
+  const torch::Tensor columns = torch::logspace(-4, 4, 33).unsqueeze(0);
+  const torch::Tensor scale = torch::minimum(rows, columns);
+  torch::Tensor codes = torch::arange(40 * 33).view({40, 33}).remainder(16);
+  codes = torch::where(scale == std::get<0>(scale.max(0, true)), 15, codes);
+  codes = torch::where(scale == std::get<0>(scale.max(1, true)), 15, codes);
+  const torch::Tensor values = scale * (codes + 1) / 16;
+  Squares squares(torch::zeros({40, 33}));
+  EXPECT_TRUE(torch::allclose(squares.kept(values.sqrt()), values, 3e-7, 0));
+}
+
+TEST(Rank1State, OfVectorsIsInt4AndOfSmallParametersAFloat) {
+  const auto codec = [](const torch::Tensor& p, int least) {
+    p.requires_grad_();
+    AdamW optimizer({p}, AdamWOptions().min_quantized_size(least).state("int4_rank1"));
+    return to_string(optimizer.formats_of(p).slots.at("v"));
+  };
+  EXPECT_EQ(codec(torch::zeros({5000}), 4096), "int4(block=128)");
+  EXPECT_EQ(codec(torch::zeros({}), 0), "int4(block=128)");
+  EXPECT_EQ(codec(torch::zeros({60, 60}), 4096), "fp32");
+  EXPECT_EQ(codec(torch::zeros({70, 70}), 4096), "int4_rank1(dims=2)");
+  EXPECT_EQ(codec(torch::zeros({2, 2, 2, 2, 2}), 0), "int4_rank1(dims=4)");
+}
+
+TEST(Rank1State, OfZerosIsZeroAndWhatIsNotFiniteIsNoReasonForAScale) {
+  Squares squares(torch::zeros({20, 30}));
+  EXPECT_TRUE(torch::equal(squares.kept(torch::zeros({20, 30})), torch::zeros({20, 30})));
+  torch::Tensor gradient = torch::ones({20, 30});
+  gradient[3][4] = NAN;
+  gradient[5][6] = INFINITY;
+  const torch::Tensor kept = squares.kept(gradient);
+  EXPECT_TRUE(torch::allclose(kept, torch::ones({20, 30})));
+}
+
+}  // namespace
+}  // namespace jitstep::tests
