@@ -183,7 +183,7 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
     auto* p = static_cast<typename S::P::Bits*>(scope.tensor.p) + first;
     auto* extra = static_cast<typename W::Extra*>(scope.tensor.extra) + first;
     const auto* staged = static_cast<const real*>(scope.step.staged) + first;
-    const RandomRun<W::random ? kLeaf : 0> random(random_key(scope, 0),
+    const RandomRun<W::random ? kLeaf : 0> random(random_key(scope, weights_stream<S>()),
                                                   scope.tensor.offset + first);
     for_run<S, Pass>(scope, first, length, [&](int i, auto& e, const auto&, const auto& rule) {
       if constexpr (S::staged) e.staged = staged[i];
