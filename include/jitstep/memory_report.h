@@ -10,9 +10,9 @@
 
 namespace jitstep {
 
-/// Made by Optimizer::memory_report(), of the moment when it was made. Memory that tensors share counts once, where it is
-/// met first. Gradients count where they are defined and strided. Kernels, their tables and what a step allocates for its own
-/// time do not count.
+/// Made by Optimizer::memory_report(), of the moment when it was made. Memory that tensors share counts once, where it
+/// is met first. Gradients count where they are defined and strided. Kernels, their tables, a GradAccumulator's sums and
+/// what a step allocates for its own time do not count.
 struct JITSTEP_API MemoryReport {
   /// What tensors hold: a slot's values or codes, what codecs keep for blocks of these, what a weight format keeps
   /// beside parameters, and what rules and codecs keep otherwise.
