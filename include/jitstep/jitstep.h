@@ -7,6 +7,7 @@
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/log.h"
 #include "jitstep/library.h"
+#include "jitstep/memory_report.h"
 #include "jitstep/optimizer.h"
 #include "jitstep/options.h"
 #include "jitstep/param_state.h"

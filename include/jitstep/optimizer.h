@@ -20,6 +20,7 @@ namespace jitstep {
 enum class Frozen;
 enum class Moment;
 struct ArchivedGroup;
+struct MemoryReport;
 struct ParameterName;
 namespace jit {
 enum class Mode;
@@ -115,6 +116,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
 
   /// Bytes of the state of all parameters that have one.
   std::int64_t state_bytes() const;
+  /// What parameters, gradients and state take, by format and by parameter: memory_report.h. Waits for no device.
+  MemoryReport memory_report() const;
   /// What the rule keeps once for all parameters (its Memory of domain `all`, such as Prodigy's `d`), by
   /// name; before the first step what it begins with. A c10::Error if there is none of that name.
   double memory(const std::string& name) const;

@@ -124,7 +124,8 @@ KHD void store_weights(const Scope<S>& scope, const Cursor& at, const real* p) {
   using Bits = typename S::P::Bits;
   uint32 random[W::random && Drawn ? Shape::fragment : 1] = {kMiddleDraw};
   if constexpr (W::random && Drawn)
-    random_fields<Shape>(random_key(scope, 0), scope.tensor.offset + at.base, random);
+    random_fields<Shape>(random_key(scope, weights_stream<S>()), scope.tensor.offset + at.base,
+                         random);
   const auto offset = [&](int64 e) { return offset_in<S>(scope, kDenseP, &Dim::p_stride, e); };
   auto* to = static_cast<Bits*>(scope.tensor.p);
   const auto bits_for = [&](int i) { return random[W::random && Drawn ? i : 0]; };

@@ -18,6 +18,15 @@ KHD RandomKey random_key(const Scope<S>& scope, uint32 stream) {
           stream};
 }
 
+// Which of its streams the weights take: 0, unless the rule has one of its own.
+template <class S>
+constexpr uint32 weights_stream() {
+  if constexpr (requires { S::Rule::Body::weights_stream; })
+    return S::Rule::Body::weights_stream;
+  else
+    return 0;
+}
+
 // Where element e lies in the memory of p or g.
 template <class S>
 KHD int64 offset_in(const Scope<S>& scope, Layout dense, int64 Dim::*stride, int64 e) {

@@ -236,7 +236,7 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
     auto* p = static_cast<typename S::P::Bits*>(scope.tensor.p) + first;
     auto* extra = static_cast<typename W::Extra*>(scope.tensor.extra) + first;
     const auto* staged = static_cast<const real*>(scope.step.staged) + first;
-    const RandomRun<W::random ? kLeaf : 0> random(random_key(scope, 0),
+    const RandomRun<W::random ? kLeaf : 0> random(random_key(scope, weights_stream<S>()),
                                                   scope.tensor.offset + first);
     const Run run = whole_run(first, length);
     for_run<S, Pass>(scope, run, [&](int i, auto& e, const auto&, const auto& rule) {

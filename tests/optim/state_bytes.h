@@ -22,13 +22,30 @@ inline std::int64_t counted_bytes(const ParamState& state, const jit::Plan& plan
   return bytes;
 }
 
+/// Its tensors take what the layout of its kernel says, part by part.
+inline void expect_bytes_of_layout(const MemoryReport::Parameter& measured,
+                                   const jit::StateLayout& layout) {
+  std::map<MemoryReport::Kind, std::int64_t> bytes;
+  for (const auto& part : measured.parts) bytes[part.kind] += part.bytes;
+  std::int64_t codes = 0, meta = 0, memory = 0;
+  for (const auto& slot : layout.slots) codes += slot.codes, meta += slot.meta;
+  for (const auto& field : layout.memory) memory += 2 * field.entries * field.bytes;
+  EXPECT_EQ(bytes[MemoryReport::Kind::state], codes);
+  EXPECT_EQ(bytes[MemoryReport::Kind::scales], meta);
+  EXPECT_EQ(bytes[MemoryReport::Kind::memory], memory);
+  EXPECT_EQ(bytes[MemoryReport::Kind::beside], layout.extra);
+}
+
 /// The optimizer says what its tensors take, and what the layout of its kernels says. Its options are those
 /// given here and else the rule's defaults.
 inline void expect_bytes_of_tensors(const Optimizer& optimizer, const Tensors& parameters,
                                     const std::string& codec) {
   const jit::OptionValues options(optimizer.rule());
+  const MemoryReport report = optimizer.memory_report();
   std::int64_t all = 0;
-  for (const auto& p : parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto& p = parameters[i];
+    SCOPED_TRACE(testing::Message() << p.sizes());
     const auto dtype = p.scalar_type() == torch::kFloat64    ? jit::Dtype::float64
                        : p.scalar_type() == torch::kBFloat16 ? jit::Dtype::bfloat16
                                                              : jit::Dtype::float32;
@@ -38,10 +55,11 @@ inline void expect_bytes_of_tensors(const Optimizer& optimizer, const Tensors& p
     const auto& state =
         static_cast<const ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
     const jit::Shape shape{p.sizes().vec(), p.strides().vec()};
-    EXPECT_EQ(state.bytes(), counted_bytes(state, plan)) << p.sizes();
-    EXPECT_EQ(state.bytes(),
-              jit::state_layout(plan, shape, jit::initial_memory(plan, options)).bytes())
-        << p.sizes();
+    const jit::StateLayout layout =
+        jit::state_layout(plan, shape, jit::initial_memory(plan, options));
+    EXPECT_EQ(state.bytes(), counted_bytes(state, plan));
+    EXPECT_EQ(state.bytes(), layout.bytes());
+    expect_bytes_of_layout(report.parameters.at(i), layout);
     all += state.bytes();
   }
   EXPECT_EQ(optimizer.state_bytes(), all);

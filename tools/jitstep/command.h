@@ -11,5 +11,6 @@ void add_cache_command(CLI::App& app, int& status);
 void add_check_command(CLI::App& app, int& status);
 void add_catalogue_command(CLI::App& app, int& status);
 void add_compile_command(CLI::App& app, int& status);
+void add_plan_command(CLI::App& app, int& status);
 
 }  // namespace jitstep::tool

@@ -2,8 +2,6 @@
 
 #include <jitstep/jit/state_layout.h>
 
-#include <cstdio>
-
 namespace jitstep::tool {
 
 using namespace jitstep::jit;
@@ -14,9 +12,9 @@ StateBytes state_bytes(const Plan& plan, const OptionValues& options) {
   const double elements = static_cast<double>(shape.elements());
   StateBytes bytes;
   for (std::size_t i = 0; i < layout.slots.size(); ++i)
-    bytes.slots.emplace_back(
-        plan.rule().slots[i].name,
-        static_cast<double>(layout.slots[i].codes + layout.slots[i].meta) / elements);
+    bytes.slots.push_back({plan.rule().slots[i].name,
+                           static_cast<double>(layout.slots[i].codes) / elements,
+                           static_cast<double>(layout.slots[i].meta) / elements});
   for (const StateLayout::Memory& field : layout.memory)
     bytes.memory += 2.0 * static_cast<double>(field.entries * field.bytes) / elements;
   bytes.extra = static_cast<double>(layout.extra) / elements;
@@ -26,12 +24,6 @@ StateBytes state_bytes(const Plan& plan, const OptionValues& options) {
 
 int launches_of(const Plan& plan) {
   return 2 * plan.passes + (plan.rule().host_stage.empty() ? 1 : 2);
-}
-
-std::string fixed(double value, int digits) {
-  char word[40];
-  std::snprintf(word, sizeof word, "%.*f", digits, value);
-  return word;
 }
 
 }  // namespace jitstep::tool

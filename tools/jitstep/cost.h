@@ -5,16 +5,24 @@
 #include <jitstep/jit/plan.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace jitstep::tool {
 
+/// Of one slot, bytes a parameter.
+struct SlotBytes {
+  std::string name;
+  double codes = 0;
+  double scales = 0;  // what its codec keeps for each block
+
+  double all() const { return codes + scales; }
+};
+
 /// Bytes a parameter, of a matrix of 1024 x 1024.
 struct StateBytes {
-  std::vector<std::pair<std::string, double>> slots;  // with what their codec keeps for each block
-  double memory = 0;                                  // fields of memory, both buffers
-  double extra = 0;                                   // what the weight format keeps
+  std::vector<SlotBytes> slots;
+  double memory = 0;  // fields of memory, both buffers
+  double extra = 0;   // what the weight format keeps
   double all = 0;
 };
 
@@ -23,8 +31,5 @@ StateBytes state_bytes(const jit::Plan& plan, const jit::OptionValues& options);
 
 /// Launches of a step.
 int launches_of(const jit::Plan& plan);
-
-/// With so many digits behind the point.
-std::string fixed(double value, int digits);
 
 }  // namespace jitstep::tool

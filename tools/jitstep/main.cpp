@@ -14,7 +14,8 @@ constexpr int kUsage = 2;
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Shows and checks rules and codecs, and looks after the compiled kernels of jitstep.",
+      "Shows and checks rules and codecs, plans memory, and looks after the compiled kernels of "
+      "jitstep.",
       "jitstep");
   app.set_version_flag("--version", jitstep::version());
   app.require_subcommand(0, 1);  // so that what is none of them is named
@@ -28,6 +29,7 @@ int main(int argc, char** argv) {
   jitstep::tool::add_cache_command(app, status);
   jitstep::tool::add_catalogue_command(app, status);
   jitstep::tool::add_compile_command(app, status);
+  jitstep::tool::add_plan_command(app, status);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,6 +40,9 @@ struct StagedTensor {
 /// all of their tensors with elements at once, and replaces the values of each, by work that comes after earlier
 /// launches and before later ones.
 using HostStage = std::function<void(const std::vector<StagedTensor>& tensors)>;
+
+/// Launches of kernels by all steps of this process so far.
+JITSTEP_API std::uint64_t launch_count();
 
 /// Kernels, tables and buffers for the steps of some batches. The machine must outlive it; the tensors'
 /// memory must live as long as steps run. Belongs to one thread at a time. One that was moved from throws

@@ -1,8 +1,16 @@
 #include "jit/step/launch_batch.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace jitstep::jit {
+namespace {
+
+std::atomic<std::uint64_t> launched = 0;
+
+}  // namespace
+
+std::uint64_t launch_count() { return launched; }
 
 LaunchBatch::LaunchBatch(Machine& machine, const Plan& plan, const Variant& variant,
                          const Unit& source, const std::vector<StepTensor>& tensors,
@@ -99,7 +107,9 @@ void LaunchBatch::launch_turn(Mode to) {
 void LaunchBatch::launch(int entry, const Items& items) {
   args_.items = items.data();
   args_.item_count = items.size();
-  if (args_.item_count > 0) launches_->launch(entry, args_);
+  if (args_.item_count == 0) return;
+  launches_->launch(entry, args_);
+  ++launched;
 }
 
 }  // namespace jitstep::jit

@@ -30,6 +30,9 @@ class CommonState {
 
   /// As a step takes it; null for a rule that keeps nothing.
   jit::CommonMemory* memory() { return halves_.defined() ? &memory_ : nullptr; }
+  /// What it holds: two halves of its values, and a counter of the device; undefined while there is none.
+  const torch::Tensor& halves() const { return halves_; }
+  const torch::Tensor& lag() const { return lag_; }
   /// Has the device count the steps that it skips, before one that it may.
   void count_skips();
 

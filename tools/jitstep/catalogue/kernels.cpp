@@ -1,5 +1,6 @@
 #include "kernels.h"
 
+#include <jit/base/text_table.h>
 #include <jitstep/jit/formats.h>
 
 #include <algorithm>

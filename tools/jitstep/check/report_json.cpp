@@ -85,7 +85,7 @@ json json_of(const std::optional<bool>& verdict) { return verdict ? json(*verdic
 
 json json_of(const KernelReport& report) {
   json slots = json::object(), targets = json::array();
-  for (const auto& [slot, bytes] : report.state.slots) slots[slot] = bytes;
+  for (const SlotBytes& slot : report.state.slots) slots[slot.name] = slot.all();
   for (const TargetReport& target : report.targets) targets.push_back(json_of(target));
   return {{"name", report.name},
           {"spec", to_string(report.plan->spec)},

@@ -1,12 +1,12 @@
 // A report for people: plain lines, aligned tables, findings last.
 #include <jit/base/text.h>
+#include <jit/base/text_table.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "../declared.h"
 #include "report_summary.h"
-#include "table.h"
 
 namespace jitstep::tool::check {
 namespace {
@@ -21,7 +21,7 @@ std::string counted(std::size_t count, const std::string& what) {
 
 // A table with an empty line after it, or nothing if it has a head alone.
 std::string section(const Rows& rows, const std::vector<std::size_t>& right = {}) {
-  return rows.size() < 2 ? "" : table(rows, right) + "\n";
+  return rows.size() < 2 ? "" : text_table(rows, right) + "\n";
 }
 
 std::string head(const Report& report) {
@@ -68,7 +68,8 @@ std::string time_of(const TargetReport& target) {
 
 // "m 1.016, v 1.016", what is kept.
 std::string parts_of(const StateBytes& state) {
-  std::vector<std::pair<std::string, double>> parts = state.slots;
+  std::vector<std::pair<std::string, double>> parts;
+  for (const SlotBytes& slot : state.slots) parts.emplace_back(slot.name, slot.all());
   parts.insert(parts.end(), {{"memory", state.memory}, {"beside p", state.extra}});
   std::erase_if(parts, [](const auto& part) { return part.second == 0; });
   return joined(parts, ", ", [](const auto& part) {

@@ -1,11 +1,12 @@
-#include "table.h"
+#include "jit/base/text_table.h"
 
 #include <algorithm>
+#include <cstdio>
 
-namespace jitstep::tool::check {
+namespace jitstep::jit {
 
-std::string table(const std::vector<std::vector<std::string>>& rows,
-                  const std::vector<std::size_t>& right) {
+std::string text_table(const std::vector<std::vector<std::string>>& rows,
+                       const std::vector<std::size_t>& right) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -24,4 +25,10 @@ std::string table(const std::vector<std::vector<std::string>>& rows,
   return out;
 }
 
-}  // namespace jitstep::tool::check
+std::string fixed(double value, int digits) {
+  char word[40];
+  std::snprintf(word, sizeof word, "%.*f", digits, value);
+  return word;
+}
+
+}  // namespace jitstep::jit

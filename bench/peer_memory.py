@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Measures what other packages' optimizers keep: bytes of a matrix of 1024 x 1024, its gradient and all tensors of its state.
+
+  .deps/peers/bin/python bench/peer_memory.py    # writes bench/results/peer_memory.json
+
+The packages are those of bench/peers.py --prepare. Only state counts here, not what a step needs for its own time; what torch
+would compile is run as it is written, which keeps the same. tools/memory_table.py puts the figures into the README.
+"""
+import datetime
+import importlib
+import importlib.metadata
+import json
+import os
+import pathlib
+
+os.environ["TORCHDYNAMO_DISABLE"] = "1"
+
+import torch  # noqa: E402
+
+from peer_contenders import state_of  # noqa: E402
+
+RESULTS = pathlib.Path(__file__).resolve().parent / "results/peer_memory.json"
+SIDE = 1024
+# Package, module, class, the parameters' dtypes, arguments beside the rate.
+PEERS = [
+    ("torch", "torch.optim", "AdamW", ["float32", "bfloat16"], {}),
+    ("deepspeed", "deepspeed.ops.adam", "DeepSpeedCPUAdam", ["float32"], {}),
+    ("torchao", "torchao.optim", "AdamW8bit", ["float32", "bfloat16"], {}),
+    ("torchao", "torchao.optim", "AdamWFp8", ["float32", "bfloat16"], {}),
+    ("torchao", "torchao.optim", "AdamW4bit", ["float32", "bfloat16"], {}),
+    ("bitsandbytes", "bitsandbytes.optim", "AdamW8bit", ["float32", "bfloat16"], {}),
+    ("bitsandbytes", "bitsandbytes.optim", "Lion8bit", ["float32", "bfloat16"], {}),
+    ("torchastic", "torchastic", "AdamW", ["bfloat16"], {}),
+    ("adamw-bf16", "adamw_bf16", "AdamWBF16", ["bfloat16"], {}),
+    ("pytorch-lamb", "pytorch_lamb", "Lamb", ["float32"], {}),
+]
+
+
+def measured(package, module, name, dtype, options):
+    parameter = torch.nn.Parameter(torch.randn(SIDE, SIDE, dtype=getattr(torch, dtype)))
+    parameter.grad = torch.randn_like(parameter)
+    optimizer = getattr(importlib.import_module(module), name)([parameter], lr=1e-3, **options)
+    optimizer.step()
+    return {
+        "name": f"{package} {name}",
+        "version": importlib.metadata.version(package),
+        "dtype": dtype,
+        "elements": parameter.numel(),
+        "parameter_bytes": parameter.nbytes,
+        "gradient_bytes": parameter.grad.nbytes,
+        "state_bytes": state_of(optimizer)[0],
+    }
+
+
+def main():
+    rows = [measured(package, module, name, dtype, options)
+            for package, module, name, dtypes, options in PEERS for dtype in dtypes]
+    result = {"date": datetime.date.today().isoformat(), "rows": rows}
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

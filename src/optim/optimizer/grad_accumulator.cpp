@@ -1,0 +1,214 @@
+#include "jitstep/grad_accumulator.h"
+
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/torch.h>
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/formats.h"
+#include "jitstep/state_buffers.h"
+#include "optim/optimizer/grad_hooks.h"
+#include "optim/optimizer/stepper.h"
+#include "optim/tensor/checks.h"
+#include "optim/tensor/kernel_tensors.h"
+#include "optim/tensor/tensor_place.h"
+
+namespace jitstep {
+namespace {
+
+// To add a gradient is the step of a rule whose parameter is the sum. It is no optimizer's: its text is here.
+constexpr const char* kRule = "jitstep_gradient_sum";
+constexpr const char* kRuleText =
+    "#pragma once\n"
+    "#include \"../core/contract.cuh\"\n"
+    "namespace jitstep::rules::jitstep_gradient_sum {\n"
+    "struct Rule {\n"
+    "  static constexpr uint32 weights_stream = 128;\n"
+    "  KHD static void apply(auto& e, const auto&) { e.p += e.g; }\n"
+    "};\n"
+    "}\n";
+
+jit::OptionValues rule_values() {
+  static const bool added = [] {
+    jit::default_engine().templates().add(std::string("rules/") + kRule + ".cuh", kRuleText);
+    return true;
+  }();
+  (void)added;
+  return jit::OptionValues(kRule);
+}
+
+using Plans = std::map<torch::Dtype, std::shared_ptr<const jit::Plan>>;
+
+std::shared_ptr<const jit::Plan> make_plan(torch::Dtype dtype, Rounding rounding) {
+  jit::Formats formats;
+  formats.weights = rounding == Rounding::stochastic ? "stochastic" : "native";
+  const jit::Dtype kept = dtype_of(torch::empty({0}, dtype));
+  return std::make_shared<jit::Plan>(jit::resolve(rule_values(), formats, {.dtype = kept}));
+}
+
+// One parameter and its sum.
+struct Sum {
+  torch::Tensor p;
+  torch::Dtype dtype = torch::kBFloat16;
+  torch::Tensor values = {};       // kept from one window to the next
+  bool begun = false;              // it holds something
+  StateBuffers state = {};         // the kernel, and the parameter's number
+  int version = 0;                 // another one when values or gradient have another form
+  TensorPlace place = {};          // of the values
+  TensorPlace gradient_form = {};  // as it was last read
+
+  ParameterName name() const { return {0, static_cast<std::size_t>(state.id)}; }
+
+  // -0 is what changes no number that is added to it.
+  void begin() {
+    const bool own = values.defined() && values.use_count() == 1 &&
+                     values.storage().use_count() == 1 && place.holds(values) &&
+                     values.sizes() == p.sizes() && values.device() == p.device();
+    if (!own) {
+      values = torch::empty_like(p, p.options().dtype(dtype).requires_grad(false));
+      place = TensorPlace(values);
+      ++version;
+    }
+    values.fill_(-0.0);
+  }
+
+  StepParameter in_step(const torch::Tensor* gradient) {
+    return {&values, gradient, &state, name(), version};
+  }
+};
+
+std::vector<torch::Tensor> parameters_of(const std::deque<Sum>& sums) {
+  std::vector<torch::Tensor> parameters;
+  for (const Sum& sum : sums) parameters.push_back(sum.p);
+  return parameters;
+}
+
+}  // namespace
+
+struct GradAccumulator::State : std::enable_shared_from_this<State> {
+  GradAccumulatorOptions options;
+  std::deque<Sum> sums;
+  std::vector<HyperSet> numbers;
+  Stepper stepper;
+  std::int64_t taken = 0, in_window = 0;  // micro-batches
+  int ending = -1;                        // the backward at whose end something is to be done
+  std::mutex mutex;                       // devices have threads of their own
+  std::optional<GradHooks> hooks;
+
+  void add_parameters(const std::vector<torch::Tensor>& parameters);
+  void at_end_of_backward();
+  void add_gradients();
+  void step(const std::vector<Sum*>& present, const std::deque<torch::Tensor>& gradients);
+};
+
+void GradAccumulator::State::add_parameters(const std::vector<torch::Tensor>& parameters) {
+  std::set<const void*> listed;
+  Plans plans;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const torch::Tensor& p = parameters[i];
+    check_parameter(p, {0, i});
+    if (!listed.insert(p.unsafeGetTensorImpl()).second) continue;
+    Sum sum{.p = p};
+    sum.dtype = p.scalar_type() == torch::kFloat64 ? torch::kFloat64 : options.dtype();
+    auto& plan = plans[sum.dtype];
+    if (!plan) plan = make_plan(sum.dtype, options.rounding());
+    sum.state = state_outline(plan);
+    sum.state.id = static_cast<int>(sums.size());
+    sums.push_back(std::move(sum));
+  }
+}
+
+// The first gradient of a backward asks for it to be called at the end.
+void GradAccumulator::State::at_end_of_backward() {
+  const std::lock_guard lock(mutex);
+  const int backward = torch::autograd::get_current_graph_task_id();
+  if (ending == backward) return;
+  torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this()] {
+    if (const auto state = weak.lock()) state->add_gradients();
+  });
+  ending = backward;
+}
+
+// All are looked at before any is added.
+void GradAccumulator::State::add_gradients() {
+  torch::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex);
+  std::vector<Sum*> present;
+  std::deque<torch::Tensor> gradients;
+  for (Sum& sum : sums) {
+    const torch::Tensor& g = sum.p.grad();
+    if (!g.defined()) continue;
+    gradients.push_back(is_lazy(g) ? materialised(g) : g);
+    check_gradient(sum.begun ? sum.values : sum.p, gradients.back(), sum.name());
+    present.push_back(&sum);
+  }
+  if (present.empty()) return;
+  step(present, gradients);
+  for (Sum* const sum : present) sum->begun = true, sum->p.mutable_grad().reset();
+  ++in_window;
+}
+
+void GradAccumulator::State::step(const std::vector<Sum*>& present,
+                                  const std::deque<torch::Tensor>& gradients) {
+  std::vector<StepParameter> parameters, resting;
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    Sum& sum = *present[i];
+    if (!sum.begun) sum.begin();
+    if (!sum.gradient_form.has_form_of(gradients[i])) ++sum.version;
+    sum.gradient_form = TensorPlace(gradients[i], TensorPlace::Access::read);
+    sum.state.t = taken;
+    parameters.push_back(sum.in_step(&gradients[i]));
+  }
+  std::size_t next = 0;
+  for (Sum& sum : sums)
+    if (next < present.size() && present[next] == &sum)
+      ++next;
+    else if (sum.values.defined())
+      resting.push_back(sum.in_step(nullptr));
+  ++taken;
+  stepper.step({parameters, resting, numbers}, nullptr, {});
+}
+
+GradAccumulator::GradAccumulator(const std::vector<torch::Tensor>& parameters,
+                                 const GradAccumulatorOptions& options)
+    : state_(std::make_shared<State>()) {
+  TORCH_CHECK(options.dtype() == torch::kBFloat16 || options.dtype() == torch::kFloat32,
+              "GradAccumulator: dtype is ", options.dtype(), "; make it bfloat16 or float32");
+  state_->options = options;
+  state_->numbers = {rule_values().at_step(1, options.seed())};
+  state_->add_parameters(parameters);
+  state_->hooks.emplace("a GradAccumulator", parameters_of(state_->sums),
+                        [state = state_.get()](std::size_t) { state->at_end_of_backward(); });
+}
+
+GradAccumulator::~GradAccumulator() = default;
+GradAccumulator::GradAccumulator(GradAccumulator&&) noexcept = default;
+GradAccumulator& GradAccumulator::operator=(GradAccumulator&&) noexcept = default;
+
+void GradAccumulator::assign_gradients() {
+  torch::NoGradGuard no_grad;
+  const std::lock_guard lock(state_->mutex);
+  std::vector<torch::Tensor> assigned;
+  for (Sum& sum : state_->sums)
+    if (std::exchange(sum.begun, false)) assigned.push_back(sum.p.mutable_grad() = sum.values);
+  const auto count = static_cast<double>(std::exchange(state_->in_window, 0));
+  if (!state_->options.mean()) return;
+  for (torch::Tensor& sum : assigned) sum.div_(count);
+}
+
+void GradAccumulator::reset() {
+  const std::lock_guard lock(state_->mutex);
+  for (Sum& sum : state_->sums) sum.begun = false;
+  state_->in_window = 0;
+}
+
+std::int64_t GradAccumulator::micro_batches() const { return state_->in_window; }
+
+}  // namespace jitstep

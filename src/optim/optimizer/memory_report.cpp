@@ -1,0 +1,118 @@
+#include "jitstep/memory_report.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/catalog.h"
+#include "optim/optimizer/optimizer_records.h"
+#include "optim/tensor/kernel_tensors.h"
+
+namespace jitstep {
+namespace {
+
+using Kind = MemoryReport::Kind;
+using Parts = std::vector<MemoryReport::Part>;
+
+std::string dtype_name(const torch::Tensor& tensor) {
+  const torch::ScalarType type = tensor.scalar_type();
+  return is_supported(type) ? jit::to_string(dtype_of(tensor)) : c10::toString(type);
+}
+
+// Finds the bytes of tensors that were not found before.
+class Measure {
+ public:
+  // Of the whole storage tensors never take more than it has: an expanded one repeats its elements.
+  std::int64_t bytes_of(const torch::Tensor& tensor) {
+    const c10::Storage& storage = tensor.storage();
+    const auto all = static_cast<std::int64_t>(tensor.nbytes());
+    if (!seen_.emplace(storage.data(), tensor.storage_offset(), all).second) return 0;
+    std::int64_t& left =
+        left_.try_emplace(storage.data(), static_cast<std::int64_t>(storage.nbytes()))
+            .first->second;
+    const std::int64_t bytes = std::min(all, left);
+    left -= bytes;
+    return bytes;
+  }
+
+  // No part for a tensor that is not there.
+  void add(Parts& parts, Kind kind, const std::string& name, const std::string& format,
+           const torch::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    const std::int64_t bytes = has_memory(tensor) ? bytes_of(tensor) : 0;
+    if (!parts.empty() && parts.back().kind == kind && parts.back().name == name) {
+      ++parts.back().tensors, parts.back().bytes += bytes;  // the other half of a field of memory
+      return;
+    }
+    parts.push_back({kind, name, format, 1, bytes});
+  }
+
+ private:
+  std::map<const void*, std::int64_t> left_;  // bytes of a storage that belong to no tensor yet
+  std::set<std::tuple<const void*, std::int64_t, std::int64_t>> seen_;
+};
+
+// What is held for a parameter.
+struct Held {
+  const StateBuffers& buffers;
+  const std::vector<jit::Slot>& slots;  // as its rule declares them
+};
+
+void add_state(Measure& measure, const Held& held, Parts& parts) {
+  const StateBuffers& state = held.buffers;
+  for (std::size_t i = 0; i < state.slots.size(); ++i) {
+    const auto& [codes, meta] = state.slots[i];
+    if (!codes.defined()) continue;
+    // fp32 is as wide as the arithmetic.
+    const std::string format =
+        codes.scalar_type() == torch::kFloat64 ? dtype_name(codes) : state.format.slots.at(i)->name;
+    measure.add(parts, Kind::state, held.slots[i].name, format, codes);
+    measure.add(parts, Kind::scales, held.slots[i].name, format, meta);
+  }
+  measure.add(parts, Kind::beside, "", state.format.weights, state.extra);
+  for (const auto& [key, halves] : state.memory)
+    for (const torch::Tensor& half : halves)
+      if (half.defined()) measure.add(parts, Kind::memory, key, dtype_name(half), half);
+  measure.add(parts, Kind::memory, "skipped steps", "int64", state.t.lag());
+}
+
+Parts parts_of(Measure& measure, const torch::Tensor& p, const Held* held) {
+  Parts parts;
+  measure.add(parts, Kind::parameters, "", dtype_name(p), p);
+  if (p.grad().defined()) measure.add(parts, Kind::gradients, "", dtype_name(p.grad()), p.grad());
+  if (held != nullptr) add_state(measure, *held, parts);
+  return parts;
+}
+
+}  // namespace
+
+MemoryReport Optimizer::memory_report() const {
+  std::map<const void*, Held> states;  // of no parameter so far
+  for (const auto& [key, held] : state_)
+    if (const auto* const state = dynamic_cast<const ParamState*>(held.get()))
+      states.emplace(key, Held{state->buffers_, state->declared_slots()});
+  MemoryReport report;
+  Measure measure;
+  std::set<const void*> listed;
+  for (std::size_t g = 0; g < param_groups_.size(); ++g)
+    for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
+      const torch::Tensor& p = param_groups_[g].params()[i];
+      if (!listed.insert(p.unsafeGetTensorImpl()).second) continue;
+      const auto own = states.extract(p.unsafeGetTensorImpl());
+      const Held* const held = own.empty() ? nullptr : &own.mapped();
+      report.parameters.push_back({g, i, p.sizes().vec(), p.numel(), rule_of(g), held != nullptr,
+                                   parts_of(measure, p, held)});
+    }
+  for (const auto& [key, held] : states) add_state(measure, held, report.others);
+  const CommonState& common = records_->common;
+  measure.add(report.others, Kind::memory, jit::joined(common_names(default_options().manifest())),
+              "float64", common.halves());
+  measure.add(report.others, Kind::memory, "skipped steps", "int64", common.lag());
+  return report;
+}
+
+}  // namespace jitstep

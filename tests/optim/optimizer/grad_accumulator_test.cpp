@@ -1,0 +1,245 @@
+#include <jitstep/grad_accumulator.h>
+
+#include <limits>
+
+#include "jitstep/jit/step.h"
+#include "optim/optimizer/backward.h"
+
+namespace jitstep::tests {
+namespace {
+
+const auto kFloats = GradAccumulatorOptions().dtype(torch::kFloat32);
+
+TEST(GradAccumulator, LeavesParametersWithoutAGradientWithoutOne) {
+  const Tensors parameters = make_parameters();
+  const Tensors ones = {torch::ones({5, 3}), {}, torch::ones({})};
+  GradAccumulator sums(parameters, kFloats);
+  backward(parameters, ones);
+  backward(parameters, {{}, {}, torch::ones({})});
+  sums.assign_gradients();
+  EXPECT_EQ(parameters[0].grad().sum().item<float>(), 15);
+  EXPECT_FALSE(parameters[1].grad().defined());
+  EXPECT_EQ(parameters[2].grad().item<float>(), 2);
+  for (const torch::Tensor& p : parameters) p.mutable_grad().reset();
+  sums.assign_gradients();
+  for (const torch::Tensor& p : parameters) EXPECT_FALSE(p.grad().defined());
+}
+
+TEST(GradAccumulator, FreesGradientsAtTheEndOfEachBackward) {
+  const Tensors parameters = make_parameters();
+  GradAccumulator sums(parameters);
+  for (int batch = 0; batch < 2; ++batch) {
+    backward(parameters, random_gradients(parameters, batch));
+    for (const torch::Tensor& p : parameters) EXPECT_FALSE(p.grad().defined());
+    EXPECT_EQ(sums.micro_batches(), batch + 1);
+  }
+}
+
+TEST(GradAccumulator, AddsByOneLaunchForAllParameters) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{5, 3}, {70000}, {}, {0}, {4, 4}});
+  GradAccumulator sums(parameters);
+  Tensors gradients = random_gradients(parameters, 1);
+  for (int batch = 0; batch < 3; ++batch) {
+    gradients[0] = batch == 1 ? torch::Tensor() : torch::ones({5, 3});  // one that rests costs none
+    const auto before = jit::launch_count();
+    backward(parameters, gradients);
+    EXPECT_EQ(jit::launch_count() - before, 1u);
+  }
+}
+
+TEST(GradAccumulator, LaunchesNothingWithoutGradients) {
+  const Tensors parameters = make_parameters();
+  GradAccumulator sums({parameters[0]});
+  const auto before = jit::launch_count();
+  backward(parameters, {{}, torch::ones({3}), torch::ones({})});
+  torch::autograd::grad({parameters[0].sum()}, {parameters[0]});  // goes to the caller alone
+  sums.assign_gradients();
+  EXPECT_EQ(jit::launch_count(), before);
+  EXPECT_EQ(sums.micro_batches(), 0);
+  EXPECT_FALSE(parameters[0].grad().defined());
+  EXPECT_TRUE(parameters[1].grad().defined());
+}
+
+TEST(GradAccumulator, StartsANewSumInEachWindow) {
+  const torch::Tensor p = leaf({3});
+  GradAccumulator sums({p}, kFloats);
+  for (int window = 1; window <= 3; ++window) {
+    for (int batch = 0; batch < 2; ++batch) backward(p, torch::full({3}, window));
+    sums.assign_gradients();
+    EXPECT_EQ(sums.micro_batches(), 0);
+    EXPECT_EQ(p.grad()[2].item<float>(), 2 * window);
+    p.mutable_grad().reset();
+  }
+}
+
+// A buffer is used again only when nobody else has it.
+TEST(GradAccumulator, LeavesASumThatSomebodyHolds) {
+  const torch::Tensor p = leaf({3});
+  GradAccumulator sums({p}, kFloats);
+  Tensors held;
+  for (int window = 0; window < 3; ++window) {
+    backward(p, torch::full({3}, window));
+    sums.assign_gradients();
+    held.push_back(window == 1 ? p.grad().view({3, 1}) : p.grad());
+    p.mutable_grad().reset();
+  }
+  for (int window = 0; window < 3; ++window)
+    EXPECT_EQ(held[window].sum().item<float>(), 3 * window);
+}
+
+// As torch's own gradients do.
+TEST(GradAccumulator, GoesOnFromGradientsThatWereNotCleared) {
+  const torch::Tensor p = leaf({3});
+  GradAccumulator sums({p}, kFloats);
+  for (int window = 1; window <= 3; ++window) {
+    for (int batch = 0; batch < 2; ++batch) backward(p, torch::ones({3}));
+    sums.assign_gradients();
+    EXPECT_EQ(p.grad()[0].item<float>(), 2 * window);
+  }
+}
+
+TEST(GradAccumulator, DividesByTheMicroBatchesIfAsked) {
+  const Tensors parameters = {leaf({2}), leaf({2})};
+  GradAccumulator sums(parameters, GradAccumulatorOptions(kFloats).mean(true));
+  backward(parameters, {torch::full({2}, 3), torch::full({2}, 6)});
+  backward(parameters, {torch::full({2}, 5), {}});
+  sums.assign_gradients();
+  EXPECT_EQ(parameters[0].grad()[0].item<float>(), 4);
+  EXPECT_EQ(parameters[1].grad()[0].item<float>(), 3);
+}
+
+TEST(GradAccumulator, ForgetsSumsThatAreReset) {
+  const torch::Tensor p = leaf({3});
+  GradAccumulator sums({p}, kFloats);
+  backward(p, torch::full({3}, std::numeric_limits<float>::quiet_NaN()));
+  sums.reset();
+  EXPECT_EQ(sums.micro_batches(), 0);
+  backward(p, torch::ones({3}));
+  sums.assign_gradients();
+  EXPECT_EQ(p.grad().sum().item<float>(), 3);
+}
+
+TEST(GradAccumulator, ReadsGradientsAndParametersOfAnyLayout) {
+  const Warnings of_torch;  // of layouts that may be slower
+  const torch::Tensor permuted = torch::zeros({40, 30}).t().set_requires_grad(true);
+  const torch::Tensor gaps =
+      torch::zeros({30, 80}).slice(1, 0, 80, 2).detach().set_requires_grad(true);
+  for (const torch::Tensor& p : {permuted, gaps}) {
+    GradAccumulator sums({p}, kFloats);
+    torch::manual_seed(3);
+    const torch::Tensor g = torch::randn({30, 40});
+    backward(p, g);
+    p.mutable_grad() = torch::randn({40, 30}).t();  // to which torch adds in place
+    const torch::Tensor expected = g + (p.grad() + g);
+    backward(p, g);
+    sums.assign_gradients();
+    EXPECT_TRUE(torch::equal(p.grad(), expected));
+  }
+}
+
+TEST(GradAccumulator, TakesEmptyParametersAndThoseListedTwice) {
+  const torch::Tensor empty = leaf({0, 4}), twice = leaf({2});
+  GradAccumulator sums({empty, twice, twice}, kFloats);
+  backward({empty, twice}, {torch::ones({0, 4}), torch::ones({2})});
+  sums.assign_gradients();
+  EXPECT_EQ(empty.grad().sizes(), empty.sizes());
+  EXPECT_EQ(twice.grad().sum().item<float>(), 2);
+}
+
+TEST(GradAccumulator, AddsAGradientThatComesBySeveralWaysOnce) {
+  const torch::Tensor p = leaf({3});
+  GradAccumulator sums({p}, kFloats);
+  (p.sum() + (2 * p).sum() + (p * p).sum()).backward();
+  EXPECT_EQ(sums.micro_batches(), 1);
+  sums.assign_gradients();
+  EXPECT_EQ(p.grad()[0].item<float>(), 3);
+}
+
+// A gradient in another dtype than its parameter's.
+TEST(GradAccumulator, FeedsAStep) {
+  const Tensors parameters = make_parameters(), expected = clones(parameters);
+  AdamW opt(parameters, AdamWOptions(1e-2)), reference(expected, AdamWOptions(1e-2));
+  GradAccumulator sums(parameters);
+  for (int step = 0; step < 3; ++step) {
+    for (int batch = 0; batch < 4; ++batch)
+      backward(parameters, random_gradients(parameters, 10 * step + batch));
+    sums.assign_gradients();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      EXPECT_EQ(parameters[i].grad().scalar_type(), torch::kBFloat16);
+      expected[i].mutable_grad() = parameters[i].grad().to(torch::kFloat32);
+    }
+    opt.step();
+    reference.step();
+    opt.zero_grad();
+    expect_equal(parameters, expected);
+  }
+}
+
+TEST(GradAccumulator, FeedsAStepOfTorchsOwn) {
+  const Tensors parameters = make_parameters(), expected = clones(parameters);
+  torch::optim::AdamW opt(parameters), reference(expected);
+  GradAccumulator sums(parameters);
+  backward(parameters, random_gradients(parameters, 1));
+  sums.assign_gradients();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    expected[i].mutable_grad() = parameters[i].grad().to(torch::kFloat32);
+  opt.step();
+  reference.step();
+  expect_equal(parameters, expected);
+}
+
+TEST(GradAccumulator, SumsScaledGradients) {
+  const Tensors parameters = make_parameters(), expected = clones(parameters);
+  AdamW opt(parameters), reference(expected);
+  GradAccumulator sums(parameters, kFloats);
+  GradScaler scaler(GradScalerOptions().init_scale(1024));
+  for (int batch = 0; batch < 2; ++batch) {
+    const Tensors gradients = random_gradients(parameters, batch);
+    scaler.scale(loss_with(parameters, gradients)).backward();
+    backward(expected, gradients);
+  }
+  sums.assign_gradients();
+  scaler.step(opt);
+  reference.step();
+  expect_equal(parameters, expected);
+}
+
+TEST(GradAccumulator, RefusesOtherDtypesAndWhatIsNoLeaf) {
+  const torch::Tensor p = leaf({3});
+  EXPECT_HAS(argument_error(
+                 [&] { GradAccumulator({p}, GradAccumulatorOptions().dtype(torch::kFloat16)); }),
+             "make it bfloat16 or float32");
+  EXPECT_HAS(argument_error([&] { GradAccumulator({2 * p}); }), "non-leaf");
+}
+
+TEST(GradAccumulator, RefusesSparseGradientsInBackwardAndKeepsWhatItHas) {
+  const torch::Tensor p = leaf({4, 2}), dense = leaf({3});
+  GradAccumulator sums({dense, p}, kFloats);
+  backward(dense, torch::ones({3}));
+  const auto loss = torch::embedding(p, torch::tensor({1, 2}), -1, false, true).sum() + dense.sum();
+  EXPECT_HAS(argument_error([&] { loss.backward(); }), "sparse");
+  EXPECT_EQ(sums.micro_batches(), 1);
+  p.mutable_grad().reset();
+  dense.mutable_grad().reset();
+  sums.assign_gradients();
+  EXPECT_EQ(dense.grad().sum().item<float>(), 3);
+  EXPECT_FALSE(p.grad().defined());
+}
+
+// What a backward that failed has left is torch's, and is added by the next one.
+TEST(GradAccumulator, GoesOnAfterABackwardThatFailed) {
+  const torch::Tensor p = leaf({3}), q = leaf({3});
+  GradAccumulator sums({p, q}, kFloats);
+  const auto failing = q.clone();
+  failing.register_hook([](torch::Tensor) -> torch::Tensor { throw std::runtime_error("no"); });
+  EXPECT_ANY_THROW((p.sum() + failing.sum()).backward());
+  EXPECT_EQ(sums.micro_batches(), 0);
+  p.mutable_grad().reset();
+  backward(p, torch::ones({3}));
+  EXPECT_EQ(sums.micro_batches(), 1);
+  sums.assign_gradients();
+  EXPECT_EQ(p.grad().sum().item<float>(), 3);
+}
+
+}  // namespace
+}  // namespace jitstep::tests

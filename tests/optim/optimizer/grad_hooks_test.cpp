@@ -1,0 +1,102 @@
+#include <jitstep/grad_accumulator.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <memory>
+#include <utility>
+
+#include "optim/optimizer/backward.h"
+
+namespace jitstep::tests {
+namespace {
+
+namespace autograd = torch::autograd;
+
+const auto kFloats = GradAccumulatorOptions().dtype(torch::kFloat32);
+
+struct CountingHook : autograd::PostAccumulateGradHook {
+  explicit CountingHook(int& count, bool drops = false) : count_(count), drops_(drops) {}
+  void operator()(const torch::Tensor& p) override {
+    ++count_;
+    if (drops_) p.mutable_grad().reset();
+  }
+  int& count_;
+  bool drops_;
+};
+
+TEST(GradHooks, KeepsHooksThatWereThereBefore) {
+  const torch::Tensor p = leaf({3});
+  int count = 0;
+  autograd::impl::set_post_acc_grad_hooks(p, std::make_unique<CountingHook>(count));
+  {
+    GradAccumulator sums({p}, kFloats);
+    backward(p, torch::ones({3}));
+    EXPECT_EQ(count, 1);
+    EXPECT_EQ(sums.micro_batches(), 1);
+  }
+  backward(p, torch::ones({3}));
+  EXPECT_EQ(count, 2);
+  EXPECT_TRUE(p.grad().defined());
+}
+
+TEST(GradHooks, LeavesAGradientThatAnotherHookTook) {
+  const torch::Tensor p = leaf({3});
+  int count = 0;
+  autograd::impl::set_post_acc_grad_hooks(p, std::make_unique<CountingHook>(count, true));
+  GradAccumulator sums({p});
+  backward(p, torch::ones({3}));
+  EXPECT_EQ(sums.micro_batches(), 0);
+}
+
+// Calls the hook that was there, as others may do.
+struct WrappingHook : autograd::PostAccumulateGradHook {
+  explicit WrappingHook(std::unique_ptr<PostAccumulateGradHook> inner) : inner_(std::move(inner)) {}
+  void operator()(const torch::Tensor& p) override { (*inner_)(p); }
+  std::unique_ptr<PostAccumulateGradHook> inner_;
+};
+
+TEST(GradHooks, DoesNothingAfterItsEndWhereAnotherHookHoldsItsOwn) {
+  const torch::Tensor p = leaf({3});
+  {
+    GradAccumulator sums({p});
+    auto& hook = autograd::impl::post_acc_grad_hooks(p);
+    hook = std::make_unique<WrappingHook>(std::move(hook));
+    backward(p, torch::ones({3}));
+    EXPECT_EQ(sums.micro_batches(), 1);
+  }
+  backward(p, torch::ones({3}));
+  EXPECT_EQ(p.grad().sum().item<float>(), 3);
+}
+
+TEST(GradHooks, LeavesGradientsAloneAfterItsEnd) {
+  const torch::Tensor p = leaf({3});
+  { const GradAccumulator sums({p}); }
+  backward(p, torch::ones({3}));
+  EXPECT_TRUE(p.grad().defined());
+  EXPECT_EQ(autograd::impl::post_acc_grad_hooks(p), nullptr);
+}
+
+TEST(GradHooks, GoesOnWhereItIsMoved) {
+  const torch::Tensor p = leaf({3});
+  GradAccumulator first({p}, kFloats);
+  backward(p, torch::ones({3}));
+  GradAccumulator second = std::move(first);
+  backward(p, torch::ones({3}));
+  EXPECT_EQ(second.micro_batches(), 2);
+  second.assign_gradients();
+  EXPECT_EQ(p.grad()[0].item<float>(), 2);
+}
+
+TEST(GradHooks, RefusesParametersOfAnother) {
+  const Tensors parameters = make_parameters();
+  const GradAccumulator sums({parameters[2]});
+  EXPECT_HAS(argument_error([&] { GradAccumulator{parameters}; }),
+             "a GradAccumulator for parameter 2 of shape [], whose gradients go to a "
+             "GradAccumulator already");
+  backward(parameters, random_gradients(parameters, 1));  // no hook is left of what was refused
+  EXPECT_TRUE(parameters[0].grad().defined());
+  EXPECT_EQ(sums.micro_batches(), 1);
+}
+
+}  // namespace
+}  // namespace jitstep::tests

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Of tools/memory_table.py: that the README is what it writes, and that it notices what is not.
+
+  memory_table_test.py TOOL    TOOL is build/tools/jitstep
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TOOL = sys.argv.pop() if len(sys.argv) > 1 else str(ROOT / "build/tools/jitstep")
+
+
+class MemoryTable(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.page = (ROOT / "README.md").read_text()
+        self.copy = pathlib.Path(folder.name, "README.md")
+
+    def call(self, page, *arguments):
+        self.copy.write_text(page)
+        command = [sys.executable, ROOT / "tools/memory_table.py", "--tool", TOOL, "--readme", self.copy]
+        return subprocess.run(command + list(arguments), stderr=subprocess.PIPE, text=True)
+
+    def test_the_readme_has_the_figures_of_now(self):
+        done = self.call(self.page, "--check")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_figure_that_is_not_current_is_noticed_and_written_anew(self):
+        row = "| `--rule adamw --weights split16 --state int4` | 2.00 | 2.00 | 2.00 | 1.06 | 7.06 |"
+        self.assertIn(row, self.page)
+        wrong = self.page.replace(row, row.replace("7.06", "6.06"))
+        done = self.call(wrong, "--check")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is not current; write it anew: tools/memory_table.py", done.stderr)
+        self.assertEqual(self.copy.read_text(), wrong)
+        self.assertEqual(self.call(wrong).returncode, 0)
+        self.assertEqual(self.copy.read_text(), self.page)
+
+    def test_others_stand_beside_ours_with_what_was_measured(self):
+        rows = {line.split("`")[1]: line for line in self.page.splitlines() if line.startswith("| `--rule ")}
+        self.assertIn("torchao AdamW8bit 10.03, bitsandbytes AdamW8bit 10.03", rows["--rule adamw --state int8"])
+        self.assertIn("torch AdamW 16.00", rows["--rule adamw"])
+        self.assertIn("torch AdamW 8.00", rows["--rule adamw --weights stochastic --state bf16_sr"])
+
+    def test_a_page_without_the_marks_is_refused(self):
+        done = self.call("# A page\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("has not the two marks", done.stderr)
+        self.assertEqual(self.copy.read_text(), "# A page\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""The README's plan and table of memory: bytes per parameter of ours as `jitstep plan` says, of others as they were measured.
+
+  tools/memory_table.py            # writes both anew, between two marks
+  tools/memory_table.py --check    # says whether they are current: status 1 if not
+
+Others' figures are those of bench/results/peer_memory.json, which bench/peer_memory.py measures. Those that were not run are
+counted by hand from the file of theirs that is named.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BEGIN = "<!-- written by tools/memory_table.py: -->\n"
+END = "<!-- the end of what tools/memory_table.py writes -->\n"
+
+# Bytes by hand: parameter + gradient + what is beside the parameter + both moments with their scales.
+BY_HAND = {
+    "Apex FusedAdam, master weights": (2 + 2 + 4 + 8, "NVIDIA/apex: apex/optimizers/fused_adam.py"),
+    "Apex DistributedFusedAdam, remainders": (2 + 2 + 2 + 8, "apex/contrib/optimizers/distributed_fused_adam.py"),
+    "optimi AdamW": (2 + 2 + 2 + 4, "warner-benjamin/optimi: docs/kahan_summation.md"),
+    "FlashOptim FlashAdamW": (2 + 2 + 1 + 2 * (1 + 2 / 32), "databricks/flashoptim: flashoptim/optimizers.py"),
+    "FlashOptim FlashLion": (2 + 2 + 1 + 1 + 2 / 32, "databricks/flashoptim: flashoptim/optimizers.py"),
+    "COAT CoatAdamW": (4 + 4 + 2 * (1 + 3 * 4 / 128), "NVlabs/COAT: coat/optimizer/fp8_adamw.py"),
+}
+# Words of `jitstep plan`, then others that keep the same kinds of things: by hand, or measured with parameters of that dtype.
+ROWS = [
+    ("--rule adamw", ["torch AdamW", "deepspeed DeepSpeedCPUAdam"]),
+    ("--rule adamw --weights master", ["Apex FusedAdam, master weights"]),
+    ("--rule adamw --weights split16", ["Apex DistributedFusedAdam, remainders"]),
+    ("--rule adamw --state fp8_expanded", ["COAT CoatAdamW"]),
+    ("--rule adamw --state int8", ["torchao AdamW8bit", "bitsandbytes AdamW8bit"]),
+    ("--rule adamw --state fp8", ["torchao AdamWFp8"]),
+    ("--rule adamw --weights kahan --state bf16", ["adamw-bf16 AdamWBF16", "optimi AdamW"]),
+    ("--rule adamw --state int4", ["torchao AdamW4bit"]),
+    ("--rule adamw --weights split16 --state int8", []),
+    ("--rule adamw --weights stochastic --state bf16_sr", ["torchastic AdamW", "torch AdamW"]),
+    ("--rule adamw --weights split8 --state int8_softsign", ["FlashOptim FlashAdamW"]),
+    ("--rule adamw --weights split16 --state int4", []),
+    ("--rule adamw --weights stochastic --state int8", ["torchao AdamW8bit", "bitsandbytes AdamW8bit"]),
+    ("--rule adamw --weights stochastic --state int4", ["torchao AdamW4bit"]),
+    ("--rule lion --weights split8 --state int8_softsign", ["FlashOptim FlashLion"]),
+    ("--rule lion --weights stochastic --state int8", ["bitsandbytes Lion8bit"]),
+    ("--rule lamb", ["pytorch-lamb Lamb"]),
+    ("--rule lamb16 --weights split16", []),
+    ("--rule adafactor --weights stochastic", []),
+]
+EXAMPLE = "--params 7B --rule adamw --state int4 --weights split16"
+NOTE = """
+Of matrices of 1024 x 1024, with gradients in the parameters' dtype. What others keep was measured by `bench/peer_memory.py` on {date}
+({versions}).
+What is marked with * was not run and is counted by hand from a file of theirs:
+{files}.
+torch's autocast keeps what AdamW does in float32.
+"""
+
+
+def plan(tool, words):
+    command = [tool, "plan", *words.split()]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def part(planned, *beginnings):
+    """Bytes per parameter of the parts of these names; nothing for none."""
+    figure = sum(p["bytes_per_parameter"] for p in planned["parts"] if p["what"].startswith(beginnings))
+    return f"{figure:.2f}" if figure else ""
+
+
+def others(names, dtype, measured):
+    """Each with its bytes per parameter."""
+    cells = []
+    for name in names:
+        if name in BY_HAND:
+            cells.append(f"{name}* {BY_HAND[name][0]:.2f}")
+            continue
+        row = next(r for r in measured["rows"] if (r["name"], r["dtype"]) == (name, dtype))
+        own = sum(row[kind] for kind in ("parameter_bytes", "gradient_bytes", "state_bytes"))
+        cells.append(f"{name} {own / row['elements']:.2f}")
+    return ", ".join(cells)
+
+
+def line(tool, words, names, measured):
+    planned = json.loads(plan(tool, f"--params 7B {words} --json"))
+    cells = [f"`{words}`", part(planned, "parameters"), part(planned, "gradients"), part(planned, "beside"),
+             part(planned, "state", "scales", "memory", "kept"), f"{planned['bytes_per_parameter']:.2f}",
+             f"{planned['bytes'] / 2**30:.1f}", others(names, planned["parameter_dtype"], measured)]
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def written(tool):
+    measured = json.loads((ROOT / "bench/results/peer_memory.json").read_text())
+    example = f"```\n$ jitstep plan {EXAMPLE}\n{plan(tool, EXAMPLE)}```\n\n"
+    head = "| `jitstep plan` | parameter | gradient | beside it | state | bytes/parameter | 7B, GiB | others |\n"
+    rows = [line(tool, words, names, measured) for words, names in ROWS]
+    versions = ", ".join(dict.fromkeys(f"{r['name'].split()[0]} {r['version']}" for r in measured["rows"]))
+    files = ", ".join(dict.fromkeys(f"`{file}`" for _, file in BY_HAND.values()))
+    note = NOTE.format(date=measured["date"], versions=versions, files=files)
+    return example + head + "|---" * 8 + "|\n" + "".join(rows) + note
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tool", default=ROOT / "build/tools/jitstep", help="the tool, as it is built")
+    parser.add_argument("--readme", type=pathlib.Path, default=ROOT / "README.md", help="where they are")
+    parser.add_argument("--check", action="store_true", help="writes nothing")
+    arguments = parser.parse_args()
+    page = arguments.readme.read_text()
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        sys.exit(f"{arguments.readme} has not the two marks between which the table lies:\n{BEGIN}{END}")
+    current = before + begin + written(str(arguments.tool)) + end + after
+    if arguments.check and page != current:
+        sys.exit(f"what {arguments.readme} says of memory is not current; write it anew: tools/memory_table.py")
+    if not arguments.check:
+        arguments.readme.write_text(current)
+
+
+if __name__ == "__main__":
+    main()
