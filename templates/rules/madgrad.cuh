@@ -1,5 +1,6 @@
 // MADGRAD, arXiv 2101.11075: dual averaging from the first weights x0, scaled by the cube root of the summed
-// squares, as timm's MADGRAD. Without momentum x0 is not kept, but found from the last step.   class: MADGRAD
+// squares, as timm's MADGRAD. Without momentum x0 is not kept, but found from the last step, and so it is when
+// momentum is switched on.   class: MADGRAD
 #pragma once
 #include "../core/contract.cuh"
 
@@ -20,6 +21,9 @@ struct Slots {
   Signed s;
   Signed x0;  // if has_momentum; keeps: fp32
 };
+struct Memory {
+  Entry<tensor, double> knows_x0;  // if has_momentum
+};
 struct Scalars {
   real rate, eps, momentum, fresh, weight_decay, shrink;
   bool first;
@@ -27,7 +31,7 @@ struct Scalars {
 
 template <Flags F>
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64 t) {
+  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
     Scalars s;
     s.rate = static_cast<real>((h.lr + h.eps) * sqrt(static_cast<double>(t)));
     s.eps = static_cast<real>(h.eps);
@@ -35,14 +39,15 @@ struct Rule {
     s.fresh = static_cast<real>(1 - h.momentum);
     s.weight_decay = static_cast<real>(h.weight_decay);
     s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
-    s.first = t == 1;
+    s.first = F.has_momentum && m.knows_x0.was == 0;
+    if (F.has_momentum) m.knows_x0.next = 1;
     return s;
   }
   KHD static void moments(auto& e, const auto& c) {
     const real g = F.decoupled_decay ? e.g : fma(c.weight_decay, e.p, e.g);
     e.v.next = fma(c.rate, g * g, e.v.was);
     e.s.next = fma(c.rate, g, e.s.was);
-    if (F.has_momentum) e.x0.next = c.first ? e.p : e.x0.was;
+    if (F.has_momentum) e.x0.next = c.first ? e.p + distance(e.s.was, e.v.was, c) : e.x0.was;
   }
   KHD static real distance(real s, real v, const auto& c) { return s / (cbrt(v) + c.eps); }
   KHD static void apply(auto& e, const auto& c) {

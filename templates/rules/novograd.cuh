@@ -16,7 +16,7 @@ struct Flags {
   bool grad_averaging = false;
   bool reg_inside_moment = true;
   bool bias_correction = false;
-  bool init_zero = false;  // else the second moment starts as the first squared norm
+  bool init_zero = false;  // else the second moment starts as the first squared norm that is not 0
 };
 struct Slots {
   Signed m;  // torch: exp_avg
@@ -27,7 +27,6 @@ struct Memory {
 struct Scalars {
   real beta1, fresh1, weight_decay, lr, correction;
   double beta2, root_correction, eps;
-  bool first;
 };
 struct Norm {
   real inverse;
@@ -48,13 +47,12 @@ struct Rule {
     s.beta2 = h.betas[1];
     s.root_correction = F.bias_correction ? sqrt(1 - power(h.betas[1], t)) : 1.0;
     s.eps = h.eps;
-    s.first = t == 1;
     return s;
   }
   KHD static Reals<1> terms(Of<Norm>, const auto& e, const auto&) { return {e.g * e.g}; }
   KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64, const auto& c, Memory& m) {
     const double mean = c.beta2 * m.v.was + (1 - c.beta2) * sum[0];
-    m.v.next = c.first && !F.init_zero ? sum[0] : mean;
+    m.v.next = m.v.was == 0 && !F.init_zero ? sum[0] : mean;
     return {static_cast<real>(1 / (sqrt(m.v.next) / c.root_correction + c.eps))};
   }
   KHD static void moments(auto& e, const auto& c) {

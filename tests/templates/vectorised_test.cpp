@@ -84,6 +84,12 @@ TEST_P(Vectorised, IsTheLoopOverElementsOfEveryCodec) {
     for (const char* rule : {"adamw", "lamb"}) expect_vectorised(spec_of(rule, codec), {kElements});
 }
 
+TEST_P(Vectorised, IsTheLoopOverElementsOfEveryWeightFormat) {
+  for (const char* weights : {"native", "master", "split16", "split8", "kahan"})
+    expect_vectorised(spec_of("adamw", "bf16", weights, jit::Dtype::bfloat16, jit::Dtype::bfloat16),
+                      {kElements});
+}
+
 TEST_P(Vectorised, IsWhatHasResultsByRowAndColumn) {
   expect_vectorised(spec_of("adafactor", "fp32"), {kElements, kLeavesSideBySide});
 }

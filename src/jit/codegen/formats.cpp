@@ -104,9 +104,15 @@ void check_formats(const Formats& formats, const OptionValues& values) {
     complete(codec, default_catalog(), values.edition());
   };
   if (formats.state) check(*formats.state);
+  std::map<const Slot*, std::string> names;
   for (const auto& [name, codec] : formats.slots) {
-    if (named_slot(rule, name) == nullptr)
+    const Slot* const slot = named_slot(rule, name);
+    if (slot == nullptr)
       throw Error(text(rule.name, " has no slot \"", name, "\"; it has ", listed_slots(rule)));
+    const auto [other, first] = names.try_emplace(slot, name);
+    if (!first && formats.slots.at(other->second) != codec)
+      throw Error(text("the slot ", slot->name, " of ", rule.name, " has two codecs, as \"",
+                       other->second, "\" and as \"", name, "\"; name it once"));
     check(codec);
   }
   if (formats.weights) default_catalog().weights(*formats.weights);

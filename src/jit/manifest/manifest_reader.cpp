@@ -163,9 +163,15 @@ class Reader {
     if (option.name == "null" || option.name == "true" || option.name == "false" ||
         (option.name == "dims" && !of_codec))
       place.fail(text("`", option.name, "` is a word of conditions, not a name for an option"));
+    refuse_in_archives(option.name, place);
     if (!names_.insert(option.name).second)
       place.fail(text("`", option.name, "` is declared twice; rename one"));
     if (option.type != Option::Type::list) symbols_[option.name] = option.symbol();
+  }
+
+  static void refuse_in_archives(const std::string& name, const Place& place) {
+    if (const auto problem = archive_problem(name); !problem.empty())
+      place.fail(text("`", name, "` ", problem, "; rename it"));
   }
 
   void read_refusals() {
@@ -188,6 +194,11 @@ class Reader {
     if (slot.name == "staged") place.fail("`staged` is what a host stage returns, not a slot");
     if (slot.name == "p" || slot.name == "g")
       place.fail(text("`", slot.name, "` is the parameter or the gradient, not a slot"));
+    for (const std::string& name : {slot.name, slot.torch_name}) {
+      if (name == "step")
+        place.fail("`step` is the number of steps in every state, not a slot; rename it");
+      refuse_in_archives(name, place);
+    }
     check_initial(slot.initial, false, place);
   }
 

@@ -222,6 +222,14 @@ std::string name_problem(View name) {
   return {};
 }
 
+// Those that C++ has as well are no name in any case.
+std::string archive_problem(View name) {
+  constexpr std::array<View, 17> kWords = {
+      "None", "True",   "False",  "Ellipsis", "NoneType", "as",   "assert", "def", "del",
+      "elif", "global", "import", "in",       "is",       "pass", "raise",  "with"};
+  return among(kWords, name) ? "is a word of torch's archives, which could not be read back" : "";
+}
+
 std::string file_name_problem(View name) {
   if (std::string problem = name_problem(name); !problem.empty()) return problem;
   return among(kContractWords, name) ? "is a word that templates are written in" : "";

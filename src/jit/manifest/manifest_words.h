@@ -17,7 +17,11 @@ bool begins_with_word(std::string_view text, std::string_view word);
 /// of C++"); empty if they do not.
 std::string name_problem(std::string_view name);
 
-/// The same for the name of a file, which is a namespace around all that it declares: no word of the
+/// Why what is kept under this name could not be read back from an archive, whose fields torch writes as Python's
+/// ("is a word of torch's archives"); empty if it could.
+std::string archive_problem(std::string_view name);
+
+/// What name_problem says, of the name of a file, which is a namespace around all that it declares: no word of the
 /// contract either.
 std::string file_name_problem(std::string_view name);
 

@@ -1,11 +1,14 @@
 #include "jit/step/convert.h"
 
+#include <algorithm>
+
 #include "jit/base/text.h"
 #include "jit/codegen/unit_text.h"
+#include "jit/manifest/own_rule.h"
 #include "jit/step/device_table.h"
 #include "jit/step/step_checks.h"
 #include "jit/step/step_tables.h"
-#include "jitstep/jit/error.h"
+#include "jitstep/jit/step.h"
 #include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
@@ -28,16 +31,58 @@ Unit conversion_unit(const Plan& plan, const Variant& variant, const Direction& 
           {entry}};
 }
 
-void refuse_tensor_sums(const Plan& plan, int slot) {
-  for (const auto& r : plan.reductions)
-    if (r.part == codec_part(slot))
-      throw Error(text("the slot ", plan.rule().slots[static_cast<std::size_t>(slot)].name,
-                       " in the codec ", plan.codec(slot)->name,
-                       " has a scale that only a step can sum up over the whole tensor: values "
-                       "and state of another codec cannot be put into it; keep the codec that "
-                       "the state has, or begin without state"));
+// Whether a codec encodes by what it finds out of the whole slot.
+bool sums_first(const Plan& plan, int slot) {
+  return std::any_of(
+      plan.reductions.begin(), plan.reductions.end(),
+      [&](const PlannedReduction& r) { return r.part == codec_part(slot) && r.taken(); });
 }
 
+// A rule whose only slot becomes the gradient.
+OptionValues slot_rule(bool is_signed) {
+  return own_rule(is_signed ? "jitstep_signed_slot" : "jitstep_non_negative_slot",
+                  is_signed ? "  Signed x;\n" : "  NonNegative x;\n",
+                  "  KHD static void moments(auto& e, const auto&) { e.x.next = e.g; }\n"
+                  "  KHD static void apply(auto&, const auto&) {}\n");
+}
+
+// Its kernel, with the codec of another one's slot.
+Plan plan_of_slot(const Plan& plan, int slot) {
+  const std::size_t number = static_cast<std::size_t>(slot);
+  const Dtype real = plan.spec.state.dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
+  return resolve({.rule = slot_rule(plan.rule().slots[number].is_signed).rule().name,
+                  .state = {.slots = {plan.spec.state.slots[number]}, .dtype = real},
+                  .gradient = real,
+                  .edition = plan.spec.edition});
+}
+
+// The slot with its memory as that kernel's tensor, whose parameter is not looked at.
+StepTensor tensor_of_slot(const KeptTensor& to, int slot, const Plan& plan, void* parameter) {
+  StepTensor tensor;
+  tensor.p = parameter;
+  tensor.slots = {to.tensor.slots[static_cast<std::size_t>(slot)]};
+  for (const PlannedMemory& own : plan.memory)
+    for (const PlannedMemory& field : to.plan.memory)
+      if (field.part == codec_part(slot) && field.name == own.name)
+        tensor.memory.push_back(to.tensor.memory[static_cast<std::size_t>(field.number)]);
+  tensor.g_strides = compact_strides(to.tensor.shape);
+  tensor.shape = {to.tensor.shape.sizes, tensor.g_strides};
+  tensor.id = to.tensor.id;
+  tensor.offset = to.tensor.offset;
+  return tensor;
+}
+
+// The sums that a scale is made from are those of a step, which is one of the same parity as the last: it leaves
+// memory where that one did.
+void encode_by_step(Machine& machine, const KeptTensor& to, int slot, const void* values) {
+  const Plan plan = plan_of_slot(to.plan, slot);
+  const auto bytes = to.tensor.shape.elements() * real_bytes(plan.spec.state.dtype);
+  const std::shared_ptr<void> parameter = machine.allocate(static_cast<std::size_t>(bytes));
+  Step step(machine, {{plan, {tensor_of_slot(to, slot, plan, parameter.get())}}});
+  const OptionValues options =
+      slot_rule(to.plan.rule().slots[static_cast<std::size_t>(slot)].is_signed);
+  step.run({{.g = values}}, {plan.at_step(options, 2 + to.t % 2)});
+}
 void convert(Machine& machine, const KeptTensor& what, const Direction& way,
              const Conversion& values) {
   check_tensors(what.plan, {what.tensor});
@@ -71,8 +116,10 @@ void decode_slot(Machine& machine, const KeptTensor& from, int slot, void* value
 }
 
 void encode_slot(Machine& machine, const KeptTensor& to, int slot, const void* values) {
-  refuse_tensor_sums(to.plan, slot);
-  convert(machine, to, {"encode", slot}, {values, nullptr});
+  if (sums_first(to.plan, slot))
+    encode_by_step(machine, to, slot, values);
+  else
+    convert(machine, to, {"encode", slot}, {values, nullptr});
 }
 
 void decode_weights(Machine& machine, const KeptTensor& from, void* values) {

@@ -19,8 +19,8 @@ struct KeptTensor {
 /// without gaps). Zeros before step 1.
 JITSTEP_API void decode_slot(Machine& machine, const KeptTensor& from, int slot, void* values);
 
-/// Sets the slot from such values. A codec whose scale comes from sums over the tensor cannot encode
-/// alone: an Error.
+/// Sets the slot from such values. Of a codec that remembers what it found out of the whole tensor both are set, by
+/// a step of a rule that does nothing else.
 JITSTEP_API void encode_slot(Machine& machine, const KeptTensor& to, int slot, const void* values);
 
 /// Writes the weights as a rule sees them, from the parameter and what its format keeps beside it.

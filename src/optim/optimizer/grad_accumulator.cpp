@@ -11,7 +11,7 @@
 #include <set>
 #include <utility>
 
-#include "jitstep/jit/engine.h"
+#include "jit/manifest/own_rule.h"
 #include "jitstep/jit/formats.h"
 #include "jitstep/state_buffers.h"
 #include "optim/optimizer/grad_hooks.h"
@@ -23,25 +23,11 @@
 namespace jitstep {
 namespace {
 
-// To add a gradient is the step of a rule whose parameter is the sum. It is no optimizer's: its text is here.
-constexpr const char* kRule = "jitstep_gradient_sum";
-constexpr const char* kRuleText =
-    "#pragma once\n"
-    "#include \"../core/contract.cuh\"\n"
-    "namespace jitstep::rules::jitstep_gradient_sum {\n"
-    "struct Rule {\n"
-    "  static constexpr uint32 weights_stream = 128;\n"
-    "  KHD static void apply(auto& e, const auto&) { e.p += e.g; }\n"
-    "};\n"
-    "}\n";
-
+// To add a gradient is the step of a rule whose parameter is the sum.
 jit::OptionValues rule_values() {
-  static const bool added = [] {
-    jit::default_engine().templates().add(std::string("rules/") + kRule + ".cuh", kRuleText);
-    return true;
-  }();
-  (void)added;
-  return jit::OptionValues(kRule);
+  return jit::own_rule("jitstep_gradient_sum", "",
+                       "  static constexpr uint32 weights_stream = 128;\n"
+                       "  KHD static void apply(auto& e, const auto&) { e.p += e.g; }\n");
 }
 
 using Plans = std::map<torch::Dtype, std::shared_ptr<const jit::Plan>>;

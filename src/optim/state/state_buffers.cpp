@@ -147,10 +147,12 @@ torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int
 
 torch::Tensor decode_weights(const StateBuffers& state, const torch::Tensor& p) {
   torch::Tensor values = zeros_of(p, real_dtype(state.format.dtype));
-  if (p.numel() > 0)
-    jit::decode_weights(machine_of(p.device()),
-                        {*state.plan, step_tensor(p, state, p.strides()), state.t},
-                        values.data_ptr());
+  if (p.numel() == 0) return values;
+  torch::Tensor dense = p;  // as the kernel reads it
+  if (!p.is_non_overlapping_and_dense()) dense = zeros_of(p, p.scalar_type()).copy_(p.detach());
+  jit::decode_weights(machine_of(p.device()),
+                      {*state.plan, step_tensor(dense, state, dense.strides()), state.t},
+                      values.data_ptr());
   return values;
 }
 

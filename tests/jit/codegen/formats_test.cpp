@@ -106,6 +106,16 @@ TEST_F(KeptFormats, AreInheritedFromDefaultsThatNameThemThoughAnotherCodecIsForA
   EXPECT_EQ(codecs(own), "int8 bf16") << "by whichever name";
 }
 
+TEST(FormatsOfSlots, ThatAreNamedTwiceMustAgree) {
+  const OptionValues adamw("adamw");
+  const CodecChoice int4{"int4"}, int8{"int8"};
+  EXPECT_NO_THROW(check_formats({.slots = {{"m", int4}, {"exp_avg", int4}}}, adamw));
+  EXPECT_EQ(testing::error_of([&] {
+              check_formats({.slots = {{"m", int4}, {"exp_avg", int8}}}, adamw);
+            }),
+            "the slot m of adamw has two codecs, as \"exp_avg\" and as \"m\"; name it once");
+}
+
 TEST(DefaultFormats, GoByTheRulesOptionsAndGiveWayToTheUsers) {
   OptionValues values("lamb16");
   const ParameterKind small{Dtype::float32, 1, 4095}, large{Dtype::float32, 1, 4096};

@@ -190,6 +190,20 @@ TEST(Options, InheritFormatsFieldByField) {
   EXPECT_TRUE(other.formats().slots.empty()) << "a codec for all slots hides the defaults' slots";
 }
 
+TEST(Formats, OfARuleThatNamesThemAreTakenUnlessTheUserOrTheDtypeSaysOtherwise) {
+  const auto formats = [](torch::Dtype dtype, const AdamWBF16Options& options) {
+    const torch::Tensor p = torch::zeros({3}, dtype).requires_grad_();
+    AdamWBF16 optimizer({p}, options);
+    const auto found = optimizer.formats_of(p);
+    return found.weights + " " + found.slots.at("v").name;
+  };
+  EXPECT_EQ(formats(torch::kBFloat16, {}), "kahan bf16");
+  EXPECT_EQ(formats(torch::kBFloat16, AdamWBF16Options().weights("native").state("fp32")),
+            "native fp32");
+  EXPECT_EQ(formats(torch::kFloat32, {}), "native bf16");
+  EXPECT_EQ(formats(torch::kFloat64, {}), "native fp32");
+}
+
 TEST(Formats, AModelOfSeveralDtypesTakesWhatIsForEachAndSaysSo) {
   Tensors parameters = {torch::ones({5000}, torch::kBFloat16), torch::ones({5000}),
                         torch::ones({5000}, torch::kFloat64), torch::ones({10}, torch::kBFloat16)};

@@ -1,5 +1,6 @@
 // State in units of the smallest of the largest magnitudes along each dimension (templates/codecs/int4_rank1.cuh).
 #include <cmath>
+#include <sstream>
 
 #include "jitstep/param_state.h"
 #include "optim/training.h"
@@ -97,6 +98,45 @@ TEST(Rank1State, OfZerosIsZeroAndWhatIsNotFiniteIsNoReasonForAScale) {
   gradient[5][6] = INFINITY;
   const torch::Tensor kept = squares.kept(gradient);
   EXPECT_TRUE(torch::allclose(kept, torch::ones({20, 30})));
+}
+
+// A state of values, and of other codecs' state, that a codec with a scale for each row and column is to hold.
+TEST(Rank1State, IsMadeOfValuesByTheSameSums) {
+  torch::manual_seed(2);
+  const torch::Tensor exact = torch::rand({70, 60}) * torch::logspace(-3, 3, 60);
+  Squares stepped(torch::zeros({70, 60})), set(torch::zeros({70, 60}));
+  const torch::Tensor by_a_step = stepped.kept(exact.sqrt());
+  for (int steps : {1, 2}) {  // memory lies in another half after each
+    set.kept(torch::ones({70, 60}));
+    set.state().exp_avg_sq(exact.sqrt().square());
+    EXPECT_TRUE(torch::equal(set.state().exp_avg_sq(), by_a_step)) << steps;
+    EXPECT_TRUE(torch::equal(set.state().memory("v.scale1"), stepped.state().memory("v.scale1")));
+  }
+}
+
+TEST(Rank1State, IsConvertedFromOtherStateInAnArchive) {
+  torch::manual_seed(3);
+  const torch::Tensor p = torch::randn({5, 8});  // so few that fp8_norm cuts none off
+  for (const char* to : {"int4_rank1", "fp8_norm"}) {
+    const auto optimizer = [&](const char* codec) {
+      return AdamW({p.clone().requires_grad_()},
+                   AdamWOptions(1e-3).min_quantized_size(0).state(codec));
+    };
+    AdamW exact = optimizer("fp32"), coarse = optimizer(to);
+    exact.param_groups()[0].params()[0].mutable_grad() = torch::randn({5, 8});
+    exact.step();
+    std::stringstream archive;
+    torch::save(exact, archive);
+    torch::load(coarse, archive);
+    const auto kept = [](AdamW& from) {
+      return static_cast<AdamWParamState&>(*from.state().begin()->second).exp_avg();
+    };
+    coarse.param_groups()[0].params()[0].mutable_grad() = torch::zeros({5, 8});
+    coarse.step();
+    EXPECT_LT((kept(coarse) / 0.9 - kept(exact)).norm().item<double>(),
+              0.3 * kept(exact).norm().item<double>())
+        << to;
+  }
 }
 
 }  // namespace

@@ -34,6 +34,19 @@ void train_alike(Optimizer& optimizer, const Tensors& parameters, Optimizer& oth
   }
 }
 
+TEST(Weights, OfAParameterWithGapsAreItsOwn) {
+  for (const char* format : {"native", "stochastic", "master", "split16", "split8", "kahan"}) {
+    SCOPED_TRACE(format);
+    const torch::Tensor base = torch::arange(1, 41).to(torch::kBFloat16).view({4, 10});
+    torch::Tensor p = base.slice(1, 0, 10, 2).detach().requires_grad_();
+    ASSERT_FALSE(p.is_non_overlapping_and_dense());
+    SGD optimizer({p}, SGDOptions(0).weights(format));
+    p.mutable_grad() = torch::ones_like(p);
+    optimizer.step();
+    expect_equal(optimizer.fp32_weights(), {p.detach().to(torch::kFloat32)});
+  }
+}
+
 struct Exact {
   const char* weights;
   torch::Dtype dtype;

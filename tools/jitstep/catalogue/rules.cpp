@@ -139,13 +139,20 @@ std::string state_of(const Manifest& rule) {
   return text("State: ", joined(states, ", else "), ", unless another is chosen. ");
 }
 
+std::string default_weights_of(const Manifest& rule) {
+  if (rule.default_weights.empty()) return "";
+  return text("; ", code(rule.default_weights),
+              ", where it is for the dtype, unless another is chosen");
+}
+
 std::string section(const Manifest& rule, const Catalog& catalog) {
   const std::string spelt =
       rule.class_name.empty() ? "No class of its own" : text("`jitstep::", rule.class_name, "`");
   return text("### ", rule.name, "\n\n", rule.description, "\n\n", spelt, "; [", rule.path,
               "](../templates/", rule.path, "). ", state_of(rule),
-              "Weights: ", weights_of(rule, catalog), ".\n\n", options_table(rule),
-              slots_table(rule), memory_table(rule), cost_table(rule, catalog));
+              "Weights: ", weights_of(rule, catalog), default_weights_of(rule), ".\n\n",
+              options_table(rule), slots_table(rule), memory_table(rule),
+              cost_table(rule, catalog));
 }
 
 }  // namespace

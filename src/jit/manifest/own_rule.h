@@ -1,0 +1,16 @@
+// Rules that the library needs itself, beside those that are optimizers.
+#pragma once
+
+#include <string>
+
+#include "jitstep/jit/export.h"
+#include "jitstep/jit/option_values.h"
+
+namespace jitstep::jit {
+
+/// The options of a rule that is in no folder and no list: `members` of `struct Rule`, and `slots`, declarations of
+/// `struct Slots` (none: empty). One name stands for one text.
+JITSTEP_API OptionValues own_rule(const std::string& name, const std::string& slots,
+                                  const std::string& members);
+
+}  // namespace jitstep::jit
