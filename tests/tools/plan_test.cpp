@@ -11,9 +11,9 @@ namespace {
 
 using nlohmann::json;
 
-Finished run(std::vector<std::string> words) {
+Finished run(std::vector<std::string> words, const Variables& environment = {}) {
   words.insert(words.begin(), {JITSTEP_TOOL, "plan"});
-  return run_program(words, "", own_variables());
+  return run_program(words, "", own_variables(environment));
 }
 
 std::string printed(const std::vector<std::string>& words) {
@@ -90,7 +90,8 @@ TEST(Plan, OfEveryRuleAndCodecIsWhatTheCatalogueSays) {
     ASSERT_EQ(row.size(), head.size()) << line;
     const std::size_t codec = 4 + next++ % (head.size() - 4);  // each rule in one of them, in turn
     const std::string rule = row[0].substr(1, row[0].find(']') - 1);
-    const json plan = planned({"--params", "1048576000", "--rule", rule, "--state", head[codec]});
+    const json plan = planned({"--params", "1048576000", "--rule", rule, "--state", head[codec],
+                               "--param-dtype", "float32"});
     double state = plan.at("bytes_per_parameter").get<double>() - 8;
     EXPECT_NEAR(state, std::stod(row[codec]), 0.0006) << rule << " in " << head[codec];
   }
@@ -133,6 +134,26 @@ TEST(Plan, HasTheDtypeThatTheWeightFormatIsFor) {
   EXPECT_TRUE(half.at("notes").empty());
 }
 
+// signum.cuh with a weight format of its own.
+TEST(Plan, HasTheDtypeThatTheRulesOwnWeightFormatIsFor) {
+  testing::TemporaryFolder folder;
+  testing::fs::copy(JITSTEP_SOURCE_DIR "/templates", folder / "templates",
+                    testing::fs::copy_options::recursive);
+  std::ostringstream signum;
+  signum << std::ifstream(JITSTEP_SOURCE_DIR "/examples/signum.cuh").rdbuf();
+  std::string rule = signum.str();
+  rule.insert(rule.find("#pragma once"), "// default weights: kahan\n");
+  testing::write_file(folder / "templates/rules/signum.cuh", rule);
+  const auto with = [&](const std::string& weights) {
+    std::vector<std::string> words = {"--params", "7B", "--rule", "signum", "--json"};
+    if (!weights.empty()) words.insert(words.end(), {"--weights", weights});
+    return json::parse(run(words, {{"JITSTEP_TEMPLATES", folder / "templates"}}).output);
+  };
+  EXPECT_EQ(with("").at("weights"), "kahan");
+  EXPECT_EQ(with("").at("bytes_per_parameter"), 2 + 2 + 2 + 4);
+  EXPECT_EQ(with("native").at("parameter_dtype"), "float32");
+}
+
 TEST(Plan, SaysWhatAnOptimizerWouldDoInstead) {
   const json wide = planned({"--params", "7B", "--weights", "split16", "--param-dtype", "float32"});
   EXPECT_EQ(wide.at("weights"), "native");
@@ -166,7 +187,10 @@ TEST(Plan, NamesWhatIsWrongInOneSentence) {
       {{"--grad-dtype", "int8"}, "no dtype \"int8\"; there are "},
       {{"--option", "lr"}, "--option \"lr\" has no value: give it as in momentum=0.9"},
       {{"--option", "lr=fast"}, "adamw: the option \"lr\" expects a number, not fast"},
-      {{"--option", "lr=-1"}, "lr"}};
+      {{"--option", "lr=-1"}, "lr"},
+      {{"--option", "lr=1", "--option", "lr=2"}, "--option is given twice for lr; keep one"},
+      {{"--state", "int8", "--state", "int4"}, "--state is given twice for all slots; keep one"},
+      {{"--state", "m=int8", "--state", "m=int4"}, "--state is given twice for m; keep one"}};
   for (auto [words, sentence] : wrong) {
     words.insert(words.begin(), {"--params", "7B"});
     const Finished refused = run(words);

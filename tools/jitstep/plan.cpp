@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "command.h"
 #include "plan/memory_plan.h"
@@ -51,6 +52,10 @@ std::int64_t parse_count(const std::string& word) {
   return static_cast<std::int64_t>(whole);
 }
 
+Error twice(const char* option, const std::string& what) {
+  return Error(text(option, " is given twice for ", what, "; keep one"));
+}
+
 // NAME=VALUE, where a value is JSON or else a choice's name.
 NamedValues parse_options(const std::string& rule, const std::vector<std::string>& words) {
   nlohmann::json options = nlohmann::json::object();
@@ -58,9 +63,10 @@ NamedValues parse_options(const std::string& rule, const std::vector<std::string
     const std::size_t sign = word.find('=');
     if (sign == word.npos)
       throw Error(text("--option \"", word, "\" has no value: give it as in momentum=0.9"));
-    const std::string value = word.substr(sign + 1);
+    const std::string name = word.substr(0, sign), value = word.substr(sign + 1);
+    if (options.contains(name)) throw twice("--option", name);
     auto parsed = nlohmann::json::parse(value, nullptr, false);
-    options[word.substr(0, sign)] = parsed.is_discarded() ? nlohmann::json(value) : parsed;
+    options[name] = parsed.is_discarded() ? nlohmann::json(value) : parsed;
   }
   const nlohmann::json spec = {{"rule", rule}, {"options", options}};
   return parse_spec(spec.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)).options;
@@ -71,10 +77,11 @@ Formats parse_formats(const Words& words) {
   Formats formats;
   for (const std::string& word : words.state) {
     const std::size_t sign = word.substr(0, word.find('{')).find('=');
-    if (sign == word.npos)
-      formats.state = parse_codec(word);
-    else
-      formats.slots[word.substr(0, sign)] = parse_codec(word.substr(sign + 1));
+    const std::string slot = sign == word.npos ? "" : word.substr(0, sign);
+    const CodecChoice codec = parse_codec(sign == word.npos ? word : word.substr(sign + 1));
+    const bool first = sign == word.npos ? !std::exchange(formats.state, codec).has_value()
+                                         : formats.slots.emplace(slot, codec).second;
+    if (!first) throw twice("--state", sign == word.npos ? "all slots" : slot);
   }
   if (!words.weights.empty()) formats.weights = words.weights;
   return formats;

@@ -22,9 +22,11 @@ OptionValues options_of(const Request& request) {
 }
 
 // Where nothing is said: float32 if the weight format is for that, else the first dtype that it is for.
-Dtype parameter_dtype(const Request& request) {
+Dtype parameter_dtype(const Request& request, const Manifest& rule) {
   if (request.parameter) return *request.parameter;
-  const auto& dtypes = default_catalog().weights(request.formats.weights.value_or("native")).dtypes;
+  const std::string& own = rule.default_weights;
+  const std::string weights = request.formats.weights.value_or(own.empty() ? "native" : own);
+  const auto& dtypes = default_catalog().weights(weights).dtypes;
   const auto found = std::find(dtypes.begin(), dtypes.end(), Dtype::float32);
   return found == dtypes.end() ? dtypes.front() : *found;
 }
@@ -32,7 +34,7 @@ Dtype parameter_dtype(const Request& request) {
 // As the optimizer chooses it, of gradients in their own dtype.
 Plan kernel_of(const Request& request, const OptionValues& options) {
   constexpr std::int64_t kLargest = 1 << 20;  // elements of a matrix of 1024 x 1024
-  const ParameterKind parameter{.dtype = parameter_dtype(request),
+  const ParameterKind parameter{.dtype = parameter_dtype(request, options.rule()),
                                 .dims = 2,
                                 .elements = std::min(request.parameters, kLargest)};
   KernelSpec spec = resolve(options, request.formats, parameter).spec;
