@@ -149,7 +149,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, SLOTS "Signed m;  // torch: None\n};\n",
        "`None` is a word of torch's archives"},
       {Kind::rule, 3, SLOTS "Signed step;\n};\n", "`step` is the number of steps in every state"},
-      {Kind::codec, 1, "// vectors: int4\n// vectors: int8\n",
+      {Kind::codec, 1, "// vectors: int4  vectors: int8\n" CODEC "using Code = uint8;\n",
        "a codec has one `vectors:`; keep one"},
       {Kind::rule, 1, "// default weights kahan\n" RULE, "write `default weights: FORMAT`"},
       {Kind::rule, 3, HYPER "double register = 1;\n};\n", "`register` is a word of C++; rename it"},
