@@ -21,7 +21,10 @@ struct JITSTEP_API GradAccumulatorOptions {
   TORCH_ARG(torch::Dtype, dtype) = torch::kBFloat16;
   TORCH_ARG(Rounding, rounding) = Rounding::stochastic;  // of bfloat16; others go to nearest
   TORCH_ARG(std::uint64_t, seed) = 0;  // of the random bits; the same one in all replicas
-  TORCH_ARG(bool, mean) = false;       // assign_gradients() divides by the number of micro-batches
+  /// Of gradients that wait for the end of a backward(), 256 MiB; more are added before it, by launches of their own.
+  /// 0: each when it comes, the least memory and the most launches.
+  TORCH_ARG(std::int64_t, max_waiting_bytes) = std::int64_t{1} << 28;
+  TORCH_ARG(bool, mean) = false;  // assign_gradients() divides by the number of micro-batches
 };
 
 /// Takes the gradients of every backward() out of the parameters and adds them up in buffers of its own, until a step
@@ -35,15 +38,16 @@ struct JITSTEP_API GradAccumulatorOptions {
 ///     opt.zero_grad();
 ///   }
 ///
-/// Torch's hooks say which gradients there are; when a backward() ends they are added by one launch for all parameters
-/// that share a kernel (dtype and density of buffer and gradient), and freed. An addition is that of float32 (float64 of
-/// float64 parameters), rounded once; a NaN stays NaN, an infinity infinite. Stochastic rounding takes Philox bits of
-/// seed, parameter, element and micro-batch, counted for as long as this lives: the same bits on every device and
-/// for any number of threads, and on average no error.
+/// Torch's hooks say which gradients there are; when a backward() ends they are added, by one launch for all parameters
+/// that share a kernel (dtype and density of buffer and gradient), and freed; those of a large model by several. An
+/// addition is that of float32 (float64 of float64 parameters), rounded once; a NaN stays NaN, an infinity infinite.
+/// Stochastic rounding takes Philox bits of seed, parameter, element and micro-batch, counted for as long as this
+/// lives: the same bits on every device and for any number of threads, and on average no error.
 ///
 /// A step of jitstep reads a gradient in another dtype than its parameter, and so do torch's C++ optimizers; only
 /// Python's p.grad = ... refuses it. The scaled gradients of a GradScaler are summed as they are. Errors are c10::Errors;
-/// one in adding, such as of a sparse gradient, is thrown by backward() and leaves gradients and sums as they were.
+/// one in adding, such as of a sparse gradient, is thrown by backward() and leaves those that it was to add, and their
+/// sums, as they were.
 /// One thread at a time calls its functions. What was moved from can only be destroyed.
 class JITSTEP_API GradAccumulator {
  public:

@@ -94,6 +94,17 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// a c10::Error then.
   void zero_grad_in_step(bool on = true);
 
+  /// From now on each parameter is stepped as soon as a backward() has its gradient, which is then freed, so that
+  /// few gradients are there at a time; the bits are those of step(). Every backward() is a step of the parameters
+  /// that it reaches; step() is left those with a gradient from elsewhere, as a rule none. One launch for each
+  /// parameter, and per pass of its rule. Hooks that parameters have are called first.
+  /// A c10::Error for what is known only when the last gradient is there: max_grad_norm and every other sum
+  /// over all parameters, memory of all, found_inf (a GradScaler refuses the optimizer). If a parameter's step throws,
+  /// backward() does; that one keeps its gradient, others may have been stepped. What reads a parameter outside of
+  /// autograd, as detach() lets it, fails in backward() as after any change in place.
+  void step_in_backward(bool on = true);
+  bool steps_in_backward() const;
+
   /// As torch's; what the group's options do not set is taken from the defaults. Note: called
   /// through a torch::optim::Optimizer&, torch itself drops the group's options. Parameters go to the first
   /// group, whatever rules there are. If either throws, the groups are what they were.
@@ -169,6 +180,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void change(const std::function<void()>& launch);
   void collect(Purpose purpose);
   bool collect_group(std::size_t group, Purpose purpose);
+  bool collect_member(std::size_t group, std::size_t place, Purpose purpose);
+  void refresh_options(std::size_t group);
   const torch::Tensor* gradient_of(const torch::Tensor& p, const ParameterName& name);
   void check_devices() const;
   void check_extras() const;
@@ -183,6 +196,9 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void bind_states();
   void bind_common();
   void restore_states();
+  void hook_gradients();
+  void step_alone(const ParameterName& name);
+  void collect_alone(const ParameterName& name);
   void bind_archived(std::size_t group, ArchivedGroup& archived, Conversions& conversions) const;
   void take_archived(std::size_t group, ArchivedGroup& archived);
   void renumber(const std::set<int>& taken);

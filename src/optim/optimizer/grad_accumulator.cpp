@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include "optim/optimizer/stepper.h"
 #include "optim/tensor/checks.h"
 #include "optim/tensor/kernel_tensors.h"
+#include "optim/tensor/machines.h"
 #include "optim/tensor/tensor_place.h"
 
 namespace jitstep {
@@ -43,12 +45,14 @@ std::shared_ptr<const jit::Plan> make_plan(torch::Dtype dtype, Rounding rounding
 struct Sum {
   torch::Tensor p;
   torch::Dtype dtype = torch::kBFloat16;
-  torch::Tensor values = {};       // kept from one window to the next
-  bool begun = false;              // it holds something
-  StateBuffers state = {};         // the kernel, and the parameter's number
-  int version = 0;                 // another one when values or gradient have another form
-  TensorPlace place = {};          // of the values
-  TensorPlace gradient_form = {};  // as it was last read
+  torch::Tensor values = {};               // kept from one window to the next
+  bool begun = false;                      // it holds something
+  bool waits = false;                      // for its gradient to be added
+  StateBuffers state = {};                 // the kernel, and the parameter's number
+  int version = 0;                         // another one when values or gradient have another form
+  TensorPlace place = {};                  // of the values
+  TensorPlace gradient_form = {};          // as it was last read
+  std::optional<c10::Stream> stream = {};  // on which it came
 
   ParameterName name() const { return {0, static_cast<std::size_t>(state.id)}; }
 
@@ -82,16 +86,24 @@ struct GradAccumulator::State : std::enable_shared_from_this<State> {
   GradAccumulatorOptions options;
   std::deque<Sum> sums;
   std::vector<HyperSet> numbers;
-  Stepper stepper;
-  std::int64_t taken = 0, in_window = 0;  // micro-batches
-  int ending = -1;                        // the backward at whose end something is to be done
-  std::mutex mutex;                       // devices have threads of their own
+  std::int64_t backwards = 0, micro_batches = 0;  // ever; in this window
+  std::mutex mutex;                               // devices have threads of their own
   std::optional<GradHooks> hooks;
 
+  // ---- of the backward that is under way
+  int task = -1;              // torch's number of it
+  std::vector<Sum*> waiting;  // for their gradients to be added
+  std::int64_t bytes = 0;     // of these gradients
+  std::size_t steps = 0;      // of adding
+  bool added = false;
+  std::deque<Stepper> steppers;  // of each step: the next backward finds its tables again
+
   void add_parameters(const std::vector<torch::Tensor>& parameters);
-  void at_end_of_backward();
-  void add_gradients();
-  void step(const std::vector<Sum*>& present, const std::deque<torch::Tensor>& gradients);
+  void begin_backward();
+  void on_gradient(Sum& sum);
+  void end_backward();
+  void add(const std::vector<Sum*>& waited, bool all);
+  void step(const std::vector<Sum*>& present, const std::deque<torch::Tensor>& gradients, bool all);
 };
 
 void GradAccumulator::State::add_parameters(const std::vector<torch::Tensor>& parameters) {
@@ -111,55 +123,77 @@ void GradAccumulator::State::add_parameters(const std::vector<torch::Tensor>& pa
   }
 }
 
-// The first gradient of a backward asks for it to be called at the end.
-void GradAccumulator::State::at_end_of_backward() {
-  const std::lock_guard lock(mutex);
-  const int backward = torch::autograd::get_current_graph_task_id();
-  if (ending == backward) return;
+// The first gradient of a backward asks for a call at its end.
+void GradAccumulator::State::begin_backward() {
+  const int now = torch::autograd::get_current_graph_task_id();
+  if (task == now) return;
   torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this()] {
-    if (const auto state = weak.lock()) state->add_gradients();
+    if (const auto state = weak.lock()) state->end_backward();
   });
-  ending = backward;
+  task = now;
+  steps = 0;
+  ++backwards;
 }
 
-// All are looked at before any is added.
-void GradAccumulator::State::add_gradients() {
-  torch::NoGradGuard no_grad;
+// What was left by a backward that failed is waiting already. Of other streams' gradients one must not know yet.
+void GradAccumulator::State::on_gradient(Sum& sum) {
   const std::lock_guard lock(mutex);
+  begin_backward();
+  if (!std::exchange(sum.waits, true)) waiting.push_back(&sum);
+  sum.stream = current_stream(sum.p.device());
+  bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
+  if (bytes <= options.max_waiting_bytes()) return;
+  const auto rest = std::stable_partition(
+      waiting.begin(), waiting.end(), [&](const Sum* one) { return one->stream != sum.stream; });
+  const std::vector<Sum*> here(rest, waiting.end());
+  waiting.erase(rest, waiting.end());
+  bytes = 0;
+  add(here, false);
+}
+
+void GradAccumulator::State::end_backward() {
+  const std::lock_guard lock(mutex);
+  bytes = 0;
+  add(std::exchange(waiting, {}), steps == 0);
+  if (std::exchange(added, false)) ++micro_batches;
+}
+
+// All are looked at before any is added. `all`: of this backward.
+void GradAccumulator::State::add(const std::vector<Sum*>& waited, bool all) {
+  torch::NoGradGuard no_grad;
   std::vector<Sum*> present;
   std::deque<torch::Tensor> gradients;
-  for (Sum& sum : sums) {
-    const torch::Tensor& g = sum.p.grad();
+  for (Sum* const sum : waited) sum->waits = false;
+  for (Sum* const sum : waited) {
+    const torch::Tensor& g = sum->p.grad();
     if (!g.defined()) continue;
     gradients.push_back(is_lazy(g) ? materialised(g) : g);
-    check_gradient(sum.begun ? sum.values : sum.p, gradients.back(), sum.name());
-    present.push_back(&sum);
+    check_gradient(sum->begun ? sum->values : sum->p, gradients.back(), sum->name());
+    present.push_back(sum);
   }
   if (present.empty()) return;
-  step(present, gradients);
+  step(present, gradients, all);
   for (Sum* const sum : present) sum->begun = true, sum->p.mutable_grad().reset();
-  ++in_window;
+  added = true;
 }
 
 void GradAccumulator::State::step(const std::vector<Sum*>& present,
-                                  const std::deque<torch::Tensor>& gradients) {
+                                  const std::deque<torch::Tensor>& gradients, bool all) {
   std::vector<StepParameter> parameters, resting;
   for (std::size_t i = 0; i < present.size(); ++i) {
     Sum& sum = *present[i];
     if (!sum.begun) sum.begin();
     if (!sum.gradient_form.has_form_of(gradients[i])) ++sum.version;
     sum.gradient_form = TensorPlace(gradients[i], TensorPlace::Access::read);
-    sum.state.t = taken;
+    sum.state.t = backwards - 1;
     parameters.push_back(sum.in_step(&gradients[i]));
   }
-  std::size_t next = 0;
-  for (Sum& sum : sums)
-    if (next < present.size() && present[next] == &sum)
-      ++next;
-    else if (sum.values.defined())
-      resting.push_back(sum.in_step(nullptr));
-  ++taken;
-  stepper.step({parameters, resting, numbers}, nullptr, {});
+  if (all)
+    for (Sum& sum : sums)
+      if (sum.values.defined() && sum.state.t != backwards - 1)
+        resting.push_back(sum.in_step(nullptr));
+  if (steps == steppers.size()) steppers.emplace_back();
+  steppers[steps++].step({parameters, resting, numbers}, nullptr, {});
 }
 
 GradAccumulator::GradAccumulator(const std::vector<torch::Tensor>& parameters,
@@ -170,8 +204,9 @@ GradAccumulator::GradAccumulator(const std::vector<torch::Tensor>& parameters,
   state_->options = options;
   state_->numbers = {rule_values().at_step(1, options.seed())};
   state_->add_parameters(parameters);
-  state_->hooks.emplace("a GradAccumulator", parameters_of(state_->sums),
-                        [state = state_.get()](std::size_t) { state->at_end_of_backward(); });
+  state_->hooks.emplace(
+      "a GradAccumulator", parameters_of(state_->sums),
+      [state = state_.get()](std::size_t i) { state->on_gradient(state->sums[i]); });
 }
 
 GradAccumulator::~GradAccumulator() = default;
@@ -184,7 +219,7 @@ void GradAccumulator::assign_gradients() {
   std::vector<torch::Tensor> assigned;
   for (Sum& sum : state_->sums)
     if (std::exchange(sum.begun, false)) assigned.push_back(sum.p.mutable_grad() = sum.values);
-  const auto count = static_cast<double>(std::exchange(state_->in_window, 0));
+  const auto count = static_cast<double>(std::exchange(state_->micro_batches, 0));
   if (!state_->options.mean()) return;
   for (torch::Tensor& sum : assigned) sum.div_(count);
 }
@@ -192,9 +227,9 @@ void GradAccumulator::assign_gradients() {
 void GradAccumulator::reset() {
   const std::lock_guard lock(state_->mutex);
   for (Sum& sum : state_->sums) sum.begun = false;
-  state_->in_window = 0;
+  state_->micro_batches = 0;
 }
 
-std::int64_t GradAccumulator::micro_batches() const { return state_->in_window; }
+std::int64_t GradAccumulator::micro_batches() const { return state_->micro_batches; }
 
 }  // namespace jitstep

@@ -68,6 +68,10 @@ struct Gradients {
 };
 
 Gradients gradients_of(Optimizer& optimizer) {
+  TORCH_CHECK(!optimizer.steps_in_backward(),
+              "GradScaler: the optimizer steps in backward(), with gradients that are scaled and ",
+              "before it is known whether all are finite; call step_in_backward(false), or train ",
+              "in bfloat16, which needs no scaler");
   Gradients gradients;
   for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
     const auto& params = optimizer.param_groups()[g].params();

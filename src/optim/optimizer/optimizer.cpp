@@ -53,7 +53,7 @@ GroupStage stage_of(const Options& options) {
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
                      Frozen frozen)
     : torch::optim::Optimizer(std::vector<ParamGroup>{}, of_today(std::move(defaults))),
-      records_(std::make_unique<Records>(frozen)) {
+      records_(std::make_unique<Records>(*this, frozen)) {
   HyperSet numbers;
   GroupRecord().refresh(default_options(), Moment::making, numbers);  // validates
   for (const auto& group : groups) add_param_group(group);
@@ -63,7 +63,10 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Opti
     : Optimizer(groups, std::move(defaults), Frozen::warn) {}
 
 // NOLINTNEXTLINE(performance-noexcept-move-constructor): that of torch's class may throw.
-Optimizer::Optimizer(Optimizer&&) = default;
+Optimizer::Optimizer(Optimizer&& other)
+    : torch::optim::Optimizer(std::move(other)), records_(std::move(other.records_)) {
+  records_->optimizer = this;
+}
 Optimizer::~Optimizer() = default;
 
 Optimizer::Optimizer(const std::string& rule, const std::vector<ParamGroup>& groups,
@@ -194,6 +197,7 @@ void Optimizer::add_param_group(const ParamGroup& group) {
   param_groups_.back().set_options(whole.options().clone());
   records_->resize(param_groups_.size());
   register_members(records_->groups.size() - 1);
+  if (steps_in_backward()) hook_gradients();
 }
 
 void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
@@ -206,6 +210,7 @@ void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
   check_distinct(&added, first);
   torch::optim::Optimizer::add_parameters(parameters);
   register_members(0);
+  if (steps_in_backward()) hook_gradients();
 }
 
 // Whether a group has the parameters it had when last looked at: torch's users may change them.
@@ -238,6 +243,7 @@ void Optimizer::sync_groups() {
   records_->resize(param_groups_.size());
   for (std::size_t g = 0; g < records_->groups.size(); ++g)
     if (g >= known || !group_unchanged(g)) register_members(g);
+  if (steps_in_backward()) hook_gradients();
 }
 
 void Optimizer::register_members(std::size_t g) {

@@ -1,13 +1,16 @@
 // What an optimizer derives from its groups and parameters, kept from step to step.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "jitstep/optimizer.h"
+#include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/stages.h"
 #include "optim/optimizer/stepper.h"
 #include "optim/options/group_record.h"
@@ -17,6 +20,9 @@
 #include "optim/tensor/tensor_place.h"
 
 namespace jitstep {
+
+// Whether a kernel takes a sum over all parameters, or memory that all of them share.
+bool shares(const jit::Plan& plan);
 
 // A parameter as it was when last looked at.
 struct Optimizer::Member {
@@ -31,6 +37,7 @@ struct Optimizer::Member {
   int id = 0;
   bool repeated = false;  // listed before in its group, and stepped there
   bool shares = false;    // its kernel takes a sum over all parameters, or memory of all
+  std::optional<Stepper> alone = {};  // of the steps that it takes inside of a backward()
 
   // Whether what is held for it now is the state that it was bound with, under these options, and still fits:
   // a parameter that stays has the form it was bound with. At step 0 binding looks whether there is anything to
@@ -62,8 +69,9 @@ struct Optimizer::Records {
     std::optional<ParamState> before;  // what there was, once it may have changed
   };
 
-  explicit Records(Frozen what) : frozen(what) {}
+  Records(Optimizer& of, Frozen what) : optimizer(&of), frozen(what) {}
 
+  Optimizer* optimizer;  // which may move
   Frozen frozen;
   bool several_rules = false;  // each group's options say theirs
   std::vector<Group> groups;
@@ -81,10 +89,28 @@ struct Optimizer::Records {
   CommonState common;             // outlives the stepper's tables
   Stepper stepper;
   jit::Mode mode = jit::Mode::train;  // of a rule that has modes
+  std::mutex stepping;                // inside of a backward(), where each device has a thread
+  std::optional<GradHooks> hooks;     // while steps are taken there
 
   void resize(std::size_t count) {
     groups.resize(count);
     numbers.resize(count);
+  }
+  // What the groups' rules have done by the host; empty: none has anything.
+  StageOfGroup stage() const {
+    const bool any =
+        std::any_of(groups.begin(), groups.end(), [](const Group& g) { return g.stage; });
+    if (!any) return {};
+    return [this](std::size_t g, const std::vector<torch::Tensor>& values) {
+      groups[g].stage(values, groups[g].record.values());
+    };
+  }
+  void start_collecting() {
+    work.clear();
+    resting.clear();
+    pending.clear();
+    new_gradients.clear();
+    materialised.clear();
   }
   // Whether a parameter lies where it lay when memory was last checked; if not, what is known of it is void.
   bool stays(Member& member, const torch::Tensor& p) {

@@ -12,13 +12,6 @@
 namespace jitstep {
 namespace {
 
-// Whether it takes a sum over all parameters, or memory that all of them share.
-bool shares(const jit::Plan& plan) {
-  return !plan.common.empty() ||
-         std::any_of(plan.reductions.begin(), plan.reductions.end(),
-                     [](const auto& r) { return r.everywhere && r.taken(); });
-}
-
 using States = ska::flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
 
 torch::optim::OptimizerParamState* held_in(const States& states, void* key) {
@@ -38,6 +31,12 @@ std::set<int> ids_but_of(const std::set<const ParamState*>& some, const States& 
 
 }  // namespace
 
+bool shares(const jit::Plan& plan) {
+  return !plan.common.empty() ||
+         std::any_of(plan.reductions.begin(), plan.reductions.end(),
+                     [](const auto& r) { return r.everywhere && r.taken(); });
+}
+
 torch::Tensor Optimizer::step(LossClosure closure) {
   torch::NoGradGuard no_grad;
   check_training();
@@ -48,18 +47,12 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     check_training();
   }
   collect(Purpose::step);
-  const auto& groups = records_->groups;
-  StageOfGroup stage;
-  if (std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.stage; }))
-    stage = [&](std::size_t g, const std::vector<torch::Tensor>& values) {
-      groups[g].stage(values, groups[g].record.values());
-    };
   change([&] {
     check_cleared();
     count_skips();
     const StepExtras& extras = records_->extras;
     records_->stepper.step({records_->work, records_->resting, records_->numbers},
-                           records_->common.memory(), extras, stage);
+                           records_->common.memory(), extras, records_->stage());
   });
   clear_materialised();
   return loss;
@@ -105,15 +98,11 @@ void Optimizer::change(const std::function<void()>& launch) {
 // Finds the parameters with gradients, or those that have taken a step, and checks all before any is changed.
 void Optimizer::collect(Purpose purpose) {
   if (!groups_unchanged()) sync_groups();
-  records_->work.clear();
-  records_->resting.clear();
-  records_->pending.clear();
-  records_->new_gradients.clear();
-  records_->materialised.clear();
-  bool moved = !records_->memory_checked;
-  for (std::size_t g = 0; g < records_->groups.size(); ++g) moved |= collect_group(g, purpose);
+  records_->start_collecting();
+  bool stay = records_->memory_checked;
+  for (std::size_t g = 0; g < records_->groups.size(); ++g) stay &= collect_group(g, purpose);
   if (purpose == Purpose::step) check_devices(), check_extras();
-  if (moved) check_memory();
+  if (!stay || !records_->pending.empty()) check_memory();
   if (purpose == Purpose::step) check_new_gradients();
 }
 
@@ -178,32 +167,38 @@ const torch::Tensor* Optimizer::gradient_of(const torch::Tensor& p, const Parame
   return grad;
 }
 
-// Says whether a parameter lies elsewhere than when its group was last looked at.
+void Optimizer::refresh_options(std::size_t g) {
+  GroupRecord& record = records_->groups[g].record;
+  about_group(g, [&] { record.refresh(group_options(g), Moment::training, records_->numbers[g]); });
+}
+
+// Says whether all that take part lie where they lay when they were last looked at.
 bool Optimizer::collect_group(std::size_t g, Purpose purpose) {
-  Records::Group& group = records_->groups[g];
-  about_group(
-      g, [&] { group.record.refresh(group_options(g), Moment::training, records_->numbers[g]); });
-  const auto& params = param_groups_[g].params();
+  refresh_options(g);
+  bool stay = true;
+  for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i)
+    stay &= collect_member(g, i, purpose);
+  return stay;
+}
+
+bool Optimizer::collect_member(std::size_t g, std::size_t i, Purpose purpose) {
+  const torch::Tensor& p = param_groups_[g].params()[i];
+  const Records::Group& group = records_->groups[g];
+  Member& member = records_->groups[g].members[i];
+  if (member.repeated) return true;
   const bool stepping = purpose == Purpose::step;
-  bool moved = false;
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    const torch::Tensor& p = params[i];
-    Member& member = group.members[i];
-    if (member.repeated) continue;
-    const bool stays = records_->stays(member, p);
-    const torch::Tensor* const grad = stepping ? gradient_of(p, {g, i}) : &p;
-    if (grad == nullptr) {
-      if (member.is_bound(held_in(state_, member.key), group.record.revision(), p, stays))
-        records_->resting.push_back(member.in_step(p, nullptr, {g, i}));
-      continue;
-    }
-    const bool bound = about(p, {g, i}, [&] { return is_bound(g, i, stays); });
-    if (!stepping && (member.state == nullptr || member.state->step() == 0)) continue;
-    moved = moved || !bound || !stays;
-    if (!bound) add_pending(g, i);
-    records_->work.push_back(member.in_step(p, grad, {g, i}));
+  const bool stays = records_->stays(member, p);
+  const torch::Tensor* const grad = stepping ? gradient_of(p, {g, i}) : &p;
+  if (grad == nullptr) {
+    if (member.is_bound(held_in(state_, member.key), group.record.revision(), p, stays))
+      records_->resting.push_back(member.in_step(p, nullptr, {g, i}));
+    return true;
   }
-  return moved;
+  const bool bound = about(p, {g, i}, [&] { return is_bound(g, i, stays); });
+  if (!stepping && (member.state == nullptr || member.state->step() == 0)) return true;
+  if (!bound) add_pending(g, i);
+  records_->work.push_back(member.in_step(p, grad, {g, i}));
+  return stays;
 }
 
 void Optimizer::add_pending(std::size_t g, std::size_t i) {
@@ -268,6 +263,7 @@ std::vector<int> Optimizer::ids_of_pending() const {
 // Makes the state of parameters that get their first gradient, and binds again what was replaced,
 // moved, or has other formats now.
 void Optimizer::bind_states() {
+  if (records_->pending.empty()) return;
   // First of all: a CUDA graph capture would record the making of state.
   for (const Records::PendingBinding& pending : records_->pending)
     machine_of(records_->work[pending.work].p->device()).refuse_capture();
@@ -327,9 +323,8 @@ void Optimizer::compile() {
   std::deque<StateBuffers> outlines;
   std::vector<StepParameter> parameters;
   for (std::size_t g = 0; g < records_->groups.size(); ++g) {
-    GroupRecord& record = records_->groups[g].record;
-    about_group(g,
-                [&] { record.refresh(group_options(g), Moment::training, records_->numbers[g]); });
+    const GroupRecord& record = records_->groups[g].record;
+    refresh_options(g);
     for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
       Member& member = records_->groups[g].members[i];
       if (member.repeated) continue;

@@ -77,6 +77,7 @@ struct Stepper::State {
 };
 
 const Member* Stepper::State::find(const StepParameter& now) const {
+  if (members.size() == 1) return members[0].is(now) ? &members[0] : nullptr;
   const auto& [group, place] = now.name;
   if (group >= numbers.size() || place >= numbers[group].size()) return nullptr;
   const int number = numbers[group][place];

@@ -43,10 +43,6 @@ void add_nvrtc_beside_torch(jit::Engine& engine) {
   engine.add_nvrtc_folder((torch_lib / "../..").lexically_normal().string());
 }
 
-c10::Stream current_stream(const torch::Device& device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-}
-
 // Torch's current stream and its caching allocator.
 class TorchCudaHost : public jit::CudaHost {
  public:
@@ -88,6 +84,10 @@ std::unique_ptr<jit::Machine> make_machine(const torch::Device& device) {
 }
 
 }  // namespace
+
+c10::Stream current_stream(const torch::Device& device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
 
 // Made without the lock, so that a child of fork() never finds it held while a GPU is opened; of two
 // threads that make the same one, the first wins.

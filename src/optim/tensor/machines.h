@@ -11,4 +11,7 @@ namespace jitstep {
 /// missing (driver, NVRTC, compiler) or that the device is none of these.
 jit::Machine& machine_of(const torch::Device& device);
 
+/// Torch's current stream there, in this thread.
+c10::Stream current_stream(const torch::Device& device);
+
 }  // namespace jitstep

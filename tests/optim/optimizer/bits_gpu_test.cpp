@@ -115,5 +115,41 @@ TEST(OptimizerBits, OfAStateThatWasSavedOnAGpuAndLoadedOnTheCpu) {
   expect_equal(resumed, whole);
 }
 
+// Gradients that come by a backward(), which has a thread of its own for a GPU.
+void backward_same(const Tensors& parameters, int step) {
+  torch::manual_seed(1000 + step);
+  torch::Tensor loss = torch::zeros({}, parameters[0].options());
+  for (const auto& p : parameters)
+    loss = loss + (p * torch::randn(p.sizes(), p.scalar_type()).to(p.device())).sum();
+  loss.backward();
+}
+
+TEST(OptimizerBits, OfStepsInBackward) {
+  const Tensors on_cpu = shaped(torch::kFloat32), on_gpu = to(on_cpu, kGpu);
+  for (const Tensors& parameters : {on_cpu, on_gpu}) {
+    AdamW opt(parameters, AdamWOptions(0.01).state("int8"));
+    opt.step_in_backward();
+    for (int step = 1; step <= 3; ++step) backward_same(parameters, step);
+  }
+  expect_same_bits(on_gpu, on_cpu);
+}
+
+TEST(OptimizerBits, OfSumsOfMicroBatches) {
+  const Tensors on_cpu = shaped(torch::kFloat32), on_gpu = to(on_cpu, kGpu);
+  for (const std::int64_t bytes : {0, 1 << 28})
+    for (const Tensors& parameters : {on_cpu, on_gpu}) {
+      AdamW opt(parameters, AdamWOptions(0.01));
+      GradAccumulator sums(parameters, GradAccumulatorOptions().max_waiting_bytes(bytes));
+      for (int step = 1; step <= 6; ++step) {
+        backward_same(parameters, step);
+        if (step % 3 != 0) continue;
+        sums.assign_gradients();
+        opt.step();
+        opt.zero_grad();
+      }
+    }
+  expect_same_bits(on_gpu, on_cpu);
+}
+
 }  // namespace
 }  // namespace jitstep::tests

@@ -1,6 +1,7 @@
 #include <jitstep/grad_accumulator.h>
 
 #include <limits>
+#include <utility>
 
 #include "jitstep/jit/step.h"
 #include "optim/optimizer/backward.h"
@@ -45,6 +46,34 @@ TEST(GradAccumulator, AddsByOneLaunchForAllParameters) {
     backward(parameters, gradients);
     EXPECT_EQ(jit::launch_count() - before, 1u);
   }
+}
+
+// Gradients of 12 bytes each, in the order in which they come.
+TEST(GradAccumulator, AddsAtOnceWhatMayNotWait) {
+  const auto sums_and_launches = [](std::int64_t bytes) {
+    const Tensors parameters = make_parameters(torch::kFloat32, {{3}, {3}, {3}, {3}, {3}});
+    GradAccumulator sums(parameters, GradAccumulatorOptions().max_waiting_bytes(bytes));
+    std::vector<std::uint64_t> launches;
+    for (int batch = 0; batch < 3; ++batch) {
+      launches.push_back(jit::launch_count());
+      backward(parameters, random_gradients(parameters, batch));
+      launches.back() = jit::launch_count() - launches.back();
+    }
+    EXPECT_EQ(sums.micro_batches(), 3);
+    sums.assign_gradients();
+    Tensors grads;
+    for (const torch::Tensor& p : parameters) grads.push_back(p.grad());
+    return std::pair(grads, launches);
+  };
+  using Counts = std::vector<std::uint64_t>;
+  const auto [expected, one] = sums_and_launches(60);
+  EXPECT_EQ(one, Counts(3, 1));
+  const auto [bunches, three] = sums_and_launches(12);
+  EXPECT_EQ(three, Counts(3, 3));
+  const auto [single, five] = sums_and_launches(0);
+  EXPECT_EQ(five, Counts(3, 5));
+  expect_equal(bunches, expected);
+  expect_equal(single, expected);
 }
 
 TEST(GradAccumulator, LaunchesNothingWithoutGradients) {

@@ -1,0 +1,100 @@
+// Steps inside of a backward(): each parameter alone, as soon as its gradient is there.
+#include <torch/torch.h>
+
+#include "jitstep/jit/plan.h"
+#include "optim/optimizer/optimizer_records.h"
+
+namespace jitstep {
+namespace {
+
+void check_alone(const torch::Tensor& p, const ParameterName& name, const std::string& rule,
+                 bool shares) {
+  TORCH_CHECK(!shares, "jitstep: step_in_backward() with ", describe(p, name), ", a parameter of ",
+              rule, ", under max_grad_norm or another sum or memory of all parameters, which is ",
+              "known only when the last gradient is there; leave it out, or call step() after ",
+              "backward() and step_in_backward(false)");
+}
+
+void check_unskipped(const torch::Tensor& found_inf) {
+  TORCH_CHECK(!found_inf.defined(), "jitstep: step_in_backward() with found_inf, which is known ",
+              "only when the last gradient is there; call set_found_inf({}), or step() after ",
+              "backward() and step_in_backward(false)");
+}
+
+}  // namespace
+
+void Optimizer::step_in_backward(bool on) {
+  if (!on) return records_->hooks.reset();
+  torch::NoGradGuard no_grad;
+  if (!groups_unchanged()) sync_groups();
+  check_unskipped(records_->extras.found_inf);
+  for (std::size_t g = 0; g < records_->groups.size(); ++g) {
+    const Records::Group& group = records_->groups[g];
+    refresh_options(g);
+    for (std::size_t i = 0; i < group.members.size(); ++i) {
+      const torch::Tensor& p = param_groups_[g].params()[i];
+      check_alone(p, {g, i}, group.rule,
+                  about(p, {g, i}, [&] { return shares(*group.record.plan(p)); }));
+    }
+  }
+  if (!records_->memory_checked) check_memory();
+  hook_gradients();
+}
+
+bool Optimizer::steps_in_backward() const { return records_->hooks.has_value(); }
+
+// Every parameter of now, and no other.
+void Optimizer::hook_gradients() {
+  records_->hooks.reset();
+  std::vector<torch::Tensor> parameters;
+  std::vector<ParameterName> names;
+  for (std::size_t g = 0; g < records_->groups.size(); ++g)
+    for (std::size_t i = 0; i < records_->groups[g].members.size(); ++i) {
+      if (records_->groups[g].members[i].repeated) continue;
+      parameters.push_back(param_groups_[g].params()[i]);
+      names.push_back({g, i});
+    }
+  records_->hooks.emplace(
+      "an optimizer that steps in backward()", std::move(parameters),
+      [records = records_.get(), names = std::move(names)](std::size_t parameter) {
+        const std::lock_guard lock(records->stepping);
+        records->optimizer->step_alone(names[parameter]);
+      });
+}
+
+void Optimizer::step_alone(const ParameterName& name) {
+  torch::NoGradGuard no_grad;
+  check_training();
+  const auto& [g, i] = name;
+  TORCH_CHECK(
+      g < param_groups_.size() && i < param_groups_[g].params().size() &&
+          param_groups_[g].params()[i].unsafeGetTensorImpl() == records_->groups[g].members[i].key,
+      "jitstep: the parameters of group ", g, " were changed after step_in_backward(); ",
+      "call it again");
+  collect_alone(name);
+  Member& member = records_->groups[g].members[i];
+  if (!member.alone) member.alone.emplace();
+  StepExtras extras = records_->extras;
+  extras.clears = false;  // the gradient goes as a whole
+  change([&] {
+    member.alone->step({records_->work, records_->resting, records_->numbers}, nullptr, extras,
+                       records_->stage());
+  });
+  param_groups_[g].params()[i].mutable_grad().reset();
+}
+
+// As `collect` does it for all: the parameter's turn takes no time for the others'.
+void Optimizer::collect_alone(const ParameterName& name) {
+  const auto& [g, i] = name;
+  const torch::Tensor& p = param_groups_[g].params()[i];
+  records_->start_collecting();
+  refresh_options(g);
+  const bool stays = collect_member(g, i, Purpose::step);
+  check_alone(p, name, records_->groups[g].rule, records_->groups[g].members[i].shares);
+  check_unskipped(records_->extras.found_inf);
+  check_extras();
+  if (!stays || !records_->memory_checked) check_memory();
+  check_new_gradients();
+}
+
+}  // namespace jitstep
