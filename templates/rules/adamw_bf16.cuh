@@ -1,6 +1,7 @@
 // AdamW_BF16 (github.com/arogozhnikov/adamw_bfloat16): Adam without the first bias correction, with a
 // schedule of lr inside (a linear rise over `preheat_steps`, then a power of the steps) and weight decay that
-// is saved up until bfloat16 weights would notice it.   class: AdamWBF16
+// is saved up until bfloat16 weights would notice it. All is kept in bfloat16, the parameter with its shift.
+// class: AdamWBF16   default state: bf16   default weights: kahan
 #pragma once
 #include "../core/contract.cuh"
 

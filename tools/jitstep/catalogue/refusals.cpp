@@ -107,6 +107,7 @@ std::string instead(const Catalog& catalog) {
     add("float64", {Dtype::float64, 2, kLarge});
     add(text(kSmall, " elements or fewer, unless `min_quantized_size` says otherwise"),
         {Dtype::float32, 1, kSmall});
+    add("of one dimension", {Dtype::float32, 1, kLarge});
   }
   for (const std::string& weights : catalog.names(Kind::weights))
     for (const Dtype dtype : kDtypes) {
