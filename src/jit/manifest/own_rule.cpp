@@ -3,6 +3,7 @@
 #include <mutex>
 #include <set>
 
+#include "jit/base/fork_guard.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/engine.h"
 
@@ -19,12 +20,16 @@ std::string text_of(const std::string& name, const std::string& slots, const std
 
 OptionValues own_rule(const std::string& name, const std::string& slots,
                       const std::string& members) {
-  static std::mutex mutex;
+  static ForkSafeMutex mutex;
   static std::set<std::string> added;
-  {
+  const auto known = [&] {
     const std::lock_guard lock(mutex);
-    if (added.insert(name).second)
-      default_engine().templates().add(text("rules/", name, ".cuh"), text_of(name, slots, members));
+    return added.contains(name);
+  };
+  if (!known()) {  // two threads may add the same text
+    default_engine().templates().add(text("rules/", name, ".cuh"), text_of(name, slots, members));
+    const std::lock_guard lock(mutex);
+    added.insert(name);
   }
   return OptionValues(name);
 }
