@@ -112,11 +112,28 @@ class OldWeights<S, NoExtra> {
   const typename S::P::Bits* p_;
 };
 
-template <class S>
-struct SlotsOfRun {
-  template <int I>
-  using Old = OldValues<S, I>;
+// A slot's old values, by number.
+template <int I, class Values>
+struct Numbered {
+  const Values& values;
 };
+
+// f(Numbered for each slot). Each is a variable of its own: those that a pass does not look at are then not decoded
+// either, which compilers do not see of the members of one.
+template <class S, int I = 0, class F, class... Before>
+KHD void with_old_values(const Scope<S>& scope, const Run& run, F&& f, const Before&... before) {
+  if constexpr (I == S::slots) {
+    f(before...);
+  } else {
+    const OldValues<S, I> values(scope, run);
+    with_old_values<S, I + 1>(scope, run, f, before..., Numbered<I, OldValues<S, I>>{values});
+  }
+}
+
+template <class S, int I, class Values>
+KHD void set_numbered(Element<typename S::Slots>& e, const Numbered<I, Values>& slot, int i) {
+  set_slot<S, I>(e, slot.values[i]);
+}
 
 // f(i, element, gradient context, rule context) for the elements of a run, with the slots as they will be if all
 // that they depend on is known.
@@ -124,24 +141,25 @@ template <class S, int Pass, class F>
 KHD void for_run(const Scope<S>& scope, const Run& run, F&& f) {
   const OldWeights<S> p(scope, run.base);
   const auto* g = static_cast<const typename S::G::Bits*>(scope.step.g) + run.base;
-  const Each<S::slots, SlotsOfRun<S>::template Old> was(scope, run);
   const EntryCoefficients<S, Pass> entries(scope, run);
   const auto gradient = scope.gradient;
   const auto rule = scope.rule;
   const int64 first = scope.tensor.offset + run.base;
-  INDEPENDENT
-  for (int i = run.begin; i < run.end; ++i) {
-    Element<typename S::Slots> e;
-    e.p = p[i];
-    e.g = S::Gradient::Body::scale(static_cast<real>(S::G::load(g[i])), gradient);
-    e.index = first + i;
-    was.visit([&](auto s, const auto& old) { set_slot<S, decltype(s)::value>(e, old[i]); });
-    auto own_gradient = gradient;
-    auto own_rule = rule;
-    entries.visit([&](auto, const auto& of) { of.put(i, own_gradient, own_rule); });
-    advance<S, Pass>(e, own_gradient, own_rule);
-    f(i, e, own_gradient, own_rule);
-  }
+  with_old_values<S>(scope, run, [&](const auto&... slots) {
+    INDEPENDENT
+    for (int i = run.begin; i < run.end; ++i) {
+      Element<typename S::Slots> e;
+      e.p = p[i];
+      e.g = S::Gradient::Body::scale(static_cast<real>(S::G::load(g[i])), gradient);
+      e.index = first + i;
+      (set_numbered<S>(e, slots, i), ...);
+      auto own_gradient = gradient;
+      auto own_rule = rule;
+      entries.visit([&](auto, const auto& of) { of.put(i, own_gradient, own_rule); });
+      advance<S, Pass>(e, own_gradient, own_rule);
+      f(i, e, own_gradient, own_rule);
+    }
+  });
 }
 
 // ---- what is written -----------------------------------------------------------------------------

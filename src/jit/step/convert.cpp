@@ -83,6 +83,7 @@ void encode_by_step(Machine& machine, const KeptTensor& to, int slot, const void
       slot_rule(to.plan.rule().slots[static_cast<std::size_t>(slot)].is_signed);
   step.run({{.g = values}}, {plan.at_step(options, 2 + to.t % 2)});
 }
+
 void convert(Machine& machine, const KeptTensor& what, const Direction& way,
              const Conversion& values) {
   check_tensors(what.plan, {what.tensor});
