@@ -229,8 +229,6 @@ std::vector<BitCase> extension_bit_cases() {
                          of_many_domains("common_estimate", "int8"),
                          {.spec = slow.spec, .options = {}, .tensors = late, .steps = 5}};
           }),
-      extension("ARuleWithModesInEveryCodecAndWeightFormat", both_modes),
-      extension("ARuleWithAHostStageInEveryCodec", staged),
       extension("ARuleThatReadsElementsNumbers",
                 [] {
                   return Cases{of_many_domains("numbered_elements", "int8"),
@@ -262,6 +260,11 @@ std::vector<BitCase> extension_bit_cases() {
                                 .tensors = odd_tensors()}};
                 }),
   };
+}
+
+std::vector<BitCase> large_bit_cases() {
+  return {extension("ARuleWithModesInEveryCodecAndWeightFormat", both_modes),
+          extension("ARuleWithAHostStageInEveryCodec", staged)};
 }
 
 }  // namespace jitstep::support

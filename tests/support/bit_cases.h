@@ -28,6 +28,9 @@ std::vector<BitCase> by_rule(std::vector<StepCase> (*cases)());
 /// What no shipped rule needs yet, from tests/templates/extensions.
 std::vector<BitCase> extension_bit_cases();
 
+/// Those of them that are so many kernels that each is tried in one of the ways.
+std::vector<BitCase> large_bit_cases();
+
 /// The name of a test that gets a BitCase.
 inline constexpr auto kCaseName = [](const auto& info) { return info.param.name; };
 

@@ -128,6 +128,24 @@ class DistinctCases {
     known_.push_back(spec);
     cases_.push_back(c);
   }
+  // Whether a kernel, of whichever rule, has both.
+  bool pairs(const std::string& codec, const WeightsOfDtype& weights) const {
+    return std::any_of(known_.begin(), known_.end(), [&](const jit::KernelSpec& spec) {
+      const auto& slots = spec.state.slots;
+      return spec.state.weights == weights.name && spec.state.dtype == weights.dtype &&
+             std::any_of(slots.begin(), slots.end(),
+                         [&](const auto& kept) { return kept && kept->name == codec; });
+    });
+  }
+  // A weight format that no kernel has with this codec yet; else the first.
+  WeightsOfDtype partner(const std::string& codec,
+                         const std::vector<WeightsOfDtype>& weights) const {
+    const auto met = [&](const WeightsOfDtype& one) {
+      return one.dtype == Dtype::float64 || pairs(codec, one);
+    };
+    const auto found = std::find_if_not(weights.begin(), weights.end(), met);
+    return found == weights.end() ? weights.front() : *found;
+  }
   std::vector<StepCase> cases() && { return std::move(cases_); }
 
  private:
@@ -177,14 +195,16 @@ std::vector<emulation::StepCase> covering_cases() {
   std::size_t turn = 0;  // of codecs and of weight formats
   for (const std::string& rule : catalog.names(Kind::rule)) {
     const RuleOptions fullest = fullest_options(rule);
-    for (const std::string& codec : codecs_for(rule)) all.add(case_of(rule, fullest, codec));
+    for (const std::string& codec : codecs_for(rule))
+      all.add(case_of(rule, fullest, codec, all.partner(codec, weights)));
     for (const RuleOptions& options : merged_cover(rule)) {
       all.add(case_of(rule, options, codecs[turn % codecs.size()], weights[turn % weights.size()]));
       ++turn;
     }
   }
   for (const std::string& codec : codecs)
-    for (const WeightsOfDtype& format : weights) all.add(case_of("adamw", {}, codec, format));
+    for (const WeightsOfDtype& format : weights)
+      if (!all.pairs(codec, format)) all.add(case_of("adamw", {}, codec, format));
   return std::move(all).cases();
 }
 
@@ -195,6 +215,9 @@ std::vector<emulation::StepCase> all_cases() {
     for (const RuleOptions& options : flag_cover(rule))
       for (const std::string& codec : catalog.names(Kind::codec))
         all.add(case_of(rule, options, codec));
+  for (const std::string& codec : catalog.names(Kind::codec))
+    for (const WeightsOfDtype& format : weight_formats())
+      all.add(case_of("adamw", {}, codec, format));
   return std::move(all).cases();
 }
 

@@ -60,11 +60,9 @@ TEST(EntrySums, OfCodecsThatRememberAxesHaveTheSameBits) {
 }
 
 TEST(EntrySums, OfScalesAlongEachDimensionHaveTheSameBits) {
-  for (const int dims : {2, 3, 4}) {
-    jit::KernelSpec spec = spec_of("adamw", "int4_rank1", "native", jit::Dtype::bfloat16);
-    for (auto& slot : spec.state.slots) slot->options["dims"] = dims;
-    expect_same_bits_in_one_way(case_of(spec));
-  }
+  jit::KernelSpec spec = spec_of("adamw", "int4_rank1", "native", jit::Dtype::bfloat16);
+  for (auto& slot : spec.state.slots) slot->options["dims"] = 4;
+  expect_same_bits_in_one_way(case_of(spec));
 }
 
 // ---- which entries a run belongs to --------------------------------------------------------------
