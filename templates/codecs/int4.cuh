@@ -25,11 +25,11 @@ struct Codec<NonNegative, O> : AbsmaxBlock<Meta, O.block> {
   using B = AbsmaxBlock<Meta, O.block>;
 
   KHD static real decode(uint8 code, const Meta& meta) {
-    return B::value_of(static_cast<float>(code + 1) * 0.0625f, meta);
+    return B::value_of(Sixteenths::value(code), meta);
   }
   KHD static uint8 encode(real x, const typename B::Measured& measured, uint32) {
-    const float place = unit_clamped(B::in_units(x, measured)) * 16 - 0.5f;  // truncated towards 0
-    return static_cast<uint8>(is_finite(static_cast<float>(x)) ? static_cast<int>(place) : 15);
+    const int nearest = Sixteenths::nearest(B::in_units(x, measured));
+    return static_cast<uint8>(is_finite(static_cast<float>(x)) ? nearest : Sixteenths::not_finite);
   }
 };
 

@@ -49,20 +49,16 @@ struct Codec {
     return {is_finite(x) ? abs(x) : real(0)};
   }
   KHD static Along0 finish(Of<Along0>, const Totals<1>& largest, int64, Memory& m) {
-    m.scale0.next = static_cast<real>(largest[0]);
-    return {m.scale0.next};
+    return {m.scale0.next = static_cast<real>(largest[0])};
   }
   KHD static Along1 finish(Of<Along1>, const Totals<1>& largest, int64, Memory& m) {
-    m.scale1.next = static_cast<real>(largest[0]);
-    return {m.scale1.next};
+    return {m.scale1.next = static_cast<real>(largest[0])};
   }
   KHD static Along2 finish(Of<Along2>, const Totals<1>& largest, int64, Memory& m) {
-    m.scale2.next = static_cast<real>(largest[0]);
-    return {m.scale2.next};
+    return {m.scale2.next = static_cast<real>(largest[0])};
   }
   KHD static Along3 finish(Of<Along3>, const Totals<1>& largest, int64, Memory& m) {
-    m.scale3.next = static_cast<real>(largest[0]);
-    return {m.scale3.next};
+    return {m.scale3.next = static_cast<real>(largest[0])};
   }
 
   // The smallest of an element's scales; those of dimensions that are not there are not looked at.
@@ -75,8 +71,7 @@ struct Codec {
 
   KHD static real decode(uint8 code, const Meta&, const Memory& m) {
     const Scale scale = least(m.scale0.was, m.scale1.was, m.scale2.was, m.scale3.was);
-    const float value = kSame<Sign, Signed> ? B::values.x[code]
-                                            : static_cast<float>(code + 1) * 0.0625f;
+    const float value = kSame<Sign, Signed> ? B::values.x[code] : Sixteenths::value(code);
     return scaled(value, scale);
   }
   KHD static uint8 encode(real value, const Meta&, uint32, const Memory& m) {
@@ -87,8 +82,7 @@ struct Codec {
       const int code = nearest_code(y, near, B::thresholds.x[near]);
       return static_cast<uint8>(is_finite(x) ? code : B::zero);
     } else {
-      const float place = unit_clamped(y) * 16 - 0.5f;  // truncated towards 0
-      return static_cast<uint8>(is_finite(x) ? static_cast<int>(place) : 15);
+      return static_cast<uint8>(is_finite(x) ? Sixteenths::nearest(y) : Sixteenths::not_finite);
     }
   }
 };

@@ -113,6 +113,15 @@ KHD int nearest_code(float y, int candidate, float threshold) {
   return y >= threshold ? candidate : candidate - 1;
 }
 
+// The 4-bit codes of a non-negative slot: (code + 1) / 16, so never zero. Nearest value, ties to the larger one.
+struct Sixteenths {
+  static constexpr int not_finite = 15;
+  KHD static float value(int code) { return static_cast<float>(code + 1) * 0.0625f; }
+  KHD static int nearest(float y) {
+    return static_cast<int>(unit_clamped(y) * 16 - 0.5f);  // truncated towards 0
+  }
+};
+
 // What codecs share whose codes number the values of a book, in units of a block's scale. positive_floor: a positive
 // value of a non-negative slot is never coded as zero.
 template <class Sign, class Book_, class Meta, int Block, bool positive_floor>

@@ -104,4 +104,20 @@ struct LeafSums {
   }
 };
 
+// Writes one of a space's partial sums, of all its reductions.
+template <class S, int Pass, int SpaceNumber>
+KHD void store_partial(const Scope<S>& scope, int64 partial, const auto& sums) {
+  using Here = Walk<S, Pass, SpaceNumber>;
+  const Space& space = scope.tensor.spaces[SpaceNumber];
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (Here::template takes<R>) {
+      double* to =
+          scope.args.reductions[R::number].partials + (space.first_partial + partial) * R::terms;
+      UNROLL
+      for (int n = 0; n < R::terms; ++n) to[n] = sums[Here::template first_term<R>() + n];
+    }
+  });
+}
+
 }  // namespace jitstep

@@ -91,16 +91,7 @@ KHD void fold_chunk(const Scope<S>& scope, const Item& item,
   const int64 first = item.first >> space.fold;
   const int64 count = space.entries * (space.leaves >> space.fold) - first;
   for (int j = thread_index(); j < L::kChunk >> space.fold && j < count; j += S::variant.threads)
-    for_reductions<S>([&](auto r) {
-      using R = decltype(r);
-      if constexpr (L::Here::template takes<R>) {
-        double* to = scope.args.reductions[R::number].partials +
-                     (space.first_partial + first + j) * R::terms;
-        UNROLL
-        for (int n = 0; n < R::terms; ++n)
-          to[n] = leaf[j << space.fold][L::Here::template first_term<R>() + n];
-      }
-    });
+    store_partial<S, Pass, SpaceNumber>(scope, first + j, leaf[j << space.fold]);
 }
 
 // One thread's item: leaf by leaf, as what lies side by side in memory is one after another here.

@@ -38,8 +38,9 @@ bool sums_first(const Plan& plan, int slot) {
       [&](const PlannedReduction& r) { return r.part == codec_part(slot) && r.taken(); });
 }
 
-// A rule whose only slot becomes the gradient.
-OptionValues slot_rule(bool is_signed) {
+// A rule whose only slot, of the kind of another one's, becomes the gradient.
+OptionValues slot_rule(const Slot& slot) {
+  const bool is_signed = slot.is_signed;
   return own_rule(is_signed ? "jitstep_signed_slot" : "jitstep_non_negative_slot",
                   is_signed ? "  Signed x;\n" : "  NonNegative x;\n",
                   "  KHD static void moments(auto& e, const auto&) { e.x.next = e.g; }\n"
@@ -47,11 +48,10 @@ OptionValues slot_rule(bool is_signed) {
 }
 
 // Its kernel, with the codec of another one's slot.
-Plan plan_of_slot(const Plan& plan, int slot) {
-  const std::size_t number = static_cast<std::size_t>(slot);
+Plan plan_of_slot(const OptionValues& rule, const Plan& plan, std::size_t slot) {
   const Dtype real = plan.spec.state.dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
-  return resolve({.rule = slot_rule(plan.rule().slots[number].is_signed).rule().name,
-                  .state = {.slots = {plan.spec.state.slots[number]}, .dtype = real},
+  return resolve({.rule = rule.rule().name,
+                  .state = {.slots = {plan.spec.state.slots[slot]}, .dtype = real},
                   .gradient = real,
                   .edition = plan.spec.edition});
 }
@@ -75,13 +75,13 @@ StepTensor tensor_of_slot(const KeptTensor& to, int slot, const Plan& plan, void
 // The sums that a scale is made from are those of a step, which is one of the same parity as the last: it leaves
 // memory where that one did.
 void encode_by_step(Machine& machine, const KeptTensor& to, int slot, const void* values) {
-  const Plan plan = plan_of_slot(to.plan, slot);
+  const std::size_t number = static_cast<std::size_t>(slot);
+  const OptionValues rule = slot_rule(to.plan.rule().slots[number]);
+  const Plan plan = plan_of_slot(rule, to.plan, number);
   const auto bytes = to.tensor.shape.elements() * real_bytes(plan.spec.state.dtype);
   const std::shared_ptr<void> parameter = machine.allocate(static_cast<std::size_t>(bytes));
   Step step(machine, {{plan, {tensor_of_slot(to, slot, plan, parameter.get())}}});
-  const OptionValues options =
-      slot_rule(to.plan.rule().slots[static_cast<std::size_t>(slot)].is_signed);
-  step.run({{.g = values}}, {plan.at_step(options, 2 + to.t % 2)});
+  step.run({{.g = values}}, {plan.at_step(rule, 2 + to.t % 2)});
 }
 
 void convert(Machine& machine, const KeptTensor& what, const Direction& way,
