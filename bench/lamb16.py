@@ -10,7 +10,7 @@ import argparse
 import pathlib
 import sys
 
-from fashion_runs import ROOT, mean_and_error, read_results, run_missing, where_and_when
+from training_runs import ROOT, mean_and_error, read_results, run_missing, where_and_when
 
 SETTINGS = [
     {"batch": 1024, "epochs": 10, "lr": 0.02, "weight_decay": 0.01},
@@ -106,7 +106,7 @@ def main():
     if arguments.table:
         results = read_results(path)
     else:
-        results = run_missing(wanted_runs(arguments), path, arguments.program, arguments.threads)
+        results = run_missing(wanted_runs(arguments), path, lambda _: arguments.program, arguments.threads)
     if not results:
         sys.exit(f"{path} holds no run yet; call without --table")
     path.with_suffix(".md").write_text(table(results))

@@ -22,7 +22,7 @@ import sys
 import time
 
 import peer_environment
-from fashion_runs import ROOT, machine_class
+from training_runs import ROOT, machine_class
 from peer_heats import HEATS
 from peer_process import ContenderError, PeerProcess
 from peer_report import page

@@ -11,7 +11,7 @@ import json
 import pathlib
 import sys
 
-from fashion_runs import ROOT, mean_and_error, read_results, run_missing, where_and_when
+from training_runs import ROOT, mean_and_error, read_results, run_missing, where_and_when
 
 ADAMW = {"rule": "adamw", "options": {"lr": 1e-3, "weight_decay": 1e-2}}
 BATCH = 128
@@ -99,7 +99,7 @@ def main():
         results = read_results(path)
     else:
         results = run_missing(
-            wanted_runs(arguments), path, arguments.program, arguments.threads, [arguments.rule]
+            wanted_runs(arguments), path, lambda _: arguments.program, arguments.threads, [arguments.rule]
         )
     if not results:
         sys.exit(f"{path} holds no run yet; call without --table")

@@ -13,6 +13,7 @@ stamp="$root/.deps/stamp"
 torch_requirement="torch==2.13.0"
 pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib")
 datasets=/usr/share/datasets/fashion-mnist
+text=/usr/share/games/fortunes
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
@@ -41,6 +42,7 @@ missing_packages() {
 missing_optional_packages() {
   has_command ccache || echo ccache
   [ -e "$datasets" ] || echo dataset-fashion-mnist
+  [ -e "$text/computers" ] || echo fortunes
 }
 
 apt() {

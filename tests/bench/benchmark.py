@@ -1,6 +1,6 @@
 """What the tests of the benchmarks of bench/ share: a call of the script, and a folder for its results.
 
-Each is a program with one argument, build/examples/fashion_mnist.
+Each is a program with one argument, build/examples/fashion_mnist or the folder of the programs that train.
 """
 import pathlib
 import subprocess
@@ -9,12 +9,14 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
+FASHION_MNIST = pathlib.Path("/usr/share/datasets/fashion-mnist")
+TEXT = pathlib.Path("/usr/share/games/fortunes")
 PROGRAM = sys.argv.pop()
 
 
 class BenchmarkTest(unittest.TestCase):
     script = ""  # in bench/
+    program_flag = "--program"
     always = ()  # arguments of every call
 
     def setUp(self):
@@ -24,13 +26,14 @@ class BenchmarkTest(unittest.TestCase):
 
     def call(self, *arguments):
         """What it prints."""
-        command = [sys.executable, ROOT / "bench" / self.script, "--program", PROGRAM,
+        command = [sys.executable, ROOT / "bench" / self.script, self.program_flag, PROGRAM,
                    "--results", self.results, *self.always, *arguments]
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def main():
-    if not DATA.exists():
-        print(f"{DATA} is not there; tools/setup.sh installs it")
-        sys.exit(77)
+def main(*data):
+    for folder in data or [FASHION_MNIST]:
+        if not folder.exists():
+            print(f"{folder} is not there; tools/setup.sh installs it")
+            sys.exit(77)
     unittest.main()

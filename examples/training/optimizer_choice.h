@@ -6,7 +6,7 @@
 
 #include "flags.h"
 
-namespace fashion_mnist {
+namespace training {
 
 enum class OptimizerKind { kTorchAdamW, kAdamW, kLamb, kSpec };
 
@@ -29,4 +29,4 @@ struct OptimizerChoice {
 /// or a spec that is no JSON object with a rule.
 std::vector<OptimizerChoice> choose_optimizers(const Flags& flags);
 
-}  // namespace fashion_mnist
+}  // namespace training

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace fashion_mnist {
+namespace training {
 namespace {
 
 std::int64_t nbytes(const torch::Tensor& tensor) {
@@ -61,4 +61,4 @@ KernelCounts kernel_counts() {
           statistics.compile_seconds};
 }
 
-}  // namespace fashion_mnist
+}  // namespace training

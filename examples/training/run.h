@@ -6,7 +6,7 @@
 
 #include "optimizer_choice.h"
 
-namespace fashion_mnist {
+namespace training {
 
 /// Kernels that one optimizer asked for, by where they came from.
 struct KernelCounts {
@@ -21,6 +21,7 @@ struct Run {
   std::vector<double> losses;  // one per step
   std::int64_t parameters = 0;
   std::int64_t state_bytes = 0;
+  double test_loss = 0;      // mean
   double test_accuracy = 0;  // in [0, 1]
   double first_step_ms = 0;  // compiles or loads the kernels
   double step_ms = 0;        // median of the other steps, opt.step() alone
@@ -28,4 +29,4 @@ struct Run {
   KernelCounts kernels;
 };
 
-}  // namespace fashion_mnist
+}  // namespace training

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <stdexcept>
 
-namespace fashion_mnist {
+namespace training {
 namespace {
 
 constexpr std::size_t kComparedSteps = 100;
@@ -108,6 +108,7 @@ nlohmann::ordered_json to_json(const Run& run) {
   json["state_bytes"] = run.state_bytes;
   json["state_bytes_per_parameter"] = bytes_per_parameter(run);
   json["train_loss"] = train_loss(run);
+  json["test_loss"] = run.test_loss;
   json["test_accuracy"] = run.test_accuracy;
   json["step_ms"] = run.step_ms;
   json["first_step_ms"] = run.first_step_ms;
@@ -178,16 +179,21 @@ void prepare_out(const std::filesystem::path& folder) {
   }
 }
 
-std::filesystem::path write_json(const Flags& flags, const std::vector<Run>& runs,
+std::filesystem::path write_json(const Flags& flags, const Problem& problem,
+                                 const std::vector<Run>& runs,
                                  const std::optional<LossDifference>& difference) {
   nlohmann::ordered_json json;
   json["schema"] = kJsonSchema;
-  json["settings"] = {{"device", flags.device}, {"threads", flags.threads}, {"seed", flags.seed},
-                      {"epochs", flags.epochs}, {"batch", flags.batch},     {"limit", flags.limit}};
+  json["settings"] = {{"device", flags.device},
+                      {"threads", flags.threads},
+                      {"seed", flags.seed},
+                      {"batch", flags.batch},
+                      {"dtype", flags.dtype}};
+  json["settings"].update(problem.settings);
   if (difference) json["loss_difference"] = to_json(*difference);
   json["runs"] = nlohmann::ordered_json::array();
   for (const Run& run : runs) json["runs"].push_back(to_json(run));
-  const std::filesystem::path path = flags.out / "fashion_mnist.json";
+  const std::filesystem::path path = flags.out / (problem.program + ".json");
   std::ofstream file(path);
   file << json.dump(1) << "\n";
   file.close();
@@ -195,4 +201,4 @@ std::filesystem::path write_json(const Flags& flags, const std::vector<Run>& run
   return path;
 }
 
-}  // namespace fashion_mnist
+}  // namespace training

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-namespace fashion_mnist {
+namespace training {
 namespace {
 
 constexpr double kTerminalInterval = 0.1;  // seconds between two prints
@@ -13,10 +13,9 @@ constexpr double kLogInterval = 5;
 
 }  // namespace
 
-Progress::Progress(std::string name, std::int64_t total_steps, std::int64_t total_images)
+Progress::Progress(std::string name, std::int64_t total_steps)
     : name_(std::move(name)),
       total_steps_(total_steps),
-      total_images_(total_images),
       terminal_(isatty(STDOUT_FILENO) == 1),
       start_(std::chrono::steady_clock::now()) {}
 
@@ -24,9 +23,8 @@ double Progress::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-void Progress::update(std::int64_t step, std::int64_t images, double loss) {
+void Progress::update(std::int64_t step, double loss) {
   step_ = step;
-  images_ = images;
   loss_ = step == 1 ? loss : 0.95 * loss_ + 0.05 * loss;
   if (seconds() < next_print_) return;
   next_print_ = seconds() + (terminal_ ? kTerminalInterval : kLogInterval);
@@ -41,10 +39,10 @@ void Progress::finish(double accuracy) {
 
 std::string Progress::line() const {
   char text[160];
-  std::snprintf(text, sizeof text, "%-14s %3d %%  step %lld/%lld  loss %.4f  %5.0f img/s",
-                name_.c_str(), static_cast<int>(100 * images_ / total_images_),
+  std::snprintf(text, sizeof text, "%-14s %3d %%  step %lld/%lld  loss %.4f  %5.1f steps/s",
+                name_.c_str(), static_cast<int>(100 * step_ / total_steps_),
                 static_cast<long long>(step_), static_cast<long long>(total_steps_), loss_,
-                static_cast<double>(images_) / seconds());
+                static_cast<double>(step_) / seconds());
   return text;
 }
 
@@ -58,4 +56,4 @@ void Progress::print(const std::string& text, bool stays) {
   std::fflush(stdout);
 }
 
-}  // namespace fashion_mnist
+}  // namespace training

@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <string>
 
-namespace fashion_mnist {
+namespace training {
 
 class Progress {
  public:
-  Progress(std::string name, std::int64_t total_steps, std::int64_t total_images);
+  Progress(std::string name, std::int64_t total_steps);
 
-  /// After each step, with the images seen so far; prints only when something is due.
-  void update(std::int64_t step, std::int64_t images, double loss);
+  /// After each step; prints only when something is due.
+  void update(std::int64_t step, double loss);
 
   /// The last line, which stays.
   void finish(double accuracy);
@@ -25,13 +25,11 @@ class Progress {
 
   std::string name_;
   std::int64_t total_steps_;
-  std::int64_t total_images_;
   bool terminal_;
   std::chrono::steady_clock::time_point start_;
   double next_print_ = 0;  // seconds after start_
   std::int64_t step_ = 0;
-  std::int64_t images_ = 0;
   double loss_ = 0;  // running mean, for a figure that can be read
 };
 
-}  // namespace fashion_mnist
+}  // namespace training

@@ -12,7 +12,7 @@
 #include "optimizer_choice.h"
 #include "run.h"
 
-namespace fashion_mnist {
+namespace training {
 
 /// An optimizer, and the bytes of state it holds (torch's own class has no such question).
 struct BuiltOptimizer {
@@ -29,4 +29,4 @@ BuiltOptimizer build_optimizer(const OptimizerChoice& choice,
 /// This process's kernels until now.
 KernelCounts kernel_counts();
 
-}  // namespace fashion_mnist
+}  // namespace training

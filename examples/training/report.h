@@ -1,4 +1,4 @@
-// The table, the JSON file and the comparison of torch's AdamW with ours. Knows no torch.
+// The table, the JSON file and the comparison of torch's AdamW with ours.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,9 @@
 
 #include "flags.h"
 #include "run.h"
+#include "task.h"
 
-namespace fashion_mnist {
+namespace training {
 
 /// Largest relative differences of the losses of torch's and our fp32 AdamW.
 struct LossDifference {
@@ -29,8 +30,9 @@ std::string table(const std::vector<Run>& runs);
 /// Makes the output folder and checks that it takes files: before the training, not after it.
 void prepare_out(const std::filesystem::path& folder);
 
-/// Writes fashion_mnist.json into the output folder and returns its path.
-std::filesystem::path write_json(const Flags& flags, const std::vector<Run>& runs,
+/// Writes PROGRAM.json into the output folder and returns its path.
+std::filesystem::path write_json(const Flags& flags, const Problem& problem,
+                                 const std::vector<Run>& runs,
                                  const std::optional<LossDifference>& difference);
 
-}  // namespace fashion_mnist
+}  // namespace training

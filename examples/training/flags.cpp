@@ -3,13 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 
-namespace fashion_mnist {
+namespace training {
 namespace {
-
-constexpr const char* kAbout =
-    "Trains one network on Fashion-MNIST with several optimizers, from the same seed and in the\n"
-    "same data order, and compares them. Exit code 1 when something fails or when the losses of\n"
-    "torch's and jitstep's fp32 AdamW differ too much, 2 for a bad flag.\n";
 
 // Empty when the text is a learning rate; CLI11 reads it as a number afterwards.
 std::string explain_bad_rate(const std::string& text) {
@@ -40,11 +35,12 @@ void add_optimizer_flags(CLI::App& app, Flags& flags) {
 }
 
 void add_training_flags(CLI::App& app, Flags& flags) {
-  app.add_option("--epochs", flags.epochs, "Epochs; default 1")->check(CLI::Range(1, 1000));
-  app.add_option("--batch", flags.batch, "Images per step; default 128")
+  app.add_option("--batch", flags.batch,
+                 "Examples in each step; default " + std::to_string(flags.batch))
       ->check(CLI::Range(1, 60000));
-  app.add_option("--limit", flags.limit, "Use only the first N training images; default all")
-      ->check(CLI::Range(1, 60000));
+  app.add_option("--dtype", flags.dtype,
+                 "Of the parameters: float32, bfloat16 or float16; all is computed in float32")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
   app.add_option("--seed", flags.seed, "Seed of the weights and the data order; default 1");
   app.add_option("--device", flags.device, "cpu or cuda; default cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}));
@@ -52,19 +48,18 @@ void add_training_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, 1024));
 }
 
-void add_path_flags(CLI::App& app, Flags& flags) {
-  app.add_option("--data", flags.data, "Folder of the gzip files; default " + flags.data.string());
-  app.add_option("--out", flags.out,
-                 "Folder for fashion_mnist.json, made when missing; default the current one");
-}
-
 }  // namespace
 
-std::optional<int> parse_flags(int argc, char** argv, Flags& flags) {
-  CLI::App app(kAbout, "fashion_mnist");
+void add_flags(CLI::App& app, Flags& flags) {
   add_optimizer_flags(app, flags);
   add_training_flags(app, flags);
-  add_path_flags(app, flags);
+  app.add_option("--data", flags.data, "Folder of the data; default " + flags.data.string());
+  app.add_option(
+      "--out", flags.out,
+      "Folder for " + app.get_name() + ".json, made when missing; default the current one");
+}
+
+std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -73,4 +68,4 @@ std::optional<int> parse_flags(int argc, char** argv, Flags& flags) {
   return std::nullopt;
 }
 
-}  // namespace fashion_mnist
+}  // namespace training

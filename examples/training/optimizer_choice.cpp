@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-namespace fashion_mnist {
+namespace training {
 namespace {
 
 const std::vector<std::string> kDefaultNames = {"torch-adamw", "adamw", "adamw-int8", "adamw-int4",
@@ -87,4 +87,4 @@ std::vector<OptimizerChoice> choose_optimizers(const Flags& flags) {
   return choices;
 }
 
-}  // namespace fashion_mnist
+}  // namespace training

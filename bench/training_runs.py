@@ -1,4 +1,4 @@
-"""Trainings by examples/fashion_mnist whose results are kept, a line of JSON for each: a call that was stopped goes on from there."""
+"""Trainings by the programs of examples/ whose results are kept, a line of JSON for each: a call that was stopped goes on from there."""
 import datetime
 import json
 import math
@@ -35,22 +35,23 @@ def machine_class():
 
 
 def train(run, program, threads, rules=()):
-    """One training: `run` has the spec, batch, epochs, limit and seed. Gives it with what came of it."""
+    """One training: `run` has the spec and what else the program is told. Gives it with what came of it."""
+    program = pathlib.Path(program)
     with tempfile.TemporaryDirectory() as folder:
         command = [str(program), "--spec", json.dumps(run["spec"]), "--out", folder]
-        for name in ("batch", "epochs", "seed"):
-            command += [f"--{name}", str(run[name])]
-        if run["limit"]:
-            command += ["--limit", str(run["limit"])]
+        for name in ("batch", "epochs", "steps", "limit", "dtype", "seed"):
+            if run.get(name):
+                command += [f"--{name}", str(run[name])]
         for rule in rules:
             command += ["--rule", str(rule)]
         command += ["--threads", str(threads)]
         subprocess.run(command, check=True, stdout=sys.stderr)
-        made = json.loads(pathlib.Path(folder, "fashion_mnist.json").read_text())["runs"][0]
-    last_epoch = made["losses"][-(len(made["losses"]) // run["epochs"]) :]
+        made = json.loads(pathlib.Path(folder, program.name + ".json").read_text())["runs"][0]
+    last_epoch = made["losses"][-(len(made["losses"]) // run.get("epochs", 1)) :]
     lost = any(loss is None for loss in last_epoch)  # the program writes a loss that is no number as null
     return run | {
         "test_accuracy": made["test_accuracy"],
+        "test_loss": made["test_loss"],
         "train_loss": None if lost else statistics.fmean(last_epoch),
         "state_bytes_per_parameter": made["state_bytes_per_parameter"],
         "seconds": made["seconds"],
@@ -60,24 +61,26 @@ def train(run, program, threads, rules=()):
     }
 
 
-def run_missing(wanted, path, program, threads, rules=()):
-    """Runs what the file has no result of, and gives all results in it."""
+def run_missing(wanted, path, program_of, threads, rules=()):
+    """Runs what the file has no result of, by the program that `program_of` gives for it. Returns all results in the file."""
     results = read_results(path)
     for run in wanted:
-        if any(all(result[key] == value for key, value in run.items()) for result in results):
+        if any(all(result.get(key) == value for key, value in run.items()) for result in results):
             continue
-        results.append(train(run, program, threads, rules))
+        results.append(train(run, program_of(run), threads, rules))
         append(path, results[-1])
     return results
+
+
+def standard_error(values):
+    return statistics.stdev(values) / math.sqrt(len(values))
 
 
 def mean_and_error(values, digits):
     if any(value is None for value in values):
         return "not a number"
     mean = f"{statistics.fmean(values):.{digits}f}"
-    if len(values) == 1:
-        return mean
-    return f"{mean} ± {statistics.stdev(values) / math.sqrt(len(values)):.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} ± {standard_error(values):.{digits}f}"
 
 
 def where_and_when(results):

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Draws what bench/training.py found, a panel for each task: plot_training.py OUT.svg <PANELS.json
+
+PANELS.json is a list of {"title", "reference", "values": {format: [a number for each seed]}}.
+"""
+import json
+import statistics
+import sys
+
+try:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+except ImportError:
+    sys.exit("plot_training.py needs matplotlib: pip install matplotlib, or .deps/venv/bin/python")
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
+REFERENCE, SEED, MEAN = "#999999", "#56B4E9", "#D55E00"
+
+
+def error_of(values):
+    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0
+
+
+def draw(axes, panel):
+    """Every seed as a point, mean and standard error over them; the reference's as a band through all rows."""
+    reference = panel["values"][panel["reference"]]
+    middle, error = statistics.fmean(reference), error_of(reference)
+    axes.axvspan(middle - error, middle + error, color=REFERENCE, alpha=0.35, linewidth=0)
+    for row, values in enumerate(panel["values"].values()):
+        axes.plot(values, [row] * len(values), "o", color=SEED, markersize=3, alpha=0.7)
+        axes.errorbar(statistics.fmean(values), row, xerr=error_of(values), fmt="|", color=MEAN, capsize=3)
+    axes.set_yticks(range(len(panel["values"])), panel["values"])
+    axes.set_title(panel["title"], fontsize=9)
+    axes.tick_params(labelsize=7)
+    axes.invert_yaxis()
+    axes.grid(axis="x", color="0.9")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def main():
+    panels = json.load(sys.stdin)
+    plt.rcParams["svg.hashsalt"] = "training"  # the same file from the same numbers
+    rows = max(len(panel["values"]) for panel in panels)
+    figure, grid = plt.subplots(1, len(panels), figsize=(5 * len(panels), 1.2 + 0.24 * rows), squeeze=False, layout="constrained")
+    for axes, panel in zip(grid[0], panels):
+        draw(axes, panel)
+    figure.suptitle("Seeds, and their mean and standard error; grey: that of fp32", fontsize=9)
+    figure.savefig(sys.argv[1], metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
