@@ -48,7 +48,9 @@ struct JITSTEP_API GradAccumulatorOptions {
 /// Python's p.grad = ... refuses it. The scaled gradients of a GradScaler are summed as they are. Errors are c10::Errors;
 /// one in adding, such as of a sparse gradient, is thrown by backward() and leaves those that it was to add, and their
 /// sums, as they were.
-/// One thread at a time calls its functions. What was moved from can only be destroyed.
+/// One thread at a time calls its functions, and backward() calls that reach its parameters. After the step take the sums
+/// away by zero_grad(): torch would add the next gradient to what zero_grad_in_step() leaves of them, in their dtype.
+/// What was moved from can only be destroyed.
 class JITSTEP_API GradAccumulator {
  public:
   /// `parameters`: leaves of a supported dtype, which those that are listed twice are once. Hooks that they have stay

@@ -89,6 +89,22 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   const torch::Tensor& grad_scale() const;
   const torch::Tensor& found_inf() const;
 
+  /// A learning rate in a tensor, of one group or of all there are, in place of the option: one float32 or float64 on the
+  /// device of the parameters, read by every step to come without waiting for it, so that device code and CUDA graphs
+  /// may change it. Schedulers go on setting the option, which counts again after an undefined tensor. Nobody checks its
+  /// value.
+  void set_lr(const torch::Tensor& lr);
+  void set_lr(std::size_t group, torch::Tensor lr);
+
+  /// Whether the device counts the steps, as torch's `capturable`: then step() may take part in a CUDA graph capture, and
+  /// each replay is a step. Before the capture take one outside, of the same parameters; what is captured is like that
+  /// one, but for gradients that lie elsewhere. Options are captured as they are, a set_lr() tensor, grad_scale and found_inf
+  /// are read anew. Step numbers and checkpoints are the device's, and wait for it. Replays and other steps are to be
+  /// ordered by the program, as all work on several streams. Graphs step the state of now: capture anew after load(),
+  /// or when formats, groups or state were changed. What else a capture cannot repeat is an Error, before any change.
+  void capturable(bool on = true);
+  bool is_capturable() const;
+
   /// Whether a step leaves zeros in the gradients that it has read, also one that found_inf skips: zero_grad()
   /// without a pass of its own. A gradient that shares memory with whatever else a step uses, or with itself, is
   /// a c10::Error then.
@@ -188,7 +204,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void check_memory();
   void check_new_gradients();
   void check_cleared();
-  void count_skips();
+  void count_steps();
+  void point_to_lr(std::size_t group);
   void clear_materialised();
   void add_pending(std::size_t group, std::size_t place);
   bool is_bound(std::size_t group, std::size_t place, bool stays);

@@ -29,11 +29,14 @@ Elements elements_of_fields(const std::vector<jit::Field>& fields) {
 }  // namespace
 
 struct StepRun::State {
+  static constexpr int64 kBase = 1;  // a number of steps that a device begins to count from
+
   State(const StepCase& c, const Device& device, const jit::Variant& v, Grouping g,
         const jit::Catalog& catalog)
       : case_(c),
         machine(device.machine),
         download(device.download),
+        graphs(device.graphs),
         variant(v),
         grouping(g),
         options(options_of(c, catalog)),
@@ -41,17 +44,19 @@ struct StepRun::State {
         random(c.seed),
         common(jit::make_common_memory(machine, options)) {
     if (c.grad_scale != 0) grad_scale = on_device(machine, static_cast<float>(c.grad_scale));
-    if (!c.refused.empty()) {
-      found_inf = on_device(machine, 0.0f);
+    if (!c.refused.empty()) found_inf = on_device(machine, 0.0f);
+    if (counts()) {
       common_lag = on_device(machine, int64{0});
       common.lag = static_cast<int64*>(common_lag.get());
     }
     for (std::size_t i = 0; i < c.tensors.size(); ++i) {
       all.push_back(make_tensor(machine, plan, options, c.tensors[i], static_cast<int>(i), random));
-      if (found_inf) all.back().lag = on_device(machine, int64{0});
+      if (counts()) all.back().lag = on_device(machine, is_captured() ? kBase : int64{0});
     }
   }
 
+  bool is_captured() const { return graphs.capture != nullptr; }
+  bool counts() const { return found_inf != nullptr || is_captured(); }
   double gradient_value();
   void send_gradient(TensorData& data, bool refused);
   jit::HostStage stage_for(const std::vector<jit::Batch>& batches) const;
@@ -62,6 +67,8 @@ struct StepRun::State {
   void one_step();
   void try_step(int number, bool refused);
   void one_turn();
+  void repeat_step(const std::vector<jit::Batch>& batches,
+                   const std::vector<jit::StepInput>& inputs, const std::vector<HyperSet>& sets);
   int set_for(std::vector<HyperSet>& sets, const TensorData& data) const;
   int batch_count() const;
   int batch_of(int id) const;
@@ -74,6 +81,7 @@ struct StepRun::State {
   const StepCase& case_;
   jit::Machine& machine;
   Download download;
+  Graphs graphs;
   jit::Variant variant;
   Grouping grouping;
   jit::OptionValues options;
@@ -84,6 +92,8 @@ struct StepRun::State {
   std::vector<TensorData> all = {};
   int step = 0;  // the last one that was made
   int turns = 0;
+  bool turning = false;                    // what is made now
+  std::optional<jit::Step> repeated = {};  // by a graph
 };
 
 // ---- steps -------------------------------------------------------------------------------------
@@ -136,6 +146,7 @@ void StepRun::State::halve(T* values, std::size_t count) const {
 // A step of some tensors, or their turn to a mode.
 void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
                                std::optional<jit::Mode> to) {
+  turning = to.has_value();
   std::vector<HyperSet> sets;
   std::vector<jit::Batch> batches(batch_count());
   std::vector<std::vector<jit::StepInput>> inputs(batch_count());
@@ -155,11 +166,26 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
     used.push_back({plan, batches[i].tensors, variant});
     given.insert(given.end(), inputs[i].begin(), inputs[i].end());
   }
+  if (is_captured() && !to) return repeat_step(used, given, sets);
   jit::Step made(machine, used, &common);
   if (to)
     made.run(*to, given, sets);
   else
     made.run(given, sets, stage_for(used));
+}
+
+// The first step is done, the next one captured; all others are replays of that.
+void StepRun::State::repeat_step(const std::vector<jit::Batch>& batches,
+                                 const std::vector<jit::StepInput>& inputs,
+                                 const std::vector<HyperSet>& sets) {
+  const auto run = [&] { repeated->run(inputs, sets, stage_for(batches)); };
+  if (!repeated) {
+    repeated.emplace(machine, batches, &common);
+    repeated->count_on_device();
+    return run();
+  }
+  if (!repeated->is_captured()) graphs.capture(run);
+  graphs.replay();
 }
 
 bool StepRun::State::is_refused(int number) const {
@@ -196,9 +222,10 @@ void StepRun::State::one_turn() {
 }
 
 int StepRun::State::set_for(std::vector<HyperSet>& sets, const TensorData& data) const {
-  for (std::size_t i = 0; !found_inf && i < sets.size(); ++i)
+  for (std::size_t i = 0; !counts() && i < sets.size(); ++i)
     if (sets[i].t == data.counted) return static_cast<int>(i);
-  sets.push_back(plan.at_step(options, data.counted, 0x0123456789abcdefull));
+  const std::int64_t t = is_captured() ? kBase + (turning ? 0 : 1) : data.counted;
+  sets.push_back(plan.at_step(options, t, 0x0123456789abcdefull));
   sets.back().grad_scale = static_cast<const float*>(grad_scale.get());
   sets.back().found_inf = static_cast<const float*>(found_inf.get());
   sets.back().lag = static_cast<int64*>(data.lag.get());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <memory>
 
 #include "emulation/guarded_buffer.h"
@@ -15,13 +16,23 @@ namespace jitstep::emulation {
 /// How tensors are cut into batches.
 enum class Grouping { kTogether, kEachAlone, kHalves };
 
-/// A machine and the way back from its memory, which is the host's own unless said otherwise.
+/// How a device repeats work, as a CUDA graph does: what `work` asks the machine for is captured, and done by each
+/// replay of what was captured last.
+struct Graphs {
+  std::function<void(const std::function<void()>& work)> capture = {};
+  std::function<void()> replay = {};
+};
+
+/// A machine and the way back from its memory, which is the host's own unless said otherwise. With graphs, the steps of
+/// a case after its first one are replays of one step.
 struct Device {
   jit::Machine& machine;
   Download download = [](void* to, const void* from, std::size_t n) { std::memcpy(to, from, n); };
+  Graphs graphs = {};
 
   Device(jit::Machine& m) : machine(m) {}  // NOLINT(google-explicit-constructor)
   Device(jit::Machine& m, Download d) : machine(m), download(std::move(d)) {}
+  Device(jit::Machine& m, Graphs g) : machine(m), graphs(std::move(g)) {}
 };
 
 /// The steps of one case. The host stage of a rule, whichever it is, halves what it is given. The case, the machine and the catalog must outlive it. Two runs of a case

@@ -94,8 +94,10 @@ struct HyperSet {
   // What the device alone knows, as torch.amp leaves it there; null where it is not used.
   const float* grad_scale = nullptr;  // the gradient is divided by it too
   const float* found_inf = nullptr;   // not 0: the step is skipped; the same for all sets
-  int64* lag = nullptr;               // how many of the t steps were skipped; of one tensor alone
-  int64* common_lag = nullptr;        // how many of the steps that `round` counts
+  int64* lag = nullptr;         // steps that count less than t, such as skipped ones; one tensor's
+  int64* common_lag = nullptr;  // how many of the steps that `round` counts
+  const void* lr = nullptr;     // in place of the option of this name
+  int64 lr_bytes = 0;           // 4: a float, 8: a double
 };
 
 // A unit of work: a run of leaves (or, when sums are finished, of entries) of one tensor's space.

@@ -48,7 +48,7 @@ inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
   }
 #elif defined(JITSTEP_EMULATION)
 #define KHD inline __attribute__((always_inline))
-#define SLOW_PATH inline
+#define SLOW_PATH static inline __attribute__((noinline))
 #define UNROLL
 #define ONE_BY_ONE
 #define INDEPENDENT INDEPENDENT_LOOP
@@ -59,7 +59,7 @@ inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
   }
 #else
 #define KHD inline __attribute__((always_inline))
-#define SLOW_PATH inline
+#define SLOW_PATH static inline __attribute__((noinline))
 #define UNROLL
 #define ONE_BY_ONE
 #define INDEPENDENT INDEPENDENT_LOOP

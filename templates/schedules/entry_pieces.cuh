@@ -31,7 +31,7 @@ KHD int dimension_of_stride(const TensorRecord& t, int64 stride) {
 }
 
 // As many of the dimensions that vary fastest as lie all inside an entry, or all between entries.
-KHD Piece piece_of(const TensorRecord& t, uint32 reduced) {
+SLOW_PATH Piece piece_of(const TensorRecord& t, uint32 reduced) {
   Piece piece;
   for (int d = dimension_of_stride(t, 1); d >= 0; d = dimension_of_stride(t, piece.length)) {
     const int64 step = reduced >> d & 1u ? 0 : entry_stride(t, reduced, d);

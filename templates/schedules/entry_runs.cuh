@@ -27,7 +27,7 @@ KHD void for_pieces(const TensorRecord& t, uint32 reduced, const Piece& piece, c
 
 // to[place in the run] = from[entry].
 template <class T>
-KHD void spread_entries(const TensorRecord& t, uint32 reduced, const Piece& piece, const Run& run,
+SLOW_PATH void spread_entries(const TensorRecord& t, uint32 reduced, const Piece& piece, const Run& run,
                         const T* from, T* to) {
   for_pieces(t, reduced, piece, run, [&](int at, int length, int64 entry, int64 step) {
     const T* first = from + entry;

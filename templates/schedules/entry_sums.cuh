@@ -21,6 +21,12 @@ KHD int64 length_of_members(const TensorRecord& t, uint32 reduced) {
 
 inline constexpr int64 kWorthARun = 16;  // elements, below which they are taken one by one
 
+template <class S, int Pass, int SpaceNumber>
+SLOW_PATH void take_one_by_one(const Scope<S>& scope, const Gather& at,
+                               real (&x)[LeafSums<S, Pass, SpaceNumber>::kTerms][kLeaf]) {
+  LeafSums<S, Pass, SpaceNumber>::from_elements(scope, at, x);
+}
+
 // The members of one entry that are one leaf of it.
 template <class S, int Pass, int SpaceNumber>
 KHD void take_members(const Scope<S>& scope, const Gather& at,
@@ -28,7 +34,7 @@ KHD void take_members(const Scope<S>& scope, const Gather& at,
   using L = LeafSums<S, Pass, SpaceNumber>;
   const int64 piece = length_of_members(scope.tensor, at.reduced);
   const int valid = static_cast<int>(at.valid);
-  if (piece < min<int64>(kWorthARun, valid)) return L::from_elements(scope, at, x);
+  if (piece < min<int64>(kWorthARun, valid)) return take_one_by_one<S, Pass, SpaceNumber>(scope, at, x);
   for (int done = 0; done < valid;) {
     const int64 left = piece - (at.position + done) % piece;
     const int count = static_cast<int>(min<int64>(valid - done, left));

@@ -52,7 +52,7 @@ struct LeafSums {
   }
 
   // The same of `count` elements that follow one another in memory, as x[first] and on, by one thread.
-  KHD static void in_loops(const Scope<S>& scope, int64 element, int count,
+  SLOW_PATH void in_loops(const Scope<S>& scope, int64 element, int count,
                            real (&x)[kTerms][Shape::fragment], int first) {
     for (int done = 0; done < count;) {
       const int64 base = (element + done) / kLeaf * kLeaf;

@@ -95,7 +95,11 @@ KHD void prepare_set(const HyperSet& set, Prepared<S>& result) {
   if constexpr (Gradient::Body::scaled)
     if (set.grad_scale != nullptr)
       gradient_hyper.grad_scale *= static_cast<double>(*set.grad_scale);
-  const auto& hyper = *reinterpret_cast<const typename Rule::Hyper*>(set.hyper + kCommonHyper);
+  auto hyper = *reinterpret_cast<const typename Rule::Hyper*>(set.hyper + kCommonHyper);
+  if constexpr (requires { hyper.lr; })
+    if (set.lr != nullptr)
+      hyper.lr = set.lr_bytes == 8 ? *static_cast<const double*>(set.lr)
+                                   : static_cast<double>(*static_cast<const float*>(set.lr));
   const int64 t = step_number(set);
   result.gradient = prepare<Gradient>(gradient_hyper, t, none);
   result.rule = prepare<Rule>(hyper, t, result.memory);

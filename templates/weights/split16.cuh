@@ -12,9 +12,13 @@ struct Weights {
   using Extra = uint16;
   static constexpr bool random = false;
   KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
+  // A parameter that was set from outside may be one that no float with this lower half is stored as: then it counts
+  // alone.
   KHD static real load(typename Format::Bits bits, Extra low) {
-    const uint32 high = static_cast<uint32>(bits) - (low >> 15);
-    return float_of(high << 16 | low);
+    const uint32 size = bits & 0x7fffu, raised = low >> 15;
+    const uint32 lower = size == (raised != 0 ? 0u : 0x7f80u) ? 0u : low;
+    const uint32 high = static_cast<uint32>(bits) - (lower >> 15);
+    return float_of(high << 16 | lower);
   }
   KHD static typename Format::Bits store(real x, uint32, Extra& low) {
     const uint32 u = bits_of(x);

@@ -28,8 +28,9 @@ std::vector<BitCase> by_rule(std::vector<StepCase> (*cases)());
 /// What no shipped rule needs yet, from tests/templates/extensions.
 std::vector<BitCase> extension_bit_cases();
 
-/// Those of them that are so many kernels that each is tried in one of the ways.
-std::vector<BitCase> large_bit_cases();
+/// Those of them that are so many kernels that each is tried in one of the ways; a part stands for all of them.
+enum class Share { part, whole };
+std::vector<BitCase> large_bit_cases(Share share);
 
 /// The name of a test that gets a BitCase.
 inline constexpr auto kCaseName = [](const auto& info) { return info.param.name; };

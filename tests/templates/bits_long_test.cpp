@@ -19,6 +19,8 @@ TEST_P(ProductBits, AreTheSameUnderEmulation) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, ProductBits, testing::ValuesIn(by_rule(all_cases)), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Extensions, ProductBits, testing::ValuesIn(large_bit_cases(Share::whole)),
+                         kCaseName);
 
 }  // namespace
 }  // namespace jitstep::support

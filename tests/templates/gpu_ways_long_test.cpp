@@ -34,8 +34,8 @@ TEST_P(GpuWays, FitIntoAMultiprocessor) {
 INSTANTIATE_TEST_SUITE_P(Sm90, GpuWays, testing::ValuesIn(bit_cases()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Sm90Extensions, GpuWays, testing::ValuesIn(extension_bit_cases()),
                          kCaseName);
-INSTANTIATE_TEST_SUITE_P(Sm90LargeExtensions, GpuWays, testing::ValuesIn(large_bit_cases()),
-                         kCaseName);
+INSTANTIATE_TEST_SUITE_P(Sm90LargeExtensions, GpuWays,
+                         testing::ValuesIn(large_bit_cases(Share::whole)), kCaseName);
 
 }  // namespace
 }  // namespace jitstep::support

@@ -66,6 +66,18 @@ TEST(Split16Weights, ShowTheNearestValueOfTwoTheLargerMagnitude) {
   }
 }
 
+TEST(Split16Weights, StayWithAParameterThatWasSetWhateverLiesBesideIt) {
+  for (std::uint32_t bits = 0; bits < 1u << 16; ++bits)
+    for (const std::uint16_t low : {0x0000, 0x0001, 0x5555, 0x7fff, 0x8000, 0xaaaa, 0xffff}) {
+      const float x = Split16::load(static_cast<std::uint16_t>(bits), low);
+      if ((bits & 0x7fff) > 0x7f80)
+        ASSERT_TRUE(std::isnan(x)) << bits << " beside " << low;
+      else
+        ASSERT_EQ(Split16::Format::load(static_cast<std::uint16_t>(bits)), shown<Split16>(x))
+            << bits << " beside " << low;
+    }
+}
+
 TEST(MasterWeights, TakeOverAParameterThatWasSet) {
   float master = 0;
   const auto bits = Master::store(1.00123f, 0, master);

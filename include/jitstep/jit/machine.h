@@ -30,6 +30,8 @@ class JITSTEP_API Launches {
   virtual bool wait_for_last_step() { return false; }
   /// To be called after the last launch of a step.
   virtual void record_step() {}
+  /// In place of both for a step that is captured: its launches go on the current stream, which waits for nothing.
+  virtual void follow_capture() {}
 };
 
 /// One device, or what stands for one. Used by one thread at a time.
@@ -54,8 +56,11 @@ class JITSTEP_API Machine {
   /// The engine that holds rules to their contract before their first step; null: nobody asks for it
   /// (Settings::check).
   virtual class Engine* contract_checker() const { return nullptr; }
-  /// An Error if work now would be recorded instead of done, as in a CUDA graph capture.
-  virtual void refuse_capture() {}
+  /// Whether copies and launches now are recorded instead of done, to be repeated later, as in a CUDA graph capture.
+  /// A copy then reads its source whenever it is repeated.
+  virtual bool is_capturing() { return false; }
+  /// An Error, in words for users of steps, if it is.
+  void refuse_capture();
   /// Says that memory from `allocate` is used on the current stream too, and must not be given to
   /// others before the work there is done.
   virtual void record_stream(const std::shared_ptr<void>&) {}

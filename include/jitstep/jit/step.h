@@ -71,11 +71,21 @@ class JITSTEP_API Step {
   /// The kernel of a batch.
   const Kernel& kernel(std::size_t batch = 0) const;
 
+  /// Whether from now on the device counts the steps: every tensor has a set and a lag of its own, as with found_inf, and so
+  /// has `common`; a step takes one from each lag, so that its set may be the same in every step. Compiles or
+  /// finds the kernel that does it, one launch more. Steps that take part in a CUDA graph capture need it: such a
+  /// step is like the one before, but for gradients that lie elsewhere, and its replays read its sets' pointers again.
+  /// A Step belongs to the graph then and must live as long; others need one of their own.
+  void count_on_device(bool on = true);
+  /// Whether a graph repeats steps of it.
+  bool is_captured() const;
+
   /// Everything the next step needs beside its launches: memory and tables. One input for each tensor, batch after
   /// batch; sets from Plan::at_step. Who rests may change in every step. A set may point to what the device alone
   /// knows (HyperSet): a kernel whose sets have a grad_scale needs the flag `scaled`; with found_inf every tensor has
-  /// a set and a lag of its own (which one without elements leaves as it is), and so has `common`. Throws before any
-  /// change, for inputs that make no sense and in a CUDA graph capture too; the step can then be tried again.
+  /// a set and a lag of its own (which one without elements leaves as it is when it is skipped), and so has `common`.
+  /// Throws before any change, for inputs that make no sense and in a CUDA graph capture that the step is not ready
+  /// for too; the step can then be tried again.
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
 
   /// The same for turning parameters to another mode, which they must not be in. Each tensor's set is that

@@ -24,4 +24,7 @@ struct JITSTEP_API Unit {
 /// The unit of one optimizer step. An Error if the variant does not fit.
 JITSTEP_API Unit unit(const Plan& plan, const Variant& variant, const Target& target);
 
+/// The unit, of one entry for all rules, by which a device counts the steps that it takes.
+JITSTEP_API Unit count_unit();
+
 }  // namespace jitstep::jit

@@ -28,4 +28,13 @@ Unit unit(const Plan& plan, const Variant& variant, const Target& target) {
   return made;
 }
 
+Unit count_unit() {
+  return {"count",
+          "#include \"schedules/count.cuh\"\n"
+          "using Kernel = jitstep::Count;\n"
+          "JITSTEP_ENTRY(jitstep_count, count)\n",
+          0,
+          {"jitstep_count"}};
+}
+
 }  // namespace jitstep::jit

@@ -66,6 +66,9 @@ class CudaLaunches : public Launches {
     }
   }
 
+  // An event of work outside must not be waited for in a capture, nor one of the capture outside.
+  void follow_capture() override { stream_ = place_.host.stream(); }
+
  private:
   Place place_;
   std::shared_ptr<const Kernel> kernel_;
@@ -109,12 +112,6 @@ void CudaMachine::upload(void* to, const void* from, std::size_t bytes) {
   driver_.upload(context_, host_->stream(), to, from, bytes);
 }
 
-void CudaMachine::refuse_capture() {
-  if (!driver_.is_capturing(context_, host_->stream())) return;
-  throw Error(
-      "jitstep: step() inside a CUDA graph capture: the step number, the hyperparameters and new "
-      "kernels are sent from the host, which a graph would not repeat; call step() outside the "
-      "capture");
-}
+bool CudaMachine::is_capturing() { return driver_.is_capturing(context_, host_->stream()); }
 
 }  // namespace jitstep::jit

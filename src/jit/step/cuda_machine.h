@@ -40,7 +40,7 @@ class JITSTEP_API CudaMachine : public Machine {
   Engine* contract_checker() const override {
     return engine_.settings().check ? &engine_ : nullptr;
   }
-  void refuse_capture() override;
+  bool is_capturing() override;
   void record_stream(const std::shared_ptr<void>& memory) override { host_->record_stream(memory); }
 
  private:

@@ -28,7 +28,8 @@ class DeviceBuffer {
   std::size_t capacity_ = 0;
 };
 
-/// A table on the device, sent again only when it has changed.
+/// A table on the device, sent again only when it has changed. What it was sent stays where it is until then, as a
+/// copy that was captured reads it again.
 template <class T>
 class DeviceTable {
  public:
@@ -39,8 +40,8 @@ class DeviceTable {
       return;
     valid_ = false;  // until all went well
     buffer_.reserve(machine, bytes);
-    if (bytes > 0) machine.upload(buffer_.data(), values.data(), bytes);
     sent_ = values;
+    if (bytes > 0) machine.upload(buffer_.data(), sent_.data(), bytes);
     valid_ = true;
   }
   const T* data() const { return static_cast<const T*>(buffer_.data()); }

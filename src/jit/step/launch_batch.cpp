@@ -12,6 +12,12 @@ std::atomic<std::uint64_t> launched = 0;
 
 std::uint64_t launch_count() { return launched; }
 
+void launch(Launches& launches, int entry, const Args& args) {
+  if (args.item_count == 0) return;
+  launches.launch(entry, args);
+  ++launched;
+}
+
 LaunchBatch::LaunchBatch(Machine& machine, const Plan& plan, const Variant& variant,
                          const Unit& source, const std::vector<StepTensor>& tensors,
                          const CommonMemory* common)
@@ -107,9 +113,7 @@ void LaunchBatch::launch_turn(Mode to) {
 void LaunchBatch::launch(int entry, const Items& items) {
   args_.items = items.data();
   args_.item_count = items.size();
-  if (args_.item_count == 0) return;
-  launches_->launch(entry, args_);
-  ++launched;
+  jit::launch(*launches_, entry, args_);
 }
 
 }  // namespace jitstep::jit

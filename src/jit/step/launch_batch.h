@@ -15,6 +15,9 @@
 
 namespace jitstep::jit {
 
+/// A launch that launch_count() counts.
+void launch(Launches& launches, int entry, const Args& args);
+
 class LaunchBatch {
  public:
   /// Compiles or finds the kernel of the plan's unit and sends the tables. `common`: what Plan::common lies in, or
@@ -51,6 +54,7 @@ class LaunchBatch {
   void launch_apply();
   void launch_turn(Mode to);
   void record_step() { launches_->record_step(); }
+  void follow_capture() { launches_->follow_capture(); }
 
  private:
   using Items = DeviceTable<Item>;

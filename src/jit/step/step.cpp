@@ -1,6 +1,7 @@
 #include "jitstep/jit/step.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <utility>
 
@@ -10,9 +11,20 @@
 #include "jit/step/shared_sum.h"
 #include "jit/step/stage_values.h"
 #include "jit/step/step_checks.h"
+#include "jit/step/step_counter.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
+
+namespace {
+
+// What changes from step to step, as the device has it.
+struct InputTables {
+  DeviceTable<StepRecord> steps = {};
+  DeviceTable<HyperSet> sets = {};
+};
+
+}  // namespace
 
 struct Step::State {
   // What is left to be launched.
@@ -24,8 +36,10 @@ struct Step::State {
   std::vector<const TensorRecord*> tensors = {};  // of all batches
   std::vector<char> resting = {};                 // whom the items leave out; empty: not known
   std::vector<StepRecord> records = {};           // of all tensors
-  DeviceTable<StepRecord> steps = {};
-  DeviceTable<HyperSet> sets = {};
+  InputTables tables = {};
+  std::deque<InputTables> captured = {};  // of the steps that graphs repeat, which send them again
+  std::optional<StepCounter> counter = {};  // where the device counts
+  bool capturing = false;
   CommonMemory* common = nullptr;       // where a rule keeps some
   std::vector<HyperSet> numbered = {};  // then: a step's sets, with the number all tensors count
   int passes = 0;
@@ -38,8 +52,11 @@ struct Step::State {
 
   void choose_leader();
   void add_batches(const std::vector<Batch>& given);
+  bool rest_as_before(const std::vector<StepInput>& inputs) const;
   void choose(const std::vector<StepInput>& inputs);
   void wait_for_last_step();
+  void follow_capture(const std::vector<StepInput>& inputs);
+  InputTables& tables_of_step() { return capturing ? captured.back() : tables; }
   void send(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
   void launch_sums();
@@ -121,10 +138,14 @@ void Step::State::choose_leader() {
   led = leading != nullptr;
 }
 
+bool Step::State::rest_as_before(const std::vector<StepInput>& inputs) const {
+  const auto same = [](char rests, const StepInput& input) { return rests == input.rests; };
+  return std::equal(resting.begin(), resting.end(), inputs.begin(), inputs.end(), same);
+}
+
 // Brings items and sums in line with who takes part.
 void Step::State::choose(const std::vector<StepInput>& inputs) {
-  const auto same = [](char rests, const StepInput& input) { return rests == input.rests; };
-  if (std::equal(resting.begin(), resting.end(), inputs.begin(), inputs.end(), same)) return;
+  if (rest_as_before(inputs)) return;
   resting.clear();  // until all went well
   const StepInput* own = inputs.data();
   for (LaunchBatch& batch : batches) {
@@ -139,10 +160,19 @@ void Step::State::choose(const std::vector<StepInput>& inputs) {
 void Step::State::wait_for_last_step() {
   bool other_stream = false;
   for (LaunchBatch& batch : batches) other_stream |= batch.wait_for_last_step();
+  if (counter) other_stream |= counter->wait_for_last_step();
   if (!other_stream) return;
-  steps.record_stream(machine);
-  sets.record_stream(machine);
+  tables.steps.record_stream(machine);
+  tables.sets.record_stream(machine);
   for (const SharedSum& sum : sums) sum.record_stream(machine);
+}
+
+// A graph finds buffers and tables of items as they are now, so that this step must be like the one before.
+void Step::State::follow_capture(const std::vector<StepInput>& inputs) {
+  if (!counter || turn || !rest_as_before(inputs)) machine.refuse_capture();
+  for (LaunchBatch& batch : batches) batch.follow_capture();
+  counter->follow_capture();
+  captured.emplace_back();
 }
 
 void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers) {
@@ -152,9 +182,10 @@ void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<H
     for (const int layout : batch.layout()) {
       const StepInput& input = inputs[records.size()];
       void* const values = has_stage && !turn ? staged.all()[records.size()] : nullptr;
-      records.push_back(
-          {input.g, input.cleared, values, input.set, layout | (input.aligned ? kAligned : 0)});
+      records.push_back({input.g, input.cleared, values, input.rests ? -1 : input.set,
+                         layout | (input.aligned ? kAligned : 0)});
     }
+  auto& [steps, sets] = tables_of_step();
   steps.send(machine, records);
   if (common != nullptr) {
     numbered = numbers;
@@ -187,6 +218,16 @@ Step::State& Step::state() const {
   return *state_;
 }
 
+void Step::count_on_device(bool on) {
+  State& state = this->state();
+  if (!on)
+    state.counter.reset();
+  else if (!state.counter)
+    state.counter.emplace(state.machine);
+}
+
+bool Step::is_captured() const { return !state().captured.empty(); }
+
 std::size_t Step::size() const { return state().tensors.size(); }
 
 const Kernel& Step::kernel(std::size_t batch) const { return state().batches.at(batch).kernel(); }
@@ -196,8 +237,13 @@ void Step::State::prepare(const std::vector<StepInput>& inputs,
   if (!has_memory)
     for (const LaunchBatch& batch : batches) check_memory(batch.plan(), batch.tensors());
   has_memory = true;
-  machine.refuse_capture();
-  wait_for_last_step();
+  capturing = machine.is_capturing();
+  if (capturing)
+    follow_capture(inputs);
+  else if (!captured.empty())
+    throw Error("a Step that was captured is the graph's; make another one for steps outside");
+  else
+    wait_for_last_step();
   if (has_stage && !turn) staged.reserve(machine, batches, inputs);
   send(inputs, numbers);
   due = Due::everything;
@@ -221,7 +267,12 @@ void Step::State::launch_stage(const HostStage& stage) {
 void Step::State::finish_step() {
   for (LaunchBatch& batch : batches) batch.launch_apply();
   staged.release();
-  if (led) ++common->steps;
+  if (counter) {
+    const auto& [steps, sets] = tables_of_step();
+    counter->launch(steps.data(), records.size(), sets.data(), led);
+  } else if (led) {
+    ++common->steps;
+  }
 }
 
 void Step::prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
@@ -229,7 +280,7 @@ void Step::prepare(const std::vector<StepInput>& inputs, const std::vector<Hyper
   state.due = State::Due::nothing;
   check_inputs(inputs, state.tensors, sets);
   check_gradients(inputs, state.tensors);
-  check_skips(inputs, state.tensors, sets, state.common);
+  check_counters(inputs, state.tensors, sets, state.common, state.counter.has_value());
   for (const LaunchBatch& batch : state.batches) check_scale(batch.plan(), sets);
   state.turn.reset();
   state.prepare(inputs, sets);
@@ -278,10 +329,11 @@ void Step::launch() {
     state.launch_sums();
   }
   if (!state.turn) state.finish_step();
-  for (LaunchBatch& batch : state.batches) {
+  for (LaunchBatch& batch : state.batches)
     if (state.turn) batch.launch_turn(*state.turn);
-    batch.record_step();
-  }
+  if (state.capturing) return;
+  for (LaunchBatch& batch : state.batches) batch.record_step();
+  if (state.counter) state.counter->record_step();
 }
 
 void Step::run(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets,

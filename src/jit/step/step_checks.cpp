@@ -164,28 +164,29 @@ void check_gradients(const std::vector<StepInput>& inputs,
                    "that it rests");
 }
 
-void check_skips(const std::vector<StepInput>& inputs,
-                 const std::vector<const TensorRecord*>& tensors, const std::vector<HyperSet>& sets,
-                 const CommonMemory* common) {
+void check_counters(const std::vector<StepInput>& inputs,
+                    const std::vector<const TensorRecord*>& tensors,
+                    const std::vector<HyperSet>& sets, const CommonMemory* common, bool on_device) {
   if (sets.empty()) return;
   for (const HyperSet& set : sets)
     if (set.found_inf != sets.front().found_inf)
       throw Error(
           "a step: its sets have different found_inf; a step is skipped as a whole: give all of "
           "them one");
-  if (sets.front().found_inf == nullptr) return;
+  if (sets.front().found_inf == nullptr && !on_device) return;
+  const char* const why = on_device ? "counted on the device" : "with found_inf";
   if (common != nullptr && common->lag == nullptr)
     throw Error(
-        "a step with found_inf by a rule that keeps memory of all tensors: CommonMemory::lag is "
-        "null; give it an integer, 0, in the machine's memory");
+        text("a step ", why,
+             " by a rule that keeps memory of all tensors: CommonMemory::lag is null; give it an "
+             "integer, 0, in the machine's memory"));
   std::unordered_set<const int64*> seen;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].rests) continue;
     const int64* const lag = sets[static_cast<std::size_t>(inputs[i].set)].lag;
     if (lag == nullptr || !seen.insert(lag).second)
-      refuse_input(
-          i, *tensors[i], lag == nullptr ? "has no" : "shares its",
-          " lag in a step with found_inf; give each tensor a set with an integer of its own");
+      refuse_input(i, *tensors[i], lag == nullptr ? "has no" : "shares its", " lag in a step ", why,
+                   "; give each tensor a set with an integer of its own");
   }
 }
 

@@ -35,11 +35,13 @@ void check_inputs(const std::vector<StepInput>& inputs,
 void check_gradients(const std::vector<StepInput>& inputs,
                      const std::vector<const TensorRecord*>& tensors);
 
-/// What a device needs to skip a step: one found_inf for all, and for each tensor a count of its own.
+/// What a device needs to skip a step, or to count all of them: one found_inf for all, and for each tensor a count of
+/// its own.
 /// `common`: null for a rule that keeps no memory of all.
-JITSTEP_API void check_skips(const std::vector<StepInput>& inputs,
-                             const std::vector<const TensorRecord*>& tensors,
-                             const std::vector<HyperSet>& sets, const CommonMemory* common);
+JITSTEP_API void check_counters(const std::vector<StepInput>& inputs,
+                                const std::vector<const TensorRecord*>& tensors,
+                                const std::vector<HyperSet>& sets, const CommonMemory* common,
+                                bool on_device);
 
 /// Sets with a grad_scale for a kernel that does not divide.
 JITSTEP_API void check_scale(const Plan& plan, const std::vector<HyperSet>& sets);

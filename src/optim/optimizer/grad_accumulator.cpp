@@ -20,6 +20,7 @@
 #include "optim/tensor/checks.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/machines.h"
+#include "optim/tensor/memory_overlap.h"
 #include "optim/tensor/tensor_place.h"
 
 namespace jitstep {
@@ -73,6 +74,14 @@ struct Sum {
     return {&values, gradient, &state, name(), version};
   }
 };
+
+void check_sum(const Sum& sum) {
+  TORCH_CHECK(sum.values.sizes() == sum.p.sizes() && sum.values.device() == sum.p.device(),
+              "GradAccumulator: the sum for parameter ", sum.state.id, " is of shape ",
+              sum.values.sizes(), " on ", sum.values.device(),
+              ", and the parameter is now of shape ", sum.p.sizes(), " on ", sum.p.device(),
+              "; reset() the sums when parameters change");
+}
 
 std::vector<torch::Tensor> parameters_of(const std::deque<Sum>& sums) {
   std::vector<torch::Tensor> parameters;
@@ -141,7 +150,7 @@ void GradAccumulator::State::on_gradient(Sum& sum) {
   begin_backward();
   if (!std::exchange(sum.waits, true)) waiting.push_back(&sum);
   sum.stream = current_stream(sum.p.device());
-  bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
+  if (has_memory(sum.p.grad())) bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
   if (bytes <= options.max_waiting_bytes()) return;
   const auto rest = std::stable_partition(
       waiting.begin(), waiting.end(), [&](const Sum* one) { return one->stream != sum.stream; });
@@ -201,6 +210,8 @@ GradAccumulator::GradAccumulator(const std::vector<torch::Tensor>& parameters,
     : state_(std::make_shared<State>()) {
   TORCH_CHECK(options.dtype() == torch::kBFloat16 || options.dtype() == torch::kFloat32,
               "GradAccumulator: dtype is ", options.dtype(), "; make it bfloat16 or float32");
+  TORCH_CHECK(options.max_waiting_bytes() >= 0, "GradAccumulator: max_waiting_bytes is ",
+              options.max_waiting_bytes(), "; make it 0 or more");
   state_->options = options;
   state_->numbers = {rule_values().at_step(1, options.seed())};
   state_->add_parameters(parameters);
@@ -216,6 +227,8 @@ GradAccumulator& GradAccumulator::operator=(GradAccumulator&&) noexcept = defaul
 void GradAccumulator::assign_gradients() {
   torch::NoGradGuard no_grad;
   const std::lock_guard lock(state_->mutex);
+  for (const Sum& sum : state_->sums)
+    if (sum.begun) check_sum(sum);
   std::vector<torch::Tensor> assigned;
   for (Sum& sum : state_->sums)
     if (std::exchange(sum.begun, false)) assigned.push_back(sum.p.mutable_grad() = sum.values);

@@ -102,10 +102,13 @@ void Optimizer::save(const std::string& file) const {
   std::error_code problem;
   const fs::path target =
       fs::is_symlink(file, problem) ? fs::weakly_canonical(file, problem) : fs::path(file);
+  const fs::file_status before = fs::status(target, problem);
+  TORCH_CHECK(!fs::exists(before) || fs::is_regular_file(before),
+              "the optimizer cannot be saved to ", file, ", which is no regular file and would be ",
+              "replaced; name another, or torch::save into a stream");
   const std::string aside = name_beside(target);
   try {
     write_whole(archive, aside);
-    const fs::file_status before = fs::status(target, problem);
     if (fs::is_regular_file(before)) fs::permissions(aside, before.permissions());
     fs::rename(aside, target);
   } catch (const std::exception& error) {

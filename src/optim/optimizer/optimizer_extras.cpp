@@ -1,6 +1,8 @@
-// What an optimizer's steps are given beside gradients: torch.amp's tensors, and leave to clear.
+// What an optimizer's steps are given beside gradients: numbers on the device, leave to clear, and counters there.
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "optim/optimizer/optimizer_records.h"
@@ -36,6 +38,34 @@ void add_memory(const StepParameter& one, std::vector<StepMemory>& memory) {
   });
 }
 
+bool lacks_counter(const StepCount& t, const StepExtras& extras) {
+  if (extras.capturable) return !t.is_on_device() || t.is_set();
+  return extras.found_inf.defined() && !t.lag().defined();
+}
+
+// For parameters of one device: of all steps, or of those that it skips.
+void attach_counters(const torch::Device& device, const std::vector<StepCount*>& counts, bool all) {
+  std::vector<std::int64_t> lags;
+  for (const StepCount* const t : counts) lags.push_back(all ? t->lag_now() : 0);
+  const torch::Tensor counters = torch::tensor(lags, torch::kInt64).to(device);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    torch::Tensor counter = counters.select(0, static_cast<std::int64_t>(i));
+    if (all)
+      counts[i]->count_on_device(std::move(counter));
+    else
+      counts[i]->attach(std::move(counter));
+  }
+}
+
+torch::Tensor checked_lr(torch::Tensor lr) {
+  if (!lr.defined()) return lr;
+  const bool number = lr.scalar_type() == torch::kFloat32 || lr.scalar_type() == torch::kFloat64;
+  TORCH_CHECK(lr.layout() == torch::kStrided && number && lr.numel() == 1, "jitstep: lr is ",
+              lr.dtype(), " of shape ", lr.sizes(), " and layout ", lr.layout(),
+              "; give one float32 or float64");
+  return lr.detach();
+}
+
 }  // namespace
 
 void Optimizer::set_grad_scale(torch::Tensor scale) {
@@ -55,8 +85,36 @@ void Optimizer::zero_grad_in_step(bool on) {
   records_->clearing_checked = false;
 }
 
+void Optimizer::capturable(bool on) { records_->extras.capturable = on; }
+
+bool Optimizer::is_capturable() const { return records_->extras.capturable; }
+
+void Optimizer::set_lr(std::size_t group, torch::Tensor lr) {
+  TORCH_CHECK(group < param_groups_.size(), "jitstep: set_lr() of group ", group, "; there are ",
+              param_groups_.size());
+  TORCH_CHECK(group_options(group).manifest().find("lr") != nullptr, "jitstep: set_lr() of group ",
+              group, ", whose rule ", rule_of(group), " has no option lr");
+  auto& lrs = records_->lrs;
+  lrs.resize(std::max(lrs.size(), group + 1));
+  lrs[group] = checked_lr(std::move(lr));
+}
+
+void Optimizer::set_lr(const torch::Tensor& lr) {
+  for (std::size_t g = 0; g < param_groups_.size(); ++g) set_lr(g, lr);
+}
+
+// Where kernels find the learning rate of a group, if it is a tensor.
+void Optimizer::point_to_lr(std::size_t g) {
+  const auto& lrs = records_->lrs;
+  const torch::Tensor lr = g < lrs.size() ? lrs[g] : torch::Tensor();
+  records_->numbers[g].lr = lr.defined() ? lr.const_data_ptr() : nullptr;
+  records_->numbers[g].lr_bytes = lr.defined() ? static_cast<int64>(lr.element_size()) : 0;
+}
+
 void Optimizer::check_extras() const {
   for (const StepParameter& one : records_->work) {
+    if (one.name.group < records_->lrs.size())
+      check_place(records_->lrs[one.name.group], "lr", one);
     check_place(records_->extras.grad_scale, "grad_scale", one);
     check_place(records_->extras.found_inf, "found_inf", one);
   }
@@ -77,19 +135,23 @@ void Optimizer::check_cleared() {
   records.clearing_checked = true;
 }
 
-// Has the device count the steps that it skips, before one that it may.
-void Optimizer::count_skips() {
-  const torch::Tensor& found_inf = records_->extras.found_inf;
-  if (!found_inf.defined() || records_->work.empty()) return;
-  machine_of(found_inf.device()).refuse_capture();  // which would record the making of counters
-  std::vector<StepCount*> without;
-  for (const StepParameter& one : records_->work)
-    if (!one.state->t.lag().defined()) without.push_back(&one.state->t);
-  records_->common.count_skips();
-  if (without.empty()) return;
-  const auto lags = torch::zeros({std::ssize(without)}, found_inf.options().dtype(torch::kInt64));
-  for (std::size_t i = 0; i < without.size(); ++i)
-    without[i]->attach(lags.select(0, static_cast<std::int64_t>(i)));
+// Has the device count the steps that it skips, before one that it may, or all of them.
+void Optimizer::count_steps() {
+  const StepExtras& extras = records_->extras;
+  std::unordered_map<torch::Device, std::vector<StepCount*>> without;
+  for (const StepParameter& one : records_->work) {
+    StepCount& t = one.state->t;
+    if (!extras.capturable && t.is_on_device()) t.count_on_host();
+    if (lacks_counter(t, extras)) without[one.p->device()].push_back(&t);
+  }
+  for (const auto& [device, counts] : without) {
+    machine_of(device).refuse_capture();  // which would record the making of counters
+    attach_counters(device, counts, extras.capturable);
+  }
+  if (records_->work.empty() || records_->common.memory() == nullptr) return;
+  if (records_->common.is_on_device() != extras.capturable)
+    records_->common.count_on_device(extras.capturable);
+  if (extras.found_inf.defined()) records_->common.count_skips();
 }
 
 // Of gradients that torch only says are negated, the kernels have read and cleared a copy.

@@ -77,6 +77,7 @@ void Optimizer::step_alone(const ParameterName& name) {
   StepExtras extras = records_->extras;
   extras.clears = false;  // the gradient goes as a whole
   change([&] {
+    count_steps();
     member.alone->step({records_->work, records_->resting, records_->numbers}, nullptr, extras,
                        records_->stage());
   });

@@ -84,9 +84,10 @@ struct Optimizer::Records {
   ParameterMemory memory;
   bool memory_checked = false;  // as long as no parameter lies elsewhere
   StepExtras extras;
-  int versions = 0;               // given to members
-  bool clearing_checked = false;  // as long as no gradient and no state lies elsewhere
-  CommonState common;             // outlives the stepper's tables
+  std::vector<torch::Tensor> lrs;  // of the first groups; undefined: the options'
+  int versions = 0;                // given to members
+  bool clearing_checked = false;   // as long as no gradient and no state lies elsewhere
+  CommonState common;              // outlives the stepper's tables
   Stepper stepper;
   jit::Mode mode = jit::Mode::train;  // of a rule that has modes
   std::mutex stepping;                // inside of a backward(), where each device has a thread

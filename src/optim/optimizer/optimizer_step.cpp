@@ -49,7 +49,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
   collect(Purpose::step);
   change([&] {
     check_cleared();
-    count_skips();
+    count_steps();
     const StepExtras& extras = records_->extras;
     records_->stepper.step({records_->work, records_->resting, records_->numbers},
                            records_->common.memory(), extras, records_->stage());
@@ -170,6 +170,7 @@ const torch::Tensor* Optimizer::gradient_of(const torch::Tensor& p, const Parame
 void Optimizer::refresh_options(std::size_t g) {
   GroupRecord& record = records_->groups[g].record;
   about_group(g, [&] { record.refresh(group_options(g), Moment::training, records_->numbers[g]); });
+  point_to_lr(g);
 }
 
 // Says whether all that take part lie where they lay when they were last looked at.

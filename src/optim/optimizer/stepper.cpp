@@ -227,6 +227,15 @@ static void count_empty(const StepParameter& parameter, const torch::Tensor& fou
     parameter.state->t.lag().add_(found_inf.reshape({}).ne(0));
 }
 
+// Outside of the capture steps begin with tables of their own.
+void Stepper::leave_to_graphs() {
+  const auto& devices = state_->devices;
+  const bool left = std::any_of(devices.begin(), devices.end(), [](const DeviceStep& device) {
+    return device.step && device.step->is_captured() && !device.machine->is_capturing();
+  });
+  if (left) captured_.push_back(std::exchange(state_, std::make_unique<State>()));
+}
+
 // Brings tables and inputs in line with the parameters, each with the numbers of the step it has taken last
 // (`ahead` 0) or is about to take (1). Says whether the tables are new.
 bool Stepper::update(const StepMembers& now, jit::CommonMemory* common, const StepExtras& extras,
@@ -267,8 +276,10 @@ bool Stepper::update(const StepMembers& now, jit::CommonMemory* common, const St
 
 void Stepper::step(const StepMembers& now, jit::CommonMemory* common, const StepExtras& extras,
                    const StageOfGroup& stage) {
+  leave_to_graphs();
   update(now, common, extras, 1);
   State& state = *state_;
+  for (DeviceStep& device : state.devices) device.step->count_on_device(extras.capturable);
   // All devices are ready before the first of them changes anything.
   for (DeviceStep& device : state.devices) device.step->prepare(device.inputs, state.sets);
   if (stage)
@@ -286,6 +297,7 @@ void Stepper::step(const StepMembers& now, jit::CommonMemory* common, const Step
 }
 
 void Stepper::turn(jit::Mode to, const StepMembers& now, jit::CommonMemory* common) {
+  leave_to_graphs();
   const bool anew = update(now, common, {}, 0);
   State& state = *state_;
   if (anew)  // of tables that know nothing of gradients: the next step makes its own

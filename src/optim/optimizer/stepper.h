@@ -37,6 +37,7 @@ struct StepExtras {
   torch::Tensor grad_scale;  // undefined: gradients are not divided by one
   torch::Tensor found_inf;   // undefined: no step is skipped; float32, one element, as grad_scale
   bool clears = false;       // it leaves zeros in the gradients
+  bool capturable = false;   // the device counts the step: every StepCount is_on_device()
 };
 
 /// Replaces the values that the elements of some parameters of one group handed to its host stage.
@@ -63,7 +64,8 @@ class Stepper {
   /// was. Only where a launch itself fails may parameters have been stepped; no t is counted then.
   /// stage: for groups whose rules have one.
   /// With found_inf the device skips the step or not, and counts that in each StepCount's lag, which is there;
-  /// nobody waits for it.
+  /// nobody waits for it. In a CUDA graph capture, of a capturable step whose tables are there, the tables go over to
+  /// the graph, and stay as long as this does.
   void step(const StepMembers& members, jit::CommonMemory* common, const StepExtras& extras,
             const StageOfGroup& stage = {});
 
@@ -76,7 +78,9 @@ class Stepper {
 
   bool update(const StepMembers& members, jit::CommonMemory* common, const StepExtras& extras,
               int ahead);
+  void leave_to_graphs();
   std::unique_ptr<State> state_;
+  std::vector<std::unique_ptr<State>> captured_;  // which graphs repeat
 };
 
 }  // namespace jitstep

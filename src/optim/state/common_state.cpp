@@ -56,22 +56,42 @@ void CommonState::bind(const torch::Device& device, const std::vector<double>& i
 
 void CommonState::count_skips() {
   if (!halves_.defined() || lag_.defined()) return;
-  lag_ = torch::zeros({}, torch::dtype(torch::kInt64).device(halves_.device()));
+  attach(0);
+}
+
+void CommonState::count_on_device(bool on) {
+  if (!halves_.defined() || on == on_device_) return;
+  memory_.steps = steps();
+  lag_.reset();
+  memory_.lag = nullptr;
+  on_device_ = on;
+  if (!on) return;
+  ++memory_.steps;  // so that it is not 0, as that of a step that nothing has been counted of
+  attach(1);
+}
+
+void CommonState::attach(std::int64_t lag) {
+  lag_ = torch::full({}, lag, torch::dtype(torch::kInt64).device(halves_.device()));
   memory_.lag = reinterpret_cast<int64*>(lag_.data_ptr());
 }
 
 // The steps that were not skipped. From then on nobody counts those that are, until the next count_skips().
 std::int64_t CommonState::steps() const {
+  if (on_device_) return memory_.steps - lag_.item<std::int64_t>();
   if (lag_.defined()) memory_.steps -= std::exchange(lag_, {}).item<std::int64_t>();
   memory_.lag = nullptr;
   return memory_.steps;
 }
 
 void CommonState::restart() {
+  begun_.clear();
+  if (on_device_) {
+    lag_.fill_(memory_.steps);
+    return;
+  }
   lag_.reset();
   memory_.lag = nullptr;
   memory_.steps = 0;
-  begun_.clear();
 }
 
 std::optional<std::vector<double>> CommonState::values() const {

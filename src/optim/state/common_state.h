@@ -35,6 +35,9 @@ class CommonState {
   const torch::Tensor& lag() const { return lag_; }
   /// Has the device count the steps that it skips, before one that it may.
   void count_skips();
+  /// Has the device count all steps, or the host again, which waits for the device.
+  void count_on_device(bool on);
+  bool is_on_device() const { return on_device_; }
 
   /// The values of now, on the host; nothing before the first step, unless they were set.
   std::optional<std::vector<double>> values() const;
@@ -50,10 +53,12 @@ class CommonState {
  private:
   void write(const std::vector<double>& values);
   std::int64_t steps() const;
+  void attach(std::int64_t lag);
   void restart();
 
   torch::Tensor halves_;       // [2, fields]
   mutable torch::Tensor lag_;  // of the device; undefined: it skips none
+  bool on_device_ = false;     // which counts all steps; `memory_.steps` stays as it is then
   mutable jit::CommonMemory
       memory_;                 // mutable: its steps are brought up to date when somebody asks
   std::vector<double> begun_;  // what was last written as the initial values

@@ -188,6 +188,27 @@ TEST_F(CudaCapture, AStepIsRefusedBeforeAnythingIsDone) {
   EXPECT_EQ(fake.runs.back().t, 2);
 }
 
+TEST_F(CudaCapture, AStepThatTheDeviceCountsGoesOnTheStreamThatIsCapturedAndWaitsForNothing) {
+  const auto of = step_of(plan("adamw"), 1);
+  int64 lag = 1;
+  HyperSet set = at_step(2);
+  set.lag = &lag;
+  of->count_on_device();
+  of->run(inputs(1), {set});
+  const int side = fake.new_stream();
+  hosts[0]->current = side;
+  fake.set_capture(side, 1);
+  fake.clear();
+  of->run(inputs(1), {set});
+  for (const char* name : {"cuStreamWaitEvent", "cuEventRecord"})
+    EXPECT_TRUE(fake.calls_of(name).empty()) << name;
+  const Calls launches = fake.calls_of("cuLaunchKernel");
+  ASSERT_EQ(launches.size(), 2u);
+  EXPECT_EQ(launches[0], text("cuLaunchKernel jitstep_apply 1x256 stream ", side));
+  EXPECT_EQ(launches[1], text("cuLaunchKernel jitstep_count 1x32 stream ", side));
+  EXPECT_EQ(fake.copies.size(), 2u) << "its own tables, though nothing has changed";
+}
+
 TEST_F(CudaCapture, AKernelIsNeitherCompiledNorLoaded) {
   fake.set_capture(0, 1);
   fake.clear();

@@ -238,7 +238,25 @@ TEST(GradAccumulator, RefusesOtherDtypesAndWhatIsNoLeaf) {
   EXPECT_HAS(argument_error(
                  [&] { GradAccumulator({p}, GradAccumulatorOptions().dtype(torch::kFloat16)); }),
              "make it bfloat16 or float32");
+  EXPECT_HAS(
+      argument_error([&] { GradAccumulator({p}, GradAccumulatorOptions().max_waiting_bytes(-1)); }),
+      "max_waiting_bytes is -1; make it 0 or more");
   EXPECT_HAS(argument_error([&] { GradAccumulator({2 * p}); }), "non-leaf");
+}
+
+TEST(GradAccumulator, GivesNoSumToAParameterOfAnotherShape) {
+  torch::Tensor p = leaf({3});
+  const torch::Tensor q = leaf({2});
+  GradAccumulator sums({q, p}, kFloats);
+  (p.sum() + q.sum()).backward();
+  p.set_data(torch::zeros({5}));
+  EXPECT_HAS(argument_error([&] { sums.assign_gradients(); }),
+             "the sum for parameter 1 is of shape [3]");
+  EXPECT_FALSE(q.grad().defined());
+  sums.reset();
+  backward(p, torch::ones({5}));
+  sums.assign_gradients();
+  EXPECT_EQ(p.grad().sum().item<float>(), 5);
 }
 
 TEST(GradAccumulator, RefusesSparseGradientsInBackwardAndKeepsWhatItHas) {
@@ -246,7 +264,7 @@ TEST(GradAccumulator, RefusesSparseGradientsInBackwardAndKeepsWhatItHas) {
   GradAccumulator sums({dense, p}, kFloats);
   backward(dense, torch::ones({3}));
   const auto loss = torch::embedding(p, torch::tensor({1, 2}), -1, false, true).sum() + dense.sum();
-  EXPECT_HAS(argument_error([&] { loss.backward(); }), "sparse");
+  EXPECT_HAS(argument_error([&] { loss.backward(); }), "to_dense()");
   EXPECT_EQ(sums.micro_batches(), 1);
   p.mutable_grad().reset();
   dense.mutable_grad().reset();

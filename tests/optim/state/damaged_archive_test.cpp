@@ -1,5 +1,6 @@
 // Archives with anything missing or replaced: refused, and the optimizer is what it was.
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 
@@ -244,6 +245,17 @@ TEST(DamagedArchive, AFileIsReplacedWhenTheNewOneIsWhole) {
        std::filesystem::directory_iterator(std::filesystem::path(file).parent_path()))
     EXPECT_NE(entry.path().extension(), ".part") << "half a file stays";
   EXPECT_HAS(argument_error([&] { optimizer.save(file + "/none"); }), "cannot be saved to ");
+}
+
+TEST(DamagedArchive, WhatIsNoFileIsNotReplacedByOne) {
+  Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  const OwnFolder folder;
+  const std::string pipe = folder.path + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& name : {pipe, folder.path})
+    EXPECT_HAS(argument_error([&] { optimizer.save(name); }), "is no regular file");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
 TEST(DamagedArchive, StateThatTheArchiveLacksIsDroppedSoThatTrainingResumesAsItWas) {

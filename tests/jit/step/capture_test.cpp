@@ -1,0 +1,184 @@
+// Steps that a graph repeats: each replay is a step, with the bits of one that the host asked for.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <utility>
+
+#include "emulation/emulated_machine.h"
+#include "jit/fixtures.h"
+#include "jit/step/step_fixtures.h"
+#include "jitstep/jit/engine.h"
+#include "support/recording_machine.h"
+
+namespace jitstep::jit {
+namespace {
+
+using emulation::StepCase;
+using support::RecordingMachine;
+using testing::error_of;
+
+StepCase step_case(const std::string& rule, NamedValues options = {}) {
+  StepCase made;
+  made.spec.rule = rule;
+  made.spec.state.slots.assign(default_catalog().rule(rule).slots.size(), CodecChoice{"fp32"});
+  made.options = std::move(options);
+  made.tensors = {{.sizes = {300}}, {.sizes = {7, 50}}, {.sizes = {1}}, {.sizes = {0}}};
+  made.steps = 5;
+  return made;
+}
+
+// What n replays leave, and n steps.
+void expect_equal(const StepCase& c, Machine& machine) {
+  RecordingMachine recording(machine);
+  const Variant variant = default_variant(emulation::kernel_of(c), machine.target());
+  const auto expected = emulation::run_case(c, machine, variant);
+  const auto repeated = emulation::run_case(c, {recording, recording.graphs()}, variant);
+  for (const auto& difference : emulation::differences(expected, repeated))
+    ADD_FAILURE() << emulation::kernel_of(c).name << ": " << to_string(difference);
+}
+
+class Capture : public ::testing::Test {
+ protected:
+  CpuMachine cpu{default_engine()};
+};
+
+TEST_F(Capture, ReplaysAreStepsOfEveryRule) {
+  for (const std::string& rule : default_catalog().names(Manifest::Kind::rule))
+    expect_equal(step_case(rule), cpu);
+}
+
+TEST_F(Capture, ReplaysSkipWhatIsNotFinite) {
+  for (const char* rule : {"adamw", "lamb", "prodigy", "schedulefree_adamw"}) {
+    StepCase c = step_case(rule);
+    c.refused = {1, 3, 4};
+    c.grad_scale = 8;
+    c.clears = true;
+    expect_equal(c, cpu);
+  }
+}
+
+TEST_F(Capture, ReplaysClipAndRoundAtRandom) {
+  StepCase c = step_case("adamw", {{"max_grad_norm", 0.1}});
+  c.spec.state.dtype = c.spec.gradient = Dtype::bfloat16;
+  c.spec.state.weights = "stochastic";
+  expect_equal(c, cpu);
+}
+
+TEST_F(Capture, TheGpusTextCountsToo) {
+  emulation::EmulatedMachine machine(default_engine(), 3, emulation::BlockOrder::kReverse,
+                                     emulation::LaneOrder::kRandom);
+  for (const char* rule : {"adamw", "prodigy"}) expect_equal(step_case(rule), machine);
+}
+
+// ---- one tensor, of whose steps the device keeps count
+
+class CapturedStep : public Capture {
+ protected:
+  CapturedStep() {
+    StepTensor tensor;
+    tensor.p = values;
+    tensor.slots = {{m, nullptr}, {v, nullptr}};
+    tensor.shape = {{4}, {1}};
+    tensor.g_strides = {1};
+    step.emplace(recording, std::vector<Batch>{{adamw, {tensor}}});
+    set = adamw.at_step(OptionValues("adamw"), 2);
+    set.lag = &lag;
+  }
+  void run() { step->run({{.g = gradient}}, {set}); }
+  void capture() {
+    recording.record([this] { run(); });
+  }
+
+  RecordingMachine recording{cpu};
+  Plan adamw = testing::plan("adamw");
+  float values[4] = {1, 2, 3, 4}, gradient[4] = {1, 1, 1, 1}, m[4] = {}, v[4] = {};
+  HyperSet set{};
+  int64 lag = 1;
+  std::optional<Step> step;
+};
+
+constexpr char kNotReady[] = "step() inside a CUDA graph capture, which is not ready for it";
+
+TEST_F(CapturedStep, IsRefusedWhereTheHostCounts) {
+  run();
+  EXPECT_NE(error_of([&] { capture(); }).find(kNotReady), std::string::npos);
+  recording.replay();
+  EXPECT_EQ(lag, 1);
+  EXPECT_FALSE(step->is_captured());
+}
+
+TEST_F(CapturedStep, IsRefusedWhereOthersTakePartThanBefore) {
+  step->count_on_device();
+  step->run({{.rests = true}}, {set});
+  EXPECT_NE(error_of([&] { capture(); }).find(kNotReady), std::string::npos);
+  run();
+  EXPECT_NO_THROW(capture());
+}
+
+TEST_F(CapturedStep, NeedsACountOfItsOwnForEveryTensor) {
+  step->count_on_device();
+  set.lag = nullptr;
+  EXPECT_NE(error_of([&] { run(); }).find("has no lag in a step counted on the device"),
+            std::string::npos);
+}
+
+TEST_F(CapturedStep, CountsWithEveryStepAndReplay) {
+  step->count_on_device();
+  run();
+  EXPECT_EQ(lag, 0);
+  capture();
+  EXPECT_EQ(lag, 0) << "a capture does nothing";
+  for (int i = 0; i < 3; ++i) recording.replay();
+  EXPECT_EQ(lag, -3);
+}
+
+TEST_F(CapturedStep, IsNotTakenForOtherStepsAfterTheCapture) {
+  step->count_on_device();
+  run();
+  capture();
+  EXPECT_NE(error_of([&] { run(); }).find("make another one for steps outside"), std::string::npos);
+}
+
+TEST_F(CapturedStep, ReadsTheGradientThatItWasCapturedWith) {
+  step->count_on_device();
+  run();
+  const float elsewhere[4] = {};
+  recording.record([&] { step->run({{.g = elsewhere}}, {set}); });
+  const float before = m[0];
+  recording.replay();
+  EXPECT_FLOAT_EQ(m[0], 0.9f * before);
+}
+
+TEST_F(CapturedStep, ReadsTheLearningRateAnew) {
+  const float rate = 0;
+  double rates[] = {0};
+  step->count_on_device();
+  for (const auto& [lr, bytes] : {std::pair<const void*, int>{&rate, 4}, {rates, 8}}) {
+    set.lr = lr;
+    set.lr_bytes = bytes;
+    const float before = values[0];
+    run();
+    EXPECT_EQ(values[0], before);
+  }
+  capture();
+  rates[0] = 0.5;
+  const float before = values[0];
+  recording.replay();
+  EXPECT_LT(values[0], before - 0.25f);
+}
+
+TEST_F(CapturedStep, TakesOneLaunchMore) {
+  const auto launches_of = [&] {
+    const std::uint64_t before = launch_count();
+    run();
+    return launch_count() - before;
+  };
+  const std::uint64_t usual = launches_of();
+  step->count_on_device();
+  EXPECT_EQ(launches_of(), usual + 1);
+  step->count_on_device(false);
+  EXPECT_EQ(launches_of(), usual);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

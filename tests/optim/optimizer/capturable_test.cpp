@@ -1,0 +1,216 @@
+// Steps that the device counts, as CUDA graphs need it, and learning rates in tensors: on a CPU, whose steps are
+// done at once.
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
+  return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
+}
+
+const std::vector<std::vector<std::int64_t>> kShapes = {{70, 60}, {3}, {0}, {}};
+
+// Two optimizers of a rule over equal parameters: the device counts the steps of one of them.
+struct Pair {
+  explicit Pair(const std::string& rule) : Pair(make_parameters(torch::kFloat32, kShapes), rule) {}
+  Pair(const Tensors& parameters, const std::string& rule)
+      : usual(clones(parameters)),
+        counted(clones(parameters)),
+        host(rule, usual),
+        device(rule, counted) {
+    device.capturable();
+  }
+
+  void train(int first, int last) {
+    tests::train(host, usual, first, last);
+    tests::train(device, counted, first, last);
+  }
+  void expect_equal() const { tests::expect_equal(usual, counted); }
+
+  Tensors usual, counted;
+  Optimizer host, device;
+};
+
+TEST(Capturable, StepsHaveTheSameBitsForEveryRule) {
+  for (const std::string& rule : shipped(jit::Manifest::Kind::rule)) {
+    if (rule == "muon") continue;  // matrices alone
+    SCOPED_TRACE(rule);
+    Pair pair(rule);
+    pair.train(1, 4);
+    pair.expect_equal();
+    for (const auto& p : pair.counted) EXPECT_EQ(state_of(pair.device, p).step(), 4);
+  }
+}
+
+TEST(Capturable, MayBeSwitchedOnAndOffAtAnyTime) {
+  Pair pair("prodigy");
+  EXPECT_TRUE(pair.device.is_capturable());
+  for (int step = 1; step <= 8; ++step) {
+    pair.device.capturable(step % 3 != 0);
+    pair.train(step, step);
+    pair.expect_equal();
+    EXPECT_EQ(pair.device.memory("d"), pair.host.memory("d"));
+  }
+}
+
+TEST(Capturable, ParametersThatGetTheirFirstGradientLateCountTheirOwnSteps) {
+  Pair pair("adamw");
+  const auto step_of_first = [&](Optimizer& optimizer, Tensors& parameters) {
+    set_gradients(parameters, 1);
+    for (std::size_t i = 1; i < parameters.size(); ++i) parameters[i].mutable_grad().reset();
+    optimizer.step();
+  };
+  step_of_first(pair.host, pair.usual);
+  step_of_first(pair.device, pair.counted);
+  pair.train(2, 3);
+  pair.expect_equal();
+  EXPECT_EQ(state_of(pair.device, pair.counted[0]).step(), 3);
+  EXPECT_EQ(state_of(pair.device, pair.counted[1]).step(), 2);
+}
+
+TEST(Capturable, TheNumberOfAStepMayBeSet) {
+  Pair pair("adamw");
+  pair.train(1, 2);
+  for (const auto& p : pair.usual) state_of(pair.host, p).step() = 50;
+  for (const auto& p : pair.counted) state_of(pair.device, p).step() = 50;
+  pair.train(3, 4);
+  pair.expect_equal();
+  EXPECT_EQ(state_of(pair.device, pair.counted[0]).step(), 52);
+  state_of(pair.device, pair.counted[0]).step() = -1;
+  set_gradients(pair.counted, 5);
+  EXPECT_HAS(argument_error([&] { pair.device.step(); }), "step is -1");
+}
+
+TEST(Capturable, CheckpointsHaveTheNumberOfTheDevice) {
+  Pair pair("adamw");
+  pair.train(1, 3);
+  const Tensors parameters = clones(pair.counted);
+  Optimizer resumed("adamw", parameters);
+  copy_through_archive(pair.device, resumed);
+  EXPECT_EQ(state_of(resumed, parameters[0]).step(), 3);
+  train(resumed, parameters, 4, 5);
+  pair.train(4, 5);
+  expect_equal(parameters, pair.counted);
+}
+
+TEST(Capturable, ALoadedCheckpointIsCountedOnFromItsNumber) {
+  Pair pair("adamw");
+  pair.train(1, 3);
+  copy_through_archive(pair.host, pair.device);
+  pair.train(4, 5);
+  pair.expect_equal();
+}
+
+TEST(Capturable, SkippedStepsAreNotCounted) {
+  Pair pair("prodigy");
+  const auto found = torch::zeros({1});
+  pair.device.set_found_inf(found);
+  for (int step = 1; step <= 5; ++step) {
+    if (step % 2 == 0) {
+      found.fill_(1);
+      set_gradients(pair.counted, 100);
+      pair.device.step();
+      found.zero_();
+    }
+    pair.train(step, step);
+  }
+  pair.expect_equal();
+  for (const auto& p : pair.counted) EXPECT_EQ(state_of(pair.device, p).step(), 5);
+  EXPECT_EQ(pair.device.memory("d"), pair.host.memory("d"));
+}
+
+TEST(Capturable, MemoryOfAllMayBeSet) {
+  Pair pair("prodigy");
+  pair.train(1, 2);
+  pair.host.set_memory("d", 0.5);
+  pair.device.set_memory("d", 0.5);
+  EXPECT_EQ(pair.device.memory("d"), 0.5);
+  pair.train(3, 4);
+  pair.expect_equal();
+}
+
+TEST(Capturable, ModesTurnAsTheyDoElsewhere) {
+  Pair pair("schedulefree_adamw");
+  pair.train(1, 3);
+  pair.host.eval();
+  pair.device.eval();
+  pair.expect_equal();
+  pair.host.train();
+  pair.device.train();
+  pair.train(4, 4);
+  pair.expect_equal();
+}
+
+TEST(Capturable, StepsInsideOfABackwardAreCountedToo) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{5, 3}});
+  Pair pair(parameters, "adamw");
+  pair.device.step_in_backward();
+  for (int step = 0; step < 3; ++step) {
+    (pair.usual[0] * pair.usual[0]).sum().backward();
+    pair.host.step();
+    pair.host.zero_grad();
+    (pair.counted[0] * pair.counted[0]).sum().backward();
+  }
+  pair.expect_equal();
+  EXPECT_EQ(state_of(pair.device, pair.counted[0]).step(), 3);
+}
+
+TEST(Capturable, AStateThatGoesToAnotherOptimizerIsCountedByItsHost) {
+  Pair pair("adamw");
+  pair.train(1, 2);
+  const Tensors parameters = clones(pair.counted);
+  Optimizer other("adamw", parameters);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    other.state()[parameters[i].unsafeGetTensorImpl()] =
+        std::move(pair.device.state()[pair.counted[i].unsafeGetTensorImpl()]);
+  train(other, parameters, 3, 4);
+  tests::train(pair.host, pair.usual, 3, 4);
+  expect_equal(parameters, pair.usual);
+}
+
+// ---- learning rates in tensors
+
+TEST(LearningRateTensor, IsReadByEveryStep) {
+  for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+    Pair pair("adamw");
+    const auto lr = torch::zeros({}, dtype);
+    pair.device.set_lr(lr);
+    for (int step = 1; step <= 3; ++step) {
+      const double value = 0.5 / step;  // exact in float but for the last
+      lr.fill_(value);
+      pair.host.param_groups()[0].options().set_lr(lr.to(torch::kFloat64).item<double>());
+      pair.train(step, step);
+    }
+    pair.expect_equal();
+    pair.device.set_lr(torch::Tensor());
+    pair.device.param_groups()[0].options().set_lr(0.5 / 3);
+    pair.host.param_groups()[0].options().set_lr(0.5 / 3);
+    pair.train(4, 4);
+    pair.expect_equal();
+  }
+}
+
+TEST(LearningRateTensor, BelongsToItsGroup) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{3}, {3}});
+  const Tensors before = clones(parameters);
+  AdamW optimizer(std::vector<Optimizer::ParamGroup>{Optimizer::ParamGroup({parameters[0]}),
+                                                     Optimizer::ParamGroup({parameters[1]})});
+  optimizer.set_lr(1, torch::zeros({1}));
+  train(optimizer, parameters, 1, 1);
+  EXPECT_FALSE(torch::equal(parameters[0], before[0]));
+  EXPECT_TRUE(torch::equal(parameters[1], before[1]));
+}
+
+TEST(LearningRateTensor, WhatIsNoneIsRefused) {
+  const Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  EXPECT_HAS(argument_error([&] { optimizer.set_lr(torch::zeros({2})); }),
+             "give one float32 or float64");
+  EXPECT_HAS(argument_error([&] { optimizer.set_lr(torch::zeros({}, torch::kInt64)); }),
+             "give one float32 or float64");
+  EXPECT_HAS(argument_error([&] { optimizer.set_lr(3, torch::zeros({})); }), "there are 1");
+}
+
+}  // namespace
+}  // namespace jitstep::tests
