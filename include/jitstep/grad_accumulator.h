@@ -67,7 +67,7 @@ class JITSTEP_API GradAccumulator {
   /// gradient keeps what it has, as a rule none.
   void assign_gradients();
 
-  /// Drops the sums, such as of micro-batches that went wrong.
+  /// Drops the sums, and the gradients that a backward() which failed has left, such as of micro-batches that went wrong.
   void reset();
 
   /// How many the sums are of: backward() calls that brought some gradient. One inside of another counts as well.

@@ -15,13 +15,13 @@
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
-
 namespace {
 
-// What changes from step to step, as the device has it.
-struct InputTables {
+// What a step is given, as the device has it.
+struct Given {
   DeviceTable<StepRecord> steps = {};
   DeviceTable<HyperSet> sets = {};
+  StageValues staged = {};
 };
 
 }  // namespace
@@ -36,14 +36,13 @@ struct Step::State {
   std::vector<const TensorRecord*> tensors = {};  // of all batches
   std::vector<char> resting = {};                 // whom the items leave out; empty: not known
   std::vector<StepRecord> records = {};           // of all tensors
-  InputTables tables = {};
-  std::deque<InputTables> captured = {};  // of the steps that graphs repeat, which send them again
+  Given usual = {};
+  std::deque<Given> captured = {};  // of the steps that graphs repeat, which send them again
   std::optional<StepCounter> counter = {};  // where the device counts
   bool capturing = false;
   CommonMemory* common = nullptr;       // where a rule keeps some
   std::vector<HyperSet> numbered = {};  // then: a step's sets, with the number all tensors count
   int passes = 0;
-  StageValues staged = {};
   bool has_stage = false;
   Due due = Due::nothing;
   bool led = false;               // some tensor that takes part has elements
@@ -56,7 +55,7 @@ struct Step::State {
   void choose(const std::vector<StepInput>& inputs);
   void wait_for_last_step();
   void follow_capture(const std::vector<StepInput>& inputs);
-  InputTables& tables_of_step() { return capturing ? captured.back() : tables; }
+  Given& given() { return capturing ? captured.back() : usual; }
   void send(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
   void launch_sums();
@@ -162,8 +161,8 @@ void Step::State::wait_for_last_step() {
   for (LaunchBatch& batch : batches) other_stream |= batch.wait_for_last_step();
   if (counter) other_stream |= counter->wait_for_last_step();
   if (!other_stream) return;
-  tables.steps.record_stream(machine);
-  tables.sets.record_stream(machine);
+  usual.steps.record_stream(machine);
+  usual.sets.record_stream(machine);
   for (const SharedSum& sum : sums) sum.record_stream(machine);
 }
 
@@ -181,11 +180,12 @@ void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<H
   for (const LaunchBatch& batch : batches)
     for (const int layout : batch.layout()) {
       const StepInput& input = inputs[records.size()];
-      void* const values = has_stage && !turn ? staged.all()[records.size()] : nullptr;
+      void* const values = has_stage && !turn ? given().staged.all()[records.size()] : nullptr;
       records.push_back({input.g, input.cleared, values, input.rests ? -1 : input.set,
                          layout | (input.aligned ? kAligned : 0)});
     }
-  auto& [steps, sets] = tables_of_step();
+  auto& steps = given().steps;
+  auto& sets = given().sets;
   steps.send(machine, records);
   if (common != nullptr) {
     numbered = numbers;
@@ -244,7 +244,7 @@ void Step::State::prepare(const std::vector<StepInput>& inputs,
     throw Error("a Step that was captured is the graph's; make another one for steps outside");
   else
     wait_for_last_step();
-  if (has_stage && !turn) staged.reserve(machine, batches, inputs);
+  if (has_stage && !turn) given().staged.reserve(machine, batches, inputs);
   send(inputs, numbers);
   due = Due::everything;
 }
@@ -258,18 +258,17 @@ void Step::State::launch_sums() {
 
 void Step::State::launch_stage(const HostStage& stage) {
   for (LaunchBatch& batch : batches) batch.launch_stage();
-  std::vector<StagedTensor> given;
+  std::vector<StagedTensor> handed;
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
-    if (void* const values = staged.all()[tensor]) given.push_back({tensor, values});
-  stage(given);
+    if (void* const values = given().staged.all()[tensor]) handed.push_back({tensor, values});
+  stage(handed);
 }
 
 void Step::State::finish_step() {
   for (LaunchBatch& batch : batches) batch.launch_apply();
-  staged.release();
+  if (!capturing) usual.staged.release();
   if (counter) {
-    const auto& [steps, sets] = tables_of_step();
-    counter->launch(steps.data(), records.size(), sets.data(), led);
+    counter->launch(given().steps.data(), records.size(), given().sets.data(), led);
   } else if (led) {
     ++common->steps;
   }
@@ -312,7 +311,7 @@ void Step::stage(const HostStage& stage) {
     state.launch_sums();
     if (state.has_stage) state.launch_stage(stage);
   } catch (...) {
-    state.staged.release();
+    state.usual.staged.release();
     throw;
   }
   state.due = State::Due::apply;

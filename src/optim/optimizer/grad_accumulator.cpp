@@ -111,6 +111,8 @@ struct GradAccumulator::State : std::enable_shared_from_this<State> {
   void begin_backward();
   void on_gradient(Sum& sum);
   void end_backward();
+  void add_waiting();
+  void drop();
   void add(const std::vector<Sum*>& waited, bool all);
   void step(const std::vector<Sum*>& present, const std::deque<torch::Tensor>& gradients, bool all);
 };
@@ -162,9 +164,24 @@ void GradAccumulator::State::on_gradient(Sum& sum) {
 
 void GradAccumulator::State::end_backward() {
   const std::lock_guard lock(mutex);
+  add_waiting();
+}
+
+void GradAccumulator::State::add_waiting() {
   bytes = 0;
   add(std::exchange(waiting, {}), steps == 0);
   if (std::exchange(added, false)) ++micro_batches;
+}
+
+// With what a backward that failed has left.
+void GradAccumulator::State::drop() {
+  for (Sum* const sum : std::exchange(waiting, {})) {
+    sum->waits = false;
+    sum->p.mutable_grad().reset();
+  }
+  for (Sum& sum : sums) sum.begun = false;
+  bytes = micro_batches = 0;
+  added = false;
 }
 
 // All are looked at before any is added. `all`: of this backward.
@@ -229,6 +246,7 @@ void GradAccumulator::assign_gradients() {
   const std::lock_guard lock(state_->mutex);
   for (const Sum& sum : state_->sums)
     if (sum.begun) check_sum(sum);
+  state_->add_waiting();  // of a backward that failed
   std::vector<torch::Tensor> assigned;
   for (Sum& sum : state_->sums)
     if (std::exchange(sum.begun, false)) assigned.push_back(sum.p.mutable_grad() = sum.values);
@@ -239,8 +257,7 @@ void GradAccumulator::assign_gradients() {
 
 void GradAccumulator::reset() {
   const std::lock_guard lock(state_->mutex);
-  for (Sum& sum : state_->sums) sum.begun = false;
-  state_->micro_batches = 0;
+  state_->drop();
 }
 
 std::int64_t GradAccumulator::micro_batches() const { return state_->micro_batches; }

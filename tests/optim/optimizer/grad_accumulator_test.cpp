@@ -288,5 +288,26 @@ TEST(GradAccumulator, GoesOnAfterABackwardThatFailed) {
   EXPECT_EQ(p.grad().sum().item<float>(), 3);
 }
 
+// The gradients that came before it failed wait in the parameters, unless they were added at once.
+TEST(GradAccumulator, DropsOrTakesWhatABackwardThatFailedHasLeft) {
+  for (const std::int64_t waiting : {std::int64_t{0}, std::int64_t{1} << 28})
+    for (const bool dropped : {true, false}) {
+      const torch::Tensor p = leaf({3}), q = leaf({3});
+      GradAccumulatorOptions options = kFloats;
+      GradAccumulator sums({p, q}, options.max_waiting_bytes(waiting));
+      const auto failing = q.clone();
+      failing.register_hook([](torch::Tensor) -> torch::Tensor { throw std::runtime_error("no"); });
+      EXPECT_ANY_THROW((3 * p + failing).sum().backward());
+      EXPECT_EQ(p.grad().defined(), waiting > 0);
+      if (dropped) {
+        sums.reset();
+        backward(p, torch::ones({3}));
+      }
+      sums.assign_gradients();
+      EXPECT_EQ(p.grad().sum().item<float>(), dropped ? 3 : 9) << waiting;
+      EXPECT_EQ(sums.micro_batches(), 0);
+    }
+}
+
 }  // namespace
 }  // namespace jitstep::tests
