@@ -1,0 +1,63 @@
+// Every operation that the machine knows gives the bits that g++ computes for it.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "ptx/forms.h"
+#include "support/ptx/forms.h"
+
+namespace jitstep::tests {
+namespace {
+
+std::vector<FormCase> all_cases() {
+  std::vector<FormCase> all;
+  for (const auto& some : {integer_cases(), real_cases(), comparison_cases(), conversion_cases()})
+    all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+class PtxForms : public testing::TestWithParam<std::vector<FormCase> (*)()> {};
+
+TEST_P(PtxForms, GiveTheBitsOfTheHost) {
+  for (const FormCase& form : GetParam()()) check(form);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PtxForms,
+                         testing::Values(integer_cases, real_cases, comparison_cases,
+                                         conversion_cases));
+
+// Those that move values, addresses and lanes are in the other tests of this folder; kinds of accesses are
+// tried by memory_test.cpp, all of them.
+TEST(PtxForms, AreAllTriedByATest) {
+  std::set<std::string> tried = {"bra",
+                                 "bra.uni",
+                                 "call",
+                                 "call.uni",
+                                 "ret",
+                                 "bar.sync",
+                                 "bar.warp.sync",
+                                 "shfl.sync.up.b32",
+                                 "shfl.sync.down.b32",
+                                 "shfl.sync.bfly.b32",
+                                 "shfl.sync.idx.b32",
+                                 "redux.sync.max.u32",
+                                 "redux.sync.max.s32",
+                                 "redux.sync.min.u32",
+                                 "redux.sync.min.s32"};
+  for (const FormCase& form : all_cases()) EXPECT_TRUE(tried.insert(form.name).second) << form.name;
+  for (const auto& [name, form] : ptx::forms()) {
+    const bool access =
+        name.starts_with("ld") || name.starts_with("st") || name.starts_with("cvta");
+    EXPECT_NE(access, tried.contains(name)) << name;
+  }
+}
+
+TEST(PtxForms, ThatMayBeContractedOrFlushedAreNotKnown) {
+  for (const char* name : {"add.f32", "mul.f32", "fma.rn.ftz.f32", "div.full.f32", "div.approx.f32",
+                           "sqrt.approx.f32", "ex2.approx.f32", "mad.f32", "cvt.rn.f32.s8x4"})
+    EXPECT_FALSE(ptx::forms().contains(name)) << name;
+}
+
+}  // namespace
+}  // namespace jitstep::tests

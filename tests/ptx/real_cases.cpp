@@ -1,0 +1,220 @@
+#include <cmath>
+#include <limits>
+
+#include "ptx/forms.h"
+
+namespace jitstep::tests {
+namespace {
+
+template <class T>
+T value(Bits bits) {
+  if constexpr (sizeof(T) == 4)
+    return as_float(bits);
+  else
+    return as_double(bits);
+}
+
+template <class T>
+constexpr int kWidth = 8 * sizeof(T);
+template <class T>
+const std::string kName = sizeof(T) == 4 ? "f32" : "f64";
+
+// Floats are computed in double, or in long double where that must not be rounded twice.
+template <class T>
+void add(std::vector<FormCase>& all, const std::string& name, int operands,
+         const std::function<T(const std::vector<T>&)>& f) {
+  all.push_back({name + "." + kName<T>, kWidth<T>,
+                 std::vector<int>(static_cast<std::size_t>(operands), kWidth<T>),
+                 [f](const std::vector<Bits>& v) {
+                   std::vector<T> x;
+                   for (const Bits bits : v) x.push_back(value<T>(bits));
+                   return bits_of(f(x));
+                 },
+                 true});
+}
+
+// Twice as many digits and two more leave a float rounded once, for these four and for roots.
+void add_floats(std::vector<FormCase>& all) {
+  using V = std::vector<float>;
+  add<float>(all, "add.rn", 2,
+             [](const V& x) { return static_cast<float>(double{x[0]} + double{x[1]}); });
+  add<float>(all, "sub.rn", 2,
+             [](const V& x) { return static_cast<float>(double{x[0]} - double{x[1]}); });
+  add<float>(all, "mul.rn", 2,
+             [](const V& x) { return static_cast<float>(double{x[0]} * double{x[1]}); });
+  add<float>(all, "div.rn", 2, [](const V& x) { return x[0] / x[1]; });
+  add<float>(all, "rcp.rn", 1, [](const V& x) { return 1.0f / x[0]; });
+  add<float>(all, "sqrt.rn", 1,
+             [](const V& x) { return static_cast<float>(std::sqrt(double{x[0]})); });
+  add<float>(all, "fma.rn", 3, [](const V& x) { return std::fma(x[0], x[1], x[2]); });
+}
+
+void add_doubles(std::vector<FormCase>& all) {
+  using V = std::vector<double>;
+  add<double>(all, "add.rn", 2, [](const V& x) { return x[0] + x[1]; });
+  add<double>(all, "sub.rn", 2, [](const V& x) { return x[0] - x[1]; });
+  add<double>(all, "mul.rn", 2, [](const V& x) { return x[0] * x[1]; });
+  add<double>(all, "div.rn", 2, [](const V& x) { return x[0] / x[1]; });
+  add<double>(all, "rcp.rn", 1, [](const V& x) { return 1 / x[0]; });
+  add<double>(all, "sqrt.rn", 1, [](const V& x) { return std::sqrt(x[0]); });
+  add<double>(all, "fma.rn", 3, [](const V& x) { return std::fma(x[0], x[1], x[2]); });
+}
+
+template <class T>
+void add_signs_and_bounds(std::vector<FormCase>& all) {
+  using V = std::vector<T>;
+  const Bits sign = Bits{1} << (kWidth<T> - 1);
+  all.push_back(
+      {"abs." + kName<T>, kWidth<T>, {kWidth<T>}, [=](const auto& v) { return v[0] & ~sign; }});
+  all.push_back(
+      {"neg." + kName<T>, kWidth<T>, {kWidth<T>}, [=](const auto& v) { return v[0] ^ sign; }});
+  // -0 is less than +0, and a number is preferred to what is none: fmin does the latter.
+  add<T>(all, "min", 2, [](const V& x) {
+    if (x[0] == 0 && x[1] == 0) return std::signbit(x[0]) ? x[0] : x[1];
+    return std::fmin(x[0], x[1]);
+  });
+  add<T>(all, "max", 2, [](const V& x) {
+    if (x[0] == 0 && x[1] == 0) return std::signbit(x[0]) ? x[1] : x[0];
+    return std::fmax(x[0], x[1]);
+  });
+}
+
+// ---- comparisons -------------------------------------------------------------------------------------------------
+
+enum Relation { kLess, kEqual, kGreater, kUnordered };
+
+struct Comparison {
+  const char* name;
+  std::vector<Relation> holds;
+};
+const std::vector<Comparison> kOrdered = {{"eq", {kEqual}},   {"ne", {kLess, kGreater}},
+                                          {"lt", {kLess}},    {"le", {kLess, kEqual}},
+                                          {"gt", {kGreater}}, {"ge", {kGreater, kEqual}}};
+const std::vector<Comparison> kOthers = {
+    {"equ", {kEqual, kUnordered}},      {"neu", {kLess, kGreater, kUnordered}},
+    {"ltu", {kLess, kUnordered}},       {"leu", {kLess, kEqual, kUnordered}},
+    {"gtu", {kGreater, kUnordered}},    {"geu", {kGreater, kEqual, kUnordered}},
+    {"num", {kLess, kEqual, kGreater}}, {"nan", {kUnordered}}};
+
+void add_comparison(std::vector<FormCase>& all, const Comparison& one, const std::string& type,
+                    int width, const std::function<Relation(Bits, Bits)>& relation) {
+  all.push_back(
+      {std::string("setp.") + one.name + "." + type, 1, {width, width}, [=](const auto& v) {
+         Bits holds = 0;
+         for (const Relation r : one.holds) holds |= r == relation(v[0], v[1]);
+         return holds;
+       }});
+}
+
+template <class T>
+Relation relation_of(T a, T b) {
+  return a < b ? kLess : a > b ? kGreater : a == b ? kEqual : kUnordered;
+}
+
+// ---- conversions -------------------------------------------------------------------------------------------------
+
+struct Integer {
+  std::string name;
+  int width;
+  bool sign;
+};
+const std::vector<Integer> kIntegers = {{"u8", 8, false},   {"s8", 8, true},    {"u16", 16, false},
+                                        {"s16", 16, true},  {"u32", 32, false}, {"s32", 32, true},
+                                        {"u64", 64, false}, {"s64", 64, true}};
+
+// A bit at a time towards zero: what is beyond is the bound.
+template <class T>
+Bits truncated(T x, const Integer& to) {
+  if (std::isnan(x)) return kWidth<T> == 32 && to.width <= 32 ? 0 : Bits{1} << (to.width - 1);
+  const long double t = std::trunc(static_cast<long double>(x));
+  const long double above = std::ldexp(1.0L, to.sign ? to.width - 1 : to.width);
+  if (t >= above) return to.sign ? (Bits{1} << (to.width - 1)) - 1 : ~Bits{0};
+  if (t < (to.sign ? -above : 0.0L)) return to.sign ? Bits{1} << (to.width - 1) : 0;
+  return t < 0 ? 0 - static_cast<Bits>(-t) : static_cast<Bits>(t);
+}
+
+template <class T>
+Bits from_integer(Bits bits, const Integer& from) {
+  return from.sign ? bits_of(static_cast<T>(extended(bits, from.width)))
+                   : bits_of(static_cast<T>(low(bits, from.width)));
+}
+
+int register_width(int width) { return std::max(width, 16); }
+
+}  // namespace
+
+std::vector<FormCase> real_cases() {
+  std::vector<FormCase> all;
+  add_floats(all);
+  add_doubles(all);
+  add_signs_and_bounds<float>(all);
+  add_signs_and_bounds<double>(all);
+  return all;
+}
+
+std::vector<FormCase> comparison_cases() {
+  std::vector<FormCase> all;
+  for (const Integer& t : kIntegers)
+    for (const Comparison& one : kOrdered)
+      if (t.width > 8)
+        add_comparison(all, one, t.name, t.width, [=](Bits a, Bits b) {
+          return t.sign ? relation_of(extended(a, t.width), extended(b, t.width))
+                        : relation_of(low(a, t.width), low(b, t.width));
+        });
+  for (const auto* some : {&kOrdered, &kOthers})
+    for (const Comparison& one : *some) {
+      add_comparison(all, one, "f32", 32,
+                     [](Bits a, Bits b) { return relation_of(as_float(a), as_float(b)); });
+      add_comparison(all, one, "f64", 64,
+                     [](Bits a, Bits b) { return relation_of(as_double(a), as_double(b)); });
+    }
+  for (const int width : {16, 32, 64})
+    for (std::size_t k = 0; k < 2; ++k)
+      add_comparison(all, kOrdered[k], "b" + std::to_string(width), width,
+                     [](Bits a, Bits b) { return relation_of(a, b); });
+  return all;
+}
+
+std::vector<FormCase> conversion_cases() {
+  std::vector<FormCase> all;
+  for (const Integer& from : kIntegers) {
+    const std::vector<int> operand = {register_width(from.width)};
+    for (const Integer& to : kIntegers)
+      if (from.name != to.name)
+        all.push_back({"cvt." + to.name + "." + from.name, register_width(to.width), operand,
+                       [=](const auto& v) {
+                         const Bits x = from.sign ? static_cast<Bits>(extended(v[0], from.width))
+                                                  : low(v[0], from.width);
+                         return to.sign ? static_cast<Bits>(extended(x, to.width))
+                                        : low(x, to.width);
+                       }});
+    all.push_back({"cvt.rn.f32." + from.name, 32, operand,
+                   [=](const auto& v) { return from_integer<float>(v[0], from); }});
+    all.push_back({"cvt.rn.f64." + from.name, 64, operand,
+                   [=](const auto& v) { return from_integer<double>(v[0], from); }});
+    if (from.width < 32) continue;
+    all.push_back({"cvt.rzi." + from.name + ".f32", from.width, {32}, [=](const auto& v) {
+                     return truncated(as_float(v[0]), from);
+                   }});
+    all.push_back({"cvt.rzi." + from.name + ".f64", from.width, {64}, [=](const auto& v) {
+                     return truncated(as_double(v[0]), from);
+                   }});
+  }
+  all.push_back({"cvt.f64.f32",
+                 64,
+                 {32},
+                 [](const auto& v) { return bits_of(static_cast<double>(as_float(v[0]))); },
+                 true});
+  all.push_back({"cvt.rn.f32.f64",
+                 32,
+                 {64},
+                 [](const auto& v) { return bits_of(static_cast<float>(as_double(v[0]))); },
+                 true});
+  all.push_back({"cvt.sat.f32.f32", 32, {32}, [](const auto& v) {
+                   const float x = as_float(v[0]);
+                   return bits_of(std::isnan(x) || x <= 0 ? 0.0f : x >= 1 ? 1.0f : x);
+                 }});
+  return all;
+}
+
+}  // namespace jitstep::tests

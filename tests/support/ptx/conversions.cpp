@@ -1,0 +1,115 @@
+// Conversions between types. Registers may be wider than the type that is read or written: what is above is
+// not read, and filled by the result's sign.
+#include <cmath>
+#include <limits>
+
+#include "support/ptx/decoder.h"
+#include "support/ptx/elementwise.h"
+
+namespace jitstep::ptx {
+namespace {
+
+template <class T>
+T load(const std::byte* values, std::size_t width, int lane) {
+  T value;
+  std::memcpy(&value, values + static_cast<std::size_t>(lane) * width, sizeof value);
+  return value;
+}
+
+template <class T>
+void store(std::byte* values, std::size_t width, int lane, T value) {
+  std::byte* const to = values + static_cast<std::size_t>(lane) * width;
+  if constexpr (std::is_integral_v<T>) {
+    const auto extended =
+        static_cast<std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>(value);
+    std::memcpy(to, &extended, width);
+  } else {
+    std::memcpy(to, &value, sizeof value);
+  }
+}
+
+// To an integer, towards zero: clamped. What is no number is 0 where both have 32 bits or fewer, else the
+// number with the highest bit alone.
+template <class R, class A>
+R whole(A x) {
+  using Limits = std::numeric_limits<R>;
+  if (x != x)
+    return sizeof(A) == 4 && sizeof(R) <= 4
+               ? R{0}
+               : static_cast<R>(std::uint64_t{1} << (8 * sizeof(R) - 1));
+  const A t = std::trunc(x);
+  if (t <= static_cast<A>(Limits::min())) return Limits::min();
+  if (t >= static_cast<A>(Limits::max())) return Limits::max();
+  return static_cast<R>(t);
+}
+
+void read_conversion(Decoder& decoder, const Form& form, const Statement& statement,
+                     Instruction& i) {
+  if (statement.operands.size() != 2) decoder.refuse("a conversion takes 2 operands");
+  const Register to = decoder.any(statement.operands[0]);
+  const Register from =
+      statement.operands[1].kind == Operand::Kind::number
+          ? Register{decoder.source(statement.operands[1], form.bits[1]), form.bits[1]}
+          : decoder.any(statement.operands[1]);
+  const bool real = form.parts == 2;  // a float is as wide as its register
+  if (to.bits < form.bits[0] || from.bits < form.bits[1] || (real && to.bits != form.bits[0]) ||
+      (form.sign && from.bits != form.bits[1]))
+    decoder.refuse("the registers do not suit " + statement.opcode);
+  i.at = {to.place, from.place};
+  i.to = static_cast<std::uint8_t>(to.bits / 8);
+  i.from = static_cast<std::uint8_t>(from.bits / 8);
+}
+
+template <class R, class A, class F>
+void add_conversion(Forms& forms, const std::string& rounding, F) {
+  forms["cvt" + rounding + "." + name_of<R>() + "." + name_of<A>()] = {
+      .run =
+          [](Warp& warp, const Instruction& i, Mask lanes) {
+            auto* const to = warp.values<std::byte>(i.at[0]);
+            const auto* const from = warp.values<std::byte>(i.at[1]);
+            for_lanes(lanes, [&](int lane) {
+              store<R>(to, i.to, lane, static_cast<R>(F{}(load<A>(from, i.from, lane))));
+            });
+          },
+      .read = read_conversion,
+      .bits = {kBits<R>, kBits<A>},
+      .parts = std::is_floating_point_v<R> ? 2 : 1,
+      .sign = std::is_floating_point_v<A>};
+}
+
+template <class A>
+void add_from_integer(Forms& forms) {
+  for_types<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t, std::int32_t,
+            std::uint64_t, std::int64_t>([&](auto r) {
+    if constexpr (!std::is_same_v<decltype(r), A>)
+      add_conversion<decltype(r), A>(forms, "", [](A x) { return x; });
+  });
+  add_conversion<float, A>(forms, ".rn", [](A x) { return x; });
+  add_conversion<double, A>(forms, ".rn", [](A x) { return x; });
+}
+
+template <class A>
+void add_from_real(Forms& forms) {
+  for_types<std::uint32_t, std::int32_t, std::uint64_t, std::int64_t>([&](auto r) {
+    using R = decltype(r);
+    add_conversion<R, A>(forms, ".rzi", [](A x) { return whole<R>(x); });
+  });
+}
+
+float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
+
+}  // namespace
+
+void add_conversions(Forms& forms) {
+  for_types<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t, std::int32_t,
+            std::uint64_t, std::int64_t>([&](auto a) { add_from_integer<decltype(a)>(forms); });
+  add_from_real<float>(forms);
+  add_from_real<double>(forms);
+  add_conversion<double, float>(forms, "", [](float x) { return static_cast<double>(x); });
+  add_conversion<float, double>(forms, ".rn",
+                                [](double x) { return canonical(static_cast<float>(x)); });
+  add_conversion<float, float>(forms, ".sat",
+                               [](float x) { return x > 0 ? std::min(x, 1.0f) : 0.0f; });
+}
+
+}  // namespace jitstep::ptx

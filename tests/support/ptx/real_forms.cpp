@@ -1,0 +1,62 @@
+// Arithmetic of floats and doubles, rounded to nearest; nothing is flushed to zero.
+#include <cmath>
+
+#include "support/ptx/elementwise.h"
+
+namespace jitstep::ptx {
+namespace {
+
+// A float that is no number comes out as the one that PTX names; a double keeps what it was.
+float result_of(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
+double result_of(double x) { return x; }
+
+template <class T>
+using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+template <class T>
+constexpr BitsOf<T> kSign = BitsOf<T>{1} << (8 * sizeof(T) - 1);
+
+template <class T>
+T changed(T x, BitsOf<T> keep, BitsOf<T> flip) {
+  return std::bit_cast<T>((std::bit_cast<BitsOf<T>>(x) & keep) ^ flip);
+}
+
+// -0 is less than +0; of a number and what is none it is the number.
+template <class T>
+T least(T a, T b) {
+  if (a != a) return b == b ? b : result_of(a);
+  if (b != b) return a;
+  return a < b || (a == b && std::signbit(a)) ? a : b;
+}
+template <class T>
+T greatest(T a, T b) {
+  if (a != a || b != b) return least(a, b);
+  return a > b || (a == b && std::signbit(b)) ? a : b;
+}
+
+template <class T>
+void add_of(Forms& forms) {
+  const std::string type = "." + name_of<T>(), rounded = ".rn" + type;
+  add_elementwise<T, T, T>(forms, "add" + rounded, [](T a, T b) { return result_of(a + b); });
+  add_elementwise<T, T, T>(forms, "sub" + rounded, [](T a, T b) { return result_of(a - b); });
+  add_elementwise<T, T, T>(forms, "mul" + rounded, [](T a, T b) { return result_of(a * b); });
+  add_elementwise<T, T, T, T>(forms, "fma" + rounded,
+                              [](T a, T b, T c) { return result_of(std::fma(a, b, c)); });
+  add_elementwise<T, T, T>(forms, "div" + rounded, [](T a, T b) { return result_of(a / b); });
+  add_elementwise<T, T>(forms, "rcp" + rounded, [](T a) { return result_of(1 / a); });
+  add_elementwise<T, T>(forms, "sqrt" + rounded, [](T a) { return result_of(std::sqrt(a)); });
+  add_elementwise<T, T>(forms, "abs" + type,
+                        [](T a) { return changed(a, BitsOf<T>(~kSign<T>), 0); });
+  add_elementwise<T, T>(forms, "neg" + type,
+                        [](T a) { return changed(a, ~BitsOf<T>{0}, kSign<T>); });
+  add_elementwise<T, T, T>(forms, "min" + type, [](T a, T b) { return least(a, b); });
+  add_elementwise<T, T, T>(forms, "max" + type, [](T a, T b) { return greatest(a, b); });
+}
+
+}  // namespace
+
+void add_real_forms(Forms& forms) {
+  add_of<float>(forms);
+  add_of<double>(forms);
+}
+
+}  // namespace jitstep::ptx

@@ -1,0 +1,103 @@
+#include "support/ptx/shadow.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+namespace jitstep::ptx {
+namespace {
+
+std::string name_of(std::uint32_t launch, std::uint32_t thread, const Here& here) {
+  if (launch != here.launch) return "launch " + std::to_string(launch);
+  return "thread " + std::to_string(thread % Here::kThreads) + " of block " +
+         std::to_string(thread / Here::kThreads);
+}
+
+}  // namespace
+
+void Shadow::Free::operator()(Cell* cells) const { std::free(cells); }
+
+// Zeros that are not touched take no memory, which matters with large tensors.
+Shadow::Cells Shadow::make(std::size_t count) {
+  static_assert(std::is_trivially_copyable_v<Cell>);
+  void* const cells = std::calloc(std::max<std::size_t>(count, 1), sizeof(Cell));
+  if (cells == nullptr) throw std::bad_alloc();
+  return Cells(static_cast<Cell*>(cells));
+}
+
+Shadow::Shadow(std::size_t bytes, Unwritten unwritten)
+    : bytes_(bytes), unwritten_(unwritten), cells_(make(count())) {}
+
+void Shadow::forget() { cells_ = make(count()); }
+
+Shadow::Scope Shadow::scope_of(const Stamp& stamp, const Here& here) {
+  if (stamp.thread / Here::kThreads != here.thread / Here::kThreads) return kGrid;
+  if (stamp.thread / Here::kWarp != here.thread / Here::kWarp) return kBlock;
+  return stamp.thread != here.thread ? kWarp : kThread;
+}
+
+bool Shadow::in_step(const Stamp& stamp, const Here& here, std::uint32_t warp_since) {
+  if (stamp.launch != here.launch)
+    return stamp.launch < here.order->below || here.order->before(stamp.launch);
+  const Scope scope = std::max(scope_of(stamp, here), static_cast<Scope>(stamp.scope));
+  if (scope == kThread) return true;
+  if (scope == kGrid) return false;
+  return stamp.time < here.block_since || (scope == kWarp && stamp.time < warp_since);
+}
+
+// Makes places so small that the bytes are whole ones.
+void Shadow::suit(std::size_t at, std::size_t bytes) {
+  int shift = shift_;
+  const auto fits = [&] {
+    const std::size_t rest = (std::size_t{1} << shift) - 1;
+    return (at & rest) == 0 && (((at + bytes) & rest) == 0 || at + bytes == bytes_);
+  };
+  while (!fits()) --shift;
+  if (shift == shift_) return;
+  const int finer = shift_ - shift;
+  const Cells old = std::move(cells_);
+  shift_ = shift;
+  cells_ = make(count());
+  for (std::size_t i = 0; i < count(); ++i) cells_[i] = old[i >> finer];
+}
+
+void Shadow::read(std::size_t at, std::size_t bytes, const Here& here) {
+  suit(at, bytes);
+  const std::size_t end = (at + bytes - 1) >> shift_;
+  for (std::size_t i = at >> shift_; i <= end; ++i) {
+    const Stamp& w = cells_[i].written;
+    if (w.launch == 0 && unwritten_ == Unwritten::refused)
+      throw Fault{kLaunchFailed, "reads what was never written"};
+    if (w.launch != 0 && !in_step(w, here, here.warp_since))
+      throw Fault{kLaunchFailed, "reads what " + name_of(w.launch, w.thread, here) +
+                                     " writes, with no barrier or order between"};
+    Stamp& r = cells_[i].read;
+    std::uint32_t scope = kThread;
+    if (r.launch == here.launch && !in_step(r, here, here.warp_since))
+      scope = std::max<std::uint32_t>(scope_of(r, here), r.scope);
+    r = {here.launch, here.time, here.thread, scope};
+  }
+}
+
+void Shadow::write(std::size_t at, std::size_t bytes, const Here& here) {
+  suit(at, bytes);
+  const std::size_t end = (at + bytes - 1) >> shift_;
+  for (std::size_t i = at >> shift_; i <= end; ++i) {
+    for (const Stamp* old : {&cells_[i].written, &cells_[i].read}) {
+      const bool read = old == &cells_[i].read;
+      if (old->launch != 0 && !in_step(*old, here, read ? here.warp_met : here.warp_since))
+        throw Fault{kLaunchFailed, "writes what " + name_of(old->launch, old->thread, here) +
+                                       (read ? " reads" : " writes") +
+                                       ", with no barrier or order between"};
+    }
+    cells_[i].written = {here.launch, here.time, here.thread, kThread};
+  }
+}
+
+void Shadow::constant(std::size_t at, std::size_t bytes, const Here& here) const {
+  for (std::size_t i = at >> shift_; i <= (at + bytes - 1) >> shift_; ++i)
+    if (cells_[i].written.launch == here.launch)
+      throw Fault{kLaunchFailed, "reads as constant what this launch writes"};
+}
+
+}  // namespace jitstep::ptx
