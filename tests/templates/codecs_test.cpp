@@ -6,6 +6,7 @@
 #include <random>
 
 #include "../../templates/codecs/int4.cuh"
+#include "../../templates/codecs/int4_rank1.cuh"
 #include "../../templates/codecs/int8.cuh"
 #include "support/safetensors.h"
 #include "templates/neighbours.h"
@@ -152,6 +153,23 @@ TEST(Int4, CodesTheNearestValueAroundEveryThreshold) {
     ASSERT_EQ(code_in<Codec>(1.0f, x), nearest(SignedBook<4>::values, x)) << x;
   for (float x : thresholds(kLinear))
     ASSERT_EQ(code_in<Unsigned>(1.0f, x), nearest(kLinear, x)) << x;
+}
+
+// In units of the smallest of the scales.
+TEST(Int4Rank1, CodesAsInt4AroundEveryThreshold) {
+  namespace rank1 = codecs::int4_rank1;
+  rank1::Memory memory;
+  memory.scale0.next = 0x1p-40f;
+  memory.scale1.next = 1;
+  const auto is_int4s = [&](auto sign, const std::vector<float>& all) {
+    using Sign = decltype(sign);
+    for (const float x : all)
+      ASSERT_EQ((rank1::Codec<Sign, {}>::encode(x * 0x1p-40f, {}, 0, memory)),
+                (code_in<codecs::int4::Codec<Sign, codecs::int4::Options{}>>(1.0f, x)))
+          << x;
+  };
+  is_int4s(Signed{}, thresholds(SignedBook<4>::values));
+  is_int4s(NonNegative{}, thresholds(kLinear));
 }
 
 TEST(BlockCodecs, TakeValuesThatAreNotFiniteAsZeroOrTheLargest) {

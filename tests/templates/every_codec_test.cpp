@@ -5,6 +5,7 @@
 #include <random>
 
 #include "support/plain_steps.h"
+#include "templates/neighbours.h"
 
 namespace jitstep::support {
 namespace {
@@ -162,6 +163,41 @@ TEST_P(EveryCodec, GivesOneOfTheTwoValuesNextToWhatItKeeps) {
       ASSERT_TRUE(kept[i] >= std::min(low, x[i]) && kept[i] <= std::max(high, x[i]))
           << x[i] << " became " << kept[i] << ", not between " << low << " and " << high;
     }
+  });
+}
+
+// What each of these becomes in a block whose largest magnitude is 1.
+Floats kept_beside_one(const Keeper& keeper, const Floats& x) {
+  constexpr std::size_t kOthers = 31;
+  Floats blocks;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (i % kOthers == 0) blocks.push_back(1);
+    blocks.push_back(x[i]);
+  }
+  const Floats all = keeper.keep(blocks).values;
+  Floats kept;
+  for (std::size_t i = 0; i < x.size(); ++i) kept.push_back(all[i + i / kOthers + 1]);
+  return kept;
+}
+
+// What becomes one value is an interval: about its end, six floats on either side, none strays.
+TEST_P(EveryCodec, ChangesWhatItKeepsAtOnePlaceBetweenTwoValues) {
+  for_slots([](const Keeper& keeper) {
+    if (takes_sums(keeper) || fits_itself_to_the_smallest(keeper) || keeper.codec().random) return;
+    const Floats values = values_of(keeper);
+    const auto keep = [&](const Floats& x) { return kept_beside_one(keeper, x); };
+    if (keep({0.3f, 0.7f}) == Floats{0.3f, 0.7f}) return;  // as it is: there are no places between
+    const Floats thresholds = thresholds_of(values, keep);
+    const Floats from = keep(thresholds);
+    Floats near, wanted;
+    for (std::size_t i = 0; i < thresholds.size(); ++i)
+      for (const float x : around(thresholds[i])) {
+        near.push_back(x);
+        wanted.push_back(x < thresholds[i] ? values[i] : from[i]);
+      }
+    const Floats kept = keep(near);
+    for (std::size_t i = 0; i < near.size(); ++i) ASSERT_EQ(kept[i], wanted[i]) << near[i];
+    EXPECT_GT(near.size(), 13u * 14) << "of the fewest values, sixteen";
   });
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../templates/codecs/fp8_expanded.cuh"
+#include "templates/neighbours.h"
 
 namespace jitstep::support {
 namespace {
@@ -42,6 +43,23 @@ TEST(Fp8Expanded, ChoosesThePowerThatSpreadsTheBlockOverTheFormat) {
     EXPECT_EQ(meta.scale, 3);
     EXPECT_NEAR(meta.power, std::min(64.0, std::floor(16 * wanted) / 16), 1.0 / 16) << decades;
     EXPECT_EQ(meta.power * 16, std::floor(meta.power * 16));
+  }
+}
+
+TEST(Fp8Expanded, ChangesItsCodeAtOnePlaceBetweenTwoValues) {
+  for (const double decades : {0.5, 1.0, 5.0, 9.0}) {
+    const Measured meta = measured(block_of(decades, 1));
+    std::vector<float> values;
+    for (int code = 1; code < 0x7f; ++code)
+      values.push_back(Codec::decode(static_cast<uint8>(code), meta));
+    const auto keep = [&](std::vector<float> all) {
+      for (float& x : all) x = back(x, meta);
+      return all;
+    };
+    const std::vector<float> thresholds = thresholds_of(values, keep);
+    for (std::size_t i = 0; i < thresholds.size(); ++i)
+      for (const float x : around(thresholds[i]))
+        ASSERT_EQ(back(x, meta), values[x < thresholds[i] ? i : i + 1]) << x << " " << decades;
   }
 }
 

@@ -1,7 +1,9 @@
 // Floats about a place where a rounding changes.
 #pragma once
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -17,6 +19,33 @@ inline std::vector<float> around(double x) {
     near.push_back(above = std::nextafter(above, largest));
   }
   return near;
+}
+
+/// The float that half of those between two others lie below.
+inline float between(float low, float high) {
+  const auto place = [](float x) {
+    const auto bits = std::bit_cast<std::int32_t>(x);
+    return std::int64_t{bits < 0 ? std::numeric_limits<std::int32_t>::min() - bits : bits};
+  };
+  const std::int64_t middle = (place(low) + place(high)) >> 1;
+  return std::copysign(std::bit_cast<float>(static_cast<std::int32_t>(std::abs(middle))),
+                       static_cast<float>(middle));
+}
+
+/// For each value but the last the least float that `keep`, which maps floats to what is kept of them, makes another one
+/// of. They are to be in ascending order, and kept as they are.
+template <class Keep>
+std::vector<float> thresholds_of(const std::vector<float>& values, const Keep& keep) {
+  std::vector<float> below(values.begin(), values.end() - 1),
+      above(values.begin() + 1, values.end());
+  std::vector<float> middle(below.size());
+  for (int halving = 0; halving < 32; ++halving) {
+    for (std::size_t i = 0; i < middle.size(); ++i) middle[i] = between(below[i], above[i]);
+    const std::vector<float> kept = keep(middle);
+    for (std::size_t i = 0; i < middle.size(); ++i)
+      (kept[i] == values[i] ? below : above)[i] = middle[i];
+  }
+  return above;
 }
 
 }  // namespace jitstep::support

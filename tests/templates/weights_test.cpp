@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "../../templates/weights/kahan.cuh"
-#include "../../templates/weights/master.cuh"
-#include "../../templates/weights/split16.cuh"
 #include "../../templates/weights/split8.cuh"
+#include "templates/kept_weights.h"
 
 namespace jitstep {
 namespace {
@@ -19,19 +18,6 @@ namespace {
 using Master = weights::master::Weights<BFloat16>;
 using Split16 = weights::split16::Weights<BFloat16>;
 using Kahan = weights::kahan::Weights<BFloat16>;
-
-template <class W>
-float back(float x) {
-  typename W::Extra extra{};
-  const auto bits = W::store(x, 0, extra);
-  return W::load(bits, extra);
-}
-
-template <class W>
-float shown(float x) {
-  typename W::Extra extra{};
-  return W::Format::load(W::store(x, 0, extra));
-}
 
 // Of every sign and exponent: fractions around those that decide how the upper half is rounded.
 std::vector<float> values() {
@@ -46,8 +32,7 @@ std::vector<float> values() {
 
 template <class W>
 class ExactWeights : public testing::Test {};
-using Exact = testing::Types<Master, weights::master::Weights<Float16>, Split16>;
-TYPED_TEST_SUITE(ExactWeights, Exact);
+TYPED_TEST_SUITE(ExactWeights, ExactWeightFormats);
 
 TYPED_TEST(ExactWeights, GiveBackEveryValueBitForBitAndNaNAsNaN) {
   for (const float x : values()) {
