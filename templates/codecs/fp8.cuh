@@ -1,7 +1,7 @@
 // Block-scaled 8-bit floats, E4M3: the largest magnitude of a block becomes 448 (torchao's AdamWFp8). To nearest, ties to
 // even. Ours alone: a scale is as small as its block, and with positive_floor a positive value of a
 // non-negative slot is never coded as zero, which would make the next update explode. What is not finite
-// is kept as NaN.
+// is kept as NaN. With stochastic codes are drawn, so that the mean is exact.
 #pragma once
 #include "../core/scaled_float8.cuh"
 
@@ -10,15 +10,21 @@ namespace jitstep::codecs::fp8 {
 struct Options {
   int block = 256;             // power of two in [32, 1024]
   bool positive_floor = true;  //
+  bool stochastic = false;     //
 };
 using Code = uint8;
 struct Meta {
   float scale;
 };
 
+template <Options O>
+inline constexpr Ways kWays = {
+    .block = O.block, .positive_floor = O.positive_floor, .stochastic = O.stochastic};
+
 template <class Sign, Options O>
-struct Codec : ScaledFloat8<Sign, E4M3, Meta, O.block, O.positive_floor> {
+struct Codec : ScaledFloat8<Sign, E4M3, Meta, kWays<O>> {
   using Code = fp8::Code;
+  static constexpr bool random = O.stochastic;
 };
 
 }  // namespace jitstep::codecs::fp8

@@ -1,7 +1,7 @@
 // COAT's 8-bit state (arXiv 2410.19313): E4M3 of powers of magnitudes, with an exponent for each block that spreads its
 // range over the format's. Nothing but zero is coded as zero. The original keeps the range's centre as well,
 // which cancels, and gives NaN for a block of one magnitude; here exponents end at 64. What is not finite
-// is kept as NaN.
+// is kept as NaN. With stochastic codes are drawn, so that the mean is exact.
 #pragma once
 #include "../core/absmax.cuh"
 #include "../core/elementary.cuh"
@@ -9,7 +9,8 @@
 namespace jitstep::codecs::fp8_expanded {
 
 struct Options {
-  int block = 128;  // power of two in [32, 1024]
+  int block = 128;          // power of two in [32, 1024]
+  bool stochastic = false;  //
 };
 using Code = uint8;
 struct Meta {
@@ -32,11 +33,11 @@ struct Codec {
   using Meta = fp8_expanded::Meta;
   static constexpr int block = O.block;
   static constexpr int keys = 2;
-  static constexpr bool random = false;
+  static constexpr bool random = O.stochastic;
   static constexpr float kLargest = 448;
   static constexpr float kRange = 0x1.09d5dap+4f;  // log2(448 * 448 / 2)
   static constexpr float kMostPower = 64, kSteps = 16;
-  static constexpr int kNotFinite = 0x7f;
+  static constexpr int kNotFinite = 0x7f, kLargestCode = 0x7e;
 
   // The largest magnitude, and the smallest but zero as what it lacks to infinity.
   KHD static uint32 key(real x, int n) {
@@ -49,16 +50,29 @@ struct Codec {
     const float wanted = kRange / max(-log2_of_element(max(ratio, 0x1p-126f)), kRange / kMostPower);
     return {{most, static_cast<float>(static_cast<int>(wanted * kSteps)) / kSteps}, inverse};
   }
+  // In units of the scale.
+  KHD static float magnitude_of(uint32 code, float power) {
+    return power_of_unit(e4m3_to_float(static_cast<uint8>(code)) * (1 / kLargest), 1 / power);
+  }
   KHD static real decode(Code code, const Meta& meta) {
     const uint32 magnitude = code & 0x7fu, sign = static_cast<uint32>(code & 0x80u) << 24;
-    const float y = e4m3_to_float(static_cast<uint8>(magnitude)) * (1 / kLargest);
     const uint32 nan = magnitude == kNotFinite ? 0x7fc00000u : 0;
-    return scaled(float_of(bits_of(power_of_unit(y, 1 / meta.power)) | sign | nan), {meta.scale});
+    return scaled(float_of(bits_of(magnitude_of(magnitude, meta.power)) | sign | nan),
+                  {meta.scale});
   }
-  KHD static Code encode(real value, const Measured& measured, uint32) {
+  KHD static int code_of(float y, float power, uint32 random_bits) {
+    const int nearest = float_to_e4m3(kLargest * power_of_unit(y, power));
+    if constexpr (O.stochastic)
+      return drawn_code(y, nearest, y > 0 ? 1 : 0, kLargestCode, random_bits,
+                        [&](int code) { return magnitude_of(static_cast<uint32>(code), power); });
+    else
+      return nearest;
+  }
+  KHD static Code encode(real value, const Measured& measured, uint32 random_bits) {
     const float x = static_cast<float>(value);
-    const float size = power_of_unit(unit_clamped(abs(x) * measured.inverse), measured.power);
-    const int code = float_to_e4m3(kLargest * size) | static_cast<int>(bits_of(x) >> 24 & 0x80u);
+    const float size = unit_clamped(abs(x) * measured.inverse);
+    const int sign = static_cast<int>(bits_of(x) >> 24 & 0x80u);
+    const int code = code_of(size, measured.power, random_bits) | sign;
     return static_cast<Code>(is_finite(x) ? code : kNotFinite);
   }
 };

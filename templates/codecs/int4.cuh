@@ -1,35 +1,44 @@
 // Block-scaled 4-bit state (arXiv 2309.01507; torchao, lpmm): dynamic-exponent values for a signed
 // slot, (i + 1) / 16 for a non-negative one, which is so never zero. Nearest value, ties to the
-// larger one; two codes a byte, the even element in the low half.
+// larger one; two codes a byte, the even element in the low half. With signed_scale the value of the largest magnitude comes
+// back exactly if it is negative, too (a signed slot has no -1, and makes it a ninth smaller); with stochastic codes are
+// drawn, so that the mean is exact, but of what a non-negative slot holds below a sixteenth.
 #pragma once
 #include "../core/codebook.cuh"
 
 namespace jitstep::codecs::int4 {
 
 struct Options {
-  int block = 128;  // power of two in [32, 1024]
+  int block = 128;            // power of two in [32, 1024]
+  bool signed_scale = false;  //
+  bool stochastic = false;    //
 };
 using Code = Nibble;
 struct Meta {
   float scale;
 };
 
+template <Options O>
+inline constexpr Ways kWays = {
+    .block = O.block, .signed_scale = O.signed_scale, .stochastic = O.stochastic};
+
 template <class Sign, Options O>
-struct Codec : BookCodec<Sign, SignedBook<4>, Meta, O.block, false> {
+struct Codec : BookCodec<Sign, SignedBook<4>, Meta, kWays<O>> {
   using Code = int4::Code;
+  static constexpr bool random = O.stochastic;
 };
 
 template <Options O>
-struct Codec<NonNegative, O> : AbsmaxBlock<Meta, O.block> {
+struct Codec<NonNegative, O> : AbsmaxBlock<Meta, kWays<O>> {
   using Code = int4::Code;
-  using B = AbsmaxBlock<Meta, O.block>;
+  using B = AbsmaxBlock<Meta, kWays<O>>;
 
   KHD static real decode(uint8 code, const Meta& meta) {
     return B::value_of(Sixteenths::value(code), meta);
   }
-  KHD static uint8 encode(real x, const typename B::Measured& measured, uint32) {
-    const int nearest = Sixteenths::nearest(B::in_units(x, measured));
-    return static_cast<uint8>(is_finite(static_cast<float>(x)) ? nearest : Sixteenths::not_finite);
+  KHD static uint8 encode(real x, const typename B::Measured& measured, uint32 random_bits) {
+    const int code = Sixteenths::code<O.stochastic>(B::in_units(x, measured), random_bits);
+    return static_cast<uint8>(is_finite(static_cast<float>(x)) ? code : Sixteenths::not_finite);
   }
 };
 

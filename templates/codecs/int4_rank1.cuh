@@ -8,7 +8,8 @@
 namespace jitstep::codecs::int4_rank1 {
 
 struct Options {
-  int dims = 2;  // in [2, 4]; the parameter's
+  int dims = 2;             // in [2, 4]; the parameter's
+  bool stochastic = false;  //
 };
 using Code = Nibble;
 struct Along0 {
@@ -42,7 +43,7 @@ struct Codec {
   using Meta = NoMeta;
   using B = SignedBook<4>;
   static constexpr int block = 1;
-  static constexpr bool random = false;
+  static constexpr bool random = O.stochastic;
 
   template <class Along>
   KHD static Reals<1> terms(Of<Along>, real x) {
@@ -74,15 +75,16 @@ struct Codec {
     const float value = kSame<Sign, Signed> ? B::values.x[code] : Sixteenths::value(code);
     return scaled(value, scale);
   }
-  KHD static uint8 encode(real value, const Meta&, uint32, const Memory& m) {
+  KHD static uint8 encode(real value, const Meta&, uint32 random_bits, const Memory& m) {
     const Scale scale = least(m.scale0.next, m.scale1.next, m.scale2.next, m.scale3.next);
     const float x = static_cast<float>(value), y = x * inverse_of(scale);
     if constexpr (kSame<Sign, Signed>) {
       const int near = B::candidate(y);
-      const int code = nearest_code(y, near, B::thresholds.x[near]);
+      const int code = code_in_book<B, O.stochastic>(y, near, B::thresholds.x[near], random_bits);
       return static_cast<uint8>(is_finite(x) ? code : B::zero);
     } else {
-      return static_cast<uint8>(is_finite(x) ? Sixteenths::nearest(y) : Sixteenths::not_finite);
+      const int code = Sixteenths::code<O.stochastic>(y, random_bits);
+      return static_cast<uint8>(is_finite(x) ? code : Sixteenths::not_finite);
     }
   }
 };

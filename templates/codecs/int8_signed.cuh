@@ -1,6 +1,6 @@
 // `int8` with the signed book for a non-negative slot, too, which so has half of the values (bitsandbytes' one-state
 // RMSprop and Adagrad). Nearest value, ties to the larger one. Ours alone: with positive_floor a positive value of such a
-// slot is never coded as zero, which would make the next update explode.
+// slot is never coded as zero, which would make the next update explode; signed_scale and stochastic as in `int8`.
 #pragma once
 #include "../core/codebook.cuh"
 
@@ -9,15 +9,24 @@ namespace jitstep::codecs::int8_signed {
 struct Options {
   int block = 256;             // power of two in [32, 1024]
   bool positive_floor = true;  //
+  bool signed_scale = false;   //
+  bool stochastic = false;     //
 };
 using Code = uint8;
 struct Meta {
   float scale;
 };
 
+template <Options O>
+inline constexpr Ways kWays = {.block = O.block,
+                               .positive_floor = O.positive_floor,
+                               .signed_scale = O.signed_scale,
+                               .stochastic = O.stochastic};
+
 template <class Sign, Options O>
-struct Codec : BookCodec<Sign, SignedBook<8>, Meta, O.block, O.positive_floor> {
+struct Codec : BookCodec<Sign, SignedBook<8>, Meta, kWays<O>> {
   using Code = int8_signed::Code;
+  static constexpr bool random = O.stochastic;
 };
 
 }  // namespace jitstep::codecs::int8_signed

@@ -2,7 +2,8 @@
 // ones, in equal steps of the block's largest magnitude. Nearest code, ties to the larger value. Ours
 // alone: the scale keeps float16's ten bits of fraction over a wider range, 2^-50 to 2^23, where the original's becomes
 // coarse below 6e-5 and zero below 3e-8; and with positive_floor a positive value is never coded as
-// zero. With beta2 above 0.999 a second moment kept so need not decay: ten bits are too few.
+// zero. With beta2 above 0.999 a second moment kept so need not decay: ten bits are too few. With stochastic codes are
+// drawn, so that the mean is exact but for the scale's rounding.
 #pragma once
 #include "../core/absmax.cuh"
 
@@ -11,6 +12,7 @@ namespace jitstep::codecs::int8_softsign {
 struct Options {
   int block = 32;              // power of two in [32, 1024]
   bool positive_floor = true;  //
+  bool stochastic = false;     //
 };
 using Code = uint8;
 struct Meta {
@@ -30,7 +32,7 @@ struct Codec {
   using Meta = int8_softsign::Meta;
   static constexpr int block = O.block;
   static constexpr int keys = 1;
-  static constexpr bool random = false;
+  static constexpr bool random = O.stochastic;
   static constexpr bool is_signed = kSame<Sign, Signed>;
 
   KHD static float bent(real x) {
@@ -47,12 +49,16 @@ struct Codec {
     return {meta, inverse_of({close ? float_of(key[0]) : scale_of(meta)})};
   }
 
+  // In units of the scale; of a non-negative slot the root.
+  KHD static float value_of(int code) {
+    const float q = static_cast<float>(code);
+    return is_signed ? q / (254 - abs(q)) : q / 255;
+  }
   KHD static real decode(Code code, const Meta& meta) {
     if constexpr (is_signed) {
-      const float q = static_cast<float>(code < 128 ? code : code - 256);
-      return scaled(q / (254 - abs(q)), {scale_of(meta)});
+      return scaled(value_of(code < 128 ? code : code - 256), {scale_of(meta)});
     } else {
-      const float root = static_cast<float>(code) / 255 * scale_of(meta);
+      const float root = value_of(code) * scale_of(meta);
       return root * root;
     }
   }
@@ -64,13 +70,24 @@ struct Codec {
     return fma(y, is_signed ? 508 - abs(n) : 510.0f, -n) >= 0;
   }
 
-  KHD static Code encode(real value, const Measured& measured, uint32) {
+  // The mean that is exact is that of the values, not of their roots.
+  KHD static int drawn(float y, int nearest, uint32 random_bits) {
+    if constexpr (is_signed)
+      return drawn_code(y, nearest, -127, 127, random_bits, value_of);
+    else
+      return drawn_code(y * y, nearest, 0, 255, random_bits,
+                        [](int code) { return value_of(code) * value_of(code); });
+  }
+
+  KHD static Code encode(real value, const Measured& measured, uint32 random_bits) {
     const float x = bent(value);
     const float size = unit_clamped(abs(x) * measured.inverse);
     const bool negative = is_signed && x < 0;
     const int reached = static_cast<int>(is_signed ? 254 * size / (1 + size) : 255 * size);
     const int candidate = negative ? -reached : reached + 1;  // the code, or one too large
-    int code = candidate - (reaches(negative ? -size : size, candidate) ? 0 : 1);
+    const float y = negative ? -size : size;
+    int code = candidate - (reaches(y, candidate) ? 0 : 1);
+    if constexpr (O.stochastic) code = drawn(y, code, random_bits);
     if (!is_signed && O.positive_floor && x > 0 && code == 0) code = 1;
     return static_cast<Code>(is_finite(x) ? code : is_signed ? 0 : 255);
   }

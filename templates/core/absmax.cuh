@@ -20,21 +20,47 @@ KHD float inverse_of(const Scale& s) { return s.scale >= 0x1p-126f ? 1 / s.scale
 // -0 would otherwise come out of a negative code in a block of zeros.
 KHD float scaled(float value, const Scale& s) { return fma(value, s.scale, 0.0f); }
 
+// A code for y: by chance that of the value below or that of the one above it, so that the mean is y, to 2^-17 of their
+// distance. `value` of codes from `least` to `most` ascends; what lies beyond them has the last. `nearest`: the code whose
+// value is nearest to y.
+template <class Value>
+KHD int drawn_code(float y, int nearest, int least, int most, uint32 random_bits, Value&& value) {
+  const int near = value(nearest) <= y ? nearest : nearest - 1;
+  const int below = max(min(near, most - 1), least);
+  const float low = value(below), high = value(below + 1);
+  const float draw = static_cast<float>(2 * random_bits + 1) * 0x1p-17f;  // in (0, 1)
+  return y - low > draw * (high - low) ? below + 1 : below;
+}
+
+// How codes are made of a block's values.
+struct Ways {
+  int block;
+  bool positive_floor = false;  // a positive value of a non-negative slot is never coded as zero
+  bool signed_scale = false;    // the scale has the sign of the largest value, which so becomes 1
+  bool stochastic = false;      // by drawn_code, not to nearest
+};
+
 // What codecs share whose Meta is the scale and whose codes stand for numbers in [-1, 1].
-template <class Meta_, int Block>
+template <class Meta_, Ways W>
 struct AbsmaxBlock {
   using Meta = Meta_;
   struct Measured : Meta {
     float inverse;
   };
-  static constexpr int block = Block;
+  static constexpr int block = W.block;
   static constexpr int keys = 1;
-  static constexpr bool random = false;
+  static constexpr bool random = W.stochastic;
 
-  KHD static uint32 key(real x, int) { return magnitude_key(static_cast<float>(x)); }
+  // Of values of the same magnitude a negative one gives the sign.
+  KHD static uint32 key(real x, int) {
+    const uint32 magnitude = magnitude_key(static_cast<float>(x));
+    const uint32 sign = magnitude > 0 && x < 0 ? 1 : 0;
+    return W.signed_scale ? magnitude << 1 | sign : magnitude;
+  }
   KHD static Measured measure(const uint32 (&key)[1]) {
-    const float scale = float_of(key[0]);
-    return {{scale}, inverse_of({scale})};
+    const float largest = float_of(W.signed_scale ? key[0] >> 1 : key[0]);
+    const uint32 sign = W.signed_scale ? key[0] << 31 : 0u;
+    return {{float_of(bits_of(largest) | sign)}, float_of(bits_of(inverse_of({largest})) | sign)};
   }
 
   KHD static float in_units(real x, const Measured& measured) {

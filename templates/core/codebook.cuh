@@ -113,6 +113,17 @@ KHD int nearest_code(float y, int candidate, float threshold) {
   return y >= threshold ? candidate : candidate - 1;
 }
 
+// That or, drawn, one of the two beside y.
+template <class Book, bool stochastic>
+KHD int code_in_book(float y, int candidate, float threshold, uint32 random_bits) {
+  const int nearest = nearest_code(y, candidate, threshold);
+  if constexpr (stochastic)
+    return drawn_code(y, nearest, 0, kSizeOf<Book::values> - 1, random_bits,
+                      [](int code) { return Book::values.x[code]; });
+  else
+    return nearest;
+}
+
 // The 4-bit codes of a non-negative slot: (code + 1) / 16, so never zero. Nearest value, ties to the larger one.
 struct Sixteenths {
   static constexpr int not_finite = 15;
@@ -120,13 +131,19 @@ struct Sixteenths {
   KHD static int nearest(float y) {
     return static_cast<int>(unit_clamped(y) * 16 - 0.5f);  // truncated towards 0
   }
+  template <bool stochastic>
+  KHD static int code(float y, uint32 random_bits) {
+    if constexpr (stochastic)
+      return drawn_code(y, nearest(y), 0, 15, random_bits, value);
+    else
+      return nearest(y);
+  }
 };
 
-// What codecs share whose codes number the values of a book, in units of a block's scale. positive_floor: a positive
-// value of a non-negative slot is never coded as zero.
-template <class Sign, class Book_, class Meta, int Block, bool positive_floor>
-struct BookCodec : AbsmaxBlock<Meta, Block> {
-  using B = AbsmaxBlock<Meta, Block>;
+// What codecs share whose codes number the values of a book, in units of a block's scale.
+template <class Sign, class Book_, class Meta, Ways W>
+struct BookCodec : AbsmaxBlock<Meta, W> {
+  using B = AbsmaxBlock<Meta, W>;
   using Measured = typename B::Measured;
   using Book = Book_;
   static constexpr bool is_signed = kSame<Sign, Signed>;
@@ -135,20 +152,21 @@ struct BookCodec : AbsmaxBlock<Meta, Block> {
   KHD static int candidate(real x, const Measured& measured) {
     return Book::candidate(B::in_units(x, measured));
   }
-  KHD static uint8 code_of(real value, const Measured& measured, int candidate, float threshold) {
-    const float x = static_cast<float>(value);
-    const int nearest = nearest_code(B::in_units(value, measured), candidate, threshold);
-    const bool floored = positive_floor && !is_signed && x > 0;
-    const int code = floored ? max(nearest, Book::zero + 1) : nearest;
+  KHD static uint8 code_of(real value, const Measured& measured, int candidate, float threshold,
+                           uint32 random_bits = 0) {
+    const float x = static_cast<float>(value), y = B::in_units(value, measured);
+    const int free = code_in_book<Book, W.stochastic>(y, candidate, threshold, random_bits);
+    const bool floored = W.positive_floor && !is_signed && x > 0;
+    const int code = floored ? max(free, Book::zero + 1) : free;
     return static_cast<uint8>(is_finite(x) ? code : not_finite);
   }
 
   KHD static real decode(uint8 code, const Meta& meta) {
     return B::value_of(Book::values.x[code], meta);
   }
-  KHD static uint8 encode(real x, const Measured& measured, uint32) {
+  KHD static uint8 encode(real x, const Measured& measured, uint32 random_bits) {
     const int near = candidate(x, measured);
-    return code_of(x, measured, near, Book::thresholds.x[near]);
+    return code_of(x, measured, near, Book::thresholds.x[near], random_bits);
   }
 };
 

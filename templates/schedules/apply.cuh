@@ -85,7 +85,7 @@ KHD void encode_slot(const Scope<S>& scope, const Cursor& at, const real* next, 
             codec_memory<S, I, true>(
                 scope,
                 at.element(at.has(Shape::row_start(row) + k) ? Shape::row_start(row) + k : 0)));
-      else if constexpr (Cursor::whole && shares_book<S, I>())
+      else if constexpr (Cursor::whole && shares_book<S, I>() && !C::random)
         code[i] = encode_by_shared_book<S, I>(next[i], meta[row]);
       else
         code[i] = C::encode(next[i], meta[row], bits);

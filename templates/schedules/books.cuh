@@ -12,6 +12,10 @@ concept HasBook = requires {
   typename C::Book;
 };
 
+// Whether the thresholds say which code a value gets.
+template <class C>
+concept FindsInBook = HasBook<C> && !C::random;
+
 // Whether whole tiles look slot I up there. One thread alone has its tables near anyway.
 template <class S, int I, class Part = typename S::template Codec<I>>
 constexpr bool shares_book() {

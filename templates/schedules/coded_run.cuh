@@ -174,7 +174,7 @@ class EncodedRun {
   const real* x_;
   Measured<C> meta_;
 };
-template <HasBook C, int Count>
+template <FindsInBook C, int Count>
 class EncodedRun<C, Count> {
  public:
   KHD EncodedRun(const real* x, const Measured<C>& meta)

@@ -41,6 +41,19 @@ KHD void decode_weights(const Args& args, Range range) {
   });
 }
 
+// The parameter and what is kept beside it. Formats that round at random keep nothing, and are not asked.
+template <class S>
+KHD void encode_weights(const Args& args, Range range) {
+  using Shape = typename ApplyTile<S>::Shape;
+  for_items<S>(args, range, [](const Scope<S>& scope, const Linear<false>& at) {
+    real values[Shape::fragment];
+    load_values<Shape>(
+        static_cast<const real*>(scope.args.conversion.from), at, [](int64 e) { return e; },
+        [&](int i, real x) { values[i] = x; });
+    store_weights<S, Shape, false>(scope, at, values);
+  });
+}
+
 template <class S, int I>
 KHD void encode(const Args& args, Range range) {
   using Part = typename S::template Codec<I>;

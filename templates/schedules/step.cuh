@@ -84,6 +84,9 @@ struct Step {
   KHD static void decode_weights(const Args& args, Range range) {
     jitstep::decode_weights<S>(args, range);
   }
+  KHD static void encode_weights(const Args& args, Range range) {
+    jitstep::encode_weights<S>(args, range);
+  }
 };
 
 }  // namespace jitstep

@@ -187,6 +187,14 @@ std::vector<std::string> codecs_for(const std::string& rule) {
   return codecs;
 }
 
+jit::CodecChoice with_switches_turned(const std::string& codec) {
+  jit::CodecChoice choice{codec};
+  for (const jit::Option& option : jit::default_catalog().codec(codec).flags)
+    if (option.type == jit::Option::Type::boolean)
+      choice.options[option.name] = !option.initial.boolean();
+  return choice;
+}
+
 std::vector<emulation::StepCase> covering_cases() {
   const jit::Catalog& catalog = jit::default_catalog();
   const auto codecs = catalog.names(Kind::codec);
@@ -205,6 +213,11 @@ std::vector<emulation::StepCase> covering_cases() {
   for (const std::string& codec : codecs)
     for (const WeightsOfDtype& format : weights)
       if (!all.pairs(codec, format)) all.add(case_of("adamw", {}, codec, format));
+  for (const std::string& codec : codecs) {
+    StepCase turned = case_of("adamw", {}, codec);
+    for (auto& slot : turned.spec.state.slots) slot = with_switches_turned(codec);
+    all.add(turned);
+  }
   return std::move(all).cases();
 }
 

@@ -24,8 +24,11 @@ inline constexpr std::size_t kCodecsOfARule = 4;
 
 /// Beyond ci_combinations(), without tensors: every rule with its fullest options in codecs_for() it; every value
 /// of its flags, as many at once as go together, in codecs, weight formats and dtypes in turn; every codec in
-/// each weight format and dtype with adamw.
+/// each weight format and dtype with adamw, and with its switches turned.
 std::vector<emulation::StepCase> covering_cases();
+
+/// A codec with every option that is true or false the other way than by default.
+jit::CodecChoice with_switches_turned(const std::string& codec);
 
 /// The product, without tensors: every rule with every value of its flags, one at a time, in every codec.
 std::vector<emulation::StepCase> all_cases();

@@ -172,6 +172,60 @@ TEST(Int4Rank1, CodesAsInt4AroundEveryThreshold) {
   is_int4s(NonNegative{}, thresholds(kLinear));
 }
 
+template <class Codec>
+float back_in(float scale, float x) {
+  const auto measured = Codec::measure({Codec::key(scale, 0)});
+  return Codec::decode(Codec::encode(x, measured, 0), measured);
+}
+
+// The books have no -1: without a sign of its own the scale makes a ninth, or a 142nd, less of it.
+TEST(SignedScales, GiveBackTheLargestMagnitudeOfEitherSignExactly) {
+  using Int4 = codecs::int4::Codec<Signed, {.signed_scale = true}>;
+  using Int8 = codecs::int8::Codec<Signed, {.signed_scale = true}>;
+  for (const float x : {3.14159f, -3.14159f, -1e-30f, 0x1.fffffep127f, -0x1.fffffep127f}) {
+    EXPECT_EQ(back_in<Int4>(x, x), x);
+    EXPECT_EQ(back_in<Int8>(x, x), x);
+    EXPECT_NEAR((back_in<codecs::int4::Codec<Signed, codecs::int4::Options{}>>(x, x)) / x,
+                x < 0 ? 0.8875 : 1, 1e-6);
+  }
+}
+
+TEST(SignedScales, TurnTheWholeBlockOver) {
+  using Plain = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
+  using Turned = codecs::int8::Codec<Signed, {.signed_scale = true}>;
+  for (const float x : samples()) {
+    EXPECT_EQ((back_in<Turned>(1, x)), back_in<Plain>(1, x));
+    EXPECT_EQ((back_in<Turned>(-1, x)), -back_in<Plain>(1, -x));
+  }
+  EXPECT_EQ(bits_of(back_in<Turned>(-0.0f, 0)), 0u);
+  EXPECT_EQ(bits_of(Turned::measure({Turned::key(-0.0f, 0)}).scale), 0u);
+}
+
+TEST(SignedScales, HaveTheSignOfANegativeValueAmongEquals) {
+  using Codec = codecs::int4::Codec<Signed, {.signed_scale = true}>;
+  EXPECT_GT(Codec::key(-2, 0), Codec::key(2, 0));
+  EXPECT_GT(Codec::key(std::nextafter(2.0f, 3.0f), 0), Codec::key(-2, 0));
+  EXPECT_EQ(Codec::key(-std::numeric_limits<float>::infinity(), 0), 0u);
+}
+
+// The outermost draws: a value of the book is always itself, what is just above the lower one of two seldom the upper.
+TEST(DrawnCodes, StayWhereTheValueIsAndGoUpByItsDistance) {
+  using Codec = codecs::int4::Codec<Signed, {.stochastic = true}>;
+  const auto drawn = [](float x, uint32 bits) {
+    return int{Codec::encode(x, Codec::measure({bits_of(1.0f)}), bits)};
+  };
+  for (int code = 0; code < 16; ++code)
+    for (const uint32 bits : {0u, 0x7fffu, 0xffffu})
+      EXPECT_EQ(drawn(SignedBook<4>::values.x[code], bits), code) << bits;
+  const float low = SignedBook<4>::values.x[10], high = SignedBook<4>::values.x[11];
+  EXPECT_EQ(drawn(low + (high - low) * 0x1p-15f, 0), 11);
+  EXPECT_EQ(drawn(low + (high - low) * 0x1p-15f, 2), 10);
+  EXPECT_EQ(drawn(high - (high - low) * 0x1p-15f, 0xfffd), 11);
+  EXPECT_EQ(drawn(high - (high - low) * 0x1p-15f, 0xffff), 10);
+  EXPECT_EQ(drawn(-1.0f, 0xffff), 0) << "beyond the least value";
+  EXPECT_EQ(drawn(-1.0f, 0), 0);
+}
+
 TEST(BlockCodecs, TakeValuesThatAreNotFiniteAsZeroOrTheLargest) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   for (float x : {inf, -inf, nan}) {

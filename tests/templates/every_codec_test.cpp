@@ -1,7 +1,9 @@
 // What holds of every state format, whichever the folder has: what a value becomes when it is kept.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "support/plain_steps.h"
@@ -36,10 +38,10 @@ struct Rule {
 }
 )"}};
 
-// One codec, by what it makes of values.
+// One codec with its options, by what it makes of values.
 class Keeper {
  public:
-  Keeper(OwnTemplates& own, jit::CpuMachine& cpu, const std::string& codec, bool non_negative)
+  Keeper(OwnTemplates& own, jit::CpuMachine& cpu, const jit::CodecChoice& codec, bool non_negative)
       : own_(own), cpu_(cpu), codec_(codec), options_("keeper", own.catalog) {
     options_.set("non_negative", non_negative);
   }
@@ -50,11 +52,14 @@ class Keeper {
     std::vector<std::uint8_t> codes;
     bool operator==(const Kept&) const = default;
   };
-  Kept keep(const Floats& x) const {
+  Kept keep(const Floats& x, std::uint64_t seed = 0) const {
     const auto size = static_cast<std::int64_t>(x.size());
-    PlainSteps<float> steps(own_, cpu_, plain_spec(options_, {codec_, codec_}), options_, {{size}});
+    jit::KernelSpec spec = plain_spec(options_);
+    for (auto& slot : spec.state.slots)
+      if (slot) slot = codec_;
+    PlainSteps<float> steps(own_, cpu_, spec, options_, {{size}});
     steps.g[0] = x;
-    steps.step(1);
+    steps.step(1, seed);
     const int slot = options_.get("non_negative").boolean() ? 1 : 0;
     const auto layout = jit::slot_layout(steps.plan(), slot, size);
     const auto* const codes = steps.codes<std::uint8_t>(0, static_cast<std::size_t>(slot));
@@ -64,28 +69,44 @@ class Keeper {
     return kept;
   }
 
-  const jit::Manifest& codec() const { return own_.catalog.codec(codec_); }
+  const jit::Manifest& codec() const { return own_.catalog.codec(codec_.name); }
+  // Whether codes are drawn, always or by choice.
+  bool draws() const {
+    const auto chosen = codec_.options.find("stochastic");
+    return codec().random && (codec().find("stochastic") == nullptr ||
+                              (chosen != codec_.options.end() && chosen->second.boolean()));
+  }
   bool non_negative() const { return options_.get("non_negative").boolean(); }
 
  private:
   OwnTemplates& own_;
   jit::CpuMachine& cpu_;
-  std::string codec_;
+  jit::CodecChoice codec_;
   jit::OptionValues options_;
 };
 
-class EveryCodec : public testing::TestWithParam<std::string> {
+// A codec, and which of its options that are true or false is the other way than by default, if one is.
+using CodecAndSwitch = std::pair<std::string, std::string>;
+
+class EveryCodec : public testing::TestWithParam<CodecAndSwitch> {
  protected:
   // For a slot of each sign.
   template <class Check>
   void for_slots(const Check& check) {
     for (const bool non_negative : {false, true}) {
       SCOPED_TRACE(non_negative ? "non-negative" : "signed");
-      check(Keeper(own_, cpu_, GetParam(), non_negative));
+      check(Keeper(own_, cpu_, choice(), non_negative));
     }
   }
 
  private:
+  jit::CodecChoice choice() const {
+    const auto& [codec, turned] = GetParam();
+    if (turned.empty()) return {codec};
+    const bool usual = own_.catalog.codec(codec).find(turned)->initial.boolean();
+    return {codec, {{turned, !usual}}};
+  }
+
   OwnTemplates own_{kKeeper};
   jit::CpuMachine cpu_{own_.engine};
 };
@@ -183,7 +204,7 @@ Floats kept_beside_one(const Keeper& keeper, const Floats& x) {
 // What becomes one value is an interval: about its end, six floats on either side, none strays.
 TEST_P(EveryCodec, ChangesWhatItKeepsAtOnePlaceBetweenTwoValues) {
   for_slots([](const Keeper& keeper) {
-    if (takes_sums(keeper) || fits_itself_to_the_smallest(keeper) || keeper.codec().random) return;
+    if (takes_sums(keeper) || fits_itself_to_the_smallest(keeper) || keeper.draws()) return;
     const Floats values = values_of(keeper);
     const auto keep = [&](const Floats& x) { return kept_beside_one(keeper, x); };
     if (keep({0.3f, 0.7f}) == Floats{0.3f, 0.7f}) return;  // as it is: there are no places between
@@ -244,9 +265,49 @@ TEST_P(EveryCodec, KeepsNeighboursOfWhatIsNotFinite) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Shipped, EveryCodec,
-                         testing::ValuesIn(jit::default_catalog().names(Kind::codec)),
-                         [](const auto& codec) { return codec.param; });
+TEST_P(EveryCodec, DependsOnTheSeedWhereItDrawsAndOnlyThere) {
+  for_slots([](const Keeper& keeper) {
+    if (is_not_for_vectors(keeper)) return;
+    const Floats x = spread(keeper);
+    EXPECT_EQ(keeper.keep(x, 1), keeper.keep(x, 1));
+    EXPECT_EQ(keeper.keep(x, 1).codes != keeper.keep(x, 2).codes, keeper.draws());
+  });
+}
+
+// Of two values with the probabilities that make it so: to five standard deviations of 2^16 draws.
+TEST_P(EveryCodec, KeepsTheMeanWhereItDraws) {
+  constexpr int kDraws = 1 << 16;
+  for_slots([](const Keeper& keeper) {
+    if (!keeper.draws() || is_not_for_vectors(keeper)) return;
+    for (const float size : {0.0701f, 0.3f, 0.77f}) {
+      const float x = keeper.non_negative() ? size : -size;
+      const Floats kept = kept_beside_one(keeper, Floats(kDraws, x));
+      const auto [low, high] = std::minmax_element(kept.begin(), kept.end());
+      EXPECT_LT(*low, x);
+      EXPECT_GT(*high, x);
+      const double most = std::abs(*high - *low) / 2 / std::sqrt(kDraws);  // standard deviation
+      EXPECT_NEAR(std::accumulate(kept.begin(), kept.end(), 0.0) / kDraws, x, 5 * most) << x;
+    }
+  });
+}
+
+// As it is by default, and with each of its switches turned.
+std::vector<CodecAndSwitch> choices() {
+  std::vector<CodecAndSwitch> all;
+  for (const std::string& codec : jit::default_catalog().names(Kind::codec)) {
+    all.emplace_back(codec, "");
+    for (const jit::Option& option : jit::default_catalog().codec(codec).flags)
+      if (option.type == jit::Option::Type::boolean) all.emplace_back(codec, option.name);
+  }
+  return all;
+}
+
+std::string name_of(const testing::TestParamInfo<CodecAndSwitch>& choice) {
+  const auto& [codec, turned] = choice.param;
+  return turned.empty() ? codec : codec + "_" + turned + "_turned";
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, EveryCodec, testing::ValuesIn(choices()), name_of);
 
 }  // namespace
 }  // namespace jitstep::support

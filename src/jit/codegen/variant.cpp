@@ -22,10 +22,20 @@ std::pair<int, int> blocks_of(const Plan& plan) {
   return {smallest, largest};
 }
 
+// A codec may leave it to the option `stochastic`.
+bool is_random(const Plan& plan, int slot) {
+  const Manifest* const codec = plan.codec(slot);
+  if (codec == nullptr || !codec->random) return false;
+  const NamedValues& options = plan.spec.state.slots[static_cast<std::size_t>(slot)]->options;
+  const auto chosen = options.find("stochastic");
+  return chosen == options.end() || chosen->second.boolean();
+}
+
 bool is_random(const Plan& plan) {
-  return plan.weights->random ||
-         std::any_of(plan.parts.begin() + kFirstCodecPart, plan.parts.end(),
-                     [](const Manifest* codec) { return codec != nullptr && codec->random; });
+  bool random = plan.weights->random;
+  for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot)
+    random |= is_random(plan, slot);
+  return random;
 }
 
 }  // namespace

@@ -127,4 +127,8 @@ void decode_weights(Machine& machine, const KeptTensor& from, void* values) {
   convert(machine, from, {"decode_weights"}, {nullptr, values});
 }
 
+void encode_weights(Machine& machine, const KeptTensor& to, const void* values) {
+  convert(machine, to, {"encode_weights"}, {values, nullptr});
+}
+
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// What is kept of one tensor to values, and one of its slots back, by kernels of their own.
+// What is kept of one tensor to values and back, by kernels of their own.
 #pragma once
 
 #include "jitstep/jit/export.h"
@@ -25,5 +25,8 @@ JITSTEP_API void encode_slot(Machine& machine, const KeptTensor& to, int slot, c
 
 /// Writes the weights as a rule sees them, from the parameter and what its format keeps beside it.
 JITSTEP_API void decode_weights(Machine& machine, const KeptTensor& from, void* values);
+
+/// Sets the parameter, to nearest, and what its format keeps beside it from such weights.
+JITSTEP_API void encode_weights(Machine& machine, const KeptTensor& to, const void* values);
 
 }  // namespace jitstep::jit

@@ -13,6 +13,7 @@
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/optimizer_records.h"
 #include "optim/state/archive.h"
+#include "optim/state/weight_conversion.h"
 
 namespace jitstep {
 namespace {
@@ -62,31 +63,48 @@ void write_whole(OutputArchive& archive, const std::string& path) {
 
 }  // namespace
 
-// What is kept in other codecs than it was saved in, for one warning.
+// What is kept in other formats than it was saved in, for one warning; and the parameters that are rounded anew with
+// them, which are put back unless all goes well.
 class Optimizer::Conversions {
  public:
-  void note(const ParamState& saved, const jit::Plan& plan) {
-    bool differs = false;
+  Conversions() = default;
+  Conversions(const Conversions&) = delete;
+  Conversions& operator=(const Conversions&) = delete;
+  ~Conversions() {
+    for (const auto& [p, before] : rewritten_) put_back(p, before);
+  }
+
+  void note(const ParamState& saved, const torch::Tensor& p, const jit::Plan& plan) {
+    const torch::Tensor before = copy_if_rewritten(saved.buffers(), plan, p);
+    bool differs = before.defined();
+    if (differs) {
+      rewritten_.emplace_back(p, before);
+      formats_.insert("weights from " + saved.buffers().format.weights + " to " +
+                      plan.spec.state.weights);
+    }
     for (std::size_t i = 0; i < saved.buffers().slots.size(); ++i) {
       const auto& from = saved.buffers().format.slots[i];
       const auto& to = plan.spec.state.slots.at(i);
       if (!from || !to || from == to) continue;
-      slots_.insert(plan.rule().slots[i].name + " from " + jit::to_string(*from) + " to " +
-                    jit::to_string(*to));
+      formats_.insert(plan.rule().slots[i].name + " from " + jit::to_string(*from) + " to " +
+                      jit::to_string(*to));
       differs = true;
     }
     if (differs) ++parameters_;
   }
 
+  void keep() { rewritten_.clear(); }
+
   void warn() const {
     if (parameters_ == 0) return;
     TORCH_WARN("jitstep: state was saved in other formats than this optimizer keeps, and was ",
-               "converted: ", jit::joined(slots_), " (", parameters_,
+               "converted: ", jit::joined(formats_), " (", parameters_,
                parameters_ == 1 ? " parameter" : " parameters", ")");
   }
 
  private:
-  std::set<std::string> slots_;
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> rewritten_;
+  std::set<std::string> formats_;
   int parameters_ = 0;
 };
 
@@ -142,6 +160,7 @@ void Optimizer::load(InputArchive& archive) {
   records_->common.clear();
   if (common) records_->common.set(*common);
   records_->mode = mode;
+  conversions.keep();
   conversions.warn();
 }
 
@@ -159,7 +178,7 @@ void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& 
     about(p, {g, i}, [&] {
       const auto plan = record.plan(p);
       if (!group.states[i]) return;
-      conversions.note(*group.states[i], *plan);
+      conversions.note(*group.states[i], p, *plan);
       ParamState& state = *group.states[i];
       state.bind(p, plan, state.has_id() ? state.id() : member.id,
                  record.initial(*plan, member.id));

@@ -6,6 +6,7 @@
 
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/optimizer_records.h"
+#include "optim/state/weight_conversion.h"
 #include "optim/tensor/machines.h"
 #include "optim/tensor/memory_overlap.h"
 
@@ -274,10 +275,12 @@ void Optimizer::bind_states() {
     Records::Group& group = records_->groups[pending.group];
     Member& member = group.members[pending.place];
     const torch::Tensor& p = *records_->work[pending.work].p;
-    if (member.held == nullptr)
+    if (member.held == nullptr) {
       pending.made = true;
-    else
+    } else {
       pending.before = *member.state;
+      pending.parameter = copy_if_rewritten(pending.before->buffers(), *pending.plan, p);
+    }
     ParamState& state = state_for(p, pending.group);
     about(p, {pending.group, pending.place}, [&] {
       const int id = ids[next++];
@@ -300,6 +303,7 @@ void Optimizer::restore_states() {
     } else if (pending.before) {
       *member.state = std::move(*pending.before);
     }
+    put_back(*records_->work[pending.work].p, pending.parameter);
     member.revision = -1;
   }
   records_->pending.clear();

@@ -12,6 +12,7 @@
 #include "jitstep/jit/plan.h"
 #include "jitstep/options.h"
 #include "optim/options/group_record.h"
+#include "optim/state/weight_conversion.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/memory_overlap.h"
@@ -216,9 +217,15 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
 }
 
 void ParamState::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
-  if (buffers_.format.weights == fresh.format.weights && same_layout(p) &&
-      same_form(buffers_.extra, fresh.extra))
+  if (rewrites_parameter(buffers_, *fresh.plan)) {
+    StateBuffers old = state_outline(held_plan(fresh));
+    old.t = buffers_.t;
+    old.extra = on(buffers_.extra, p.device());
+    convert_weights(old, layout_.strides, fresh, p);
+  } else if (buffers_.format.weights == fresh.format.weights && same_layout(p) &&
+             same_form(buffers_.extra, fresh.extra)) {
     fresh.extra = on(buffers_.extra, p.device());
+  }
 }
 
 void ParamState::check_step() const {

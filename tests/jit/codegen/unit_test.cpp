@@ -120,8 +120,9 @@ TEST_F(UnitTest, IsReadable) {
        {"#define JITSTEP_REAL float\n", "#include \"rules/adamw.cuh\"\n",
         "#include \"codecs/int8.cuh\"\n",
         "Flags{.amsgrad = false, .decay = jitstep::rules::adamw::Decay::before, ",
-        "Options{.block = 256, .positive_floor = true}", "jitstep::Absent",
-        "jitstep::Variant{1, 1, 256, 16}", "using Kernel = jitstep::Step<UnitSpec, 0>;\n",
+        "Options{.block = 256, .positive_floor = true, .signed_scale = false, .stochastic = false}",
+        "jitstep::Absent", "jitstep::Variant{1, 1, 256, 16}",
+        "using Kernel = jitstep::Step<UnitSpec, 0>;\n",
         "\nstruct UnitSlots {\n  T m;\n  T v;\n  T vmax;\n};\n",
         "jitstep::may_read(P, -1, false)>::type clip;\n};\n",
         "static_assert(jitstep::HasDecode<UnitSpec::Codec<1>>, \"codecs/int8.cuh needs 'static "
@@ -223,7 +224,9 @@ TEST_F(UnitTest, RefusesSpecsWithOneSentence) {
   spec = adamw({"int8", {{"block", 100}}});
   EXPECT_EQ(problem(spec), "int8: block is 100 and must be a power of two in [32, 1024]");
   spec = adamw({"int8", {{"blocks", 128}}});
-  EXPECT_EQ(problem(spec), "int8 has no option \"blocks\"; it has block, positive_floor");
+  EXPECT_EQ(
+      problem(spec),
+      "int8 has no option \"blocks\"; it has block, positive_floor, signed_scale, stochastic");
   spec = adamw({"fp32"});
   spec.flags = {{"amsgrad", 1}};
   EXPECT_EQ(problem(spec), "adamw: amsgrad expects true or false, not 1");

@@ -56,8 +56,9 @@ TEST(Archive, StateInAnotherCodecIsConverted) {
   EXPECT_EQ(
       warnings.all,
       "jitstep: state was saved in other formats than this optimizer keeps, and was converted: "
-      "m from int8(block=256, positive_floor=true) to fp32, "
-      "v from int8(block=256, positive_floor=true) to fp32 (1 parameter)\n")
+      "m from int8(block=256, positive_floor=true, signed_scale=false, stochastic=false) to fp32, "
+      "v from int8(block=256, positive_floor=true, signed_scale=false, stochastic=false) to fp32 "
+      "(1 parameter)\n")
       << "the two that are too small for int8 are fp32 in both";
   const auto key = parameters[0].unsafeGetTensorImpl();
   const auto& coded = static_cast<AdamWParamState&>(*int8.state()[key]);

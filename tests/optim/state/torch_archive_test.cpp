@@ -122,7 +122,9 @@ TEST(TorchArchive, OfAQuantisedOptimizerIsMadeFromTorchsWithAWarning) {
   AdamW ours(parameters, AdamWOptions().state("int8"));
   Warnings warnings;
   copy_through_archive(theirs, ours);
-  EXPECT_HAS(warnings.all, "m from fp32 to int8(block=256, positive_floor=true)");
+  EXPECT_HAS(
+      warnings.all,
+      "m from fp32 to int8(block=256, positive_floor=true, signed_scale=false, stochastic=false)");
   const auto key = parameters[0].unsafeGetTensorImpl();
   const auto& exact = static_cast<torch::optim::AdamWParamState&>(*theirs.state()[key]).exp_avg();
   const auto& held = static_cast<AdamWParamState&>(*ours.state()[key]);

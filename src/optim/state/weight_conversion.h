@@ -1,0 +1,26 @@
+// Weights from what one format keeps beside the parameter to what another one does.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "jitstep/state_buffers.h"
+
+namespace jitstep {
+
+/// Whether a kernel takes over weights that another format, of the same dtype, keeps beside the parameter. The parameter
+/// is then rounded anew, as the kernel's format does it.
+bool rewrites_parameter(const StateBuffers& held, const jit::Plan& plan);
+
+/// A copy of a parameter that is going to be; undefined if it is not.
+torch::Tensor copy_if_rewritten(const StateBuffers& held, const jit::Plan& plan,
+                                const torch::Tensor& p);
+/// Makes it what such a copy says, if there is one.
+void put_back(const torch::Tensor& p, const torch::Tensor& copy);
+
+/// Sets the parameter and what `to` keeps beside it to the weights that `from` makes of the parameter. `strides`: those
+/// that it had when `from` was kept. A c10::Error for bytes that are not as many as the format has; then nothing has changed.
+void convert_weights(const StateBuffers& from, const std::vector<std::int64_t>& strides,
+                     StateBuffers& to, const torch::Tensor& p);
+
+}  // namespace jitstep

@@ -1,0 +1,160 @@
+// Weight formats that change, in training or on the way through an archive: what is kept beside the parameters goes along.
+#include <optional>
+#include <utility>
+
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+struct Change {
+  std::string from, to;
+};
+
+AdamW optimizer_of(const Tensors& parameters, const std::string& weights) {
+  return AdamW(parameters, AdamWOptions(0.01).weights(weights));
+}
+
+void change_weights(AdamW& optimizer, const std::string& weights) {
+  static_cast<AdamWOptions&>(optimizer.param_groups()[0].options()).weights(weights);
+}
+
+// A matrix, one in another order, one with gaps, an odd vector, a scalar, one without elements.
+Tensors sixteen_bits(torch::Dtype dtype = torch::kBFloat16) {
+  Tensors parameters = make_parameters(dtype, {{70, 60}, {257}, {}, {0}});
+  parameters.push_back(torch::randn({30, 20}, dtype).t().set_requires_grad(true));
+  parameters.push_back(torch::randn({8, 40}, dtype).slice(1, 0, 40, 2).set_requires_grad(true));
+  return parameters;
+}
+
+class ExactConversion : public testing::TestWithParam<Change> {};
+
+TEST_P(ExactConversion, ThereAndBackTrainsOnBitForBit) {
+  const auto& [from, to] = GetParam();
+  Tensors parameters = sixteen_bits(), same = clones(parameters);
+  AdamW changing = optimizer_of(parameters, from), staying = optimizer_of(same, from);
+  train(staying, same, 1, 6);
+  train(changing, parameters, 1, 2);
+  change_weights(changing, to);
+  train(changing, parameters, 3, 4);
+  change_weights(changing, from);
+  train(changing, parameters, 5, 6);
+  expect_equal(changing.fp32_weights(), staying.fp32_weights());
+  expect_equal(parameters, same);
+}
+
+TEST_P(ExactConversion, AnArchiveGoesOnInTheOtherFormat) {
+  const auto& [from, to] = GetParam();
+  Tensors parameters = sixteen_bits();
+  AdamW saved = optimizer_of(parameters, from);
+  train(saved, parameters, 1, 3);
+  std::stringstream archive;
+  torch::save(saved, archive);
+  Tensors copies = clones(parameters);
+  AdamW loaded = optimizer_of(copies, to);
+  Warnings warnings;
+  torch::load(loaded, archive);
+  EXPECT_HAS(warnings.all, "weights from " + from + " to " + to + " (6 parameters)");
+  expect_equal(loaded.fp32_weights(), saved.fp32_weights());
+  train(saved, parameters, 4, 5);
+  train(loaded, copies, 4, 5);
+  expect_equal(loaded.fp32_weights(), saved.fp32_weights());
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, ExactConversion,
+                         testing::Values(Change{"master", "split16"}, Change{"split16", "master"}),
+                         [](const auto& test) { return test.param.from + "_" + test.param.to; });
+
+class Conversion : public testing::TestWithParam<Change> {};
+
+// 127ths of half a last place, or eight bits of it; the parameter alone is known to 2^-9.
+TEST_P(Conversion, KeepsTheWeightsToThePrecisionOfTheNewFormat) {
+  const auto& [from, to] = GetParam();
+  Tensors parameters = sixteen_bits();
+  AdamW optimizer = optimizer_of(parameters, from);
+  train(optimizer, parameters, 1, 3);
+  const Tensors before = optimizer.fp32_weights();
+  change_weights(optimizer, to);
+  static_cast<AdamWOptions&>(optimizer.param_groups()[0].options()).lr(0).weight_decay(0);
+  train(optimizer, parameters, 4, 4);
+  expect_close(optimizer.fp32_weights(), before, 0x1p-15, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, Conversion,
+                         testing::Values(Change{"master", "kahan"}, Change{"master", "split8"},
+                                         Change{"kahan", "split16"}, Change{"split8", "master"},
+                                         Change{"split8", "kahan"}),
+                         [](const auto& test) { return test.param.from + "_" + test.param.to; });
+
+TEST(WeightConversion, OfFloat16KeepsTheWeightsToo) {
+  Tensors parameters = sixteen_bits(torch::kFloat16);
+  AdamW optimizer = optimizer_of(parameters, "split8");
+  train(optimizer, parameters, 1, 3);
+  const Tensors before = optimizer.fp32_weights();
+  std::stringstream archive;
+  torch::save(optimizer, archive);
+  AdamW loaded = optimizer_of(parameters, "master");
+  torch::load(loaded, archive);
+  expect_equal(loaded.fp32_weights(), before);
+}
+
+// Of one parameter, 1 + 2^-8, which lies between two bfloat16: split16 shows the larger one, the others the even one.
+class Halfway : public testing::Test {
+ protected:
+  static constexpr float kWeight = 1 + 0x1p-8f, kEven = 1, kLarger = 1 + 0x1p-7f;
+  void set_out(const std::string& weights) {
+    optimizer_.emplace(parameters_, SGDOptions(1).weights(weights));
+    parameters_[0].mutable_grad() = torch::full({300}, -0x1p-8, torch::kBFloat16);
+    optimizer_->step();
+  }
+  float shown() const { return parameters_[0][299].item<float>(); }
+
+  Tensors parameters_ = {torch::ones({300}, torch::kBFloat16).set_requires_grad(true)};
+  std::optional<SGD> optimizer_;
+};
+
+TEST_F(Halfway, AParameterIsRoundedAsItsNewFormatDoesIt) {
+  set_out("master");
+  EXPECT_EQ(shown(), kEven);
+  parameters_[0].mutable_grad() = torch::zeros_like(parameters_[0]);
+  for (const auto& [weights, value] : {std::pair{"split16", kLarger}, std::pair{"master", kEven}}) {
+    static_cast<SGDOptions&>(optimizer_->param_groups()[0].options()).weights(weights);
+    optimizer_->step();
+    EXPECT_EQ(shown(), value) << weights;
+    EXPECT_TRUE(optimizer_->fp32_weights()[0].eq(kWeight).all().item<bool>()) << weights;
+  }
+}
+
+// The second parameter is not the archive's.
+TEST_F(Halfway, ALoadThatFailsLeavesTheParameterAsItWas) {
+  parameters_.push_back(torch::ones({5}, torch::kBFloat16).set_requires_grad(true));
+  parameters_[1].mutable_grad() = torch::ones_like(parameters_[1]);
+  set_out("split16");
+  std::stringstream archive;
+  torch::save(*optimizer_, archive);
+  const Tensors others = {parameters_[0], torch::ones({7}, torch::kBFloat16).requires_grad_()};
+  SGD other(others, SGDOptions(1).weights("master"));
+  EXPECT_HAS(argument_error([&] { torch::load(other, archive); }), "shape");
+  EXPECT_EQ(shown(), kLarger);
+  EXPECT_TRUE(optimizer_->fp32_weights()[0].eq(kWeight).all().item<bool>());
+}
+
+// A parameter that is refused after the first one was bound.
+TEST_F(Halfway, AStepThatFailsLeavesTheParameterAsItWas) {
+  set_out("split16");
+  auto& group = optimizer_->param_groups()[0];
+  const auto late = torch::ones({300}, torch::kBFloat16).requires_grad_();
+  group.params().push_back(late);
+  late.mutable_grad() = torch::ones_like(late);
+  auto state = std::make_unique<SGDParamState>();
+  state->momentum_buffer(torch::ones({3}));
+  state->step() = 1;
+  optimizer_->state()[late.unsafeGetTensorImpl()] = std::move(state);
+  static_cast<SGDOptions&>(group.options()).weights("master").momentum(0.9);
+  EXPECT_HAS(argument_error([&] { optimizer_->step(); }), "shape");
+  EXPECT_EQ(shown(), kLarger);
+  EXPECT_TRUE(optimizer_->fp32_weights()[0].eq(kWeight).all().item<bool>());
+}
+
+}  // namespace
+}  // namespace jitstep::tests
