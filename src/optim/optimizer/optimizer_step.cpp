@@ -275,9 +275,8 @@ void Optimizer::bind_states() {
     Records::Group& group = records_->groups[pending.group];
     Member& member = group.members[pending.place];
     const torch::Tensor& p = *records_->work[pending.work].p;
-    if (member.held == nullptr) {
-      pending.made = true;
-    } else {
+    pending.made = member.held == nullptr;
+    if (!pending.made) {
       pending.before = *member.state;
       pending.parameter = copy_if_rewritten(pending.before->buffers(), *pending.plan, p);
     }
