@@ -1,4 +1,4 @@
-# The kernel templates: embedded into the library as text, and read by the class generator.
+# The kernel templates: embedded into the library as text, as the tuning records are, and read by the class generator.
 
 file(GLOB_RECURSE JITSTEP_TEMPLATES CONFIGURE_DEPENDS
      RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/templates" "${CMAKE_CURRENT_SOURCE_DIR}/templates/*.cuh")
@@ -6,21 +6,39 @@ list(SORT JITSTEP_TEMPLATES)
 list(TRANSFORM JITSTEP_TEMPLATES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/templates/"
      OUTPUT_VARIABLE JITSTEP_TEMPLATE_FILES)
 
-# Sets `result` to a generated source with the table {name, text} of all templates. The list of
-# names is a file of its own, so that a removed template regenerates the table as well.
-function(jitstep_embed_templates result)
-  set(names_file "${CMAKE_CURRENT_BINARY_DIR}/templates.txt")
-  set(source "${CMAKE_CURRENT_BINARY_DIR}/embedded_templates.cpp")
-  list(JOIN JITSTEP_TEMPLATES "\n" names)
+# Sets `result` to a generated source with a table {name, text} of files below `folder`: what FUNCTION returns, which
+# HEADER declares. The list of names is a file of its own, so that a removed file regenerates the table as well.
+function(_jitstep_embed_texts result function header folder)
+  set(names_file "${CMAKE_CURRENT_BINARY_DIR}/${function}.txt")
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp")
+  list(JOIN ARGN "\n" names)
   file(GENERATE OUTPUT "${names_file}" CONTENT "${names}\n")
-  set(script "${CMAKE_CURRENT_SOURCE_DIR}/cmake/embed_templates.cmake")
+  set(files ${ARGN})
+  list(TRANSFORM files PREPEND "${folder}/")
+  set(script "${CMAKE_CURRENT_SOURCE_DIR}/cmake/embed_texts.cmake")
   add_custom_command(
     OUTPUT "${source}"
-    COMMAND "${CMAKE_COMMAND}" "-DFOLDER=${CMAKE_CURRENT_SOURCE_DIR}/templates"
+    COMMAND "${CMAKE_COMMAND}" "-DFOLDER=${folder}" "-DFUNCTION=${function}" "-DHEADER=${header}"
             "-DNAMES_FILE=${names_file}" "-DOUTPUT=${source}" -P "${script}"
-    DEPENDS "${script}" "${names_file}" ${JITSTEP_TEMPLATE_FILES}
-    COMMENT "Embedding the kernel templates"
+    DEPENDS "${script}" "${names_file}" ${files}
+    COMMENT "Embedding what ${function}() returns"
     VERBATIM)
+  set(${result} "${source}" PARENT_SCOPE)
+endfunction()
+
+# The kernel templates.
+function(jitstep_embed_templates result)
+  _jitstep_embed_texts(source embedded_templates "jit/source/embedded_templates.h"
+    "${CMAKE_CURRENT_SOURCE_DIR}/templates" ${JITSTEP_TEMPLATES})
+  set(${result} "${source}" PARENT_SCOPE)
+endfunction()
+
+# The shipped tuning records and their schema.
+function(jitstep_embed_records result)
+  file(GLOB records CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/tuning"
+       "${CMAKE_CURRENT_SOURCE_DIR}/tuning/records/*.jsonl")
+  _jitstep_embed_texts(source embedded_records "jit/codegen/embedded_records.h"
+    "${CMAKE_CURRENT_SOURCE_DIR}/tuning" record.schema.json ${records})
   set(${result} "${source}" PARENT_SCOPE)
 endfunction()
 

@@ -4,7 +4,7 @@
   check_includes.py [--graph]     --graph prints how often each room includes each other one
 
 A quoted include of ours is found beside the including file (templates, and programs of several
-files) or below src/, include/ or tests/; only rules.h is generated. A public header knows public
+files) or below src/, include/ or tests/, what is of tuning/ by its whole path; only rules.h is generated. A public header knows public
 headers only, src/jit and the emulation no torch, src/optim no tuning and no emulation.
 """
 import collections
@@ -47,6 +47,8 @@ def resolve(path, name):
     folders = [path.parent, ROOT / "include"]
     if own != "include":
         folders.append(ROOT / "src")
+    if own in ("tuning", "tools", "tests"):
+        folders.append(ROOT)
     if own in ("tests", "examples"):  # whose templates are read as if they lay beside the shipped ones
         folders += [ROOT / own, ROOT / "templates/rules"]
     found = [folder / name for folder in folders if (folder / name).is_file()]

@@ -39,10 +39,10 @@ std::shared_ptr<const jit::Kernel> EmulatedMachine::load(const std::string& unit
 
 std::unique_ptr<jit::Launches> EmulatedMachine::launches(std::shared_ptr<const jit::Kernel> kernel,
                                                          const std::vector<std::string>& entries,
-                                                         int threads) {
+                                                         const jit::Variant& variant) {
   return std::make_unique<EmulatedLaunches>(std::move(kernel), entries,
                                             SimtLaunch{.grid = blocks_,
-                                                       .block = static_cast<unsigned>(threads),
+                                                       .block = static_cast<unsigned>(variant.threads),
                                                        .order = order_,
                                                        .lanes = lanes_});
 }

@@ -161,6 +161,11 @@ struct Variant {
   int lanes = 32;     // that share a tile: a power of two, at most 32
   int vector = 4;     // consecutive elements a lane owns; lanes * vector <= 256
   int chunk = 16;     // leaves of one item: a power of two
+  // ---- on the CPU; 0: as compiler and machine do it by themselves
+  int width = 0;    // bits of the vectors that the compiler shall prefer
+  int unroll = 0;   // 1: it shall unroll loops
+  int grain = 0;    // items that a worker takes at least
+  int workers = 0;  // at most so many
 };
 
 }  // namespace jitstep

@@ -26,7 +26,7 @@ class GpuMachine : public jit::Machine {
                                           const std::string& name) override;
   std::unique_ptr<jit::Launches> launches(std::shared_ptr<const jit::Kernel> kernel,
                                           const std::vector<std::string>& entries,
-                                          int threads) override;
+                                          const jit::Variant& variant) override;
   std::shared_ptr<void> allocate(std::size_t bytes) override;
   void upload(void* to, const void* from, std::size_t bytes) override;
   /// Waits for all launches.

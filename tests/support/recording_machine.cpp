@@ -47,9 +47,9 @@ std::shared_ptr<const jit::Kernel> RecordingMachine::load(const std::string& tex
 
 std::unique_ptr<jit::Launches> RecordingMachine::launches(std::shared_ptr<const jit::Kernel> kernel,
                                                           const std::vector<std::string>& entries,
-                                                          int threads) {
+                                                          const jit::Variant& variant) {
   return std::make_unique<RecordedLaunches>(*this,
-                                            on_.launches(std::move(kernel), entries, threads));
+                                            on_.launches(std::move(kernel), entries, variant));
 }
 
 void RecordingMachine::upload(void* to, const void* from, std::size_t bytes) {

@@ -29,7 +29,7 @@ class RecordingMachine : public jit::Machine {
                                           const std::string& name) override;
   std::unique_ptr<jit::Launches> launches(std::shared_ptr<const jit::Kernel> kernel,
                                           const std::vector<std::string>& entries,
-                                          int threads) override;
+                                          const jit::Variant& variant) override;
   std::shared_ptr<void> allocate(std::size_t bytes) override { return on_.allocate(bytes); }
   void upload(void* to, const void* from, std::size_t bytes) override;
   bool is_capturing() override { return recording_; }

@@ -74,7 +74,7 @@ TEST(GpuSample, LeavesTheBitsOfTheCpu) {
       {.spec = spec_of("chained_entries", ""), .options = {}, .tensors = {{.sizes = {5, 300}}}},
   };
   jit::Engine& engine = jit::default_engine();
-  jit::CpuMachine cpu(engine, [](std::int64_t n, const auto& body) { body(0, n); });
+  jit::CpuMachine cpu(engine, [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
   for (const StepCase& c : cases) {
     SCOPED_TRACE(to_string(kernel_of(c).spec));
     const auto expected = run_case(c, cpu, jit::default_variant(kernel_of(c), jit::Target::cpu()));

@@ -138,7 +138,7 @@ class LargeTensor {
     ASSERT_EQ(variant.chunk * kLeaf, kItem);
     const jit::Unit unit = jit::unit(plan_, variant, machine.target());
     const auto launches =
-        machine.launches(machine.load(unit.text, unit.name), unit.entries, variant.threads);
+        machine.launches(machine.load(unit.text, unit.name), unit.entries, variant);
     const Placed huge = place(plan_, kElements, 0, gap_, variant);
     for (const Reserved& memory : huge.memory)
       if (memory.data() == nullptr) GTEST_SKIP() << "no address space to reserve";
@@ -195,7 +195,7 @@ class LargeTensor {
 };
 
 void expect_right(const jit::KernelSpec& spec, std::int64_t gap = 1) {
-  const auto serial = [](std::int64_t count, const auto& body) { body(0, count); };
+  const auto serial = [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); };
   jit::CpuMachine cpu(jit::default_engine(), serial);
   EmulatedMachine gpu(jit::default_engine(), 1, BlockOrder::kForward, LaneOrder::kForward);
   LargeTensor(spec, gap).compare(cpu);

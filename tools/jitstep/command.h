@@ -12,5 +12,8 @@ void add_check_command(CLI::App& app, int& status);
 void add_catalogue_command(CLI::App& app, int& status);
 void add_compile_command(CLI::App& app, int& status);
 void add_plan_command(CLI::App& app, int& status);
+void add_bench_command(CLI::App& app, int& status);
+/// The same; 130 if it was interrupted.
+void add_tune_command(CLI::App& app, int& status);
 
 }  // namespace jitstep::tool

@@ -30,6 +30,8 @@ int main(int argc, char** argv) {
   jitstep::tool::add_catalogue_command(app, status);
   jitstep::tool::add_compile_command(app, status);
   jitstep::tool::add_plan_command(app, status);
+  jitstep::tool::add_tune_command(app, status);
+  jitstep::tool::add_bench_command(app, status);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");

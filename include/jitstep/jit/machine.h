@@ -12,6 +12,7 @@
 #include "jitstep/args.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/kernel.h"
+#include "jitstep/jit/variant.h"
 
 namespace jitstep::jit {
 
@@ -45,10 +46,13 @@ class JITSTEP_API Machine {
                                              const std::string& name) = 0;
   /// Has kernels compiled that are about to be loaded, at the same time where it can.
   virtual void build_all(const std::vector<struct NamedText>&) {}
-  /// `threads` of a block: Variant::threads.
+  /// How a kernel that nobody has given a variant is run: by what was measured on machines like this one, where
+  /// that is known. Slow when the kernel is new to it; a step asks once.
+  virtual VariantChoice choose_variant(const Plan& plan, const WorkSize& size);
+  /// Of a kernel that was compiled for this variant.
   virtual std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
                                              const std::vector<std::string>& entries,
-                                             int threads) = 0;
+                                             const Variant& variant) = 0;
   /// Memory of the device, aligned to 256 bytes, freed with the pointer.
   virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
   /// Copies to the device in the order of launches; `from` may be reused at once.
@@ -66,12 +70,14 @@ class JITSTEP_API Machine {
   virtual void record_stream(const std::shared_ptr<void>&) {}
 };
 
-/// Runs body(begin, end) over parts of [0, count), possibly from several threads at once.
-using ParallelFor = std::function<void(
-    std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body)>;
+/// Runs body(begin, end) over parts of [0, count), possibly from several threads at once; a part that
+/// leaves others something has at least `grain`, which is 1 or more.
+using ParallelFor =
+    std::function<void(std::int64_t count, std::int64_t grain,
+                       const std::function<void(std::int64_t, std::int64_t)>& body)>;
 
 /// The host's processors; the engine must outlive it. Without a ParallelFor everything runs in the
-/// calling thread.
+/// calling thread. Kernels run as the engine's records say (Settings::cache_dir).
 class JITSTEP_API CpuMachine : public Machine {
  public:
   /// `parallel_for` may run the parts of a launch at the same time.
@@ -80,8 +86,10 @@ class JITSTEP_API CpuMachine : public Machine {
   std::shared_ptr<const Kernel> load(const std::string& unit_text,
                                      const std::string& name) override;
   void build_all(const std::vector<NamedText>& units) override;
+  VariantChoice choose_variant(const Plan& plan, const WorkSize& size) override;
   std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
-                                     const std::vector<std::string>& entries, int threads) override;
+                                     const std::vector<std::string>& entries,
+                                     const Variant& variant) override;
   std::shared_ptr<void> allocate(std::size_t bytes) override;
   void upload(void* to, const void* from, std::size_t bytes) override;
   Engine* contract_checker() const override;
@@ -89,6 +97,7 @@ class JITSTEP_API CpuMachine : public Machine {
  private:
   Engine& engine_;
   ParallelFor parallel_for_;
+  std::shared_ptr<class VariantChooser> chooser_;
 };
 
 }  // namespace jitstep::jit

@@ -23,6 +23,9 @@ class JITSTEP_API StateMemory {
   /// dimensions.
   StateMemory(Machine& machine, const Plan& plan, const OptionValues& options,
               const std::vector<std::int64_t>& sizes);
+  /// The same with what each of Plan::memory begins with.
+  StateMemory(Machine& machine, const Plan& plan, const std::vector<double>& initial_memory,
+              const std::vector<std::int64_t>& sizes);
 
   /// The tensor at `p`, in the machine's memory, with this state; its gradients lie as it does.
   /// `id`: its place among those that step together.

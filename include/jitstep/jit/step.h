@@ -21,7 +21,8 @@ namespace jitstep::jit {
 struct JITSTEP_API Batch {
   Plan plan;
   std::vector<StepTensor> tensors;
-  std::optional<Variant> variant = std::nullopt;  // how it is run; default_variant() unless set
+  std::optional<Variant> variant =
+      std::nullopt;  // how it is run; Machine::choose_variant() unless set
 };
 
 /// What a parameter holds between steps, under a rule that declares modes (Manifest::modes): the point that
@@ -70,6 +71,8 @@ class JITSTEP_API Step {
   std::size_t size() const;
   /// The kernel of a batch.
   const Kernel& kernel(std::size_t batch = 0) const;
+  /// How the kernel of a batch is run, and why so.
+  const VariantChoice& choice(std::size_t batch = 0) const;
 
   /// Whether from now on the device counts the steps: every tensor has a set and a lag of its own, as with found_inf, and so
   /// has `common`; a step takes one from each lag, so that its set may be the same in every step. Compiles or

@@ -1,10 +1,29 @@
 // How a kernel is cut into threads, vectors and chunks; never what it computes.
 #pragma once
 
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+
 #include "jitstep/args.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/target.h"
+
+namespace jitstep {
+
+/// By their fields, in the order of declaration.
+inline auto operator<=>(const Variant& a, const Variant& b) {
+  const auto fields = [](const Variant& v) {
+    return std::tie(v.threads, v.lanes, v.vector, v.chunk, v.width, v.unroll, v.grain, v.workers);
+  };
+  return fields(a) <=> fields(b);
+}
+inline bool operator==(const Variant& a, const Variant& b) { return (a <=> b) == 0; }
+
+}  // namespace jitstep
 
 namespace jitstep::jit {
 
@@ -13,7 +32,36 @@ using jitstep::Variant;
 /// How a kernel is run when nobody has tuned it.
 JITSTEP_API Variant default_variant(const Plan& plan, const Target& target);
 
+/// The law that the kernel would break if it were run so; nothing if it can be.
+JITSTEP_API std::optional<std::string> variant_problem(const Plan& plan, const Variant& variant,
+                                                       const Target& target);
+
 /// An Error, one sentence, if the kernel cannot be run so.
 JITSTEP_API void check_variant(const Plan& plan, const Variant& variant, const Target& target);
+
+/// "threads 256, lanes 32, vector 4, chunk 16": on the CPU without what is always 1, and with what is set of what
+/// belongs to it alone, as in "vector 256, chunk 64, unroll 1".
+JITSTEP_API std::string to_string(const Variant& variant);
+
+/// How much one launch of a kernel steps.
+struct WorkSize {
+  std::int64_t elements = 0;  // of all tensors
+  std::int64_t tensors = 1;
+  auto operator<=>(const WorkSize&) const = default;
+};
+
+/// How close a record of what was measured is to the case at hand.
+enum class Match { exact, nearest_size, same_architecture, none };
+
+/// "exact", "nearest size", "same architecture" or "default".
+JITSTEP_API std::string to_string(Match match);
+
+/// How a kernel is run, and why so.
+struct JITSTEP_API VariantChoice {
+  Variant variant = {};
+  Match match = Match::none;
+  double distance = 0;  // from the size that was measured: the powers of two between them
+  std::string why = "nobody has tuned this kernel";  // a sentence without its point
+};
 
 }  // namespace jitstep::jit

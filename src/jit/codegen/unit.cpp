@@ -9,8 +9,9 @@ namespace jitstep::jit {
 Unit unit(const Plan& plan, const Variant& variant, const Target& target) {
   check_variant(plan, variant, target);
   Unit made{plan.name, {}, plan.passes, {}};
-  made.text = text(include_text(plan), "#include \"schedules/contract_check.cuh\"\n",
-                   kernel_text(plan, variant), contract_text(plan));
+  made.text = text(compiler_text(variant), include_text(plan),
+                   "#include \"schedules/contract_check.cuh\"\n", kernel_text(plan, variant),
+                   contract_text(plan));
   const auto add = [&](const std::string& entry, const std::string& function) {
     made.entries.push_back(entry);
     made.text += text("JITSTEP_ENTRY(", entry, ", ", function, ")\n");

@@ -161,6 +161,16 @@ std::string reduction_name(const PlannedReduction& reduction) {
   return text("UnitReduction", reduction.number);
 }
 
+std::string compiler_text(const Variant& variant) {
+  std::string out;
+  if (variant.width != 0)
+    out += text("#if !defined(__clang__) && defined(__x86_64__)\n",
+                "#pragma GCC target(\"prefer-vector-width=", variant.width, "\")\n#endif\n");
+  if (variant.unroll != 0)
+    out += "#if !defined(__clang__)\n#pragma GCC optimize(\"unroll-loops\")\n#endif\n";
+  return out;
+}
+
 std::string include_text(const Plan& plan) {
   const KernelSpec& spec = plan.spec;
   std::string out =

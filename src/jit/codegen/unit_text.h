@@ -11,6 +11,10 @@ namespace jitstep::jit {
 /// The C++ name of a reduction that is taken, in kernel_text.
 std::string reduction_name(const PlannedReduction& reduction);
 
+/// What the host's compiler is told before anything else; empty for a variant that leaves it to itself, and
+/// nothing to compilers that do not know it.
+std::string compiler_text(const Variant& variant);
+
 /// The arithmetic type and the includes of the plan's own files, without any schedule.
 std::string include_text(const Plan& plan);
 

@@ -48,22 +48,63 @@ Variant default_variant(const Plan& plan, const Target& target) {
   return {256, 32, std::min(smallest, is_random(plan) ? 8 : 4), chunk};
 }
 
-void check_variant(const Plan& plan, const Variant& v, const Target& target) {
-  const auto need = [&](bool holds, const char* what) {
-    if (holds) return;
-    throw Error(text("the variant {", v.threads, ", ", v.lanes, ", ", v.vector, ", ", v.chunk,
-                     "} (threads, lanes, vector, chunk) cannot run ", plan.name, ": ", what));
-  };
+std::optional<std::string> variant_problem(const Plan& plan, const Variant& v,
+                                           const Target& target) {
   const auto [smallest, largest] = blocks_of(plan);
   const bool cpu = target.kind == Target::Kind::cpu;
-  need(is_power(v.lanes) && is_power(v.vector) && is_power(v.chunk) && v.lanes <= 32,
-       "lanes (at most 32), vector and chunk are powers of two");
-  need(!cpu || (v.threads == 1 && v.lanes == 1), "threads and lanes are 1 on the CPU");
-  need(cpu || (v.threads > 0 && v.threads % 32 == 0 && v.threads <= 1024),
-       "threads are a multiple of 32, at most 1024");
-  need(v.vector <= kLeaf / v.lanes, "lanes * vector is at most 256");
-  need(v.vector <= smallest, "vector is at most the smallest block");
-  need(v.chunk >= largest / kLeaf, "a chunk holds the largest block");
+  const bool on_cpu = v.width != 0 || v.unroll != 0 || v.grain != 0 || v.workers != 0;
+  const struct {
+    bool holds;
+    const char* law;
+  } laws[] = {{is_power(v.lanes) && is_power(v.vector) && is_power(v.chunk) && v.lanes <= 32,
+               "lanes (at most 32), vector and chunk are powers of two"},
+              {!cpu || (v.threads == 1 && v.lanes == 1), "threads and lanes are 1 on the CPU"},
+              {cpu || !on_cpu, "width, unroll, grain and workers are for the CPU"},
+              {v.width == 0 || v.width == 128 || v.width == 256 || v.width == 512,
+               "width is 0, 128, 256 or 512"},
+              {v.unroll == 0 || v.unroll == 1, "unroll is 0 or 1"},
+              {v.grain >= 0 && v.workers >= 0, "grain and workers are at least 0"},
+              {cpu || (v.threads > 0 && v.threads % 32 == 0 && v.threads <= 1024),
+               "threads are a multiple of 32, at most 1024"},
+              {v.lanes < 1 || v.vector <= kLeaf / v.lanes, "lanes * vector is at most 256"},
+              {v.vector <= smallest, "vector is at most the smallest block"},
+              {v.chunk >= largest / kLeaf, "a chunk holds the largest block"}};
+  for (const auto& [holds, law] : laws)
+    if (!holds) return law;
+  return {};
+}
+
+void check_variant(const Plan& plan, const Variant& v, const Target& target) {
+  if (const auto problem = variant_problem(plan, v, target))
+    throw Error(text("the variant (", to_string(v), ") cannot run ", plan.name, ": ", *problem));
+}
+
+std::string to_string(const Variant& v) {
+  const bool cpu = v.threads == 1 && v.lanes == 1;
+  std::string out = cpu ? "" : text("threads ", v.threads, ", lanes ", v.lanes, ", ");
+  out += text("vector ", v.vector, ", chunk ", v.chunk);
+  const auto add = [&](const char* name, int value) {
+    if (value != 0) out += text(", ", name, " ", value);
+  };
+  add("width", v.width);
+  add("unroll", v.unroll);
+  add("grain", v.grain);
+  add("workers", v.workers);
+  return out;
+}
+
+std::string to_string(Match match) {
+  switch (match) {
+    case Match::exact:
+      return "exact";
+    case Match::nearest_size:
+      return "nearest size";
+    case Match::same_architecture:
+      return "same architecture";
+    case Match::none:
+      return "default";
+  }
+  throw Error("a Match of an unknown kind");
 }
 
 }  // namespace jitstep::jit

@@ -90,7 +90,7 @@ void convert(Machine& machine, const KeptTensor& what, const Direction& way,
   const Variant variant = default_variant(what.plan, machine.target());
   const Unit source = conversion_unit(what.plan, variant, way);
   const auto launches =
-      machine.launches(machine.load(source.text, source.name), source.entries, variant.threads);
+      machine.launches(machine.load(source.text, source.name), source.entries, variant);
   const StepTables tables = step_tables({what.tensor}, {}, 0, variant);
   HyperSet next{};  // of the step to come
   next.t = what.t + 1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "jit/step/variant_chooser.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -86,9 +87,16 @@ CudaMachine::CudaMachine(Engine& engine, int device, std::unique_ptr<CudaHost> h
       driver_(engine.driver()),
       device_(device),
       target_(engine.cuda_target(device)),
-      blocks_(driver_.device(device).multiprocessors * kBlocksPerMultiprocessor),
+      gpu_(driver_.device(device)),
+      blocks_(gpu_.multiprocessors * kBlocksPerMultiprocessor),
       context_(engine.driver().primary_context(device)),
-      host_(std::move(host)) {}
+      host_(std::move(host)),
+      chooser_(std::make_shared<VariantChooser>(
+          engine, gpu_hardware(target_, gpu_.multiprocessors, gpu_.l2_bytes))) {}
+
+VariantChoice CudaMachine::choose_variant(const Plan& plan, const WorkSize& size) {
+  return chooser_->choose(plan, size);
+}
 
 std::shared_ptr<const Kernel> CudaMachine::load(const std::string& unit_text,
                                                 const std::string& name) {
@@ -103,9 +111,9 @@ void CudaMachine::build_all(const std::vector<NamedText>& units) {
 
 std::unique_ptr<Launches> CudaMachine::launches(std::shared_ptr<const Kernel> kernel,
                                                 const std::vector<std::string>& entries,
-                                                int threads) {
+                                                const Variant& variant) {
   return std::make_unique<CudaLaunches>(Place{driver_, context_, *host_, blocks_},
-                                        std::move(kernel), entries, threads);
+                                        std::move(kernel), entries, variant.threads);
 }
 
 void CudaMachine::upload(void* to, const void* from, std::size_t bytes) {

@@ -33,8 +33,10 @@ class JITSTEP_API CudaMachine : public Machine {
   std::shared_ptr<const Kernel> load(const std::string& unit_text,
                                      const std::string& name) override;
   void build_all(const std::vector<NamedText>& units) override;
+  VariantChoice choose_variant(const Plan& plan, const WorkSize& size) override;
   std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
-                                     const std::vector<std::string>& entries, int threads) override;
+                                     const std::vector<std::string>& entries,
+                                     const Variant& variant) override;
   std::shared_ptr<void> allocate(std::size_t bytes) override { return host_->allocate(bytes); }
   void upload(void* to, const void* from, std::size_t bytes) override;
   Engine* contract_checker() const override {
@@ -48,9 +50,11 @@ class JITSTEP_API CudaMachine : public Machine {
   const CudaDriver& driver_;
   int device_;
   Target target_;
+  CudaDevice gpu_;
   std::int64_t blocks_;  // of a launch, at most
   void* context_;
   std::unique_ptr<CudaHost> host_;
+  std::shared_ptr<class VariantChooser> chooser_;
 };
 
 }  // namespace jitstep::jit

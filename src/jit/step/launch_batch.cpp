@@ -28,7 +28,7 @@ LaunchBatch::LaunchBatch(Machine& machine, const Plan& plan, const Variant& vari
       for (const int half : {0, 1})
         tensor.memory[field.number][half] = common->halves[half] + field.place;
   kernel_ = machine.load(source.text, source.name);
-  launches_ = machine.launches(kernel_, source.entries, variant.threads);
+  launches_ = machine.launches(kernel_, source.entries, variant);
   partials_.resize(static_cast<std::size_t>(plan.passes));
   finish_.resize(partials_.size());
   send_items([](const StepTables::Items& all) { return all; });

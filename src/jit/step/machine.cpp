@@ -1,9 +1,11 @@
 #include "jitstep/jit/machine.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
+#include "jit/step/variant_chooser.h"
 #include "jitstep/jit/engine.h"
 
 namespace jitstep::jit {
@@ -19,31 +21,52 @@ void Machine::refuse_capture() {
 }
 namespace {
 
+// Items of 32768 elements, which is what torch gives a thread at least.
+std::int64_t usual_grain(const Variant& variant) {
+  return std::max<std::int64_t>(1, 32768 / kLeaf / variant.chunk);
+}
+
 class CpuLaunches : public Launches {
  public:
   CpuLaunches(std::shared_ptr<const Kernel> kernel, const std::vector<std::string>& entries,
-              const ParallelFor& parallel_for)
-      : kernel_(std::move(kernel)), parallel_for_(parallel_for) {
+              const Variant& variant, const ParallelFor& parallel_for)
+      : kernel_(std::move(kernel)),
+        parallel_for_(parallel_for),
+        grain_(variant.grain > 0 ? variant.grain : usual_grain(variant)),
+        workers_(variant.workers) {
     for (const auto& entry : entries) entries_.push_back(kernel_->cpu(entry));
   }
 
   void launch(int entry, const Args& args) override {
     const CpuEntry run = entries_[entry];
-    if (args.item_count == 1 || !parallel_for_) return run(&args, 0, args.item_count);
-    parallel_for_(args.item_count,
+    if (args.item_count == 1 || workers_ == 1 || !parallel_for_)
+      return run(&args, 0, args.item_count);
+    const std::int64_t share = workers_ > 0 ? (args.item_count + workers_ - 1) / workers_ : 1;
+    parallel_for_(args.item_count, std::max(grain_, share),
                   [&](std::int64_t begin, std::int64_t end) { run(&args, begin, end); });
   }
 
  private:
   std::shared_ptr<const Kernel> kernel_;
   const ParallelFor& parallel_for_;
+  std::int64_t grain_, workers_;  // 0 workers: all there are
   std::vector<CpuEntry> entries_;
 };
 
 }  // namespace
 
+VariantChoice Machine::choose_variant(const Plan& plan, const WorkSize&) {
+  return {.variant = default_variant(plan, target())};
+}
+
 CpuMachine::CpuMachine(Engine& engine, ParallelFor parallel_for)
-    : engine_(engine), parallel_for_(std::move(parallel_for)) {}
+    : engine_(engine),
+      parallel_for_(std::move(parallel_for)),
+      chooser_(std::make_shared<VariantChooser>(engine, host_hardware())) {}
+
+VariantChoice CpuMachine::choose_variant(const Plan& plan, const WorkSize& size) {
+  return chooser_->choose(plan, size);
+}
 
 std::shared_ptr<const Kernel> CpuMachine::load(const std::string& unit_text,
                                                const std::string& name) {
@@ -55,8 +78,9 @@ void CpuMachine::build_all(const std::vector<NamedText>& units) {
 }
 
 std::unique_ptr<Launches> CpuMachine::launches(std::shared_ptr<const Kernel> kernel,
-                                               const std::vector<std::string>& entries, int) {
-  return std::make_unique<CpuLaunches>(std::move(kernel), entries, parallel_for_);
+                                               const std::vector<std::string>& entries,
+                                               const Variant& variant) {
+  return std::make_unique<CpuLaunches>(std::move(kernel), entries, variant, parallel_for_);
 }
 
 std::shared_ptr<void> CpuMachine::allocate(std::size_t bytes) {

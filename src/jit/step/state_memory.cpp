@@ -1,5 +1,6 @@
 #include "jitstep/jit/state_memory.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace jitstep::jit {
@@ -27,9 +28,15 @@ std::vector<std::byte> filled(const StateLayout::Memory& field) {
 
 StateMemory::StateMemory(Machine& machine, const Plan& plan, const OptionValues& options,
                          const std::vector<std::int64_t>& sizes)
-    : shape_(dense_shape(sizes)) {
-  options.validate_dims(static_cast<int>(shape_.sizes.size()));
-  layout_ = state_layout(plan, shape_, initial_memory(plan, options));
+    : StateMemory(machine, plan,
+                  (options.validate_dims(static_cast<int>(std::max<std::size_t>(sizes.size(), 1))),
+                   initial_memory(plan, options)),
+                  sizes) {}
+
+StateMemory::StateMemory(Machine& machine, const Plan& plan,
+                         const std::vector<double>& initial_memory,
+                         const std::vector<std::int64_t>& sizes)
+    : shape_(dense_shape(sizes)), layout_(state_layout(plan, shape_, initial_memory)) {
   for (const StateLayout::Slot& slot : layout_.slots)
     slots_.push_back({add_zeros(machine, slot.codes), add_zeros(machine, slot.meta)});
   for (const StateLayout::Memory& field : layout_.memory) {

@@ -31,6 +31,7 @@ struct Step::State {
   enum class Due { nothing, everything, apply };
 
   Machine& machine;
+  std::vector<VariantChoice> choices = {};  // of the batches
   std::vector<LaunchBatch> batches = {};
   std::vector<SharedSum> sums = {};
   std::vector<const TensorRecord*> tensors = {};  // of all batches
@@ -82,15 +83,22 @@ std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
   return plans;
 }
 
+VariantChoice choice_for(Machine& machine, const Plan& plan, const Batch& batch) {
+  if (batch.variant) return {.variant = *batch.variant, .why = "the program asked for it"};
+  WorkSize size{.elements = 0, .tensors = static_cast<std::int64_t>(batch.tensors.size())};
+  for (const StepTensor& tensor : batch.tensors) size.elements += tensor.shape.elements();
+  return machine.choose_variant(plan, size);
+}
+
 // Kernels that are not there yet are compiled at the same time.
 std::vector<Unit> units_of(Machine& machine, const std::vector<Plan>& plans,
-                           const std::vector<Variant>& variants) {
+                           const std::vector<VariantChoice>& choices) {
   if (Engine* const checker = machine.contract_checker())
     for (const Plan& plan : plans) hold_to_contract(plan, *checker);
   std::vector<Unit> units;
   std::vector<NamedText> texts;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    units.push_back(unit(plans[i], variants[i], machine.target()));
+    units.push_back(unit(plans[i], choices[i].variant, machine.target()));
     texts.push_back({units.back().text, units.back().name});
   }
   if (texts.size() > 1) machine.build_all(texts);
@@ -102,13 +110,12 @@ std::vector<Unit> units_of(Machine& machine, const std::vector<Plan>& plans,
 void Step::State::add_batches(const std::vector<Batch>& given) {
   const std::vector<Plan> plans = plans_of(given);
   check_common(plans, common);
-  std::vector<Variant> variants;
   for (std::size_t i = 0; i < given.size(); ++i)
-    variants.push_back(given[i].variant.value_or(default_variant(plans[i], machine.target())));
-  const std::vector<Unit> units = units_of(machine, plans, variants);
+    choices.push_back(choice_for(machine, plans[i], given[i]));
+  const std::vector<Unit> units = units_of(machine, plans, choices);
   batches.reserve(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
-    batches.emplace_back(machine, plans[i], variants[i], units[i], given[i].tensors, common);
+    batches.emplace_back(machine, plans[i], choices[i].variant, units[i], given[i].tensors, common);
     passes = std::max(passes, plans[i].passes);
     has_stage = has_stage || !plans[i].rule().host_stage.empty();
     for (const TensorRecord& tensor : batches.back().tensors()) tensors.push_back(&tensor);
@@ -231,6 +238,8 @@ bool Step::is_captured() const { return !state().captured.empty(); }
 std::size_t Step::size() const { return state().tensors.size(); }
 
 const Kernel& Step::kernel(std::size_t batch) const { return state().batches.at(batch).kernel(); }
+
+const VariantChoice& Step::choice(std::size_t batch) const { return state().choices.at(batch); }
 
 void Step::State::prepare(const std::vector<StepInput>& inputs,
                           const std::vector<HyperSet>& numbers) {

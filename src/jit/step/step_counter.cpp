@@ -13,7 +13,7 @@ constexpr int kThreads = 32;  // as templates/schedules/count.cuh has it
 StepCounter::StepCounter(Machine& machine) {
   const Unit unit = count_unit();
   kernel_ = machine.load(unit.text, unit.name);
-  launches_ = machine.launches(kernel_, unit.entries, kThreads);
+  launches_ = machine.launches(kernel_, unit.entries, {.threads = kThreads});
 }
 
 void StepCounter::launch(const StepRecord* steps, std::size_t tensors, const HyperSet* sets,

@@ -16,15 +16,12 @@
 namespace jitstep {
 namespace {
 
-// A chunk is 4096 elements; torch gives a thread 32768 and more.
-constexpr std::int64_t kGrain = 8;
-
 // at::parallel_for is a template, serial unless whoever includes it is compiled with OpenMP. A tensor
 // iterator is compiled in libtorch and uses its pool. This one walks over `count` bytes that nobody
 // reads: their addresses count.
-void torch_parallel_for(std::int64_t count,
+void torch_parallel_for(std::int64_t count, std::int64_t grain,
                         const std::function<void(std::int64_t, std::int64_t)>& body) {
-  if (count <= kGrain || jit::forked_from_threads()) return body(0, count);
+  if (count <= grain || jit::forked_from_threads()) return body(0, count);
   static char origin;
   const torch::Tensor bytes = at::from_blob(&origin, {count}, torch::kUInt8);
   at::TensorIteratorConfig().add_const_input(bytes).build().for_each(
@@ -32,7 +29,7 @@ void torch_parallel_for(std::int64_t count,
         const std::int64_t begin = at[0] - &origin;
         body(begin, begin + n);
       },
-      kGrain);
+      grain);
 }
 
 // NVRTC from PyPI lies in site-packages/nvidia, beside site-packages/torch/lib/libc10.so.

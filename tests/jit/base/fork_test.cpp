@@ -26,7 +26,7 @@ class ForkedSteps : public CudaSteps {
  protected:
   // A step of AdamW on the host, with one parameter of three elements that is 1 and has gradient 1.
   static float stepped_on_host(Engine& of) {
-    CpuMachine cpu(of, [](std::int64_t count, const auto& body) { body(0, count); });
+    CpuMachine cpu(of, [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
     float p[3] = {1, 1, 1}, g[3] = {1, 1, 1}, slots[2][3] = {};
     auto tensor = tensors(1, 3);
     tensor[0].p = p;

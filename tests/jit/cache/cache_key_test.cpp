@@ -139,7 +139,8 @@ const std::vector<Knob> kNoKnobs = {
   [[maybe_unused]] const auto& [rule, flags, common, state, g, strided, edition] = a.spec;
   [[maybe_unused]] const auto& [slots, weights, p] = state;
   [[maybe_unused]] const auto& [name, options] = *slots[0];
-  [[maybe_unused]] const auto& [threads, lanes, vector, chunk] = a.variant;
+  [[maybe_unused]] const auto& [threads, lanes, vector, chunk, width, unroll, grain, workers] =
+      a.variant;
   [[maybe_unused]] const auto& [digest, target, compiler] = key;
   [[maybe_unused]] const auto& [dir, readonly, templates, cxx, seconds, variables, nvrtc, search,
                                 log, path, tmpdir, check, bytes] = a.settings;
@@ -160,6 +161,23 @@ TEST(CacheKey, EveryKnobChangesItAndNothingElseDoes) {
     knob.turn(asked);
     EXPECT_EQ(asked.key(), base) << knob.name;
   }
+}
+
+// What the emulated target does not take.
+TEST(CacheKey, WhatTheHostsCompilerIsToldChangesTheTextAndHowItemsAreSharedOutDoesNot) {
+  const Plan plan = resolve(adamw_int8());
+  const Variant usual = default_variant(plan, Target::cpu());
+  const auto text_of = [&](int Variant::*field, int value) {
+    Variant variant = usual;
+    variant.*field = value;
+    return unit(plan, variant, Target::cpu()).text;
+  };
+  const std::string base = text_of(&Variant::chunk, usual.chunk);
+  EXPECT_NE(text_of(&Variant::width, 512), base);
+  EXPECT_NE(text_of(&Variant::width, 256), text_of(&Variant::width, 512));
+  EXPECT_NE(text_of(&Variant::unroll, 1), base);
+  EXPECT_EQ(text_of(&Variant::grain, 4), base);
+  EXPECT_EQ(text_of(&Variant::workers, 1), base);
 }
 
 TEST(CacheKey, TheTargetChangesItEvenWhereTheCompilerSaysTheSame) {

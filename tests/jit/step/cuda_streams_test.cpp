@@ -155,7 +155,7 @@ TEST_F(CudaStreams, MemoryThatIsNotRecordedIsOverwrittenUnderAKernel) {
   args.items = reinterpret_cast<Item*>(table.get());
   const auto kernel = machines[0].load("x", "unit");
   hosts[0]->current = side;
-  const auto launches = machines[0].launches(kernel, {"step"}, 32);
+  const auto launches = machines[0].launches(kernel, {"step"}, {.threads = 32});
   launches->launch(0, args);
   table.reset();
   fake.drain({0, side});

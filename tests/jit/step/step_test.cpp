@@ -26,7 +26,8 @@ class RecordingMachine : public Machine {
     for (const NamedText& unit : units) built_at_once.push_back(unit.name);
   }
   std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel>,
-                                     const std::vector<std::string>& entries, int) override {
+                                     const std::vector<std::string>& entries,
+                                     const Variant&) override {
     return std::make_unique<Recorder>(*this, entries);
   }
   std::shared_ptr<void> allocate(std::size_t bytes) override {

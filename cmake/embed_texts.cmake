@@ -1,9 +1,10 @@
-# Writes OUTPUT, a C++ source with the text of every template named in NAMES_FILE under FOLDER.
+# Writes OUTPUT, a C++ source with the text of every file named in NAMES_FILE under FOLDER: the table that FUNCTION
+# returns, which HEADER declares.
 # A text is cut at line ends into raw literals of at most kPiece bytes (compilers need only take
 # 64 KiB), which are joined once at run time.
 
 set(kPiece 16000)
-set(kDelimiter "jitstep.cuh")
+set(kDelimiter "jitstep.text")
 
 # Appends `text` to `literals` (in the caller) as raw literals, one a line.
 function(append_literals text)
@@ -13,7 +14,7 @@ function(append_literals text)
     string(SUBSTRING "${text}" 0 ${kPiece} piece)
     string(FIND "${piece}" "\n" cut REVERSE)
     if(cut EQUAL -1)
-      message(FATAL_ERROR "A template has a line longer than ${kPiece} bytes.")
+      message(FATAL_ERROR "A file has a line longer than ${kPiece} bytes.")
     endif()
     math(EXPR cut "${cut} + 1")
     string(SUBSTRING "${text}" 0 ${cut} piece)
@@ -37,8 +38,8 @@ foreach(name IN LISTS names)
   math(EXPR index "${index} + 1")
 endforeach()
 
-file(WRITE "${OUTPUT}" "// Generated from templates/ at build time.
-#include \"jit/source/embedded_templates.h\"
+file(WRITE "${OUTPUT}" "// Generated at build time.
+#include \"${HEADER}\"
 
 #include <deque>
 #include <string>
@@ -62,7 +63,7 @@ Row row(std::string_view name, std::span<const std::string_view> pieces) {
 
 }  // namespace
 
-std::span<const Row> embedded_templates() {
+std::span<const Row> ${FUNCTION}() {
   // Never destroyed: views of it may outlive static destruction.
   static const auto& rows = *new std::vector<Row>{
 ${rows}  };

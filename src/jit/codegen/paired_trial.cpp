@@ -1,0 +1,82 @@
+#include "jit/codegen/paired_trial.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace jitstep::jit {
+namespace {
+
+constexpr std::array kStatusNames = {
+    "timed", "does not compile", "spills", "exceeds resources", "wrong bits", "timed out"};
+// Between the two values that are nearest, as most programs do it.
+double quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const double place = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const double rest = place - static_cast<double>(below);
+  const double next = values[std::min(below + 1, values.size() - 1)];
+  return values[below] + rest * (next - values[below]);
+}
+
+std::vector<double> ratios(const std::vector<double>& tried, const std::vector<double>& usual) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < std::min(tried.size(), usual.size()); ++i)
+    out.push_back(tried[i] / usual[i]);
+  return out;
+}
+
+}  // namespace
+
+std::string to_string(TrialStatus status) {
+  return kStatusNames.at(static_cast<std::size_t>(status));
+}
+
+std::optional<TrialStatus> trial_status(const std::string& word) {
+  const auto found = std::find(kStatusNames.begin(), kStatusNames.end(), word);
+  if (found == kStatusNames.end()) return {};
+  return static_cast<TrialStatus>(found - kStatusNames.begin());
+}
+
+bool PairedTrial::usual_is_next() const {
+  if (usual_.size() != tried_.size()) return usual_.size() < tried_.size();
+  return usual_.size() % 2 == 0;
+}
+
+void PairedTrial::took(double seconds) {
+  // A clock that stood still must not divide by zero.
+  (usual_is_next() ? usual_ : tried_).push_back(std::max(seconds, 1e-9));
+}
+
+bool PairedTrial::done() const {
+  const auto rounds = static_cast<int>(usual_.size());
+  if (usual_.size() != tried_.size() || rounds < 3) return false;
+  const TrialTimes now = times();
+  if (now.ratio > rules_.hopeless) return true;
+  if (rounds < rules_.least_rounds) return false;
+  const bool open = may_gain(now, rules_) && !proves_gain(now, rules_);
+  return !open || rounds >= rules_.most_rounds;
+}
+
+TrialTimes PairedTrial::times() const {
+  const std::vector<double> of_rounds = ratios(tried_, usual_);
+  if (of_rounds.empty()) return {};
+  const double quartiles = quantile(of_rounds, 0.75) - quantile(of_rounds, 0.25);
+  const auto rounds = static_cast<double>(of_rounds.size());
+  return {.rounds = static_cast<int>(of_rounds.size()),
+          .seconds = quantile(tried_, 0.5),
+          .usual_seconds = quantile(usual_, 0.5),
+          .ratio = quantile(of_rounds, 0.5),
+          .spread = 1.58 * quartiles / std::sqrt(rounds)};
+}
+
+bool proves_gain(const TrialTimes& times, const TrialRules& rules) {
+  return times.rounds > 0 && times.ratio + times.spread < 1 - rules.least_gain;
+}
+
+bool may_gain(const TrialTimes& times, const TrialRules& rules) {
+  return times.rounds > 0 && times.ratio - times.spread < 1 - rules.least_gain;
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,78 @@
+#include "jit/codegen/tuning_files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "jit/base/file_handle.h"
+#include "jit/base/file_io.h"
+#include "jit/base/text.h"
+
+namespace jitstep::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMostBytes = 64 << 20;
+
+// Held until it is closed, or its process ends. A file system without locks gives none: two tuners at once may then
+// lose one record of the two, but no file.
+FileHandle locked(const std::string& path) {
+  FileHandle file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return file;
+  while (::flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
+  }
+  return file;
+}
+
+std::string lines_of(const RecordFile& file) {
+  std::string out;
+  for (const TuningRecord& record : file.records) out += to_json(record) + "\n";
+  for (const std::string& line : file.newer) out += line + "\n";
+  return out;
+}
+
+}  // namespace
+
+RecordFile parse_records(std::string_view content, const std::string& name) {
+  RecordFile file;
+  for (int number = 1; !content.empty(); ++number) {
+    const std::size_t end = std::min(content.find('\n'), content.size());
+    const std::string line(content.substr(0, end));
+    content.remove_prefix(std::min(end + 1, content.size()));
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    RecordLine read = read_record(line);
+    if (read.record) file.records.push_back(std::move(*read.record));
+    if (read.newer) file.newer.push_back(line);
+    if (!read.problem.empty()) file.problems.push_back(text(name, ":", number, ": ", read.problem));
+  }
+  return file;
+}
+
+RecordFile read_records(const std::string& path, Trust trust) {
+  const auto bytes = read_trusted(path, trust, kMostBytes);
+  return bytes ? parse_records(text_of(*bytes), path) : RecordFile();
+}
+
+std::string user_records(const Settings& settings) {
+  return settings.cache_dir.empty() ? "" : (fs::path(settings.cache_dir) / "tuning.jsonl").string();
+}
+
+std::optional<std::string> add_record(const std::string& path, const TuningRecord& record) {
+  const std::string folder = fs::absolute(path).parent_path().string();
+  if (auto problem = make_folder(folder)) return problem;
+  if (auto problem = folder_problem(folder, Trust::own)) return problem;
+  const FileHandle lock = locked(path + ".lock");
+  if (!lock) return text("cannot lock ", path, ".lock: ", std::strerror(errno));
+  if (fs::exists(path) && !read_trusted(path, Trust::own, kMostBytes))
+    return text("cannot read ", path, ", so that nothing is added: it may belong to another user");
+  RecordFile file = read_records(path);
+  std::erase_if(file.records, [&](const TuningRecord& old) { return record.replaces(old); });
+  file.records.push_back(record);
+  return write_atomically(path, bytes_of(lines_of(file)));
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,36 @@
+// Files of tuning records: reading them, and adding to one that other processes add to as well.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "jit/base/private_files.h"
+#include "jit/codegen/tuning_record.h"
+#include "jitstep/jit/export.h"
+#include "jitstep/jit/settings.h"
+
+namespace jitstep::jit {
+
+/// What a file of records holds.
+struct JITSTEP_API RecordFile {
+  std::vector<TuningRecord> records = {};
+  std::vector<std::string> newer = {};     // lines of newer schemas, as they are
+  std::vector<std::string> problems = {};  // "tuning.jsonl:3: hardware.units is 0, less than 1"
+};
+
+/// Reads the lines of a text; `name` is for the problems. Empty lines are skipped. Never throws for what it reads.
+JITSTEP_API RecordFile parse_records(std::string_view content, const std::string& name);
+
+/// Reads a file; one that is not there, or that others may write to, holds nothing.
+JITSTEP_API RecordFile read_records(const std::string& path, Trust trust = Trust::own);
+
+/// Where the user's records lie: tuning.jsonl in the cache folder; empty if there is none.
+JITSTEP_API std::string user_records(const Settings& settings);
+
+/// Adds a record, in the place of one that it replaces. Other processes may do the same at the same time: nothing
+/// of theirs is lost, nor lines of newer schemas; what was damaged is left out. The file is whole at any time. The
+/// reason, if it cannot be written.
+JITSTEP_API std::optional<std::string> add_record(const std::string& path,
+                                                  const TuningRecord& record);
+
+}  // namespace jitstep::jit

@@ -1,0 +1,193 @@
+#include "jit/codegen/tuning_record.h"
+
+#include <cmath>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "jit/base/text.h"
+#include "jit/codegen/embedded_records.h"
+#include "jit/codegen/json_schema.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr struct {
+  const char* name;
+  int Variant::*field;
+  bool always;  // written also where it is 0
+} kVariantFields[] = {{"threads", &Variant::threads, true}, {"lanes", &Variant::lanes, true},
+                      {"vector", &Variant::vector, true},   {"chunk", &Variant::chunk, true},
+                      {"width", &Variant::width, false},    {"unroll", &Variant::unroll, false},
+                      {"grain", &Variant::grain, false},    {"workers", &Variant::workers, false}};
+
+constexpr struct {
+  const char* name;
+  double TrialTimes::*field;
+} kTimes[] = {{"seconds", &TrialTimes::seconds},
+              {"default_seconds", &TrialTimes::usual_seconds},
+              {"ratio", &TrialTimes::ratio},
+              {"spread", &TrialTimes::spread}};
+
+// Six digits say more than any clock knows, and can be read in a comparison of files.
+double rounded(double x) {
+  if (!std::isfinite(x) || x == 0) return 0;
+  const double scale = std::pow(10.0, 5 - std::floor(std::log10(std::abs(x))));
+  return std::round(x * scale) / scale;
+}
+
+ordered_json json_of(const Variant& variant) {
+  ordered_json out;
+  for (const auto& [name, field, always] : kVariantFields)
+    if (always || variant.*field != 0) out[name] = variant.*field;
+  return out;
+}
+
+Variant variant_of(const json& at) {
+  Variant variant;
+  for (const auto& [name, field, always] : kVariantFields)
+    variant.*field = at.value(name, always ? variant.*field : 0);
+  return variant;
+}
+
+ordered_json json_of(const Trial& trial) {
+  ordered_json out = {{"variant", json_of(trial.variant)}, {"status", to_string(trial.status)}};
+  if (!trial.detail.empty()) out["detail"] = trial.detail;
+  if (trial.times.rounds == 0) return out;
+  out["rounds"] = trial.times.rounds;
+  for (const auto& [name, field] : kTimes) out[name] = rounded(trial.times.*field);
+  return out;
+}
+
+Trial trial_of(const json& at) {
+  Trial trial{.variant = variant_of(at.at("variant")),
+              .status = *trial_status(at.at("status").get<std::string>()),
+              .detail = at.value("detail", "")};
+  trial.times.rounds = at.value("rounds", 0);
+  for (const auto& [name, field] : kTimes) trial.times.*field = at.value(name, TrialTimes().*field);
+  return trial;
+}
+
+ordered_json json_of(const Hardware& hardware) {
+  return {{"target", to_string(hardware.target)},  {"name", hardware.name},
+          {"architecture", hardware.architecture}, {"units", hardware.units},
+          {"cache_bytes", hardware.cache_bytes},   {"bandwidth", rounded(hardware.bandwidth)}};
+}
+
+Hardware hardware_of(const json& at) {
+  return {.target = parse_target(at.at("target").get<std::string>()),
+          .name = at.at("name"),
+          .architecture = at.at("architecture"),
+          .units = at.at("units"),
+          .cache_bytes = at.at("cache_bytes"),
+          .bandwidth = at.at("bandwidth")};
+}
+
+TuningRecord record_of(const json& at) {
+  const json& versions = at.at("versions");
+  TuningRecord record{
+      .kernel = at.at("kernel"),
+      .spec = at.at("spec"),
+      .size = {.elements = at.at("elements"), .tensors = at.at("tensors")},
+      .hardware = hardware_of(at.at("hardware")),
+      .versions = {versions.at("jitstep"), versions.at("compiler"), versions.at("templates")},
+      .strategy = at.at("strategy"),
+      .date = at.at("date"),
+      .complete = at.at("complete"),
+      .outcome = *outcome_of(at.at("outcome").get<std::string>()),
+      .variant = variant_of(at.at("variant")),
+      .gain = at.at("gain"),
+      .spread = at.at("spread")};
+  for (const json& trial : at.at("trials")) record.trials.push_back(trial_of(trial));
+  return record;
+}
+
+const json& record_schema() {
+  static const json& schema = *new json(json::parse(embedded_records().front().second));
+  return schema;
+}
+
+// JSON of any depth would be read, and freed, by functions that call themselves.
+json parsed(const std::string& line) {
+  constexpr int kDeepest = 16;
+  return json::parse(
+      line,
+      [](int depth, json::parse_event_t, const json&) {
+        if (depth > kDeepest) throw Error("it is nested too deeply");
+        return true;
+      },
+      true);
+}
+
+}  // namespace
+
+bool TuningRecord::replaces(const TuningRecord& other) const {
+  Hardware own = hardware;
+  own.bandwidth = 0;  // measured anew, and never the same
+  return spec == other.spec && size == other.size && same_hardware(own, other.hardware) &&
+         versions == other.versions;
+}
+
+TuningRecord record_of(const Tournament& tournament, TuningRecord record) {
+  record.outcome = tournament.outcome();
+  record.variant = tournament.outcome() == Outcome::won ? tournament.chosen() : tournament.usual();
+  record.trials = tournament.trials();
+  if (record.outcome != Outcome::won) return record;
+  record.gain = 1 / tournament.again()->ratio;
+  record.spread = tournament.again()->spread;
+  return record;
+}
+
+std::string today() {
+  char date[11] = {};
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  std::strftime(date, sizeof date, "%Y-%m-%d", ::gmtime_r(&now, &utc));
+  return date;
+}
+
+std::string to_json(const TuningRecord& record) {
+  ordered_json trials = ordered_json::array();
+  for (const Trial& trial : record.trials) trials.push_back(json_of(trial));
+  const ordered_json out = {{"schema", kRecordSchema},
+                            {"kernel", record.kernel},
+                            {"spec", record.spec},
+                            {"elements", record.size.elements},
+                            {"tensors", record.size.tensors},
+                            {"hardware", json_of(record.hardware)},
+                            {"versions",
+                             {{"jitstep", record.versions.jitstep},
+                              {"compiler", record.versions.compiler},
+                              {"templates", record.versions.templates}}},
+                            {"strategy", record.strategy},
+                            {"date", record.date},
+                            {"complete", record.complete},
+                            {"outcome", to_string(record.outcome)},
+                            {"variant", json_of(record.variant)},
+                            {"gain", rounded(record.gain)},
+                            {"spread", rounded(record.spread)},
+                            {"trials", trials}};
+  return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+RecordLine read_record(const std::string& line) {
+  try {
+    const json at = parsed(line);
+    if (at.is_object() && at.contains("schema") && at.at("schema").is_number_integer() &&
+        at.at("schema") > kRecordSchema)
+      return {.newer = true,
+              .problem = text("its schema is ", at.at("schema").dump(), ", newer than ",
+                              kRecordSchema, ": update jitstep to use it")};
+    if (const auto problem = schema_problem(at, record_schema())) return {.problem = *problem};
+    return {.record = record_of(at)};
+  } catch (const json::exception&) {
+    return {.problem = "it is no JSON, or was cut short"};
+  } catch (const Error& error) {
+    return {.problem = error.what()};
+  }
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,159 @@
+#include "jit/step/scratch_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+// splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
+std::uint64_t mixed(std::uint64_t z) {
+  z += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+// A number of either sign between 2^-8 and 2, of which every dtype has all bits: three behind the point.
+template <class Bits>
+Bits ordinary(std::uint64_t random, int exponent_bits, int fraction_bits) {
+  const std::uint64_t sign = random & 1, fraction = (random >> 1) & 7;
+  const std::uint64_t exponent = (std::uint64_t{1} << (exponent_bits - 1)) - 1 - (random >> 4) % 8;
+  return static_cast<Bits>((sign << (exponent_bits + fraction_bits)) | (exponent << fraction_bits) |
+                           (fraction << (fraction_bits - 3)));
+}
+
+template <class Bits>
+void fill(std::vector<std::byte>& image, std::uint64_t seed, int exponent_bits, int fraction_bits) {
+  for (std::size_t i = 0; i * sizeof(Bits) < image.size(); ++i) {
+    const auto bits = ordinary<Bits>(mixed(seed + i), exponent_bits, fraction_bits);
+    std::memcpy(&image[i * sizeof(Bits)], &bits, sizeof bits);
+  }
+}
+
+void fill(std::vector<std::byte>& image, std::uint64_t seed, Dtype dtype) {
+  switch (dtype) {
+    case Dtype::float64:
+      return fill<std::uint64_t>(image, seed, 11, 52);
+    case Dtype::float32:
+      return fill<std::uint32_t>(image, seed, 8, 23);
+    case Dtype::bfloat16:
+      return fill<std::uint16_t>(image, seed, 8, 7);
+    case Dtype::float16:
+      return fill<std::uint16_t>(image, seed, 5, 10);
+  }
+  throw Error("a Dtype of an unknown kind");
+}
+
+std::vector<double> ones(std::size_t count) { return std::vector<double>(count, 1.0); }
+
+std::int64_t elements_of(const std::vector<std::int64_t>& sizes) {
+  return Shape{sizes, {}}.elements();
+}
+
+// What a rule keeps for all tensors, as if each field began with 1.
+CommonMemory common_of(Machine& machine, const Plan& plan) {
+  CommonMemory common;
+  if (plan.common.empty()) return common;
+  std::size_t fields = 0;
+  for (const PlannedMemory& field : plan.common)
+    fields = std::max(fields, static_cast<std::size_t>(field.place) + 1);
+  const std::vector<double> content = ones(2 * fields);
+  common.storage = machine.allocate(content.size() * sizeof(double));
+  machine.upload(common.storage.get(), content.data(), content.size() * sizeof(double));
+  auto* const first = static_cast<double*>(common.storage.get());
+  common.halves = {first, first + fields};
+  return common;
+}
+
+}  // namespace
+
+ScratchTensors::ScratchTensors(Machine& machine, const Plan& plan, const HyperSet& numbers,
+                               const std::vector<std::vector<std::int64_t>>& shapes)
+    : machine_(machine), plan_(plan), numbers_(numbers), common_(common_of(machine, plan)) {
+  numbers_.found_inf = nullptr;
+  numbers_.lag = numbers_.common_lag = nullptr;
+  if (numbers_.grad_scale != nullptr) {
+    const float one = 1;
+    held_.push_back(machine.allocate(sizeof one));
+    machine.upload(held_.back().get(), &one, sizeof one);
+    numbers_.grad_scale = static_cast<const float*>(held_.back().get());
+  }
+  for (const auto& sizes : shapes) add(sizes, static_cast<int>(tensors_.size()));
+  const std::ptrdiff_t fields = common_.halves[1] - common_.halves[0];
+  if (fields > 0)
+    parts_.push_back({common_.halves[0], 2 * sizeof(double) * static_cast<std::size_t>(fields)});
+}
+
+void* ScratchTensors::filled(std::int64_t elements, Dtype dtype, std::uint64_t seed) {
+  std::vector<std::byte> image(static_cast<std::size_t>(elements) *
+                               static_cast<std::size_t>(bytes_of(dtype)));
+  fill(image, mixed(seed), dtype);
+  held_.push_back(machine_.allocate(image.size()));
+  machine_.upload(held_.back().get(), image.data(), image.size());
+  return held_.back().get();
+}
+
+void ScratchTensors::add(const std::vector<std::int64_t>& sizes, int id) {
+  const std::int64_t n = elements_of(sizes);
+  const auto seed = static_cast<std::uint64_t>(id);
+  void* const p = filled(n, plan_.spec.state.dtype, 2 * seed);
+  const void* const g = filled(n, plan_.spec.gradient, 2 * seed + 1);
+  states_.emplace_back(machine_, plan_, ones(plan_.memory.size()), sizes);
+  tensors_.push_back(states_.back().tensor(p, id));
+  inputs_.push_back({.g = g, .aligned = true});
+  const StepTensor& tensor = tensors_.back();
+  const StateLayout& layout = *tensor.layout;
+  const auto keep = [&](const void* at, std::int64_t bytes) {
+    if (bytes > 0) parts_.push_back({at, static_cast<std::size_t>(bytes)});
+  };
+  keep(p, n * bytes_of(plan_.spec.state.dtype));
+  keep(tensor.extra, layout.extra);
+  for (std::size_t i = 0; i < layout.slots.size(); ++i) {
+    keep(tensor.slots[i].codes, layout.slots[i].codes);
+    keep(tensor.slots[i].meta, layout.slots[i].meta);
+  }
+  for (std::size_t i = 0; i < layout.memory.size(); ++i)
+    for (void* const half : tensor.memory[i])
+      keep(half, layout.memory[i].entries * layout.memory[i].bytes);
+}
+
+std::int64_t ScratchTensors::bytes(const Plan& plan,
+                                   const std::vector<std::vector<std::int64_t>>& shapes) {
+  std::int64_t all = 0;
+  const std::vector<double> initial = ones(plan.memory.size());
+  for (const auto& sizes : shapes) {
+    Shape shape{sizes, std::vector<std::int64_t>(sizes.size(), 1)};
+    for (std::size_t d = sizes.size(); d-- > 1;)
+      shape.strides[d - 1] = shape.strides[d] * shape.sizes[d];
+    all += elements_of(sizes) * (bytes_of(plan.spec.state.dtype) + bytes_of(plan.spec.gradient)) +
+           state_layout(plan, shape, initial).bytes();
+  }
+  return all;
+}
+
+Step ScratchTensors::step_by(const Variant& variant) {
+  return Step(machine_, {{plan_, tensors_, variant}}, plan_.common.empty() ? nullptr : &common_);
+}
+
+void ScratchTensors::run(Step& step) {
+  numbers_.t = ++t_;
+  // The values of a host stage stay as they are.
+  const HostStage stage =
+      plan_.rule().host_stage.empty() ? HostStage() : [](const std::vector<StagedTensor>&) {};
+  step.run(inputs_, {numbers_}, stage);
+}
+
+std::vector<std::byte> ScratchTensors::content(const DownloadFrom& download) const {
+  std::vector<std::byte> all;
+  for (const Part& part : parts_) {
+    const std::size_t at = all.size();
+    all.resize(at + part.bytes);
+    download(&all[at], part.at, part.bytes);
+  }
+  return all;
+}
+
+}  // namespace jitstep::jit

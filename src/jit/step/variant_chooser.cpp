@@ -1,0 +1,112 @@
+#include "jit/step/variant_chooser.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "jit/base/digest.h"
+#include "jit/base/text.h"
+#include "jit/codegen/embedded_records.h"
+#include "jit/codegen/tuning_files.h"
+#include "jit/compiler/host_compiler.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/unit.h"
+#include "jitstep/version.h"
+
+namespace jitstep::jit {
+namespace {
+
+// Another one when the file is.
+std::string stamp_of(const std::string& path) {
+  struct stat status {};
+  if (path.empty() || ::stat(path.c_str(), &status) != 0) return {};
+  return text(status.st_ino, " ", status.st_size, " ", status.st_mtim.tv_sec, " ",
+              status.st_mtim.tv_nsec);
+}
+
+void warn_of(const RecordFile& file, const std::string& path, LogLevel level) {
+  if (file.problems.empty()) return;
+  warn(level, text(file.problems.front(),
+                   file.problems.size() > 1
+                       ? text(" (and ", file.problems.size() - 1, " more lines of ", path, ")")
+                       : "",
+                   "; what cannot be read is skipped: delete the file, or tune again"));
+}
+
+// In the order in which they count; the file that was written last of all has the newest at its end.
+std::vector<TuningRecord> all_records(const Settings& settings) {
+  std::vector<TuningRecord> all;
+  const auto take = [&](RecordFile file, const std::string& name) {
+    warn_of(file, name, settings.log);
+    all.insert(all.end(), std::make_move_iterator(file.records.rbegin()),
+               std::make_move_iterator(file.records.rend()));
+  };
+  if (const std::string own = user_records(settings); !own.empty()) take(read_records(own), own);
+  if (!settings.cache_readonly.empty()) {
+    const std::string below =
+        (std::filesystem::path(settings.cache_readonly) / "tuning.jsonl").string();
+    take(read_records(below, Trust::own_or_root), below);
+  }
+  for (const auto& [name, content] : embedded_records())
+    if (name.ends_with(".jsonl"))
+      take(parse_records(content, std::string(name)), std::string(name));
+  return all;
+}
+
+std::string compiler_line(const Settings& settings, const Target& target) {
+  if (target.is_cuda()) return {};
+  try {
+    std::istringstream lines(HostCompiler(settings).identity(target));
+    for (std::string line; std::getline(lines, line);)
+      if (line.find("version") != line.npos) return line;
+    return {};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+std::string template_digest(Engine& engine, const Plan& plan, const Target& target) {
+  const Unit made = unit(plan, default_variant(plan, target), target);
+  return sha256_hex(engine.flat_text(made.text, made.name)).substr(0, 16);
+}
+
+RecordVersions versions_of(Engine& engine, const Plan& plan, const Target& target) {
+  return {.jitstep = version(),
+          .compiler = compiler_line(engine.settings(), target),
+          .templates = template_digest(engine, plan, target)};
+}
+
+VariantChooser::VariantChooser(Engine& engine, Hardware hardware)
+    : engine_(engine), hardware_(std::move(hardware)) {}
+VariantChooser::~VariantChooser() = default;
+
+// Read without the lock: who warns calls a handler of the program.
+std::shared_ptr<const TunedVariants> VariantChooser::records() {
+  const std::string now = stamp_of(user_records(engine_.settings()));
+  {
+    const std::lock_guard lock(mutex_);
+    if (records_ && stamp_ == now) return records_;
+  }
+  auto fresh = std::make_shared<const TunedVariants>(
+      all_records(engine_.settings()), hardware_,
+      [this](const Plan& plan) { return template_digest(engine_, plan, hardware_.target); });
+  const std::lock_guard lock(mutex_);
+  records_ = fresh;
+  stamp_ = now;
+  return fresh;
+}
+
+VariantChoice VariantChooser::choose(const Plan& plan, const WorkSize& size) {
+  return records()->choose(plan, size);
+}
+
+std::optional<TuningRecord> VariantChooser::exact(const Plan& plan, const WorkSize& size) {
+  const auto all = records();
+  const TuningRecord* const found = all->exact(plan, size);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+}  // namespace jitstep::jit

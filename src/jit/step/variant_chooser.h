@@ -1,0 +1,42 @@
+// How the kernels of one engine are run on one machine, by the records: the user's, the read-only layer's, the
+// shipped ones.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "jit/base/fork_guard.h"
+#include "jit/codegen/tuned_variants.h"
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/export.h"
+
+namespace jitstep::jit {
+
+/// Digest of all texts that a kernel of the plan is made of in this engine, but for its variant.
+JITSTEP_API std::string template_digest(Engine& engine, const Plan& plan, const Target& target);
+
+/// Who wrote records: nothing is known of a compiler that is missing.
+JITSTEP_API RecordVersions versions_of(Engine& engine, const Plan& plan, const Target& target);
+
+/// Thread safe; the engine must outlive it. Reads the user's file again when it has changed.
+class JITSTEP_API VariantChooser {
+ public:
+  VariantChooser(Engine& engine, Hardware hardware);
+  ~VariantChooser();
+
+  VariantChoice choose(const Plan& plan, const WorkSize& size);
+  /// The complete record of this kernel, size, machine and templates, if there is one.
+  std::optional<TuningRecord> exact(const Plan& plan, const WorkSize& size);
+
+ private:
+  std::shared_ptr<const TunedVariants> records();
+
+  Engine& engine_;
+  Hardware hardware_;
+  ForkSafeMutex mutex_;
+  std::shared_ptr<const TunedVariants> records_;
+  std::string stamp_;  // of the user's file when it was read
+};
+
+}  // namespace jitstep::jit

@@ -1,0 +1,108 @@
+#include "jit/codegen/paired_trial.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+namespace jitstep::jit {
+namespace {
+
+struct Times {
+  std::function<double()> usual, tried;
+};
+
+// A whole trial of two clocks; how often each was asked is in `rounds` of the result.
+TrialTimes run(const Times& times, const TrialRules& rules = {}) {
+  PairedTrial trial(rules);
+  while (!trial.done()) trial.took(trial.usual_is_next() ? times.usual() : times.tried());
+  return trial.times();
+}
+
+TrialTimes steady(double usual, double tried) {
+  return run({[=] { return usual; }, [=] { return tried; }});
+}
+
+// Times around a mean that scatter by a share of it.
+std::function<double()> noisy(double mean, double share, std::mt19937_64& random) {
+  return [=, &random] {
+    return mean * std::uniform_real_distribution<double>(1 - share, 1 + share)(random);
+  };
+}
+
+TEST(PairedTrial, SteadyClocksAreBelievedAfterTheLeastRounds) {
+  const TrialTimes times = steady(2, 1);
+  EXPECT_EQ(times.rounds, TrialRules().least_rounds);
+  EXPECT_EQ(times.ratio, 0.5);
+  EXPECT_EQ(times.seconds, 1);
+  EXPECT_EQ(times.usual_seconds, 2);
+  EXPECT_EQ(times.spread, 0);
+  EXPECT_TRUE(proves_gain(times));
+  EXPECT_FALSE(may_gain(steady(1, 1)));
+}
+
+TEST(PairedTrial, WhatIsHopelessIsLeftAfterThreeRounds) {
+  EXPECT_EQ(steady(1, 2).rounds, 3);
+  EXPECT_EQ(steady(1, 1.4).rounds, TrialRules().least_rounds);
+}
+
+TEST(PairedTrial, TheTwoTakeTurnsInBeingFirst) {
+  PairedTrial trial;
+  std::string order;
+  for (int i = 0; i < 8; ++i) {
+    order += trial.usual_is_next() ? 'd' : 'v';
+    trial.took(1);
+  }
+  EXPECT_EQ(order, "dvvddvvd");
+}
+
+TEST(PairedTrial, AMachineThatSlowsDownFavoursNobody) {
+  double clock = 1;
+  const auto slower = [&] { return clock *= 1.02; };
+  const TrialTimes times = run({slower, slower});
+  EXPECT_NEAR(times.ratio, 1, 0.021);
+  EXPECT_FALSE(proves_gain(times));
+}
+
+TEST(PairedTrial, NoiseTakesMoreRoundsAndSeldomLooksLikeAGain) {
+  std::mt19937_64 random(5);
+  TrialRules all;
+  all.least_rounds = all.most_rounds;
+  int proved = 0, at_length = 0, more = 0;
+  for (int i = 0; i < 200; ++i) {
+    const TrialTimes times = run({noisy(1, 0.1, random), noisy(1, 0.1, random)});
+    proved += proves_gain(times);
+    more += times.rounds > TrialRules().least_rounds;
+    EXPECT_LE(times.rounds, TrialRules().most_rounds);
+    at_length += proves_gain(run({noisy(1, 0.1, random), noisy(1, 0.1, random)}, all));
+  }
+  EXPECT_LE(proved, 50) << "by luck, which ends a trial when it comes";
+  EXPECT_LE(at_length, 10) << "where all rounds are made";
+  EXPECT_GT(more, 100);
+}
+
+TEST(PairedTrial, AGainBelowTheNoiseOfARoundIsFoundByMoreOfThem) {
+  std::mt19937_64 random(6);
+  int proved = 0;
+  for (int i = 0; i < 50; ++i)
+    proved += proves_gain(run({noisy(1, 0.05, random), noisy(0.93, 0.05, random)}));
+  EXPECT_GE(proved, 35);
+}
+
+TEST(PairedTrial, AnOutlierDoesNotCount) {
+  int calls = 0;
+  const TrialTimes times = run({[] { return 1.0; }, [&] { return ++calls == 2 ? 50.0 : 0.9; }});
+  EXPECT_EQ(times.ratio, 0.9);
+  EXPECT_TRUE(proves_gain(times));
+}
+
+TEST(PairedTrial, AClockThatStandsStillDividesByNothing) { EXPECT_EQ(steady(0, 0).ratio, 1); }
+
+TEST(PairedTrial, WordsForWhatBecameOfItAreReadBack) {
+  for (int i = 0; i <= static_cast<int>(TrialStatus::timed_out); ++i)
+    EXPECT_EQ(trial_status(to_string(static_cast<TrialStatus>(i))), static_cast<TrialStatus>(i));
+  EXPECT_EQ(trial_status("fine"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

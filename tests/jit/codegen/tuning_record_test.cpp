@@ -1,0 +1,114 @@
+#include "jit/codegen/tuning_record.h"
+
+#include <nlohmann/json.hpp>
+
+#include "jit/codegen/json_schema.h"
+#include "jit/codegen/tuning_samples.h"
+#include "jit/fixtures.h"
+
+namespace jitstep::jit {
+namespace {
+
+using nlohmann::json;
+using testing::won_record;
+
+std::string problem_of(const json& line) { return read_record(line.dump()).problem; }
+
+json sample() { return json::parse(to_json(won_record())); }
+
+TEST(TuningRecord, IsReadBackAsItWasWritten) {
+  const RecordLine read = read_record(to_json(won_record()));
+  ASSERT_TRUE(read.record) << read.problem;
+  EXPECT_EQ(*read.record, won_record());
+  EXPECT_EQ(to_json(won_record()).find('\n'), std::string::npos);
+}
+
+TEST(TuningRecord, NumbersAreWrittenWithSixDigits) {
+  TuningRecord record = won_record();
+  record.gain = 1.0 / 3;
+  record.trials[0].times.seconds = 1.23456789e-5;
+  const json line = json::parse(to_json(record));
+  EXPECT_EQ(line.at("gain"), 0.333333);
+  EXPECT_EQ(line.at("trials")[0].at("seconds"), 1.23457e-5);
+}
+
+TEST(TuningRecord, EveryRequiredFieldThatIsMissingIsNamed) {
+  const json whole = sample();
+  for (const auto& [name, value] : whole.items()) {
+    json line = whole;
+    line.erase(name);
+    EXPECT_EQ(problem_of(line), name + " is missing");
+  }
+  for (const char* part : {"hardware", "versions"})
+    for (const auto& [name, value] : whole.at(part).items()) {
+      json line = whole;
+      line.at(part).erase(name);
+      EXPECT_EQ(problem_of(line), std::string(part) + "." + name + " is missing");
+    }
+}
+
+TEST(TuningRecord, WhatIsWrongIsSaidByItsPlace) {
+  const auto with = [](const char* pointer, const json& value) {
+    json line = sample();
+    line[json::json_pointer(pointer)] = value;
+    return problem_of(line);
+  };
+  EXPECT_EQ(with("/hardware/units", 0), "hardware.units is 0, less than 1");
+  EXPECT_EQ(with("/hardware/units", "four"), "hardware.units is \"four\", no integer");
+  EXPECT_EQ(with("/outcome", "lost"),
+            "outcome is \"lost\", none of \"won\", \"default\", \"unresolved\"");
+  EXPECT_EQ(with("/trials/1/variant/lanes", 64), "trials[1].variant.lanes is 64, more than 32");
+  EXPECT_EQ(with("/trials/0/colour", 1), "trials[0].\"colour\" is unknown");
+  EXPECT_EQ(with("/spec", ""), "spec is \"\", shorter than 1");
+  EXPECT_EQ(with("/schema", 0), "schema is 0, not 1");
+  EXPECT_EQ(with("/hardware/target", "gpu"),
+            "'gpu' is no target: use cpu, emulated or sm_ with a number, as in sm_90");
+  EXPECT_EQ(with("/gain", nullptr), "gain is null, no number");
+}
+
+TEST(TuningRecord, OneOfANewerSchemaIsKnownAsSuch) {
+  const RecordLine read = read_record(R"({"schema": 2, "anything": []})");
+  EXPECT_TRUE(read.newer);
+  EXPECT_FALSE(read.record);
+  EXPECT_NE(read.problem.find("newer than 1: update jitstep"), std::string::npos) << read.problem;
+}
+
+TEST(TuningRecord, WhatIsNoJsonIsNoRecord) {
+  const std::string whole = to_json(won_record());
+  for (const std::string& line :
+       {std::string(), std::string("[]"), std::string("null"), whole.substr(0, whole.size() - 1),
+        whole + "}", std::string(100000, '['), "{\"schema\": " + std::string(100000, '[')}) {
+    const RecordLine read = read_record(line);
+    EXPECT_FALSE(read.record);
+    EXPECT_FALSE(read.newer);
+    EXPECT_FALSE(read.problem.empty());
+  }
+}
+
+TEST(TuningRecord, ReplacesItsLikeOfTheSameEnvironmentAlone) {
+  const TuningRecord base = won_record();
+  TuningRecord later = base;
+  later.outcome = Outcome::usual;
+  later.date = "2027-01-01";
+  later.hardware.name = "another name";
+  EXPECT_TRUE(later.replaces(base));
+  const auto other = [&](const auto& change) {
+    TuningRecord changed = base;
+    change(changed);
+    return changed.replaces(base);
+  };
+  EXPECT_FALSE(other([](TuningRecord& r) { r.spec += "x"; }));
+  EXPECT_FALSE(other([](TuningRecord& r) { ++r.size.elements; }));
+  EXPECT_FALSE(other([](TuningRecord& r) { ++r.size.tensors; }));
+  EXPECT_FALSE(other([](TuningRecord& r) { ++r.hardware.units; }));
+  EXPECT_FALSE(other([](TuningRecord& r) { r.versions.templates = "other"; }));
+  EXPECT_FALSE(other([](TuningRecord& r) { r.versions.compiler = "clang"; }));
+}
+
+TEST(JsonSchema, AWordThatIsNotKnownIsAnErrorAndNoPass) {
+  EXPECT_THROW(schema_problem(1, json{{"multipleOf", 2}}), Error);
+  EXPECT_THROW(schema_problem(1, json{{"type", "whole"}}), Error);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

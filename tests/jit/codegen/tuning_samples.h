@@ -1,0 +1,52 @@
+// Records, machines and kernels that tests of the tuner begin with. The machines are fictional.
+#pragma once
+
+#include "jit/codegen/tuning_record.h"
+#include "jitstep/jit/option_values.h"
+
+namespace jitstep::jit::testing {
+
+inline Hardware abacus(int units = 4) {
+  return {.target = Target::cpu(),
+          .name = "Abacus 3000",
+          .architecture = "x86-64 Beads family 7 avx512",
+          .units = units,
+          .cache_bytes = 1 << 20,
+          .bandwidth = 2e10};
+}
+
+inline Plan adamw_plan(const std::string& codec = "fp32") {
+  return resolve(OptionValues("adamw"), CodecChoice{codec});
+}
+
+/// A kernel of adamw at a size, won by a larger chunk.
+inline TuningRecord won_record(const WorkSize& size = {1 << 20, 1},
+                               const Hardware& hardware = abacus()) {
+  const Plan plan = adamw_plan();
+  Variant chosen = default_variant(plan, Target::cpu());
+  chosen.chunk = 64;
+  chosen.unroll = 1;
+  return {.kernel = plan.name,
+          .spec = to_string(plan.spec),
+          .size = size,
+          .hardware = hardware,
+          .versions = {"0.1.0", "gcc version 12.2.0", "0123456789abcdef"},
+          .strategy = "exhaustive",
+          .date = "2026-11-23",
+          .complete = true,
+          .outcome = Outcome::won,
+          .variant = chosen,
+          .gain = 1.25,
+          .spread = 0.015625,
+          .trials = {{.variant = chosen,
+                      .times = {.rounds = 9,
+                                .seconds = 0.0025,
+                                .usual_seconds = 0.00315,
+                                .ratio = 0.8,
+                                .spread = 0.01}},
+                     {.variant = default_variant(plan, Target::cpu()),
+                      .status = TrialStatus::does_not_compile,
+                      .detail = "no room"}}};
+}
+
+}  // namespace jitstep::jit::testing

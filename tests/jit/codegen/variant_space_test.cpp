@@ -1,0 +1,130 @@
+#include "jit/codegen/variant_space.h"
+
+#include <set>
+
+#include "jit/codegen/tuning_samples.h"
+#include "jit/fixtures.h"
+#include "jitstep/jit/unit.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::abacus;
+using testing::adamw_plan;
+
+TEST(VariantSpace, HoldsTheDefaultFirstAndNothingTwiceOrAgainstTheLaw) {
+  const Hardware gpu = gpu_hardware(Target::cuda(90), 132, 50 << 20);
+  for (const Hardware& hardware : {abacus(), abacus(1), gpu})
+    for (const char* codec : {"fp32", "int8", "int4"}) {
+      const Plan plan = adamw_plan(codec);
+      const VariantSpace space = variant_space(plan, hardware);
+      const std::vector<Variant> all = space.all();
+      EXPECT_GT(all.size(), 10u);
+      EXPECT_EQ(all.front(), default_variant(plan, hardware.target));
+      EXPECT_EQ(std::set<Variant>(all.begin(), all.end()).size(), all.size());
+      for (const Variant& variant : all) {
+        EXPECT_TRUE(space.holds(variant)) << to_string(variant);
+        EXPECT_NO_THROW(unit(plan, variant, hardware.target)) << to_string(variant);
+      }
+    }
+}
+
+TEST(VariantSpace, LeavesOutWhatTheLawRefuses) {
+  const Plan plan = adamw_plan();
+  const auto all = variant_space(plan, gpu_hardware(Target::cuda(90), 132, 50 << 20)).all();
+  int widest = 0;
+  for (const Variant& variant : all) widest = std::max(widest, variant.lanes * variant.vector);
+  EXPECT_EQ(widest, 256) << "16 values by 32 lanes are among the numbers";
+}
+
+TEST(VariantSpace, LeavesOutWhatTheMachineDoesNotHave) {
+  const Plan plan = adamw_plan();
+  for (const Variant& variant : variant_space(plan, abacus(1)).all()) {
+    EXPECT_EQ(variant.workers, 0);
+    EXPECT_EQ(variant.grain, 0);
+  }
+  Hardware narrow = abacus();
+  narrow.architecture = "x86-64 Beads family 6 avx2";
+  for (const Variant& variant : variant_space(plan, narrow).all()) EXPECT_NE(variant.width, 512);
+}
+
+int changes(const Variant& a, const Variant& b, const VariantSpace& space) {
+  int count = 0;
+  for (const TunedParameter& parameter : space.parameters)
+    count += a.*parameter.field != b.*parameter.field;
+  return count;
+}
+
+TEST(VariantSpace, NeighboursDifferInOnePlaceOfOneParameter) {
+  const Plan plan = adamw_plan();
+  const VariantSpace space = variant_space(plan, abacus());
+  const Variant usual = default_variant(plan, Target::cpu());
+  std::set<int> chunks;
+  for (const Variant& near : space.neighbours(usual)) {
+    EXPECT_EQ(changes(usual, near, space), 1) << to_string(near);
+    chunks.insert(near.chunk);
+  }
+  EXPECT_EQ(chunks, (std::set<int>{4, 16, 64})) << "256 is two places away";
+  std::set<int> any;
+  for (const Variant& other : space.single_changes(usual)) any.insert(other.chunk);
+  EXPECT_EQ(any, (std::set<int>{4, 16, 64, 256}));
+}
+
+TEST(VariantSpace, KnowsWhatItDoesNotHold) {
+  const Plan plan = adamw_plan();
+  const VariantSpace space = variant_space(plan, abacus());
+  Variant other = default_variant(plan, Target::cpu());
+  other.vector = 8;
+  EXPECT_FALSE(space.holds(other)) << "a number that is not tuned";
+  other = default_variant(plan, Target::cpu());
+  other.chunk = 32;
+  EXPECT_FALSE(space.holds(other)) << "a value that is not tried";
+}
+
+TEST(Variant, IsNamedByWhatIsSet) {
+  EXPECT_EQ(to_string(Variant{1, 1, 256, 16}), "vector 256, chunk 16");
+  EXPECT_EQ(to_string(Variant{1, 1, 256, 64, 512, 1, 2, 3}),
+            "vector 256, chunk 64, width 512, unroll 1, grain 2, workers 3");
+  EXPECT_EQ(to_string(Variant{256, 32, 4, 16}), "threads 256, lanes 32, vector 4, chunk 16");
+}
+
+TEST(Variant, EveryLawIsToldByName) {
+  const Plan plan = adamw_plan();
+  const auto problem = [&](const Variant& v, const Target& target) {
+    return variant_problem(plan, v, target).value_or("none");
+  };
+  EXPECT_EQ(problem({1, 1, 256, 16}, Target::cpu()), "none");
+  EXPECT_EQ(problem({1, 1, 256, 16, 300}, Target::cpu()), "width is 0, 128, 256 or 512");
+  EXPECT_EQ(problem({1, 1, 256, 16, 0, 2}, Target::cpu()), "unroll is 0 or 1");
+  EXPECT_EQ(problem({1, 1, 256, 16, 0, 0, -1}, Target::cpu()), "grain and workers are at least 0");
+  EXPECT_EQ(problem({256, 32, 4, 16, 512}, Target::cuda(90)),
+            "width, unroll, grain and workers are for the CPU");
+  EXPECT_EQ(problem({1, 0, 256, 16}, Target::cpu()),
+            "lanes (at most 32), vector and chunk are powers of two");
+}
+
+TEST(Hardware, IsTheSameByWhatItIsAndNotByItsName) {
+  Hardware renamed = abacus();
+  renamed.name = "Abacus 3000 Ti";
+  EXPECT_TRUE(same_hardware(abacus(), renamed));
+  Hardware unknown = abacus();
+  unknown.bandwidth = 0;
+  EXPECT_TRUE(same_hardware(abacus(), unknown));
+  Hardware slow = abacus();
+  slow.bandwidth = 1e10;
+  EXPECT_FALSE(same_hardware(abacus(), slow));
+  EXPECT_FALSE(same_hardware(abacus(4), abacus(8)));
+  Hardware cache = abacus();
+  cache.cache_bytes *= 2;
+  EXPECT_FALSE(same_hardware(abacus(), cache));
+}
+
+TEST(Hardware, OfThisHostIsKnown) {
+  const Hardware& host = host_hardware();
+  EXPECT_GE(host.units, 1);
+  EXPECT_FALSE(host.architecture.empty());
+  EXPECT_EQ(host.target, Target::cpu());
+}
+
+}  // namespace
+}  // namespace jitstep::jit

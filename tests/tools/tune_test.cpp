@@ -1,0 +1,148 @@
+// `jitstep tune` and `jitstep bench`, run as users run them.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "jit/base/process.h"
+#include "jit/codegen/tuning_files.h"
+#include "jit/fixtures.h"
+
+namespace jitstep::jit {
+namespace {
+
+using nlohmann::json;
+using testing::TemporaryFolder;
+
+class TuneTool : public ::testing::Test {
+ protected:
+  Finished run(std::vector<std::string> words) const {
+    words.insert(words.begin(), JITSTEP_TOOL);
+    return run_program(words, "", own_variables({{"JITSTEP_CACHE_DIR", folder / "cache"}}));
+  }
+  std::vector<std::string> tune(std::vector<std::string> more) const {
+    std::vector<std::string> words = {"tune", "--sizes", "4k", "--budget", "1s", "--threads", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  RecordFile records() const { return read_records(folder / "cache/tuning.jsonl"); }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(TuneTool, KeepsARecordWritesAPageAndKnowsItTheNextTime) {
+  const Finished first = run(tune({"--trials", "2", "--report", folder / "out.html"}));
+  EXPECT_EQ(first.status, 0) << first.output;
+  EXPECT_NE(first.output.find("adamw_fp32_float32, one tensor of 4096 elements"), std::string::npos)
+      << first.output;
+  ASSERT_EQ(records().records.size(), 1u);
+  EXPECT_TRUE(records().records[0].complete);
+  EXPECT_FALSE(testing::files_below(folder.path(), "out.html").empty());
+  const Finished second = run(tune({"--json"}));
+  const json said = json::parse(second.output);
+  EXPECT_EQ(said.at(0).at("known_before"), true);
+  EXPECT_EQ(said.at(0).at("record").at("elements"), 4096);
+}
+
+TEST_F(TuneTool, ADryRunNamesCandidatesAndMeasuresNothing) {
+  const Finished said = run({"tune", "--sizes", "1M", "--dry-run", "--json"});
+  ASSERT_EQ(said.status, 0) << said.output;
+  const json workloads = json::parse(said.output);
+  EXPECT_GT(workloads.at(0).at("candidates").size(), 5u);
+  EXPECT_TRUE(records().records.empty());
+}
+
+TEST_F(TuneTool, BadWordsGetOneClearLine) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
+      {{"--budget", "soon"}, "the budget \"soon\" is no time"},
+      {{"--target", "sm_90"}, "tuning on a GPU is not there yet"},
+      {{"--rule", "adamx"}, "adamx"},
+      {{"--scratch", "1", "--sizes", "16M"}, "of scratch, more than 1 MiB"},
+      {{"--model", folder / "none.json"}, "is it there?"}};
+  for (const auto& [words, part] : wrong) {
+    std::vector<std::string> all = {"tune"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Finished said = run(all);
+    EXPECT_EQ(said.status, 1) << part;
+    EXPECT_NE(said.output.find(part), std::string::npos) << said.output;
+  }
+  EXPECT_EQ(run({"tune", "--strategy", "luck"}).status, 2);
+  EXPECT_EQ(run({"tune", "--sizes", "4k", "--model", "x.json"}).status, 2);
+  EXPECT_EQ(run({"tune", "--sizes", "none"}).status, 1);
+}
+
+std::size_t trials_in(const RecordFile& file) {
+  std::size_t trials = 0;
+  for (const TuningRecord& record : file.records) trials += record.trials.size();
+  return trials;
+}
+
+// Stops a tuner some time after it has written more trials than there were, and gives its exit status.
+int stopped(const std::string& cache, int signal, std::size_t trials, int milliseconds) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::setenv("JITSTEP_CACHE_DIR", cache.c_str(), 1);
+    ::close(STDOUT_FILENO);
+    ::close(STDERR_FILENO);
+    ::execl(JITSTEP_TOOL, JITSTEP_TOOL, "tune", "--sizes", "4k,64k", "--budget", "1h", "--strategy",
+            "exhaustive", "--threads", "1", static_cast<char*>(nullptr));
+    ::_exit(99);
+  }
+  constexpr int kPatience = 2000;  // of a twentieth of a second
+  for (int i = 0; i < kPatience && trials_in(read_records(cache + "/tuning.jsonl")) <= trials; ++i)
+    ::usleep(50'000);
+  ::usleep(static_cast<useconds_t>(milliseconds) * 1000);
+  ::kill(pid, signal);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST_F(TuneTool, AKillAtAnyPointLeavesRecordsAndCacheValid) {
+  std::size_t trials = 0;
+  for (int turn = 0; turn < 5; ++turn) {
+    EXPECT_EQ(stopped(folder / "cache", SIGKILL, trials, 170 * turn), -SIGKILL);
+    EXPECT_TRUE(records().problems.empty());
+    EXPECT_GT(trials_in(records()), trials) << "nothing is lost, and it goes on";
+    trials = trials_in(records());
+  }
+  EXPECT_EQ(run({"cache", "verify"}).status, 0);
+}
+
+TEST_F(TuneTool, CtrlCEndsItAndTheNextOneGoesOn) {
+  EXPECT_EQ(stopped(folder / "cache", SIGINT, 0, 0), 130);
+  const auto before = records().records;
+  ASSERT_EQ(before.size(), 1u);
+  EXPECT_FALSE(before[0].complete);
+  const Finished next = run({"tune", "--sizes", "4k", "--threads", "1", "--trials",
+                             std::to_string(before[0].trials.size()), "--strategy", "exhaustive"});
+  EXPECT_EQ(next.status, 0) << next.output;
+  const auto after = records().records;
+  ASSERT_EQ(after.size(), 1u);
+  EXPECT_TRUE(after[0].complete);
+  ASSERT_GE(after[0].trials.size(), before[0].trials.size());
+  for (std::size_t i = 0; i < before[0].trials.size(); ++i)
+    EXPECT_EQ(after[0].trials[i], before[0].trials[i]);
+}
+
+TEST_F(TuneTool, BenchTimesStepsBesideAWalk) {
+  const Finished said = run({"bench", "--state", "fp32,int8", "--sizes", "16k,8x2k", "--rounds",
+                             "3", "--threads", "1", "--json"});
+  ASSERT_EQ(said.status, 0) << said.output;
+  const json rows = json::parse(said.output);
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0].at("bytes"), 28 * 16384);
+  EXPECT_EQ(rows[1].at("tensors"), 8);
+  EXPECT_EQ(rows[3].at("kernel"), "adamw_fp32_float32") << "small tensors keep float state";
+  for (const json& row : rows) {
+    EXPECT_GT(row.at("parameters_per_second"), 0);
+    EXPECT_GT(row.at("of_walk"), 0);
+    EXPECT_EQ(row.at("match"), "default");
+  }
+  const Finished table = run({"bench", "--sizes", "16k", "--rounds", "1", "--threads", "1"});
+  EXPECT_NE(table.output.find("of walk"), std::string::npos) << table.output;
+}
+
+}  // namespace
+}  // namespace jitstep::jit

@@ -1,0 +1,52 @@
+// A device that answers from a list of recorded times: what a tuner does is seen without one.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "jit/codegen/tuning_samples.h"
+#include "jitstep/jit/error.h"
+#include "tuning/tuner.h"
+
+namespace jitstep::tuning::testing {
+
+inline Workload adamw_workload(std::int64_t elements, const std::string& codec = "fp32") {
+  const jit::OptionValues options("adamw");
+  const jit::Plan plan = jit::resolve(options, jit::CodecChoice{codec});
+  return {plan, plan.at_step(options, 1), {{elements}}};
+}
+
+class FakeDevice : public TuningDevice {
+ public:
+  /// Of a variant's step; the default's unless a test says otherwise.
+  std::function<double(const jit::Variant&)> time = [](const jit::Variant&) { return 1e-3; };
+  std::map<jit::Variant, jit::TrialStatus> failing;
+  std::vector<std::string> begun;
+  std::map<jit::Variant, int> checked, runs;
+  double clock = 0;  // moved on by what runs
+  std::string too_large;
+  jit::Hardware is = jit::testing::abacus(1);
+
+  const jit::Hardware& hardware() const override { return is; }
+  jit::RecordVersions versions(const jit::Plan&) override { return {"0.1.0", "g++", "digest"}; }
+  Model model(const Workload& workload) override { return cpu_model(is, workload.size()); }
+  void begin(const Workload& workload) override {
+    if (workload.name() == too_large) throw jit::Error("it takes too much");
+    begun.push_back(workload.name());
+  }
+  std::optional<jit::Trial> check(const jit::Variant& candidate) override {
+    ++checked[candidate];
+    const auto found = failing.find(candidate);
+    if (found == failing.end()) return {};
+    return jit::Trial{.variant = candidate, .status = found->second, .detail = "told to"};
+  }
+  double seconds(const jit::Variant& variant) override {
+    ++runs[variant];
+    const double taken = time(variant);
+    clock += taken;
+    return taken;
+  }
+};
+
+}  // namespace jitstep::tuning::testing

@@ -1,0 +1,130 @@
+#include "tuning/host_device.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "jit/fixtures.h"
+#include "jit/step/candidate_check.h"
+#include "tuning/fake_device.h"
+
+namespace jitstep::tuning {
+namespace {
+
+using jit::Trial;
+using jit::TrialStatus;
+using jit::Variant;
+using testing::adamw_workload;
+
+TEST(ThreadPool, EveryPartIsDoneOnceAndNoneIsBelowTheGrain) {
+  const jit::ParallelFor loop = thread_pool(4);
+  for (const std::int64_t count : {1, 7, 64, 1000})
+    for (const std::int64_t grain : {1, 16, 5000}) {
+      std::vector<std::atomic<int>> done(static_cast<std::size_t>(count));
+      std::atomic<int> parts = 0;
+      loop(count, grain, [&](std::int64_t begin, std::int64_t end) {
+        ++parts;
+        for (std::int64_t i = begin; i < end; ++i) ++done[static_cast<std::size_t>(i)];
+      });
+      for (const auto& one : done) ASSERT_EQ(one, 1);
+      EXPECT_LE(parts, std::max<std::int64_t>(1, (count + grain - 1) / grain));
+      EXPECT_LE(parts, 4);
+    }
+  EXPECT_FALSE(thread_pool(1)) << "nobody else";
+}
+
+class HostDeviceTest : public ::testing::Test {
+ protected:
+  jit::testing::TemporaryFolder folder;
+  jit::Engine engine{jit::testing::settings_with_cache(folder / "cache")};
+  double now = 0;
+  HostDevice device{
+      engine, {.threads = 1, .scratch_bytes = 64 << 20}, [this] { return now += 1e-4; }};
+  const Workload work = adamw_workload(9000);
+  const Variant usual = jit::default_variant(work.plan, jit::Target::cpu());
+};
+
+TEST_F(HostDeviceTest, VariantsThatAreRightPassTheCheckAndAreTimedByTheClock) {
+  device.begin(work);
+  Variant other = usual;
+  other.chunk = 4;
+  other.unroll = 1;
+  EXPECT_EQ(device.check(other), std::nullopt);
+  // One reading before and one behind, of a clock that moves by as much with every reading.
+  EXPECT_NEAR(device.seconds(other), device.seconds(usual), 1e-12);
+  EXPECT_GT(device.hardware().bandwidth, 0);
+}
+
+TEST_F(HostDeviceTest, WhatTakesTooMuchScratchIsRefusedBeforeItIsMade) {
+  const std::string said = jit::testing::error_of([&] { device.begin(adamw_workload(1 << 30)); });
+  EXPECT_NE(said.find("takes 16384 MiB of scratch, more than 64 MiB"), std::string::npos) << said;
+}
+
+TEST_F(HostDeviceTest, AStepOfAdamWMovesTwentyEightBytesAParameter) {
+  EXPECT_EQ(HostDevice::moved_bytes(adamw_workload(1000)), 28000);
+}
+
+TEST_F(HostDeviceTest, AVariantThatTheLawRefusesIsNoTrial) {
+  device.begin(work);
+  Variant other = usual;
+  other.chunk = 3;
+  const auto problem = device.check(other);
+  ASSERT_TRUE(problem);
+  EXPECT_EQ(problem->status, TrialStatus::exceeds_resources);
+}
+
+// A machine whose unrolled kernels do not compile, or decay the weights at another place.
+class FaultyMachine : public jit::CpuMachine {
+ public:
+  using CpuMachine::CpuMachine;
+  bool refuses = false;
+
+  std::shared_ptr<const jit::Kernel> load(const std::string& unit_text,
+                                          const std::string& name) override {
+    std::string text = unit_text;
+    if (text.find("unroll-loops") == std::string::npos) return CpuMachine::load(text, name);
+    if (refuses) throw jit::CompileError("no such loop\nmore", "", "");
+    const std::string right = "::before";
+    return CpuMachine::load(text.replace(text.find(right), right.size(), "::after"), name);
+  }
+};
+
+TEST_F(HostDeviceTest, WrongBitsAndFailedCompilesAreFound) {
+  FaultyMachine machine(engine);
+  const jit::TriedKernel kernel{work.plan, work.numbers, {9000}};
+  const auto problem_of = [&](const Variant& candidate) {
+    return jit::check_candidate(
+        machine, kernel, usual, candidate,
+        [](void* to, const void* from, std::size_t n) { std::memcpy(to, from, n); });
+  };
+  Variant other = usual;
+  other.chunk = 64;
+  EXPECT_EQ(problem_of(other), std::nullopt);
+  other.unroll = 1;
+  const auto wrong = problem_of(other);
+  ASSERT_TRUE(wrong);
+  EXPECT_EQ(wrong->status, TrialStatus::wrong_bits);
+  EXPECT_NE(wrong->detail.find("differs from what the default leaves"), std::string::npos);
+  machine.refuses = true;
+  const auto failed = problem_of(other);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->status, TrialStatus::does_not_compile);
+  EXPECT_EQ(failed->detail, "no such loop");
+}
+
+TEST(ResourceProblem, SpillsAndWhatDoesNotFitAreNamed) {
+  const Variant variant = {256, 32, 4, 16};
+  jit::Resources entry{.entry = "jitstep_apply", .registers = 255};
+  EXPECT_EQ(jit::resource_problem(variant, {entry}), std::nullopt);
+  EXPECT_EQ(jit::resource_problem({512, 32, 4, 16}, {entry})->status,
+            TrialStatus::exceeds_resources);
+  entry.spill_store_bytes = 8;
+  const auto problem = jit::resource_problem(variant, {entry});
+  ASSERT_TRUE(problem);
+  EXPECT_EQ(problem->status, TrialStatus::spills);
+  EXPECT_EQ(problem->detail, "jitstep_apply spills 8 bytes");
+  entry = {.entry = "jitstep_apply", .registers = 32, .shared_bytes = 64 << 10};
+  EXPECT_EQ(jit::resource_problem(variant, {entry})->status, TrialStatus::exceeds_resources);
+}
+
+}  // namespace
+}  // namespace jitstep::tuning

@@ -1,0 +1,166 @@
+#include "tuning/tuner.h"
+
+#include <algorithm>
+
+#include "jit/codegen/tuning_files.h"
+#include "jit/fixtures.h"
+#include "tuning/fake_device.h"
+
+namespace jitstep::tuning {
+namespace {
+
+using jit::Outcome;
+using jit::Trial;
+using jit::TrialStatus;
+using jit::Variant;
+using testing::adamw_workload;
+using testing::FakeDevice;
+
+class TunerTest : public ::testing::Test {
+ protected:
+  TunerOptions options() {
+    TunerOptions made{.strategy = "exhaustive", .budget_seconds = 1e9};
+    made.records = folder / "cache/tuning.jsonl";
+    made.clock = [this] { return device.clock; };
+    return made;
+  }
+  Tuned tuned(const TunerOptions& with) { return tune({work}, device, with).at(0); }
+
+  jit::testing::TemporaryFolder folder;
+  FakeDevice device;
+  Workload work = adamw_workload(1 << 20);
+  const Variant usual = jit::default_variant(work.plan, jit::Target::cpu());
+};
+
+double unrolled_is_faster(const Variant& variant) {
+  return variant.unroll == 1 ? 0.8e-3 : variant.chunk == 64 ? 0.9e-3 : 1e-3;
+}
+
+TEST_F(TunerTest, EveryStrategyFindsTheFastestAndKeepsIt) {
+  device.time = unrolled_is_faster;
+  for (const std::string& strategy : strategy_names()) {
+    TunerOptions with = options();
+    with.strategy = strategy;
+    with.again = true;
+    const Tuned one = tuned(with);
+    EXPECT_EQ(one.record.outcome, Outcome::won) << strategy;
+    EXPECT_EQ(one.record.variant.unroll, 1) << strategy;
+    EXPECT_NEAR(one.record.gain, 1.25, 1e-9) << strategy;
+    EXPECT_TRUE(one.record.complete);
+    EXPECT_EQ(one.record.strategy, strategy);
+    const auto kept = jit::read_records(with.records).records;
+    ASSERT_EQ(kept.size(), 1u);
+    EXPECT_EQ(kept[0].variant, one.record.variant);
+  }
+}
+
+TEST_F(TunerTest, LocalSearchTriesLessThanAll) {
+  TunerOptions with = options();
+  with.strategy = "local";
+  const std::size_t few = tuned(with).record.trials.size();
+  const std::size_t all = jit::variant_space(work.plan, device.hardware()).all().size() - 1;
+  EXPECT_LT(few, all);
+  with.strategy = "exhaustive";
+  with.again = true;
+  EXPECT_EQ(tuned(with).record.trials.size(), all);
+}
+
+TEST_F(TunerTest, WhatFailsIsRecordedAsSuchAndNeverTimed) {
+  const auto all = jit::variant_space(work.plan, device.hardware()).all();
+  const std::vector<TrialStatus> failures = {TrialStatus::does_not_compile, TrialStatus::spills,
+                                             TrialStatus::exceeds_resources,
+                                             TrialStatus::wrong_bits, TrialStatus::timed_out};
+  for (std::size_t i = 0; i < failures.size(); ++i) device.failing[all[i + 1]] = failures[i];
+  device.time = [&](const Variant& v) { return device.failing.contains(v) ? 1e-9 : 1e-3; };
+  const Tuned one = tuned(options());
+  EXPECT_EQ(one.record.outcome, Outcome::usual);
+  for (const auto& [variant, status] : device.failing) {
+    EXPECT_EQ(device.runs.count(variant), 0u);
+    const auto same = [&, wanted = variant](const Trial& t) { return t.variant == wanted; };
+    const auto& trials = one.record.trials;
+    const auto found = std::find_if(trials.begin(), trials.end(), same);
+    ASSERT_NE(found, trials.end());
+    EXPECT_EQ(found->status, status);
+    EXPECT_EQ(found->detail, "told to");
+  }
+}
+
+TEST_F(TunerTest, ACandidateIsCheckedOnceBeforeItsFirstRun) {
+  tuned(options());
+  for (const auto& [variant, runs] : device.runs)
+    EXPECT_EQ(device.checked[variant], variant == usual ? 0 : 1) << jit::to_string(variant);
+}
+
+TEST_F(TunerTest, ACompleteRecordIsNotMeasuredAgainUnlessAsked) {
+  tuned(options());
+  device.runs.clear();
+  EXPECT_TRUE(tuned(options()).known);
+  EXPECT_TRUE(device.runs.empty());
+  TunerOptions again = options();
+  again.again = true;
+  EXPECT_FALSE(tuned(again).known);
+  EXPECT_FALSE(device.runs.empty());
+  device.is.units = 96;
+  EXPECT_FALSE(tuned(options()).known) << "another machine";
+}
+
+TEST_F(TunerTest, WhatWasStoppedGoesOnWithNothingLostOrDoneTwice) {
+  device.time = unrolled_is_faster;
+  TunerOptions with = options();
+  int trials = 0;
+  with.on_trial = [&](const jit::TuningRecord&) { ++trials; };
+  with.stopped = [&] { return trials >= 3; };
+  EXPECT_TRUE(tune({work, adamw_workload(4096)}, device, with).empty());
+  const auto kept = jit::read_records(with.records).records;
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_FALSE(kept[0].complete);
+  EXPECT_EQ(kept[0].trials.size(), 3u);
+  device.runs.clear();
+  const Tuned one = tuned(options());
+  EXPECT_EQ(one.record.outcome, Outcome::won);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(one.record.trials[static_cast<std::size_t>(i)].variant, kept[0].trials[i].variant);
+    const bool is_winner = kept[0].trials[i].variant == one.record.variant;
+    EXPECT_EQ(device.runs.contains(kept[0].trials[i].variant), is_winner) << "its second trial";
+  }
+  EXPECT_EQ(jit::read_records(with.records).records.size(), 1u);
+}
+
+TEST_F(TunerTest, TheBudgetEndsTheTrialsAndLeavesTheBestSoFar) {
+  device.time = unrolled_is_faster;
+  TunerOptions with = options();
+  with.budget_seconds = 0.05;  // some three trials of seven rounds
+  const Tuned one = tuned(with);
+  EXPECT_TRUE(one.record.complete);
+  EXPECT_LT(one.record.trials.size(), 6u);
+  EXPECT_GE(one.record.trials.size(), 1u);
+  with.budget_seconds = 1e9;
+  with.again = true;
+  with.most_trials = 2;
+  EXPECT_EQ(tuned(with).record.trials.size(), 2u);
+}
+
+TEST_F(TunerTest, TheBudgetIsSharedByTheWorkloads) {
+  TunerOptions with = options();
+  with.budget_seconds = 0.1;
+  const auto all = tune({work, adamw_workload(4096), adamw_workload(64)}, device, with);
+  ASSERT_EQ(all.size(), 3u);
+  for (const Tuned& one : all) EXPECT_GE(one.record.trials.size(), 1u);
+}
+
+TEST_F(TunerTest, AWorkloadThatDoesNotFitIsToldAndTheOthersAreTuned) {
+  device.too_large = work.name();
+  const auto all = tune({work, adamw_workload(4096)}, device, options());
+  EXPECT_EQ(all[0].problem, "it takes too much");
+  EXPECT_EQ(all[1].problem, "");
+  EXPECT_EQ(jit::read_records(options().records).records.size(), 1u);
+}
+
+TEST_F(TunerTest, RecordsThatCannotBeWrittenAreAnError) {
+  TunerOptions with = options();
+  with.records = "/proc/none/tuning.jsonl";
+  EXPECT_THROW(tuned(with), jit::Error);
+}
+
+}  // namespace
+}  // namespace jitstep::tuning

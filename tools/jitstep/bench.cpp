@@ -1,0 +1,139 @@
+// jitstep bench: how fast steps are, beside a walk over the same bytes in the same run.
+#include <jit/base/text.h>
+#include <jit/base/text_table.h>
+#include <jitstep/jit/engine.h>
+#include <jitstep/jit/error.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "kernel_words.h"
+#include "tuning/host_device.h"
+
+namespace jitstep::tool {
+namespace {
+
+using namespace jitstep::jit;
+using nlohmann::json;
+using tuning::Workload;
+
+constexpr const char* kFooter =
+    "A step's bytes are parameters and state, read and written, and gradients, read. `of walk` is "
+    "its rate as a share\n"
+    "of that of a plain loop over the same bytes in the same threads, round by round; more than "
+    "all of it is "
+    "possible where the\n"
+    "caches hold them. Steps run as the records of `jitstep tune` say.\n\n"
+    "  jitstep bench --rule adamw --state fp32,int8,int4 --sizes 64k,1M,16M,700x2k";
+
+struct Request {
+  KernelWords kernels;
+  int rounds = 11, threads = 0;
+  bool json = false;
+};
+
+struct Measured {
+  Workload workload;
+  VariantChoice choice;
+  double seconds = 0, spread = 0, bytes = 0;
+  double of_walk = 0;  // the walk's time over the step's, the median of the rounds
+
+  double elements_per_second() const {
+    return static_cast<double>(workload.size().elements) / seconds;
+  }
+  double rate() const { return bytes / seconds; }
+};
+
+double quantile(std::vector<double>& values, double share) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+Measured measured(tuning::HostDevice& device, CpuMachine& machine, const Workload& workload,
+                  int rounds) {
+  device.begin(workload);
+  Measured out{.workload = workload,
+               .choice = machine.choose_variant(workload.plan, workload.size()),
+               .bytes = tuning::HostDevice::moved_bytes(workload)};
+  std::vector<double> times, shares;
+  device.seconds(out.choice.variant);  // compiles it
+  for (int i = 0; i < rounds; ++i) {
+    times.push_back(device.seconds(out.choice.variant));
+    shares.push_back(device.walk_seconds() / times.back());
+  }
+  out.seconds = quantile(times, 0.5);
+  out.spread = (quantile(times, 0.75) - quantile(times, 0.25)) / out.seconds;
+  out.of_walk = quantile(shares, 0.5);
+  return out;
+}
+
+std::string table_of(const std::vector<Measured>& all) {
+  std::vector<std::vector<std::string>> rows = {
+      {"workload", "ms", "spread", "Mparam/s", "GB/s", "of walk", "variant"}};
+  for (const Measured& one : all)
+    rows.push_back({one.workload.name(), fixed(1e3 * one.seconds, 4),
+                    fixed(100 * one.spread, 0) + " %", fixed(one.elements_per_second() / 1e6, 1),
+                    fixed(one.rate() / 1e9, 1), fixed(100 * one.of_walk, 0) + " %",
+                    to_string(one.choice.match)});
+  return text_table(rows, {1, 2, 3, 4, 5});
+}
+
+json to_json(const Measured& one) {
+  return {{"workload", one.workload.name()},
+          {"kernel", one.workload.plan.name},
+          {"elements", one.workload.size().elements},
+          {"tensors", one.workload.size().tensors},
+          {"seconds", one.seconds},
+          {"spread", one.spread},
+          {"parameters_per_second", one.elements_per_second()},
+          {"bytes", one.bytes},
+          {"bytes_per_second", one.rate()},
+          {"of_walk", one.of_walk},
+          {"variant", to_string(one.choice.variant)},
+          {"match", to_string(one.choice.match)},
+          {"why", one.choice.why}};
+}
+
+void bench(const Request& request) {
+  const int threads = request.threads > 0 ? request.threads : host_hardware().units;
+  tuning::HostDevice device(default_engine(), {.threads = threads});
+  CpuMachine machine(default_engine());
+  std::vector<Measured> all;
+  for (const Workload& workload : workloads_of(request.kernels))
+    all.push_back(measured(device, machine, workload, request.rounds));
+  if (!request.json) {
+    std::cout << host_hardware().name << ", " << threads << " threads, " << request.rounds
+              << " rounds\n\n"
+              << table_of(all);
+    return;
+  }
+  json out = json::array();
+  for (const Measured& one : all) out.push_back(to_json(one));
+  std::cout << out.dump(2) << "\n";
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, int& status) {
+  CLI::App* const command =
+      app.add_subcommand("bench", "Times steps on this machine beside a walk over the same bytes");
+  command->footer(kFooter);
+  const auto request = std::make_shared<Request>();
+  request->kernels.sizes = {"64k", "1M", "16M", "700x2k"};
+  add_kernel_words(*command, request->kernels);
+  command->add_option("--rounds", request->rounds, "Measurements, whose median counts")
+      ->check(CLI::Range(1, 999))
+      ->capture_default_str();
+  command->add_option("--threads", request->threads, "Threads to run in (default: all processors)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--json", request->json, "Prints JSON instead of a table");
+  command->callback([request, &status] {
+    bench(*request);
+    status = 0;
+  });
+}
+
+}  // namespace jitstep::tool

@@ -1,0 +1,28 @@
+// The words of a command line that name an optimizer's kernels: rule, options, formats, dtypes, sizes.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "tuning/workload.h"
+
+namespace jitstep::tool {
+
+/// As they are given; sizes or a model, not both.
+struct KernelWords {
+  std::string rule = "adamw", weights, parameter = "float32", gradient, model;
+  std::vector<std::string> states = {"fp32"};
+  std::vector<std::string> sizes = {"4k", "1M", "16M"};
+};
+
+/// Adds --rule, --state (one or several codecs), --weights, --param-dtype, --grad-dtype, --sizes and --model.
+void add_kernel_words(CLI::App& command, KernelWords& words);
+
+/// The kernels that are meant, by state and size. An Error says what is wrong.
+std::vector<tuning::Workload> workloads_of(const KernelWords& words);
+
+/// Seconds as "90", "60s", "5m" or "1h". An Error for anything else.
+double parse_seconds(const std::string& word);
+
+}  // namespace jitstep::tool

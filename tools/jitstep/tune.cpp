@@ -1,0 +1,263 @@
+// jitstep tune: finds how kernels run fastest on this machine, and remembers it.
+#include <jit/base/text.h>
+#include <jit/base/text_table.h>
+#include <jit/codegen/tuning_files.h>
+#include <jitstep/jit/engine.h>
+#include <jitstep/jit/error.h>
+#include <jitstep/jit/unit.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "command.h"
+#include "kernel_words.h"
+#include "tuning/host_device.h"
+#include "tuning/report_page.h"
+#include "tuning/tuner.h"
+
+namespace jitstep::tool {
+namespace {
+
+using namespace jitstep::jit;
+using nlohmann::json;
+using tuning::Tuned;
+using tuning::Workload;
+
+constexpr const char* kFooter =
+    "Every variant leaves the same bits; each is compared with the default on scratch tensors "
+    "before it is timed.\n"
+    "What is found lies in tuning.jsonl beside the compiled kernels, and optimizers use it from "
+    "then on.\n"
+    "Ctrl-C ends it: the same command goes on where it was.\n\n"
+    "  jitstep tune --rule adamw --state int8 --sizes 4k,1M,16M --budget 60s\n"
+    "  jitstep tune --rule lamb --model shapes.json --report lamb.html\n"
+    "  jitstep tune --target sm_90 --dry-run          # the order of candidates; needs no GPU";
+
+constexpr int kInterrupted = 130;  // as shells have it for Ctrl-C
+
+struct Request {
+  KernelWords kernels;
+  std::string target = "cpu", budget = "60s", strategy = "local", report, records;
+  int threads = 0, trials = 0;
+  std::int64_t scratch_mib = 4096;
+  bool dry_run = false, again = false, json = false;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+std::string records_file(const Request& request) {
+  const std::string own =
+      request.records.empty() ? user_records(default_engine().settings()) : request.records;
+  if (own.empty())
+    throw Error("there is no cache folder to keep records in; set JITSTEP_CACHE_DIR or --records");
+  return own;
+}
+
+tuning::HostLimits limits_of(const Request& request) {
+  const int all = host_hardware().units;
+  return {.threads = request.threads > 0 ? request.threads : all,
+          .scratch_bytes = request.scratch_mib << 20};
+}
+
+// ---- what would be tried -----------------------------------------------------------------------
+
+Hardware hardware_for(const Target& target, const Request& request) {
+  if (target.is_cuda()) return gpu_hardware(target, 132, 50 << 20);  // an H100's
+  Hardware host = host_hardware();
+  host.units = limits_of(request).threads;
+  return host;
+}
+
+std::vector<Resources> resources_on(const Target& target, const Plan& plan,
+                                    const Variant& variant) {
+  const Unit made = unit(plan, variant, target);
+  return default_engine().build(made.text, made.name, target)->binary.resources;
+}
+
+tuning::Model model_for(const Target& target, const Hardware& hardware, const Workload& workload) {
+  if (!target.is_cuda()) return tuning::cpu_model(hardware, workload.size());
+  const double bytes =
+      tuning::HostDevice::moved_bytes(workload) / static_cast<double>(2 * workload.size().elements);
+  return tuning::gpu_model(
+      [target, plan = workload.plan](const Variant& v) { return resources_on(target, plan, v); },
+      bytes);
+}
+
+using Candidates = std::vector<std::pair<Variant, double>>;  // with their predicted costs
+
+Candidates candidates_of(const Workload& workload, const Hardware& hardware) {
+  const tuning::Model model = model_for(hardware.target, hardware, workload);
+  Candidates candidates;
+  for (const Variant& one : tuning::by_model(variant_space(workload.plan, hardware), model))
+    candidates.emplace_back(one, model(one));
+  return candidates;
+}
+
+std::string table_of(const Candidates& candidates) {
+  std::vector<std::vector<std::string>> rows = {{"variant", "predicted cost"}};
+  for (const auto& [variant, cost] : candidates)
+    rows.push_back({to_string(variant), fixed(cost, 2)});
+  return text_table(rows, {1});
+}
+
+json to_json(const Candidates& candidates) {
+  json out = json::array();
+  for (const auto& [variant, cost] : candidates)
+    out.push_back({{"variant", to_string(variant)}, {"cost", cost}});
+  return out;
+}
+
+void dry_run(const Request& request) {
+  const Hardware hardware = hardware_for(parse_target(request.target), request);
+  json out = json::array();
+  for (const Workload& workload : workloads_of(request.kernels)) {
+    const Candidates candidates = candidates_of(workload, hardware);
+    const std::string usual = to_string(default_variant(workload.plan, hardware.target));
+    if (!request.json)
+      std::cout << workload.name() << " on " << hardware.architecture << ": " << candidates.size()
+                << " candidates against " << usual << "\n\n"
+                << table_of(candidates) << "\n";
+    out.push_back(
+        {{"workload", workload.name()}, {"default", usual}, {"candidates", to_json(candidates)}});
+  }
+  if (request.json) std::cout << out.dump(2) << "\n";
+}
+
+// ---- tuning ------------------------------------------------------------------------------------
+
+std::string found(const Tuned& one) {
+  if (!one.problem.empty()) return one.problem;
+  const TuningRecord& record = one.record;
+  if (record.outcome != Outcome::won) return to_string(record.outcome);
+  return text("won: ", to_string(record.variant));
+}
+
+// The trial with the smallest ratio, for who wants to know how close it was.
+const Trial* fastest(const TuningRecord& record) {
+  const Trial* best = nullptr;
+  for (const Trial& trial : record.trials)
+    if (trial.times.rounds > 0 && (best == nullptr || trial.times.ratio < best->times.ratio))
+      best = &trial;
+  return best;
+}
+
+std::string table_of(const std::vector<Tuned>& all) {
+  std::vector<std::vector<std::string>> rows = {{"workload", "trials", "ms", "GB/s", "of walk",
+                                                 "fastest trial", "spread", "gain", "outcome"}};
+  for (const Tuned& one : all) {
+    std::vector<std::string> row = {one.workload.name(), text(one.record.trials.size())};
+    if (const Trial* const best = fastest(one.record)) {
+      const double seconds = best->times.usual_seconds;
+      const double rate = tuning::HostDevice::moved_bytes(one.workload) / seconds;
+      const double walk = one.record.hardware.bandwidth;
+      row.insert(row.end(),
+                 {fixed(1e3 * seconds, 4), fixed(rate / 1e9, 1),
+                  walk > 0 ? fixed(100 * rate / walk, 0) + " %" : "", fixed(best->times.ratio, 3),
+                  fixed(best->times.spread, 3), fixed(one.record.gain, 3)});
+    } else {
+      row.insert(row.end(), 6, "");
+    }
+    row.push_back(found(one) + (one.known ? " (known before)" : ""));
+    rows.push_back(std::move(row));
+  }
+  return text_table(rows, {1, 2, 3, 4, 5, 6, 7});
+}
+
+json to_json(const std::vector<Tuned>& all) {
+  json out = json::array();
+  for (const Tuned& one : all) {
+    json entry = {{"workload", one.workload.name()}, {"known_before", one.known}};
+    if (one.problem.empty())
+      entry["record"] = json::parse(jit::to_json(one.record));
+    else
+      entry["problem"] = one.problem;
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+void write_report(const std::string& path, const std::vector<Tuned>& all) {
+  std::vector<double> moved;
+  for (const Tuned& one : all) moved.push_back(tuning::HostDevice::moved_bytes(one.workload));
+  std::ofstream file(path, std::ios::binary);
+  file << tuning::report_page(all, moved);
+  if (!file.flush()) throw Error(text("cannot write ", path, ": is there room, and the right to?"));
+}
+
+tuning::TunerOptions options_of(const Request& request) {
+  tuning::TunerOptions options{.strategy = request.strategy,
+                               .budget_seconds = parse_seconds(request.budget),
+                               .most_trials = request.trials,
+                               .again = request.again,
+                               .records = records_file(request)};
+  options.stopped = [] { return interrupted != 0; };
+  if (::isatty(STDERR_FILENO))
+    options.on_trial = [](const TuningRecord& record) {
+      std::cerr << "\r\x1b[K" << record.kernel << " of " << record.size.elements << ": "
+                << record.trials.size() << " trials" << std::flush;
+    };
+  return options;
+}
+
+int tune(const Request& request) {
+  if (parse_target(request.target).kind != Target::Kind::cpu)
+    throw Error(
+        text("tuning on a GPU is not there yet; --dry-run says in which order the candidates for ",
+             request.target, " would be tried"));
+  const auto work = workloads_of(request.kernels);
+  const auto options = options_of(request);
+  tuning::HostDevice device(default_engine(), limits_of(request));
+  std::signal(SIGINT, [](int) { interrupted = 1; });
+  std::signal(SIGTERM, [](int) { interrupted = 1; });
+  const auto all = tuning::tune(work, device, options);
+  if (::isatty(STDERR_FILENO)) std::cerr << "\r\x1b[K";
+  std::cout << (request.json ? to_json(all).dump(2) + "\n" : table_of(all));
+  if (!request.report.empty()) write_report(request.report, all);
+  const bool failed =
+      std::any_of(all.begin(), all.end(), [](const Tuned& one) { return !one.problem.empty(); });
+  if (!interrupted) return failed ? 1 : 0;
+  std::cerr << "jitstep: stopped after " << all.size() << " of " << work.size()
+            << " workloads; the same command goes on\n";
+  return kInterrupted;
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& app, int& status) {
+  CLI::App* const command =
+      app.add_subcommand("tune", "Finds how kernels run fastest on this machine");
+  command->footer(kFooter);
+  const auto request = std::make_shared<Request>();
+  add_kernel_words(*command, request->kernels);
+  command->add_option("--target", request->target, "cpu, or sm_ with a number")
+      ->capture_default_str();
+  command->add_option("--budget", request->budget, "Time for all workloads: 60s, 5m, 1h")
+      ->capture_default_str();
+  command->add_option("--trials", request->trials, "At most so many of a workload (default: all)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--strategy", request->strategy, "exhaustive, random or local")
+      ->check(CLI::IsMember(tuning::strategy_names()))
+      ->capture_default_str();
+  command->add_option("--threads", request->threads, "Threads to run in (default: all processors)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--scratch", request->scratch_mib, "Most memory for scratch tensors, in MiB")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--records", request->records, "The file to keep records in");
+  command->add_option("--report", request->report, "Writes one HTML page with all trials");
+  command->add_flag("--again", request->again, "Also what there is a record of");
+  command->add_flag("--dry-run", request->dry_run, "Only says what would be tried");
+  command->add_flag("--json", request->json, "Prints JSON instead of a table");
+  command->callback([request, &status] {
+    status = 0;
+    if (request->dry_run) return dry_run(*request);
+    status = tune(*request);
+  });
+}
+
+}  // namespace jitstep::tool

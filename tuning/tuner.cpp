@@ -1,0 +1,115 @@
+#include "tuning/tuner.h"
+
+#include <algorithm>
+
+#include "jit/codegen/tuning_files.h"
+#include "jitstep/jit/error.h"
+#include "tuning/host_device.h"
+
+namespace jitstep::tuning {
+namespace {
+
+using jit::TuningRecord;
+
+class Session {
+ public:
+  Session(TuningDevice& device, const TunerOptions& options) : device_(device), options_(options) {
+    if (!options_.clock) options_.clock = steady_seconds;
+  }
+
+  bool stopped() const { return options_.stopped && options_.stopped(); }
+  double now() const { return options_.clock(); }
+
+  // `until`: when no further candidate is begun.
+  Tuned run(const Workload& workload, double until) {
+    TuningRecord record = empty_record(workload);
+    const auto before = earlier(record);
+    if (before && before->complete && !options_.again) return {workload, *before, true};
+    try {
+      device_.begin(workload);
+    } catch (const jit::Error& error) {
+      return {workload, record, false, error.what()};
+    }
+    record.hardware = device_.hardware();
+    const bool resumes = before && !before->complete;
+    jit::Tournament tournament =
+        start(workload, resumes ? before->trials : std::vector<jit::Trial>());
+    play(tournament, record, until);
+    return {workload, record};
+  }
+
+ private:
+  TuningRecord empty_record(const Workload& workload) {
+    return {.kernel = workload.plan.name,
+            .spec = to_string(workload.plan.spec),
+            .size = workload.size(),
+            .hardware = device_.hardware(),
+            .versions = device_.versions(workload.plan),
+            .strategy = options_.strategy,
+            .date = jit::today(),
+            .variant = jit::default_variant(workload.plan, device_.hardware().target)};
+  }
+
+  std::optional<TuningRecord> earlier(const TuningRecord& record) const {
+    if (options_.records.empty()) return {};
+    for (TuningRecord& old : jit::read_records(options_.records).records)
+      if (record.replaces(old)) return std::move(old);
+    return {};
+  }
+
+  jit::Tournament start(const Workload& workload, std::vector<jit::Trial> before) {
+    const auto space = jit::variant_space(workload.plan, device_.hardware());
+    return {jit::default_variant(workload.plan, space.target),
+            make_strategy(options_.strategy, space, device_.model(workload)),
+            options_.rules,
+            {},
+            std::move(before)};
+  }
+
+  void play(jit::Tournament& tournament, TuningRecord& record, double until) {
+    std::size_t written = tournament.trials().size();
+    const auto keep = [&] {
+      record = record_of(tournament, std::move(record));
+      record.complete = tournament.done();
+      written = tournament.trials().size();
+      if (options_.on_trial) options_.on_trial(record);
+      if (options_.records.empty()) return;
+      if (const auto problem = jit::add_record(options_.records, record))
+        throw jit::Error(*problem);
+    };
+    while (!tournament.done() && !stopped()) {
+      if (tournament.is_new()) {
+        if (const auto problem = device_.check(tournament.next()))
+          tournament.drop(problem->status, problem->detail);
+      }
+      if (!tournament.done()) tournament.took(device_.seconds(tournament.next()));
+      const bool trials_end =
+          options_.most_trials > 0 &&
+          tournament.trials().size() >= static_cast<std::size_t>(options_.most_trials);
+      if (trials_end || now() > until) tournament.enough();
+      if (tournament.trials().size() > written && !tournament.done()) keep();
+    }
+    if (tournament.done()) keep();
+  }
+
+  TuningDevice& device_;
+  TunerOptions options_;
+};
+
+}  // namespace
+
+std::vector<Tuned> tune(const std::vector<Workload>& workloads, TuningDevice& device,
+                        const TunerOptions& options) {
+  Session session(device, options);
+  const double end = session.now() + options.budget_seconds;
+  std::vector<Tuned> all;
+  for (std::size_t i = 0; i < workloads.size() && !session.stopped(); ++i) {
+    const double left = std::max(0.0, end - session.now());
+    all.push_back(session.run(workloads[i],
+                              session.now() + left / static_cast<double>(workloads.size() - i)));
+  }
+  if (!all.empty() && session.stopped() && !all.back().record.complete) all.pop_back();
+  return all;
+}
+
+}  // namespace jitstep::tuning

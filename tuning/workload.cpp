@@ -1,0 +1,125 @@
+#include "tuning/workload.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/layout.h"
+
+namespace jitstep::tuning {
+namespace {
+
+using jit::text;
+using nlohmann::json;
+
+constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+constexpr std::int64_t kMostTensors = 1 << 20;
+
+// A number with a unit at its end; 0 if it is none.
+std::int64_t count_of(std::string_view word) {
+  constexpr std::string_view kUnits = "kKmMgG";
+  double count = 0;
+  const auto [rest, failure] =
+      std::from_chars(word.data(), word.data() + word.size(), count, std::chars_format::fixed);
+  const auto left = static_cast<std::size_t>(word.data() + word.size() - rest);
+  if (failure != std::errc() || left > 1) return 0;
+  if (left == 1) {
+    const std::size_t unit = kUnits.find(*rest);
+    if (unit == kUnits.npos) return 0;
+    count *= std::pow(1024.0, static_cast<double>(unit / 2 + 1));
+  }
+  const bool whole = count == std::floor(count) && count >= 1 && count <= kMostElements;
+  return whole ? static_cast<std::int64_t>(count) : 0;
+}
+
+const json* shapes_in(const json& model) {
+  if (!model.is_object()) return nullptr;
+  if (const auto own = model.find("shapes"); own != model.end()) return &*own;
+  for (const auto& [name, part] : model.items())
+    if (const json* const found = part.is_object() ? shapes_in(part) : nullptr) return found;
+  return nullptr;
+}
+
+std::vector<std::int64_t> sizes_of(const json& shape, const std::string& path) {
+  const auto bad = [&] {
+    return jit::Error(text(path, ": a shape is ", shape.dump().substr(0, 60),
+                           "; give each as a list of sizes, as in [768, 768]"));
+  };
+  if (!shape.is_array()) throw bad();
+  std::vector<std::int64_t> sizes;
+  for (const json& size : shape) {
+    if (!size.is_number_integer() || size < 1 || size > kMostElements) throw bad();
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+jit::Plan plan_of(const Asked& asked, const std::vector<std::int64_t>& sizes) {
+  const jit::ParameterKind kind{.dtype = asked.parameter,
+                                .dims = static_cast<int>(sizes.size()),
+                                .elements = jit::Shape{sizes, {}}.elements()};
+  jit::KernelSpec spec = jit::resolve(asked.options, asked.formats, kind).spec;
+  if (asked.gradient) spec.gradient = *asked.gradient;
+  return jit::resolve(spec);
+}
+
+}  // namespace
+
+jit::WorkSize Workload::size() const {
+  jit::WorkSize all{.elements = 0, .tensors = static_cast<std::int64_t>(shapes.size())};
+  for (const auto& sizes : shapes) all.elements += jit::Shape{sizes, {}}.elements();
+  return all;
+}
+
+std::string Workload::name() const {
+  const jit::WorkSize all = size();
+  return text(plan.name, ", ", all.tensors == 1 ? "one tensor" : text(all.tensors, " tensors"),
+              " of ", all.elements, " elements");
+}
+
+Shapes parse_size(const std::string& word) {
+  const std::size_t times = word.find('x');
+  const std::int64_t tensors =
+      times == word.npos ? 1 : count_of(std::string_view(word).substr(0, times));
+  const std::int64_t elements =
+      count_of(times == word.npos ? word : std::string_view(word).substr(times + 1));
+  if (elements == 0 || tensors == 0 || tensors > kMostTensors)
+    throw jit::Error(text("the size \"", word,
+                          "\" is none: give the elements of a tensor, as in 4k or 16M, or several "
+                          "tensors, as in 700x2k"));
+  return Shapes(static_cast<std::size_t>(tensors), {elements});
+}
+
+Shapes read_model(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw jit::Error(text("cannot read ", path, ": is it there?"));
+  const json model = json::parse(file, nullptr, false);
+  const json* const found = model.is_discarded() ? nullptr : shapes_in(model);
+  if (found == nullptr || !found->is_array() || found->empty())
+    throw jit::Error(text(path, " has no shapes: write {\"shapes\": [[768, 768], [768]]}"));
+  Shapes shapes;
+  for (const json& shape : *found) shapes.push_back(sizes_of(shape, path));
+  return shapes;
+}
+
+std::vector<Workload> workloads(const Asked& asked, const Shapes& shapes) {
+  std::vector<Workload> all;
+  for (const auto& sizes : shapes) {
+    jit::Plan plan = plan_of(asked, sizes);
+    const auto same = [&](const Workload& one) { return one.plan.spec == plan.spec; };
+    auto found = std::find_if(all.begin(), all.end(), same);
+    if (found == all.end()) {
+      const std::uint64_t seed = asked.formats.seed.value_or(0);
+      const HyperSet numbers = plan.at_step(asked.options, 1, seed);
+      found = all.insert(all.end(), {std::move(plan), numbers, {}});
+    }
+    found->shapes.push_back(sizes);
+  }
+  return all;
+}
+
+}  // namespace jitstep::tuning
