@@ -23,12 +23,23 @@ def error_of(values):
     return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0
 
 
+def is_far(values, panel):
+    """Whether a row would flatten all others: it is told in words."""
+    middle = statistics.fmean(panel["values"][panel["reference"]])
+    distances = [abs(statistics.fmean(row) - middle) for row in panel["values"].values()]
+    return abs(statistics.fmean(values) - middle) > 10 * statistics.median(distances)
+
+
 def draw(axes, panel):
     """Every seed as a point, mean and standard error over them; the reference's as a band through all rows."""
     reference = panel["values"][panel["reference"]]
     middle, error = statistics.fmean(reference), error_of(reference)
     axes.axvspan(middle - error, middle + error, color=REFERENCE, alpha=0.35, linewidth=0)
     for row, values in enumerate(panel["values"].values()):
+        if is_far(values, panel):
+            axes.text(0.99, row, f"{statistics.fmean(values):.3f} \N{RIGHTWARDS ARROW}", transform=axes.get_yaxis_transform(),
+                      ha="right", va="center", fontsize=7, color=MEAN)
+            continue
         axes.plot(values, [row] * len(values), "o", color=SEED, markersize=3, alpha=0.7)
         axes.errorbar(statistics.fmean(values), row, xerr=error_of(values), fmt="|", color=MEAN, capsize=3)
     axes.set_yticks(range(len(panel["values"])), panel["values"])
