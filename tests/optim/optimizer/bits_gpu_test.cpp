@@ -75,7 +75,7 @@ TEST(OptimizerBits, OfLayouts) {
   const Tensors whole = {torch::randn({40, 30}), torch::randn({4, 6, 9, 8}), torch::randn({1001})};
   const auto views = [](const Tensors& t) {
     return Tensors{t[0].t().detach().requires_grad_(),
-                   t[1].contiguous(torch::MemoryFormat::ChannelsLast).requires_grad_(),
+                   t[1].contiguous(torch::MemoryFormat::ChannelsLast).detach().requires_grad_(),
                    t[2].slice(0, 1).detach().requires_grad_()};
   };
   const Tensors on_cpu = views(clones(whole)), on_gpu = views(to(whole, kGpu));

@@ -1,0 +1,291 @@
+// A CUDA device for a torch that was built without: memory and streams are those of the driver that the process has
+// (support/ptx_driver), operations are the CPU's, on copies. It registers itself as out-of-tree backends do, so that
+// tensors, streams and the front end take the paths that they take beside a GPU.
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/library.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+extern "C" {
+int cuInit(unsigned);
+int cuDevicePrimaryCtxRetain(void**, int);
+int cuCtxSetCurrent(void*);
+int cuMemAlloc_v2(unsigned long long*, std::size_t);
+int cuMemFree_v2(unsigned long long);
+int cuMemcpyHtoDAsync_v2(unsigned long long, const void*, std::size_t, void*);
+int cuMemcpyDtoH_v2(void*, unsigned long long, std::size_t);
+int cuStreamCreate(void**, unsigned);
+int cuCtxSynchronize();
+int cuStreamSynchronize(void*);
+}
+
+namespace jitstep::tests {
+namespace {
+
+const c10::Device kDevice(c10::kCUDA, 0);
+const c10::DispatchKeySet kKeys(c10::DispatchKey::CUDA);
+thread_local void* current_stream = nullptr;  // the default one
+
+void check(int code, const char* call) { TORCH_CHECK(code == 0, call, " answers ", code); }
+
+// Of this thread, once.
+void enter_context() {
+  thread_local const bool entered = [] {
+    void* context = nullptr;
+    check(cuInit(0), "cuInit");
+    check(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+    check(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+    return true;
+  }();
+  (void)entered;
+}
+
+// ---- memory and streams ------------------------------------------------------------------------
+
+unsigned long long address_of(const void* memory) {
+  return reinterpret_cast<unsigned long long>(memory);
+}
+
+// On the current stream, as torch's own.
+void upload(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  check(cuMemcpyHtoDAsync_v2(address_of(to), from, bytes, current_stream), "cuMemcpyHtoDAsync");
+}
+void download(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  check(cuStreamSynchronize(current_stream), "cuStreamSynchronize");
+  check(cuMemcpyDtoH_v2(to, address_of(from), bytes), "cuMemcpyDtoH");
+}
+
+class DriverAllocator : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    enter_context();
+    unsigned long long memory = 0;
+    if (bytes > 0) check(cuMemAlloc_v2(&memory, bytes), "cuMemAlloc");
+    auto* const data = reinterpret_cast<void*>(memory);
+    return {data, data, raw_deleter(), kDevice};
+  }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return [](void* memory) {
+      enter_context();
+      if (memory != nullptr) cuMemFree_v2(address_of(memory));
+    };
+  }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::vector<char> through(bytes);
+    download(through.data(), from, bytes);
+    upload(to, through.data(), bytes);
+  }
+};
+
+DriverAllocator& allocator() {
+  static auto& one = *new DriverAllocator;
+  return one;
+}
+
+class DriverGuard : public c10::impl::DeviceGuardImplInterface {
+ public:
+  c10::DeviceType type() const override { return c10::kCUDA; }
+  c10::Device exchangeDevice(c10::Device) const override { return kDevice; }
+  c10::Device getDevice() const override { return kDevice; }
+  void setDevice(c10::Device) const override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::Stream getStream(c10::Device) const override { return as_stream(current_stream); }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    return as_stream(std::exchange(current_stream, getStreamNativeHandle(stream)));
+  }
+  void* getStreamNativeHandle(const c10::Stream stream) const override {
+    return reinterpret_cast<void*>(stream.id());
+  }
+  c10::Stream getDefaultStream(c10::Device) const override { return as_stream(nullptr); }
+  // A new one, which lives as long as the process.
+  c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override {
+    enter_context();
+    void* stream = nullptr;
+    check(cuStreamCreate(&stream, 1), "cuStreamCreate");
+    return as_stream(stream);
+  }
+  bool queryStream(const c10::Stream&) const override { return true; }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    enter_context();
+    check(cuStreamSynchronize(getStreamNativeHandle(stream)), "cuStreamSynchronize");
+  }
+  void synchronizeDevice(const c10::DeviceIndex) const override {
+    enter_context();
+    check(cuCtxSynchronize(), "cuCtxSynchronize");
+  }
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+
+ private:
+  static c10::Stream as_stream(void* handle) {
+    return c10::Stream(c10::Stream::UNSAFE, kDevice, reinterpret_cast<c10::StreamId>(handle));
+  }
+};
+
+// ---- operations --------------------------------------------------------------------------------
+
+// The tensors of one operation on the host: those of one storage share a copy of it.
+class OnHost {
+ public:
+  torch::Tensor take(const torch::Tensor& t, bool written) {
+    if (!t.defined() || !t.is_cuda()) return keep(t, t);
+    Copy& copy = copy_of(t);
+    copy.written |= written;
+    const torch::Tensor view = torch::empty({0}, t.options().device(torch::kCPU));
+    view.unsafeGetTensorImpl()->set_storage_keep_dtype(copy.host);
+    view.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides(), t.storage_offset());
+    return keep(view, t);
+  }
+
+  void send_written() const {
+    for (const auto& [_, copy] : copies_)
+      if (copy.written) upload(copy.device.mutable_data(), copy.host.data(), copy.host.nbytes());
+  }
+
+  // The argument itself, a view of one, or a new tensor.
+  torch::Tensor give(const torch::Tensor& result) const {
+    if (!result.defined()) return result;
+    for (const auto& [here, there] : taken_)
+      if (here.is_same(result)) return there;
+    for (const auto& [_, copy] : copies_)
+      if (result.has_storage() && result.storage().is_alias_of(copy.host))
+        return view(result, copy);
+    return fresh(result);
+  }
+
+ private:
+  struct Copy {
+    c10::Storage device, host;
+    c10::DispatchKeySet keys;
+    bool written = false;
+  };
+
+  torch::Tensor keep(const torch::Tensor& here, const torch::Tensor& there) {
+    taken_.emplace_back(here, there);
+    return here;
+  }
+  Copy& copy_of(const torch::Tensor& t) {
+    const c10::Storage& storage = t.storage();
+    const auto [found, is_new] = copies_.try_emplace(storage.unsafeGetStorageImpl());
+    if (is_new) {
+      const auto bytes = static_cast<std::int64_t>(storage.nbytes());
+      found->second.device = storage;
+      found->second.keys = t.key_set();
+      found->second.host = torch::empty({bytes}, torch::kUInt8).storage();
+      download(found->second.host.mutable_data(), storage.data(), storage.nbytes());
+    }
+    return found->second;
+  }
+  static torch::Tensor view(const torch::Tensor& result, const Copy& copy) {
+    auto made = at::detail::make_tensor<c10::TensorImpl>(
+        c10::TensorImpl::VIEW, c10::Storage(copy.device), copy.keys, result.dtype());
+    made.unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes(), result.strides(),
+                                                      result.storage_offset());
+    return made;
+  }
+  static torch::Tensor fresh(const torch::Tensor& result) {
+    const torch::Tensor dense = result.contiguous();
+    torch::Tensor made = at::detail::empty_generic(dense.sizes(), &allocator(), kKeys,
+                                                   dense.scalar_type(), std::nullopt);
+    upload(made.data_ptr(), dense.data_ptr(), dense.nbytes());
+    return made;
+  }
+
+  std::map<const void*, Copy> copies_;
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> taken_;  // on the host, as they were given
+};
+
+c10::IValue taken(OnHost& host, const c10::IValue& value, bool written) {
+  if (value.isTensor()) return host.take(value.toTensor(), written);
+  if (value.isDevice() && value.toDevice().is_cuda()) return c10::Device(c10::kCPU);
+  if (value.isTensorList()) {
+    c10::List<torch::Tensor> all;
+    for (const torch::Tensor& t : value.toTensorVector()) all.push_back(host.take(t, written));
+    return all;
+  }
+  return value;
+}
+
+c10::IValue given(const OnHost& host, const c10::IValue& value) {
+  if (value.isTensor()) return host.give(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<torch::Tensor> all;
+    for (const torch::Tensor& t : value.toTensorVector()) all.push_back(host.give(t));
+    return all;
+  }
+  return value;
+}
+
+void on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  enter_context();
+  OnHost host;
+  const auto& arguments = op.schema().arguments();
+  const std::size_t first = stack->size() - arguments.size();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto* const alias = arguments[i].alias_info();
+    (*stack)[first + i] = taken(host, (*stack)[first + i], alias != nullptr && alias->isWrite());
+  }
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  host.send_written();
+  for (std::size_t i = first; i < stack->size(); ++i) (*stack)[i] = given(host, (*stack)[i]);
+}
+
+torch::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                    std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
+                    std::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(size, &allocator(), kKeys, c10::dtype_or_default(dtype), format);
+}
+
+torch::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
+                            std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                            std::optional<at::Device>, std::optional<bool>) {
+  return at::detail::empty_strided_generic(size, stride, &allocator(), kKeys,
+                                           c10::dtype_or_default(dtype));
+}
+
+at::Tensor& set_storage(at::Tensor& t, at::Storage storage, std::int64_t offset,
+                        at::IntArrayRef size, at::IntArrayRef stride) {
+  t.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride, offset);
+  return t;
+}
+
+// Nobody else gets this memory while a stream uses it: the driver executes at once.
+void record_stream(at::Tensor&, c10::Stream) {}
+
+// What autograd asks before it gives a device a thread; torch finds it by its name.
+struct CUDAHooks : at::CUDAHooksInterface {
+  explicit CUDAHooks(at::CUDAHooksArgs) {}
+  void init() const override {}
+  bool hasCUDA() const override { return true; }
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+};
+
+const bool allocates = (c10::SetAllocator(c10::kCUDA, &allocator()), true);
+C10_REGISTER_GUARD_IMPL(CUDA, DriverGuard)
+using at::CUDAHooksRegistry;
+using at::RegistererCUDAHooksRegistry;
+REGISTER_CUDA_HOOKS(CUDAHooks)
+TORCH_LIBRARY_IMPL(_, CUDA, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_host>());
+}
+TORCH_LIBRARY_IMPL(aten, CUDA, m) {
+  m.impl("empty.memory_format", TORCH_FN(empty));
+  m.impl("empty_strided", TORCH_FN(empty_strided));
+  m.impl("record_stream", TORCH_FN(record_stream));
+  m.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage));
+  // Torch's own, for all devices, looks for a kernel of each.
+  m.impl("copy_", torch::CppFunction::makeFromBoxedFunction<&on_host>());
+}
+
+}  // namespace
+}  // namespace jitstep::tests

@@ -1,0 +1,111 @@
+// The front end on a CUDA device: torch's tensors and streams, kernels as NVRTC writes them, executed by the PTX
+// machine. What it leaves must be what it leaves on the CPU.
+#include "optim/optimizer/cuda.h"
+
+namespace jitstep::tests {
+namespace {
+
+const std::vector<std::vector<std::int64_t>> kShapes = {{37, 29}, {300}, {1}, {0}, {}};
+
+ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
+  return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
+}
+
+// An optimizer on the CPU and one on the device.
+struct Pair {
+  explicit Pair(const std::string& spec, torch::Dtype dtype = torch::kFloat32)
+      : here(make_parameters(dtype, kShapes)),
+        there(to(here, kGpu)),
+        host(Optimizer::from_spec(here, spec)),
+        device(Optimizer::from_spec(there, spec)) {}
+
+  void train(int first, int last) {
+    for (int step = first; step <= last; ++step) {
+      train_same(*host, here, step, step);
+      train_same(*device, there, step, step);
+    }
+  }
+  void expect_equal() const { expect_same_bits(there, here); }
+
+  Tensors here, there;
+  std::unique_ptr<Optimizer> host, device;
+};
+
+class CudaFrontEnd : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CudaFrontEnd, StepsLeaveTheBitsOfTheCpu) {
+  Pair pair(GetParam());
+  pair.train(1, 3);
+  pair.expect_equal();
+  EXPECT_EQ(state_of(*pair.device, pair.there[0]).step(), 3);
+  EXPECT_TRUE(state_of(*pair.device, pair.there[0]).codes("m").is_cuda());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, CudaFrontEnd,
+    ::testing::Values(R"({"rule": "adamw"})",
+                      R"({"rule": "adamw", "state": "int8", "min_quantized_size": 0})",
+                      R"({"rule": "lamb", "state": "int4", "min_quantized_size": 0})",
+                      R"({"rule": "adam", "options": {"max_grad_norm": 0.1}})",
+                      R"({"rule": "lion", "state": "fp8", "min_quantized_size": 0})"));
+
+TEST(CudaFrontEndOf16Bits, RoundsByTheSameRandomBits) {
+  Pair pair(R"({"rule": "adamw", "weights": "stochastic", "state": "bf16"})", torch::kBFloat16);
+  pair.train(1, 3);
+  pair.expect_equal();
+}
+
+TEST(CudaFrontEndStreams, AStepRunsOnTheCurrentStreamAndWaitsForTheOneBefore) {
+  Pair pair(R"({"rule": "lamb"})");
+  pair.train(1, 1);
+  {
+    const c10::StreamGuard other(side_stream());
+    pair.train(2, 2);
+  }
+  pair.train(3, 3);
+  pair.expect_equal();
+}
+
+TEST(CudaFrontEndCheckpoints, GoFromDeviceToDevice) {
+  const char* const spec = R"({"rule": "adamw", "state": "int8", "min_quantized_size": 0})";
+  Pair pair(spec);
+  pair.train(1, 2);
+  const Tensors parameters = to(pair.there, torch::kCPU);
+  const auto resumed = Optimizer::from_spec(parameters, spec);
+  copy_through_archive(*pair.device, *resumed);
+  train_same(*resumed, parameters, 3, 4);
+  train_same(*pair.device, pair.there, 3, 4);
+  expect_same_bits(pair.there, parameters);
+}
+
+TEST(CudaFrontEndMemory, ReportsWhatLiesThere) {
+  Pair pair(R"({"rule": "adamw", "state": "int8", "min_quantized_size": 0})");
+  pair.train(1, 1);
+  EXPECT_EQ(pair.device->state_bytes(), pair.host->state_bytes());
+}
+
+TEST(CudaFrontEndSkips, ADeviceLeavesOutWhatIsNotFinite) {
+  Pair pair(R"({"rule": "prodigy"})");
+  const auto found = torch::ones({1}, torch::kCUDA);
+  pair.device->set_found_inf(found);
+  train_same(*pair.device, pair.there, 50, 50);
+  pair.expect_equal();
+  found.zero_();
+  pair.train(1, 2);
+  pair.expect_equal();
+  EXPECT_EQ(state_of(*pair.device, pair.there[0]).step(), 2);
+  EXPECT_EQ(pair.device->memory("d"), pair.host->memory("d"));
+}
+
+TEST(CudaFrontEndDevices, ParametersOfBothAreSteppedTogether) {
+  const Tensors here = make_parameters(torch::kFloat32, {{40}, {50}});
+  const Tensors alone = clones(here);
+  const Tensors mixed = {clones(here)[0], to(here, kGpu)[1]};
+  AdamW both(mixed), host(alone);
+  train_same(both, mixed, 1, 2);
+  train_same(host, alone, 1, 2);
+  expect_same_bits(mixed, alone);
+}
+
+}  // namespace
+}  // namespace jitstep::tests
