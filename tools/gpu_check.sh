@@ -2,7 +2,7 @@
 # Builds jitstep on a machine with an NVIDIA GPU, a CUDA build of torch and no network; compares its
 # bits with the CPU's, checks streams and memory, and measures its speed.
 #
-#   tools/gpu_check.sh [--out DIR] [--dry-run] PART...
+#   tools/gpu_check.sh [--out DIR] [--dry-run] [--without-torch] [--sample] PART...
 #     headers  where the packages are installed: fills .third_party/, which travels with the tree
 #     build    the libraries, the tests that need a GPU and the benchmark, into build-gpu/
 #     bits     ctest -L gpu: results are the CPU's to the last bit
@@ -11,15 +11,17 @@
 #   Without parts: build bits cuda speed. Each takes less than 9 minutes and may run alone once there
 #   is a build. The summary goes to DIR/gpu_<name>_<date>.txt (default bench/results), numbers beside it.
 #
-#   --dry-run   all that needs no GPU, in the folder of an existing build (--build DIR, default build)
+#   --dry-run         all that needs no GPU, in the folder of an existing build (--build DIR, default build)
+#   --without-torch   leaves out what a CUDA build of torch does, and needs none; in an existing build
+#   --sample          of the bits a sample, one kernel of each kind
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 third_party=${JITSTEP_THIRD_PARTY_DIR:-$root/.third_party}
 python=${PYTHON:-python3}
-out="$root/bench/results" build="$root/build-gpu" dry_run='' parts=() failures=0
+out="$root/bench/results" build="$root/build-gpu" dry_run='' without_torch='' sample='' parts=() failures=0
 
-usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,17s/^# \{0,1\}//p' "$0"; }
 while [ $# -gt 0 ]; do
   case "$1" in
     --out | --build)
@@ -27,6 +29,8 @@ while [ $# -gt 0 ]; do
       if [ "$1" = --out ]; then out=$2; else build=$2 build_given=1; fi
       shift ;;
     --dry-run) dry_run=1 ;;
+    --without-torch) without_torch=1 ;;
+    --sample) sample=1 ;;
     --help | -h) usage; exit 0 ;;
     headers | build | bits | cuda | speed) parts+=("$1") ;;
     *) echo "gpu_check: $1 is no part (--help lists them)" >&2; exit 2 ;;
@@ -34,7 +38,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 if [ ${#parts[@]} -eq 0 ]; then parts=(build bits cuda speed); fi
-if [ -n "$dry_run" ] && [ -z "${build_given:-}" ]; then build="$root/build"; fi
+if [ -n "$dry_run$without_torch" ] && [ -z "${build_given:-}" ]; then build="$root/build"; fi
 mkdir -p "$out" "$build" || exit 1
 out=$(cd "$out" && pwd) build=$(cd "$build" && pwd)
 logs="$build/gpu_check"
@@ -135,8 +139,9 @@ part_build() {
 }
 
 is_built() {
-  local program
-  for program in tests/test_templates_gpu tests/test_optim_gpu bench/step_benchmark; do
+  local program programs=(tests/test_templates_gpu)
+  if [ -z "$without_torch" ]; then programs+=(tests/test_optim_gpu bench/step_benchmark); fi
+  for program in "${programs[@]}"; do
     [ -x "$build/$program" ] || { cannot "$1" "$build/$program is missing: run the part build first"; return 1; }
   done
 }
@@ -146,14 +151,18 @@ count_tests() { grep -E 'tests passed|No tests were found|Total Tests' "$1" | se
 
 part_bits() {
   is_built bits || return
-  step bits 500 "${gpu_tests[@]}" -E '\.Cuda' -j 8
+  local some=.
+  if [ -n "$sample" ]; then some='\.GpuSample'; elif [ -n "$without_torch" ]; then some='^test_templates_gpu'; fi
+  step bits 500 "${gpu_tests[@]}" -R "$some" -E '\.Cuda' -j 8
   say "$(count_tests "$logs/bits.log")"
 }
 
 part_cuda() {
   is_built cuda || return
-  step streams_and_memory 200 "${gpu_tests[@]}" -R '\.Cuda' -j 1
-  say "$(count_tests "$logs/streams_and_memory.log")"
+  if [ -z "$without_torch" ]; then
+    step streams_and_memory 200 "${gpu_tests[@]}" -R '\.Cuda' -j 1
+    say "$(count_tests "$logs/streams_and_memory.log")"
+  fi
   if ! command -v compute-sanitizer >/dev/null 2>&1; then
     cannot compute-sanitizer "it is not on PATH"
     return
@@ -166,6 +175,10 @@ part_cuda() {
 }
 
 part_speed() {
+  if [ -n "$without_torch" ]; then
+    say "          speed is measured against torch: left out"
+    return
+  fi
   is_built speed || return
   step kernels 60 "$build/bench/step_benchmark" --kernels "$(architecture)"
   step speed 450 "$build/bench/step_benchmark" --device cuda:0 --json "$out/$stem.json"

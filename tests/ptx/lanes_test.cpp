@@ -41,6 +41,21 @@ bool says(const std::string& fault, const std::string& words) {
   return fault.find(words) != fault.npos;
 }
 
+TEST(PtxLanes, TakeValuesApartAndPutThemTogether) {
+  EXPECT_EQ(
+      results(
+          "add.s32 %r3, %r1, 305419896;\nmov.b32 {%rs1, %rs2}, %r3;\nmov.b32 %r2, {%rs2, %rs1};"),
+      expected(32, [](std::uint32_t lane) {
+        const std::uint32_t x = lane + 0x12345678;
+        return x << 16 | x >> 16;
+      }));
+  EXPECT_EQ(
+      results(
+          "mov.b64 %rd11, {%r1, 7};\nmov.b64 {%r3, %r4}, %rd11;\nmad.lo.s32 %r2, %r4, 100, %r3;\n"
+          "mov.b64 %rd11, {%rs1, %rs1, %rs1, %rs1};"),
+      expected(32, [](std::uint32_t lane) { return 700 + lane; }));
+}
+
 // ---- branches and calls --------------------------------------------------------------------------------------
 
 TEST(PtxLanes, TakeTheirOwnBranchesAndLoops) {

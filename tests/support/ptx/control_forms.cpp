@@ -11,9 +11,9 @@ namespace {
 
 void run_branch(Warp& warp, const Instruction& i, Mask lanes) { warp.jump(lanes, i.target); }
 
-void read_branch(Decoder& decoder, const Form&, const Statement& statement, Instruction& i) {
+void read_branch(Decoder& decoder, const Form&, const Statement& statement, Instruction&) {
   if (statement.operands.size() != 1) decoder.refuse("a label was expected");
-  decoder.branch(statement.operands[0], i);
+  decoder.branch(statement.operands[0]);
 }
 
 void run_call(Warp& warp, const Instruction& i, Mask lanes) {

@@ -178,10 +178,9 @@ void Decoder::address(const Operand& operand, Instruction& instruction, Place& b
   }
 }
 
-void Decoder::branch(const Operand& operand, Instruction& instruction) {
-  if (operand.kind != Operand::Kind::word) refuse("a label was expected");
-  (void)instruction;
-  fixups_.push_back({program_.code.size(), operand.word, line_});
+void Decoder::branch(const Operand& label) {
+  if (label.kind != Operand::Kind::word) refuse("a label was expected");
+  fixups_.push_back({program_.code.size(), label.word, line_});
 }
 
 // ---- calls --------------------------------------------------------------------------------------------

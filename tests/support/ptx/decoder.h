@@ -34,6 +34,7 @@ class Decoder {
   void close() { scopes_.pop_back(); }
   Place declare(const std::string& name, int bits);
   void declare(const std::string& name, const Variable& variable);
+  /// In all functions.
   void declare_everywhere(const std::string& name, const Variable& variable);
   void mark(const std::string& label, int line);
   const Variable* variable(const std::string& name) const;
@@ -60,8 +61,10 @@ class Decoder {
   const Register* find_register(const std::string& name) const;
   /// A number or an address for all lanes.
   Place constant(std::uint64_t bits, int width);
+  /// The base and the offset of an operand that stands for a place in memory.
   void address(const Operand& operand, Instruction& instruction, Place& base);
-  void branch(const Operand& operand, Instruction& instruction);
+  /// The instruction that is being read goes to the label, wherever it is.
+  void branch(const Operand& label);
   void call(const Statement& statement, Instruction& instruction);
   [[noreturn]] void refuse(const std::string& what) const { throw PtxError(line_, what); }
 

@@ -1,4 +1,18 @@
-// Every operation that the machine knows, by its whole name as PTX writes it: "add.rn.f32".
+// Every operation that the machine knows, by its whole name as PTX writes it: "add.rn.f32". NVRTC 13 uses about 240 of
+// them for this library's kernels.
+//
+//   operations                                                                  tried by, in tests/ptx
+//   add sub mul.lo mul.hi mul.wide mad.lo div rem min max neg abs and or xor    integer_cases.cpp, forms_test.cpp
+//   not shl shr popc clz bfe prmt lop3 shf, of 16 to 64 bits and predicates
+//   mov selp                                                                    integer_cases.cpp
+//   add sub mul fma div rcp sqrt .rn, abs neg min max, of f32 and f64           real_cases.cpp
+//   setp, ordered and not, of integers, bits, f32 and f64                       real_cases.cpp
+//   cvt between integers, .rn and .rzi to and from f32 and f64, .sat            real_cases.cpp
+//   mov of parts: {%rs1, %rs2}                                                  lanes_test.cpp
+//   ld st cvta, scalars to v4, of every space; ld.global.nc                     memory_test.cpp
+//   bra call ret bar.sync bar.warp.sync shfl.sync redux.sync                    lanes_test.cpp
+//
+// forms_test.cpp holds that none is left out.
 #pragma once
 
 #include <array>

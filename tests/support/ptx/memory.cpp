@@ -35,12 +35,6 @@ bool Memory::free(Address address) {
   return allocations_.erase(address) != 0;
 }
 
-std::size_t Memory::allocated_bytes(int device) const {
-  std::size_t sum = 0;
-  for (const auto& [begin, one] : allocations_) sum += one->device == device ? one->size : 0;
-  return sum;
-}
-
 Memory::Allocation& Memory::find(Address address, std::size_t bytes) {
   const auto holds = [&](const Allocation& one) {
     return address >= one.begin && address - one.begin <= one.size &&

@@ -17,9 +17,7 @@ class Memory {
   Address allocate(int device, std::size_t bytes);
   /// Whether it was allocated, and not freed yet.
   bool free(Address address);
-  /// Freed and forgotten, as what a device's end does.
   std::size_t allocations() const { return allocations_.size(); }
-  std::size_t allocated_bytes(int device) const;
 
   /// The bytes at an address, checked: a Fault says what is wrong. `constant`: reads for which nobody writes.
   enum class Use { read, write, constant };

@@ -44,8 +44,8 @@ struct Here {
 /// are used.
 class Shadow {
  public:
-  /// Of memory that may be read before it is written, or not. Shared memory may: what is made of it need not be
-  /// used, and is garbage that is no number.
+  /// Whether what was never written may be read. Shared memory may: it is garbage that is no number, and what is
+  /// made of it need not be used.
   enum class Unwritten { readable, refused };
   explicit Shadow(std::size_t bytes, Unwritten unwritten = Unwritten::refused);
 

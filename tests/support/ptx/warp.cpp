@@ -191,57 +191,75 @@ Here Warp::here(int lane) const {
           .order = block_.order};
 }
 
+namespace {
+
+void check_alignment(Address address, std::size_t bytes) {
+  if (address % bytes != 0) throw Fault{kMisalignedAddress, "its address is not aligned"};
+}
+
+// The space that a generic address means, or one of parameters, and the address there.
+Address in_space(Space& space, Address address) {
+  const bool global = address >= window(Space::call) + kWindow;
+  if (global && space == Space::param)
+    throw Fault{kIllegalAddress, "its address is none of a parameter"};
+  space = global ? Space::global : static_cast<Space>(address / kWindow);
+  return address - window(space);
+}
+
+std::byte* touch_params(const Block& block, Address address, std::size_t bytes, bool write) {
+  if (address + bytes > block.param_bytes || write)
+    throw Fault{kIllegalAddress, "the kernel has " + std::to_string(block.param_bytes) +
+                                     " bytes of parameters, which can be read"};
+  check_alignment(address, bytes);
+  return const_cast<std::byte*>(block.params) + address;
+}
+
+std::byte* touch_shared(Block& block, Address address, std::size_t bytes, bool write,
+                        const Here& here) {
+  const auto& variables = block.program.shared;
+  const bool there = std::any_of(variables.begin(), variables.end(), [&](const Range& r) {
+    return address >= r.begin && address + bytes <= r.end;
+  });
+  if (!there)
+    throw Fault{kIllegalAddress, std::to_string(bytes) + " bytes at " + std::to_string(address) +
+                                     " of shared memory belong to no variable"};
+  check_alignment(address, bytes);
+  if (write)
+    block.shadow.write(address, bytes, here);
+  else
+    block.shadow.read(address, bytes, here);
+  return block.shared.data() + address;
+}
+
+}  // namespace
+
 std::byte* Warp::touch_own(std::vector<std::byte>& memory, std::size_t size, Address at,
                            std::size_t bytes, int lane) {
   if (at > size || bytes > size - at)
     throw Fault{kIllegalAddress, std::to_string(bytes) + " bytes at " + std::to_string(at) +
                                      " of a lane's own memory are not there"};
-  if (at % bytes != 0) throw Fault{kMisalignedAddress, "its address is not aligned"};
+  check_alignment(at, bytes);
   return memory.data() + static_cast<std::size_t>(lane) * size + at;
 }
 
 std::byte* Warp::touch(Space space, Address address, const Instruction& i, int lane, bool write) {
   lane_ = lane;
   const std::size_t bytes = std::size_t{i.bytes} * i.parts;
-  if (space == Space::generic || space == Space::param) {
-    const bool global = address >= window(Space::call) + kWindow;
-    if (global && space == Space::param)
-      throw Fault{kIllegalAddress, "its address is none of a parameter"};
-    space = global ? Space::global : static_cast<Space>(address / kWindow);
-    address -= window(space);
-  }
+  if (space == Space::generic || space == Space::param) address = in_space(space, address);
   switch (space) {
     case Space::call:
       return touch_own(call_params_, block_.program.call_bytes, address, bytes, lane);
     case Space::local:
       return touch_own(local_, block_.program.local_bytes, address, bytes, lane);
     case Space::param:
-      if (address + bytes > block_.param_bytes || write)
-        throw Fault{kIllegalAddress, "the kernel has " + std::to_string(block_.param_bytes) +
-                                         " bytes of parameters, which can be read"};
-      if (address % bytes != 0) throw Fault{kMisalignedAddress, "its address is not aligned"};
-      return const_cast<std::byte*>(block_.params) + address;
-    case Space::shared: {
-      const bool there = std::any_of(
-          block_.program.shared.begin(), block_.program.shared.end(),
-          [&](const Range& r) { return address >= r.begin && address + bytes <= r.end; });
-      if (!there)
-        throw Fault{kIllegalAddress, std::to_string(bytes) + " bytes at " +
-                                         std::to_string(address) +
-                                         " of shared memory belong to no variable"};
-      if (address % bytes != 0) throw Fault{kMisalignedAddress, "its address is not aligned"};
-      if (write)
-        block_.shadow.write(address, bytes, here(lane));
-      else
-        block_.shadow.read(address, bytes, here(lane));
-      return block_.shared.data() + address;
-    }
-    default: {
+      return touch_params(block_, address, bytes, write);
+    case Space::shared:
+      return touch_shared(block_, address, bytes, write, here(lane));
+    default:
       const auto use = write               ? Memory::Use::write
                        : i.constant_memory ? Memory::Use::constant
                                            : Memory::Use::read;
       return block_.memory.touch(address, bytes, use, block_.device, here(lane));
-    }
   }
 }
 

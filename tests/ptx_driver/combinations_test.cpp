@@ -1,0 +1,35 @@
+// A part of the combinations, evenly chosen; combinations_long_test.cpp has them all.
+#include "ptx_driver/combinations.h"
+
+namespace jitstep::tests {
+namespace {
+
+// Each fourth combination, each sixth kernel where a case has many of one kind, and each third extension.
+std::vector<PtxCase> some_cases() {
+  std::vector<PtxCase> some;
+  std::size_t number = 0;
+  for (const BitCase& bits : support::bit_cases()) {
+    const bool combination = bits.name.starts_with("Combination_");
+    if (!combination || number++ % 4 == 0) some.push_back({bits, combination ? 1u : 6u});
+  }
+  const auto extensions = support::extension_bit_cases();
+  for (std::size_t k = 0; k < extensions.size(); k += 3) some.push_back({extensions[k], 2});
+  return some;
+}
+
+INSTANTIATE_TEST_SUITE_P(Some, PtxBits, testing::ValuesIn(some_cases()), kPtxName);
+
+// One kernel in two ways on each device, for so many steps that the numbers of steps matter.
+TEST(PtxWays, AllLeaveTheCpusBits) {
+  const StepCase c{
+      .spec = support::spec_of("lamb", "int4"),
+      .options = {{"max_grad_norm", 0.5}},
+      .tensors = {{.sizes = {1300}}, {.sizes = {3, 129}, .misalignment = 1}, {.sizes = {}}},
+      .steps = 20};
+  int device = 0;
+  for (const auto& way : support::gpu_ways(kernel_of(c)))
+    expect_same_bits(c, way, device++ % static_cast<int>(std::size(driver::kDevices)));
+}
+
+}  // namespace
+}  // namespace jitstep::tests

@@ -1,0 +1,83 @@
+// Steps through jit::CudaMachine on a device of the PTX driver, whose memory and streams a test asks for as any
+// program does.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulation/step_run.h"
+#include "jit/step/cuda_machine.h"
+#include "jitstep/jit/engine.h"
+#include "support/ptx_driver/control.h"
+
+// What the driver has beside the functions that the library looks up: as cuda.h declares them.
+extern "C" {
+int cuCtxSetCurrent(void* context);
+int cuMemAlloc_v2(unsigned long long* memory, std::size_t bytes);
+int cuMemFree_v2(unsigned long long memory);
+int cuMemcpyDtoH_v2(void* to, unsigned long long from, std::size_t bytes);
+int cuStreamCreate(void** stream, unsigned flags);
+int cuStreamDestroy_v2(void* stream);
+int cuStreamSynchronize(void* stream);
+}
+
+namespace jitstep::tests {
+namespace driver = ptx::driver;
+
+inline constexpr int kNewStreamsOwn = 1;  // CU_STREAM_NON_BLOCKING
+
+/// A device's memory and one stream after the other.
+class Host : public jit::CudaHost {
+ public:
+  /// The device's context becomes the thread's.
+  explicit Host(jit::Engine& engine, int device = 0)
+      : context_(engine.driver().primary_context(device)) {
+    cuCtxSetCurrent(context_);
+  }
+
+  void* stream() override { return stream_; }
+  void set_stream(void* stream) { stream_ = stream; }
+  std::shared_ptr<void> allocate(std::size_t bytes) override {
+    cuCtxSetCurrent(context_);
+    unsigned long long memory = 0;
+    if (cuMemAlloc_v2(&memory, std::max<std::size_t>(bytes, 1)) != 0) throw std::bad_alloc();
+    return {reinterpret_cast<void*>(memory),
+            [](void* p) { cuMemFree_v2(reinterpret_cast<unsigned long long>(p)); }};
+  }
+  void record_stream(const std::shared_ptr<void>&) override { ++recorded; }
+
+  int recorded = 0;
+
+ private:
+  void* context_;
+  void* stream_ = nullptr;
+};
+
+/// A CudaMachine and the way back from its memory.
+class Gpu {
+ public:
+  explicit Gpu(jit::Engine& engine, int device = 0) : engine_(engine), ordinal_(device) {
+    auto made = std::make_unique<Host>(engine, device);
+    host = made.get();
+    machine = std::make_unique<jit::CudaMachine>(engine, device, std::move(made));
+  }
+  emulation::Device device() {
+    return {*machine, [this](void* to, const void* from, std::size_t bytes) {
+              cuCtxSetCurrent(engine_.driver().primary_context(ordinal_));
+              ASSERT_EQ(cuMemcpyDtoH_v2(to, reinterpret_cast<unsigned long long>(from), bytes), 0);
+            }};
+  }
+
+  Host* host = nullptr;
+  std::unique_ptr<jit::CudaMachine> machine;
+
+ private:
+  jit::Engine& engine_;
+  int ordinal_;
+};
+
+}  // namespace jitstep::tests

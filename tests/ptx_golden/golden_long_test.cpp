@@ -1,0 +1,13 @@
+// Every recorded trajectory that can be followed on a device of the PTX driver.
+#include "ptx_golden/recorded.h"
+
+namespace jitstep::tests {
+namespace {
+
+TEST_P(PtxGolden, IsFollowedByWhatNvrtcWrites) { follow(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(All, PtxGolden, testing::ValuesIn(followed_cases()),
+                         [](const auto& name) { return name.param; });
+
+}  // namespace
+}  // namespace jitstep::tests

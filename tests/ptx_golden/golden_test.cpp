@@ -1,0 +1,23 @@
+// Some of the recorded trajectories, evenly chosen; golden_long_test.cpp follows the others.
+#include "ptx_golden/recorded.h"
+
+namespace jitstep::tests {
+namespace {
+
+std::vector<std::string> some_cases() {
+  constexpr std::size_t kEach = 8;
+  const auto all = followed_cases();
+  std::vector<std::string> some;
+  for (std::size_t k = 0; k < all.size(); k += kEach) some.push_back(all[k]);
+  return some;
+}
+
+TEST_P(PtxGolden, IsFollowedByWhatNvrtcWrites) { follow(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Some, PtxGolden, testing::ValuesIn(some_cases()),
+                         [](const auto& name) { return name.param; });
+
+TEST(PtxGoldenCases, AreMostOfThoseThatThereAre) { EXPECT_GE(followed_cases().size(), 120u); }
+
+}  // namespace
+}  // namespace jitstep::tests

@@ -1,0 +1,136 @@
+// The state behind the driver's functions: devices, modules, streams, and the order of what is done on them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "support/ptx/machine.h"
+#include "support/ptx_driver/control.h"
+
+namespace jitstep::ptx::driver {
+
+// Values of CUresult.
+inline constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, kInvalidImage = 200,
+                     kInvalidContext = 201, kInvalidPtx = 218, kInvalidHandle = 400,
+                     kNotFound = 500;
+
+struct Device {
+  int ordinal = 0, sm = 0;
+  int broken = 0;  // the error that it answers from now on
+};
+
+struct Module {
+  Device* device;
+  Program program;
+  Address globals = 0;
+};
+
+struct KernelFunction {
+  Module* module;
+  const Function* entry;
+};
+
+/// How much of each stream's work is over, by the number of its last launch.
+using Seen = std::map<int, std::uint32_t>;
+
+struct Stream {
+  Device* device;
+  int number;
+  bool waits_for_default = true;  // not made with CU_STREAM_NON_BLOCKING
+  Seen seen = {};
+};
+
+struct Event {
+  Seen seen = {};
+};
+
+/// One for the process; its functions are called one at a time.
+class Driver {
+ public:
+  Driver();
+
+  /// The code that a call answers before it does anything, 0 if it may go on.
+  int admit(const std::string& call);
+  Device* current() const;
+  Device* device(int ordinal);
+
+  int load(void** module, const void* image);
+  int unload(void* module);
+  int function(void** function, void* module, const char* name);
+  int launch(void* function, unsigned grid, unsigned block, void* stream, void** params);
+
+  int allocate(Address* memory, std::size_t bytes);
+  int free(Address memory);
+  /// A piece of work on a stream; `does` gets the order in which it stands.
+  template <class Does>
+  int work(Stream& stream, const Does& does);
+  int upload(Address to, const void* from, std::size_t bytes, void* stream);
+  int download(void* to, Address from, std::size_t bytes);
+  int fill(Address to, unsigned char value, std::size_t bytes);
+
+  /// Null for handles that are none.
+  Stream* stream(void* handle);
+  int create_stream(void** stream, unsigned flags);
+  int destroy_stream(void* stream);
+  int synchronize(Stream& stream);
+  int synchronize(const Device& device);
+  int create_event(void** event);
+  int record(void* event, void* stream);
+  int wait(void* stream, void* event);
+  int destroy_event(void* event);
+
+  std::mutex mutex;
+  std::map<std::string, std::size_t> called;
+  std::map<std::string, std::pair<int, int>> failing;  // the code, and how many are spared before
+  std::vector<Device> devices;
+  std::string fault;
+  std::vector<LaunchRecord> launches;
+  Open open() const;
+
+ private:
+  struct ByPointer {
+    using is_transparent = void;
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      return std::less<const void*>()(address(a), address(b));
+    }
+    static const void* address(const void* p) { return p; }
+    template <class T>
+    static const void* address(const std::unique_ptr<T>& p) {
+      return p.get();
+    }
+  };
+  template <class T>
+  using Handles = std::set<std::unique_ptr<T>, ByPointer>;
+
+  template <class T>
+  static T* find(const Handles<T>& all, const void* handle) {
+    const auto found = all.find(handle);
+    return found == all.end() ? nullptr : found->get();
+  }
+  void arrange(Stream& stream);
+  bool is_over(const Stream& stream, std::uint32_t launch) const;
+  std::uint32_t first_open(const Stream& stream, std::uint32_t launch) const;
+  int broken(Device& device, const Fault& fault);
+
+  Memory memory_;
+  Handles<Module> modules_;
+  Handles<KernelFunction> functions_;
+  Handles<Stream> streams_;
+  Handles<Event> events_;
+  std::vector<std::unique_ptr<Stream>> default_streams_;  // of each device
+  std::map<int, std::vector<std::uint32_t>> work_of_;     // of each stream, by number
+  std::vector<int> stream_of_ = {0};                      // of each launch
+  Seen host_;                                             // what the host has waited for
+  int next_stream_ = 0;
+};
+
+/// Never destroyed: modules may be unloaded while the process ends.
+Driver& the_driver();
+
+/// The contexts that the calling thread has pushed; the last one is current.
+std::vector<Device*>& contexts();
+
+}  // namespace jitstep::ptx::driver
