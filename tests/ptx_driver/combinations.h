@@ -18,7 +18,7 @@ using support::BitCase;
 inline void expect_same_bits(const StepCase& c, const support::GpuWay& way, int device) {
   const jit::Plan plan = kernel_of(c);
   SCOPED_TRACE(to_string(plan.spec) + ", " + way.name + ", device " + std::to_string(device));
-  jit::CpuMachine cpu(jit::default_engine(), [](std::int64_t n, const auto& body) { body(0, n); });
+  jit::CpuMachine cpu(jit::default_engine());
   const auto expected = run_case(c, cpu, jit::default_variant(plan, jit::Target::cpu()));
   Gpu gpu(jit::default_engine(), device);
   EXPECT_EQ(differences(expected, run_case(c, gpu.device(), way.variant, way.grouping)),
