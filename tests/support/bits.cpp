@@ -17,13 +17,11 @@ namespace {
 using jit::CodecChoice;
 using jit::Dtype;
 
-void serial(std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body) {
-  body(0, count);
-}
-
-// The last part first, every item alone: as far from `serial` as threads can come.
-void backwards(std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body) {
-  for (std::int64_t i = count; i-- > 0;) body(i, i + 1);
+// The last part first, and each as small as it may be: as far from one thread as threads can come.
+void backwards(std::int64_t count, std::int64_t grain,
+               const std::function<void(std::int64_t, std::int64_t)>& body) {
+  for (std::int64_t end = count; end > 0; end -= grain)
+    body(std::max<std::int64_t>(end - grain, 0), end);
 }
 
 struct Way {
@@ -95,7 +93,7 @@ void expect_same_bits_as(const StepOutcome& expected, const StepCase& c, const W
 
 void expect_same_bits(const StepCase& c) {
   jit::Engine& engine = jit::default_engine();
-  jit::CpuMachine cpu(engine, serial), threads(engine, backwards);
+  jit::CpuMachine cpu(engine), threads(engine, backwards);
   const Variant variant = jit::default_variant(kernel_of(c), jit::Target::cpu());
   const StepOutcome expected = run_case(c, cpu, variant);
   EXPECT_EQ(differences(expected, run_case(c, threads, variant, Grouping::kEachAlone)), kNone)
@@ -105,7 +103,7 @@ void expect_same_bits(const StepCase& c) {
 
 void expect_same_bits_in_one_way(const StepCase& c) {
   const jit::Plan plan = kernel_of(c);
-  jit::CpuMachine cpu(jit::default_engine(), serial);
+  jit::CpuMachine cpu(jit::default_engine());
   const auto expected = run_case(c, cpu, jit::default_variant(plan, jit::Target::cpu()));
   expect_same_bits_as(expected, c, ways()[fixed_hash(plan.spec) % ways().size()]);
 }
@@ -121,7 +119,7 @@ std::vector<GpuWay> gpu_ways(const jit::Plan& plan) {
 
 void expect_same_bits_on_gpu(const StepCase& c) {
   jit::Engine& engine = jit::default_engine();
-  jit::CpuMachine cpu(engine, serial);
+  jit::CpuMachine cpu(engine);
   const auto expected = run_case(c, cpu, jit::default_variant(kernel_of(c), jit::Target::cpu()));
   for (const GpuWay& way : gpu_ways(kernel_of(c))) {
     GpuMachine gpu(engine, way.blocks);
