@@ -64,7 +64,17 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// One step of every parameter that has a gradient; the closure's result, if there is one. If it
   /// throws, parameters and state are what they were, unless a GPU failed in the midst of its
   /// launches, of which some may have been done (a CudaError).
+  ///
+  /// With the option tune(true), or JITSTEP_TUNE=1, steps on the CPU try other variants of their kernels, one in a
+  /// step, until it is known which is fastest; steps to come, of later runs too, take that one. The bits are those
+  /// of any other run. Steps that compile a variant take longer.
   torch::Tensor step(LossClosure closure = nullptr) override;
+
+  /// The numbers by which processes that train together choose: each calls `agree` at the same step, with one number
+  /// for each variant that was tried, and all go on with what it returns, which must be the same everywhere, such as
+  /// the numbers of rank 0 or the largest of all. Without it an optimizer does not tune where WORLD_SIZE is above 1.
+  using TuningAgreement = std::function<std::vector<double>(const std::vector<double>&)>;
+  void set_tuning_agreement(TuningAgreement agree);
 
   /// For rules with modes, such as schedule-free ones, which keep another point in the parameters while
   /// they train than the one to be evaluated and saved with the model; other rules take no notice, so that

@@ -63,6 +63,8 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
 
   /// How state and weights are kept; what is not set comes from elsewhere.
   const jit::Formats& formats() const { return formats_; }
+  /// Whether an optimizer with these defaults tries in its steps how its kernels run best: Optimizer::step.
+  bool tunes() const { return tunes_; }
   /// Formats to be changed.
   jit::Formats& edit_formats();
   std::uint64_t seed() const { return formats_.seed.value_or(0); }
@@ -91,6 +93,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   /// Equal for equal formats only; for snapshot().
   double formats_version() const { return static_cast<double>(formats_version_); }
   void rename(std::string rule) { rule_ = std::move(rule); }
+  void set_tunes(bool on) { tunes_ = on; }
   /// Never the same twice.
   static std::uint64_t next_version();
   /// A name or JSON; a c10::Error if it is neither.
@@ -106,6 +109,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   jit::Formats formats_;
   std::uint64_t formats_version_ = 0;
   std::uint64_t set_ = 0;
+  bool tunes_ = false;
 };
 
 /// Adds the chainable setters of the formats; Derived is the options' own class.
@@ -138,6 +142,12 @@ class FormatSetters : public Options {
   /// Parameters with fewer elements keep fp32 state where a block-scaled codec was chosen.
   Derived& min_quantized_size(std::int64_t elements) {
     edit_formats().min_quantized_size = elements;
+    return self();
+  }
+  /// An optimizer that is made with these as its defaults finds out in its steps how its kernels run best on this
+  /// machine: Optimizer::step. No part of an archive.
+  Derived& tune(bool on = true) {
+    Options::set_tunes(on);
     return self();
   }
   using Options::seed;

@@ -45,6 +45,11 @@ struct JITSTEP_API Settings {
   /// on one element before its first step, to find what it leaves out. Slow to start; for who writes rules.
   bool check = false;
 
+  /// JITSTEP_TUNE=1: optimizers try in their steps how their kernels run best; see Optimizer.
+  bool tune = false;
+  /// WORLD_SIZE, which torchrun sets: processes that train together.
+  std::int64_t ranks = 1;
+
   // ---- what affects disk use
 
   /// Size limit of `cache_dir`; the entries unused for longest go first.

@@ -52,6 +52,14 @@ std::int64_t limit_in_seconds() {
   return usual;
 }
 
+// Another program's variable: what cannot be read is none of ours to complain of.
+std::int64_t count_of_ranks() {
+  const std::string word = variable("WORLD_SIZE");
+  std::int64_t ranks = 1;
+  const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), ranks);
+  return failure == std::errc() && *end == '\0' && ranks > 0 ? ranks : 1;
+}
+
 // Where programs' libraries lie, and what compilers behind a cache or spread over machines need.
 bool is_compilers_own(std::string_view name) {
   static constexpr std::array<std::string_view, 4> kNames = {"HOME", "LD_LIBRARY_PATH",
@@ -91,6 +99,9 @@ Settings Settings::from_environment() {
   settings.tmpdir = variable("TMPDIR");
   const std::string check = variable("JITSTEP_CHECK");
   settings.check = !check.empty() && check != "0";
+  const std::string tune = variable("JITSTEP_TUNE");
+  settings.tune = !tune.empty() && tune != "0";
+  settings.ranks = count_of_ranks();
   return settings;
 }
 

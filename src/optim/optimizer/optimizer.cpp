@@ -56,6 +56,7 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Opti
       records_(std::make_unique<Records>(*this, frozen)) {
   HyperSet numbers;
   GroupRecord().refresh(default_options(), Moment::making, numbers);  // validates
+  records_->tunes = default_options().tunes();
   for (const auto& group : groups) add_param_group(group);
 }
 
@@ -71,7 +72,9 @@ Optimizer::~Optimizer() = default;
 
 Optimizer::Optimizer(const std::string& rule, const std::vector<ParamGroup>& groups,
                      const GenericOptions& defaults)
-    : Optimizer(groups, checked_options(rule, defaults), Frozen::refuse) {}
+    : Optimizer(groups, checked_options(rule, defaults), Frozen::refuse) {
+  records_->tunes = defaults.tunes();
+}
 
 Optimizer::Optimizer(const std::string& rule, std::vector<torch::Tensor> params,
                      const GenericOptions& defaults)

@@ -161,4 +161,9 @@ void Optimizer::clear_materialised() {
     if (one.p->grad().is_neg()) one.p->mutable_grad().zero_();
 }
 
+void Optimizer::set_tuning_agreement(TuningAgreement agree) {
+  records_->agree = std::move(agree);
+  records_->tuning_is_settled = false;
+}
+
 }  // namespace jitstep

@@ -90,6 +90,9 @@ struct Optimizer::Records {
   bool clearing_checked = false;   // as long as no gradient and no state lies elsewhere
   CommonState common;              // outlives the stepper's tables
   Stepper stepper;
+  bool tunes = false;              // as the options ask
+  bool tuning_is_settled = false;  // the stepper has a tuner, or is to have none
+  jit::Agreement agree = {};
   jit::Mode mode = jit::Mode::train;  // of a rule that has modes
   std::mutex stepping;                // inside of a backward(), where each device has a thread
   std::optional<GradHooks> hooks;     // while steps are taken there

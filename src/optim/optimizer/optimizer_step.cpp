@@ -48,6 +48,8 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     check_training();
   }
   collect(Purpose::step);
+  if (!std::exchange(records_->tuning_is_settled, true))
+    records_->stepper.tune(make_step_tuner(records_->tunes, records_->agree));
   change([&] {
     check_cleared();
     count_steps();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <utility>
@@ -236,6 +237,11 @@ void Stepper::leave_to_graphs() {
   if (left) captured_.push_back(std::exchange(state_, std::make_unique<State>()));
 }
 
+// Whether the step did nothing; asked of steps on the CPU alone, where nobody waits for the answer.
+static bool is_skipped(const StepExtras& extras) {
+  return extras.found_inf.defined() && *extras.found_inf.const_data_ptr<float>() != 0;
+}
+
 // Brings tables and inputs in line with the parameters, each with the numbers of the step it has taken last
 // (`ahead` 0) or is about to take (1). Says whether the tables are new.
 bool Stepper::update(const StepMembers& now, jit::CommonMemory* common, const StepExtras& extras,
@@ -274,26 +280,45 @@ bool Stepper::update(const StepMembers& now, jit::CommonMemory* common, const St
   return !known;
 }
 
+// The step that is a trial of a variant, or has been chosen by trials; null: the usual one.
+jit::Step* Stepper::tuned_step(bool tables_are_new, jit::CommonMemory* common,
+                               const StepExtras& extras) {
+  if (!tuner_ || state_->devices.size() != 1 || !state_->devices[0].device.is_cpu()) return nullptr;
+  const DeviceStep& device = state_->devices[0];
+  const TunedTables tables{*device.machine, device.batches, common};
+  if (tables_are_new) tuner_->begin(tables);
+  if (extras.capturable) return nullptr;  // as a graph repeats it, by tables that it owns
+  return tuner_->choose(tables, device.inputs, state_->sets);
+}
+
 void Stepper::step(const StepMembers& now, jit::CommonMemory* common, const StepExtras& extras,
                    const StageOfGroup& stage) {
   leave_to_graphs();
-  update(now, common, extras, 1);
+  const bool anew = update(now, common, extras, 1);
   State& state = *state_;
   for (DeviceStep& device : state.devices) device.step->count_on_device(extras.capturable);
+  jit::Step* const tuned = tuned_step(anew, common, extras);
+  const auto step_on = [&](DeviceStep& device) -> jit::Step& {
+    return tuned != nullptr ? *tuned : *device.step;
+  };
   // All devices are ready before the first of them changes anything.
-  for (DeviceStep& device : state.devices) device.step->prepare(device.inputs, state.sets);
+  for (DeviceStep& device : state.devices) step_on(device).prepare(device.inputs, state.sets);
+  const auto start = std::chrono::steady_clock::now();
   if (stage)
     for (DeviceStep& device : state.devices)
-      device.step->stage([&](const std::vector<jit::StagedTensor>& tensors) {
+      step_on(device).stage([&](const std::vector<jit::StagedTensor>& tensors) {
         run_stage(stage, now.parameters, device, tensors);
       });
-  for (DeviceStep& device : state.devices) device.step->launch();
+  for (DeviceStep& device : state.devices) step_on(device).launch();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   for (const StepParameter& parameter : now.parameters) {
     parameter.state->t.count();
     count_empty(parameter, extras.found_inf);
     bump_version(*parameter.p);
     if (extras.clears) bump_version(*parameter.grad);
   }
+  // Last, as it may ask a function of the program's.
+  if (tuned != nullptr && !is_skipped(extras)) tuner_->took(seconds.count());
 }
 
 void Stepper::turn(jit::Mode to, const StepMembers& now, jit::CommonMemory* common) {

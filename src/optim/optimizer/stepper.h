@@ -11,6 +11,7 @@
 #include "jitstep/args.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/state_buffers.h"
+#include "optim/optimizer/step_tuner.h"
 #include "optim/tensor/errors.h"
 
 namespace jitstep {
@@ -69,6 +70,9 @@ class Stepper {
   void step(const StepMembers& members, jit::CommonMemory* common, const StepExtras& extras,
             const StageOfGroup& stage = {});
 
+  /// From now on steps on the CPU are tuned, where it alone has parameters.
+  void tune(std::unique_ptr<StepTuner> tuner) { tuner_ = std::move(tuner); }
+
   /// Turns parameters that have taken a step to another mode, under the same conditions; their gradients
   /// are not looked at.
   void turn(jit::Mode to, const StepMembers& members, jit::CommonMemory* common = nullptr);
@@ -79,8 +83,10 @@ class Stepper {
   bool update(const StepMembers& members, jit::CommonMemory* common, const StepExtras& extras,
               int ahead);
   void leave_to_graphs();
+  jit::Step* tuned_step(bool tables_are_new, jit::CommonMemory* common, const StepExtras& extras);
   std::unique_ptr<State> state_;
   std::vector<std::unique_ptr<State>> captured_;  // which graphs repeat
+  std::unique_ptr<StepTuner> tuner_;              // null: steps are not tuned
 };
 
 }  // namespace jitstep

@@ -54,6 +54,8 @@ TEST(Settings, EveryVariableIsRead) {
   environment.set("JITSTEP_LOG", "debug");
   environment.set("JITSTEP_COMPILE_SECONDS", "7");
   environment.set("JITSTEP_CHECK", "1");
+  environment.set("JITSTEP_TUNE", "1");
+  environment.set("WORLD_SIZE", "8");
   environment.set("TMPDIR", "/scratch");
   const Settings settings = Settings::from_environment();
   EXPECT_EQ(settings.cache_readonly, "/shared");
@@ -61,9 +63,17 @@ TEST(Settings, EveryVariableIsRead) {
   EXPECT_EQ(settings.cxx, "/opt/my compiler/g++");
   EXPECT_EQ(settings.nvrtc, "/opt/nvrtc");
   EXPECT_TRUE(settings.check);
+  EXPECT_TRUE(settings.tune);
+  EXPECT_EQ(settings.ranks, 8);
+  for (const char* wrong : {"", "0", "-2", "many"}) {
+    environment.set("WORLD_SIZE", wrong);
+    EXPECT_EQ(Settings::from_environment().ranks, 1) << wrong;
+  }
   for (const char* off : {"0", ""}) {
     environment.set("JITSTEP_CHECK", off);
     EXPECT_FALSE(Settings::from_environment().check) << off;
+    environment.set("JITSTEP_TUNE", off);
+    EXPECT_FALSE(Settings::from_environment().tune) << off;
   }
   EXPECT_EQ(settings.log, LogLevel::debug);
   EXPECT_EQ(settings.compile_seconds, 7);

@@ -132,6 +132,8 @@ const std::vector<Knob> kNoKnobs = {
     {"path", [](Asked& a) { a.settings.path += ":/nowhere"; }},
     {"cache_bytes", [](Asked& a) { a.settings.cache_bytes = 1; }},
     {"tmpdir", [](Asked& a) { a.settings.tmpdir = "/dev/shm"; }},
+    {"tune", [](Asked& a) { a.settings.tune = true; }},
+    {"ranks", [](Asked& a) { a.settings.ranks = 8; }},
 };
 
 // A field added to one of these does not compile here; it needs a row above.
@@ -143,7 +145,7 @@ const std::vector<Knob> kNoKnobs = {
       a.variant;
   [[maybe_unused]] const auto& [digest, target, compiler] = key;
   [[maybe_unused]] const auto& [dir, readonly, templates, cxx, seconds, variables, nvrtc, search,
-                                log, path, tmpdir, check, bytes] = a.settings;
+                                log, path, tmpdir, check, tune, ranks, bytes] = a.settings;
 }
 
 TEST(CacheKey, EveryKnobChangesItAndNothingElseDoes) {

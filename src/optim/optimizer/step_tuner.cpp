@@ -1,0 +1,167 @@
+#include "optim/optimizer/step_tuner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "jit/base/text.h"
+#include "jit/codegen/tuning_files.h"
+#include "jit/codegen/variant_space.h"
+#include "jit/step/candidate_check.h"
+#include "jitstep/jit/log.h"
+
+namespace jitstep {
+namespace {
+
+// With others trials must end where theirs do.
+jit::TrialRules rules_for(bool alone) {
+  jit::TrialRules rules;
+  if (alone) return rules;
+  rules.least_rounds = rules.most_rounds = 9;
+  rules.hopeless = std::numeric_limits<double>::infinity();
+  return rules;
+}
+
+jit::WorkSize size_of(const jit::Batch& batch) {
+  jit::WorkSize size{.elements = 0, .tensors = static_cast<std::int64_t>(batch.tensors.size())};
+  for (const jit::StepTensor& tensor : batch.tensors) size.elements += tensor.shape.elements();
+  return size;
+}
+
+std::string key_of(const jit::Batch& batch) {
+  const jit::WorkSize size = size_of(batch);
+  return jit::text(to_string(batch.plan.spec), " ", size.elements, " ", size.tensors);
+}
+
+void download(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
+}  // namespace
+
+StepTuner::StepTuner(jit::Engine& engine, jit::Agreement agree)
+    : engine_(engine),
+      agree_(std::move(agree)),
+      rules_(rules_for(!agree_)),
+      chooser_(engine, jit::host_hardware()) {}
+
+// With others nobody relies on records, which may not be the same everywhere.
+bool StepTuner::is_known(const jit::Batch& batch) {
+  const jit::WorkSize size = size_of(batch);
+  return size.elements == 0 || (!agree_ && chooser_.exact(batch.plan, size).has_value());
+}
+
+StepTuner::Kernel& StepTuner::kernel_of(const jit::Batch& batch) {
+  const jit::WorkSize size = size_of(batch);
+  const std::string key = key_of(batch);
+  if (const auto known = kernels_.find(key); known != kernels_.end()) return known->second;
+  const jit::Variant usual = jit::default_variant(batch.plan, jit::Target::cpu());
+  const auto space = jit::variant_space(batch.plan, jit::host_hardware());
+  Kernel made{batch.plan, size,
+              jit::Tournament(usual, jit::in_order(space.single_changes(usual)), rules_, agree_)};
+  return kernels_.emplace(key, std::move(made)).first->second;
+}
+
+void StepTuner::begin(const TunedTables& tables) {
+  of_batches_.clear();
+  steps_.clear();
+  known_.clear();
+  for (const jit::Batch& batch : tables.batches) {
+    const bool tuned = kernels_.contains(key_of(batch)) || !is_known(batch);
+    of_batches_.push_back(tuned ? &kernel_of(batch) : nullptr);
+    known_.push_back(tables.machine.choose_variant(batch.plan, size_of(batch)).variant);
+  }
+}
+
+StepTuner::Kernel* StepTuner::active() {
+  for (Kernel* const kernel : of_batches_)
+    if (kernel != nullptr && !kernel->tournament.done()) return kernel;
+  return nullptr;
+}
+
+// Candidates are checked one after another until one can be run.
+void StepTuner::drop_unusable(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
+                              const std::vector<HyperSet>& sets) {
+  while (Kernel* const kernel = active()) {
+    jit::Tournament& tournament = kernel->tournament;
+    if (!tournament.is_new()) return;
+    const auto batch = static_cast<std::size_t>(
+        std::find(of_batches_.begin(), of_batches_.end(), kernel) - of_batches_.begin());
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < batch; ++i) first += tables.batches[i].tensors.size();
+    const jit::TriedKernel tried{kernel->plan, sets.at(static_cast<std::size_t>(inputs[first].set)),
+                                 tables.batches[batch].tensors.front().shape.sizes};
+    const jit::Variant usual = jit::default_variant(kernel->plan, jit::Target::cpu());
+    const auto problem =
+        jit::check_candidate(tables.machine, tried, usual, tournament.next(), download);
+    if (!problem) return;
+    tournament.drop(problem->status, problem->detail);
+  }
+}
+
+jit::Step& StepTuner::step_of_now(const TunedTables& tables) {
+  const Kernel* const running = active();
+  std::vector<jit::Variant> variants;
+  for (std::size_t i = 0; i < of_batches_.size(); ++i) {
+    const Kernel* const kernel = of_batches_[i];
+    const bool settled = kernel != nullptr && (kernel == running || kernel->tournament.done());
+    variants.push_back(settled ? kernel->tournament.next() : known_[i]);
+  }
+  const auto known = steps_.find(variants);
+  if (known != steps_.end()) return known->second;
+  if (running == nullptr) steps_.clear();  // what is made now stays
+  std::vector<jit::Batch> batches = tables.batches;
+  for (std::size_t i = 0; i < batches.size(); ++i) batches[i].variant = variants[i];
+  return steps_.try_emplace(variants, tables.machine, batches, tables.common).first->second;
+}
+
+jit::Step* StepTuner::choose(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
+                             const std::vector<HyperSet>& sets) {
+  timed_ = false;
+  const auto tuned = [](const Kernel* kernel) { return kernel != nullptr; };
+  if (std::none_of(of_batches_.begin(), of_batches_.end(), tuned)) return nullptr;
+  const bool whole = std::none_of(inputs.begin(), inputs.end(),
+                                  [](const jit::StepInput& input) { return input.rests; });
+  if (whole) drop_unusable(tables, inputs, sets);
+  const Kernel* const running = active();
+  if (running != nullptr && !whole) return nullptr;
+  timed_ = running != nullptr;
+  return &step_of_now(tables);
+}
+
+void StepTuner::took(double seconds) {
+  Kernel* const kernel = timed_ ? active() : nullptr;
+  if (kernel == nullptr) return;
+  kernel->tournament.took(seconds);
+  if (kernel->tournament.done()) write(*kernel);
+}
+
+void StepTuner::write(Kernel& kernel) {
+  const std::string path = jit::user_records(engine_.settings());
+  if (path.empty() || std::exchange(kernel.written, true)) return;
+  const jit::TuningRecord record = jit::record_of(
+      kernel.tournament, {.kernel = kernel.plan.name,
+                          .spec = to_string(kernel.plan.spec),
+                          .size = kernel.size,
+                          .hardware = jit::host_hardware(),
+                          .versions = jit::versions_of(engine_, kernel.plan, jit::Target::cpu()),
+                          .strategy = "in steps",
+                          .date = jit::today(),
+                          .complete = true});
+  if (const auto problem = jit::add_record(path, record))
+    jit::warn(engine_.settings().log, jit::text("what was tuned is not kept: ", *problem));
+}
+
+std::unique_ptr<StepTuner> make_step_tuner(bool asked, jit::Agreement agree) {
+  jit::Engine& engine = jit::default_engine();
+  const jit::Settings& settings = engine.settings();
+  if ((!asked && !settings.tune) || settings.check) return nullptr;
+  if (settings.ranks > 1 && !agree) {
+    jit::warn(settings.log,
+              jit::text("steps are not tuned: WORLD_SIZE is ", settings.ranks,
+                        ", and processes that train together must choose alike; give the optimizer "
+                        "a set_tuning_agreement, or tune before by `jitstep tune`"));
+    return nullptr;
+  }
+  return std::make_unique<StepTuner>(engine, std::move(agree));
+}
+
+}  // namespace jitstep

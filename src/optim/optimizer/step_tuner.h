@@ -1,0 +1,73 @@
+// Tunes the kernels of an optimizer in its own steps: each one tries one variant, on data that no other variant
+// sees. Knows steps and times; the order of trials is jit's.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "jit/codegen/tournament.h"
+#include "jit/step/variant_chooser.h"
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/step.h"
+
+namespace jitstep {
+
+/// The tensors of one device, the CPU, as a tuner sees them.
+struct TunedTables {
+  jit::Machine& machine;
+  const std::vector<jit::Batch>& batches;
+  jit::CommonMemory* common;
+};
+
+/// Not thread safe: belongs to one Stepper. What it has found out it writes to the user's records.
+class StepTuner {
+ public:
+  /// `agree`: as of Optimizer::set_tuning_agreement; trials are then of a fixed length, so that all processes are
+  /// at the same one in the same step.
+  StepTuner(jit::Engine& engine, jit::Agreement agree);
+
+  /// What is found out later is of these tables.
+  void begin(const TunedTables& tables);
+
+  /// The step that is to be run now instead of the usual one, checked on scratch when it is new; null if nothing is
+  /// left to be tuned, and nothing was won. `inputs`, `sets`: of this step.
+  jit::Step* choose(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
+                    const std::vector<HyperSet>& sets);
+  /// The seconds of the step that choose() gave; not to be called for one that the device may have skipped.
+  void took(double seconds);
+
+ private:
+  // The tuning of one kernel at one size, whichever tables it is in.
+  struct Kernel {
+    jit::Plan plan;
+    jit::WorkSize size;
+    jit::Tournament tournament;
+    bool written = false;
+  };
+
+  Kernel* active();
+  Kernel& kernel_of(const jit::Batch& batch);
+  bool is_known(const jit::Batch& batch);
+  void drop_unusable(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
+                     const std::vector<HyperSet>& sets);
+  jit::Step& step_of_now(const TunedTables& tables);
+  void write(Kernel& kernel);
+
+  jit::Engine& engine_;
+  jit::Agreement agree_;
+  jit::TrialRules rules_;
+  jit::VariantChooser chooser_;
+  std::map<std::string, Kernel> kernels_;
+  std::vector<Kernel*> of_batches_;  // of the tables of now; null: known before
+  std::map<std::vector<jit::Variant>, jit::Step> steps_;
+  std::vector<jit::Variant> known_;  // of batches that are not tuned
+  bool timed_ = false;               // whether the step that was chosen is a trial
+};
+
+/// A tuner as settings and options ask for, or null; a warning says why one that is asked for cannot be had.
+std::unique_ptr<StepTuner> make_step_tuner(bool asked, jit::Agreement agree);
+
+}  // namespace jitstep

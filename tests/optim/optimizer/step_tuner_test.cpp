@@ -1,0 +1,137 @@
+// Tuning in an optimizer's own steps. Each run has a process and a cache folder of its own: what it finds out would
+// otherwise be known to the next one.
+#include <gtest/gtest.h>
+#include <jitstep/jit/log.h>
+#include <jitstep/jitstep.h>
+#include <torch/torch.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace jitstep {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kSteps = 800;  // nine candidates and the second trial of the best take 620 at most
+
+// Runs a test below, which is disabled where nobody asks for it, in a process with these variables.
+class OwnProcess {
+ public:
+  OwnProcess() {
+    std::string name = (fs::temp_directory_path() / "jitstep-tuned.XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~OwnProcess() { fs::remove_all(folder_); }
+
+  int run(const std::string& test, const std::string& variables = "") const {
+    const std::string self = fs::read_symlink("/proc/self/exe").string();
+    return std::system(("JITSTEP_CACHE_DIR=" + folder_ + " " + variables + " " + self +
+                        " --gtest_also_run_disabled_tests --gtest_filter=" + test + " > " +
+                        folder_ + "/out 2>&1 || { cat " + folder_ + "/out; exit 1; }")
+                           .c_str());
+  }
+  std::vector<json> records() const {
+    std::vector<json> all;
+    std::ifstream file(folder_ + "/tuning.jsonl");
+    for (std::string line; std::getline(file, line);) all.push_back(json::parse(line));
+    return all;
+  }
+
+ private:
+  std::string folder_;
+};
+
+// What so many steps leave of two parameters, one in 8 bits.
+std::vector<torch::Tensor> trained(const AdamWOptions& options, int steps = kSteps,
+                                   const Optimizer::TuningAgreement& agree = {}) {
+  torch::manual_seed(3);
+  std::vector<torch::Tensor> params = {torch::randn({120, 90}), torch::randn({77})};
+  for (torch::Tensor& p : params) p.requires_grad_();
+  AdamW opt(params, options);
+  if (agree) opt.set_tuning_agreement(agree);
+  for (int step = 0; step < steps; ++step) {
+    for (torch::Tensor& p : params) p.mutable_grad() = torch::randn_like(p);
+    opt.step();
+  }
+  return params;
+}
+
+bool same_bits(const std::vector<torch::Tensor>& one, const std::vector<torch::Tensor>& other) {
+  for (std::size_t i = 0; i < one.size(); ++i)
+    if (!torch::equal(one[i].detach().view(torch::kInt32), other[i].detach().view(torch::kInt32)))
+      return false;
+  return true;
+}
+
+AdamWOptions in_8_bits() { return AdamWOptions(1e-2).state("int8").max_grad_norm(1.0); }
+
+TEST(TunedSteps, DISABLED_LeaveTheBitsOfOthers) {
+  EXPECT_TRUE(same_bits(trained(in_8_bits()), trained(in_8_bits().tune())));
+}
+
+TEST(TunedSteps, DISABLED_OfTheEnvironment) { trained(in_8_bits()); }
+
+TEST(TunedSteps, DISABLED_WarnThatRanksDoNotAgree) {
+  std::vector<std::string> warnings;
+  jit::set_warning_handler([&](const std::string& warning) { warnings.push_back(warning); });
+  trained(in_8_bits().tune(), 20);
+  jit::set_warning_handler({});
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("WORLD_SIZE is 2"), std::string::npos) << warnings[0];
+}
+
+// As if all others had found the first candidate to be the fastest.
+TEST(TunedSteps, DISABLED_AgreeWithOthers) {
+  int asked = 0;
+  const auto agree = [&](const std::vector<double>& own) {
+    ++asked;
+    std::vector<double> all(own.size(), 1.0);
+    all.at(0) = 0.5;
+    return all;
+  };
+  const auto tuned = trained(in_8_bits().tune(), kSteps, agree);
+  EXPECT_GE(asked, 2);
+  EXPECT_TRUE(same_bits(tuned, trained(in_8_bits(), kSteps)));
+}
+
+TEST(TunedSteps, LeaveTheBitsOfOthersAndWriteWhatTheyTried) {
+  const OwnProcess process;
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_LeaveTheBitsOfOthers"), 0);
+  const std::vector<json> records = process.records();
+  ASSERT_GE(records.size(), 1u) << "the first kernel is tuned by then";
+  EXPECT_EQ(records[0].at("strategy"), "in steps");
+  EXPECT_EQ(records[0].at("complete"), true);
+  int timed = 0;
+  for (const json& trial : records[0].at("trials")) timed += trial.at("status") == "timed";
+  EXPECT_GE(timed, 4);
+}
+
+TEST(TunedSteps, AreAskedForByTheEnvironmentToo) {
+  const OwnProcess process;
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_OfTheEnvironment"), 0);
+  EXPECT_TRUE(process.records().empty());
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_OfTheEnvironment", "JITSTEP_TUNE=1"), 0);
+  EXPECT_FALSE(process.records().empty());
+}
+
+TEST(TunedSteps, OfSeveralRanksAreRefusedWithoutAnAgreement) {
+  const OwnProcess process;
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_WarnThatRanksDoNotAgree", "WORLD_SIZE=2"), 0);
+  EXPECT_TRUE(process.records().empty());
+}
+
+TEST(TunedSteps, OfSeveralRanksTakeWhatIsAgreed) {
+  const OwnProcess process;
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_AgreeWithOthers", "WORLD_SIZE=2"), 0);
+  const std::vector<json> records = process.records();
+  ASSERT_GE(records.size(), 1u);
+  EXPECT_EQ(records[0].at("outcome"), "won");
+  EXPECT_EQ(records[0].at("variant"), records[0].at("trials")[0].at("variant"));
+}
+
+}  // namespace
+}  // namespace jitstep
