@@ -1,7 +1,6 @@
 // Every operation that the machine knows gives the bits that g++ computes for it.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <set>
 
 #include "ptx/forms.h"
@@ -17,15 +16,23 @@ std::vector<FormCase> all_cases() {
   return all;
 }
 
-class PtxForms : public testing::TestWithParam<std::vector<FormCase> (*)()> {};
+struct Kind {
+  std::string name;
+  std::vector<FormCase> (*cases)();
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+class PtxForms : public testing::TestWithParam<Kind> {};
 
 TEST_P(PtxForms, GiveTheBitsOfTheHost) {
-  for (const FormCase& form : GetParam()()) check(form);
+  for (const FormCase& form : GetParam().cases()) check(form);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PtxForms,
-                         testing::Values(integer_cases, real_cases, comparison_cases,
-                                         conversion_cases));
+INSTANTIATE_TEST_SUITE_P(Of, PtxForms,
+                         testing::Values(Kind{"Integers", integer_cases}, Kind{"Reals", real_cases},
+                                         Kind{"Comparisons", comparison_cases},
+                                         Kind{"Conversions", conversion_cases}),
+                         [](const auto& kind) { return kind.param.name; });
 
 // Those that move values, addresses and lanes are in the other tests of this folder; kinds of accesses are
 // tried by memory_test.cpp, all of them.

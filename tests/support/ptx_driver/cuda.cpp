@@ -53,7 +53,6 @@ const ErrorName* error_of(int code) {
 }  // namespace
 
 #define CUDA extern "C" __attribute__((visibility("default"))) int
-#pragma GCC diagnostic ignored "-Wmissing-declarations"
 
 CUDA cuInit(unsigned) {
   return answer("cuInit", [](Driver&) { return 0; });
