@@ -210,7 +210,8 @@ CUDA cuStreamSynchronize(void* handle) {
 }
 CUDA cuStreamIsCapturing(void* handle, int* status) {
   return answer("cuStreamIsCapturing", [&](Driver& driver) {
-    return with_stream(driver, handle, [&](Stream&) { return *status = 0; });
+    return with_stream(driver, handle,
+                       [&](Stream& stream) { return *status = stream.captured != nullptr, 0; });
   });
 }
 CUDA cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
@@ -229,6 +230,37 @@ CUDA cuEventDestroy_v2(void* event) {
   const int code = the_driver().admit("cuEventDestroy");
   const int destroyed = the_driver().destroy_event(event);
   return code != 0 ? code : destroyed;
+}
+
+// ---- graphs -----------------------------------------------------------------------------------------
+
+CUDA cuStreamBeginCapture_v2(void* handle, int) {
+  return answer("cuStreamBeginCapture", [&](Driver& driver) {
+    return with_stream(driver, handle,
+                       [&](Stream& stream) { return driver.begin_capture(stream); });
+  });
+}
+CUDA cuStreamEndCapture(void* handle, void** graph) {
+  return answer("cuStreamEndCapture", [&](Driver& driver) {
+    return with_stream(driver, handle,
+                       [&](Stream& stream) { return driver.end_capture(stream, graph); });
+  });
+}
+CUDA cuGraphInstantiateWithFlags(void** made, void* graph, unsigned long long) {
+  return answer("cuGraphInstantiate",
+                [&](Driver& driver) { return driver.instantiate(made, graph); });
+}
+CUDA cuGraphLaunch(void* graph, void* handle) {
+  return answer("cuGraphLaunch", [&](Driver& driver) {
+    return with_stream(driver, handle,
+                       [&](Stream& stream) { return driver.launch_graph(graph, stream); });
+  });
+}
+CUDA cuGraphExecDestroy(void* graph) {
+  return answer("cuGraphExecDestroy", [&](Driver& driver) { return driver.destroy_graph(graph); });
+}
+CUDA cuGraphDestroy(void* graph) {
+  return answer("cuGraphDestroy", [&](Driver& driver) { return driver.destroy_graph(graph); });
 }
 
 // ---- what tests ask ---------------------------------------------------------------------------------

@@ -66,9 +66,11 @@ int Driver::load(void** module, const void* image) {
   try {
     made->program = read_program(text, [&](const std::vector<std::byte>& globals) {
       made->globals = memory_.allocate(here->ordinal, globals.size());
-      work(*default_streams_[static_cast<std::size_t>(here->ordinal)], [&](const Here& order) {
+      Stream& main = *default_streams_[static_cast<std::size_t>(here->ordinal)];
+      work(main, [&](const Here& order) {
         memory_.upload(made->globals, globals.data(), globals.size(), order);
       });
+      synchronize(main);  // once it is loaded it is there for every stream
       return made->globals;
     });
   } catch (const PtxError& error) {
@@ -111,17 +113,19 @@ int Driver::launch(void* handle, unsigned grid, unsigned block, void* on, void**
   std::size_t given = 0;
   for (const Copy& param : function->entry->params)
     std::memcpy(&values[param.from], params[given++], param.bytes);
-  return work(*queue, [&](const Here& here) {
-    const Counts counts = execute({.program = module.program,
-                                   .entry = *function->entry,
-                                   .grid = grid,
-                                   .block = block,
-                                   .params = values.data(),
-                                   .memory = memory_,
-                                   .device = module.device->ordinal,
-                                   .number = here.launch,
-                                   .order = *here.order});
-    launches.push_back({function->entry->name, module.device->ordinal, grid, block, counts});
+  return do_or_record(*queue, [=, this, &module](Stream& on_stream) {
+    return work(on_stream, [&](const Here& here) {
+      const Counts counts = execute({.program = module.program,
+                                     .entry = *function->entry,
+                                     .grid = grid,
+                                     .block = block,
+                                     .params = values.data(),
+                                     .memory = memory_,
+                                     .device = module.device->ordinal,
+                                     .number = here.launch,
+                                     .order = *here.order});
+      launches.push_back({function->entry->name, module.device->ordinal, grid, block, counts});
+    });
   });
 }
 
@@ -144,7 +148,9 @@ int Driver::free(Address memory) {
 int Driver::upload(Address to, const void* from, std::size_t bytes, void* on) {
   Stream* const queue = stream(on);
   if (queue == nullptr) return kInvalidHandle;
-  return work(*queue, [&](const Here& here) { memory_.upload(to, from, bytes, here); });
+  return do_or_record(*queue, [=, this](Stream& stream) {
+    return work(stream, [&](const Here& here) { memory_.upload(to, from, bytes, here); });
+  });
 }
 
 int Driver::download(void* to, Address from, std::size_t bytes) {
@@ -237,6 +243,7 @@ int Driver::destroy_stream(void* handle) {
 }
 
 int Driver::synchronize(Stream& queue) {
+  if (queue.captured != nullptr) return kCaptureUnsupported;
   arrange(queue);
   join(host_, queue.seen);
   return queue.device->broken;
@@ -261,6 +268,8 @@ int Driver::record(void* handle, void* on) {
   Event* const event = find(events_, handle);
   Stream* const queue = stream(on);
   if (event == nullptr || queue == nullptr) return kInvalidHandle;
+  event->captured = queue->captured != nullptr;
+  if (event->captured) return 0;
   arrange(*queue);
   event->seen = queue->seen;
   return 0;
@@ -270,12 +279,55 @@ int Driver::wait(void* on, void* handle) {
   const Event* const event = find(events_, handle);
   Stream* const queue = stream(on);
   if (event == nullptr || queue == nullptr) return kInvalidHandle;
+  if (event->captured && queue->captured == nullptr) return kCapturedEvent;
+  if (!event->captured && queue->captured != nullptr) return kCaptureIsolation;
   join(queue->seen, event->seen);
   return 0;
 }
 
 int Driver::destroy_event(void* event) {
   return find(events_, event) == nullptr ? kInvalidHandle : (events_.erase(events_.find(event)), 0);
+}
+
+// ---- graphs -----------------------------------------------------------------------------------------
+
+template <class Work>
+int Driver::do_or_record(Stream& queue, Work&& work) {
+  if (queue.captured == nullptr) return work(queue);
+  queue.captured->work.push_back(std::forward<Work>(work));
+  return 0;
+}
+
+int Driver::begin_capture(Stream& queue) {
+  if (queue.captured != nullptr) return kIllegalState;
+  queue.captured = std::make_unique<Graph>();
+  return 0;
+}
+
+int Driver::end_capture(Stream& queue, void** graph) {
+  if (queue.captured == nullptr) return kIllegalState;
+  *graph = graphs_.insert(std::move(queue.captured)).first->get();
+  return 0;
+}
+
+int Driver::instantiate(void** made, void* handle) {
+  const Graph* const graph = find(graphs_, handle);
+  if (graph == nullptr) return kInvalidHandle;
+  *made = graphs_.insert(std::make_unique<Graph>(*graph)).first->get();
+  return 0;
+}
+
+int Driver::launch_graph(void* handle, Stream& queue) {
+  const Graph* const graph = find(graphs_, handle);
+  if (graph == nullptr) return kInvalidHandle;
+  if (queue.captured != nullptr) return kCaptureUnsupported;
+  for (const auto& one : graph->work)
+    if (const int code = one(queue)) return code;
+  return 0;
+}
+
+int Driver::destroy_graph(void* graph) {
+  return find(graphs_, graph) == nullptr ? kInvalidHandle : (graphs_.erase(graphs_.find(graph)), 0);
 }
 
 Open Driver::open() const {

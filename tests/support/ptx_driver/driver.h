@@ -1,10 +1,12 @@
 // The state behind the driver's functions: devices, modules, streams, and the order of what is done on them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "support/ptx/machine.h"
 #include "support/ptx_driver/control.h"
@@ -14,7 +16,8 @@ namespace jitstep::ptx::driver {
 // Values of CUresult.
 inline constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, kInvalidImage = 200,
                      kInvalidContext = 201, kInvalidPtx = 218, kInvalidHandle = 400,
-                     kNotFound = 500;
+                     kNotFound = 500, kIllegalState = 401, kCaptureUnsupported = 900,
+                     kCaptureIsolation = 905, kCapturedEvent = 907;
 
 struct Device {
   int ordinal = 0, sm = 0;
@@ -35,15 +38,24 @@ struct KernelFunction {
 /// How much of each stream's work is over, by the number of its last launch.
 using Seen = std::map<int, std::uint32_t>;
 
+struct Stream;
+
+/// Work that was recorded instead of done. A copy reads its source whenever it is done.
+struct Graph {
+  std::vector<std::function<int(Stream&)>> work = {};
+};
+
 struct Stream {
   Device* device;
   int number;
   bool waits_for_default = true;  // not made with CU_STREAM_NON_BLOCKING
   Seen seen = {};
+  std::unique_ptr<Graph> captured = {};  // what it records, while it captures
 };
 
 struct Event {
   Seen seen = {};
+  bool captured = false;  // recorded by a stream that captures: it never happens
 };
 
 /// One for the process; its functions are called one at a time.
@@ -80,6 +92,12 @@ class Driver {
   int record(void* event, void* stream);
   int wait(void* stream, void* event);
   int destroy_event(void* event);
+  int begin_capture(Stream& stream);
+  int end_capture(Stream& stream, void** graph);
+  /// A copy of a graph, to be launched.
+  int instantiate(void** made, void* graph);
+  int launch_graph(void* graph, Stream& stream);
+  int destroy_graph(void* graph);
 
   std::mutex mutex;
   std::map<std::string, std::size_t> called;
@@ -110,6 +128,9 @@ class Driver {
     const auto found = all.find(handle);
     return found == all.end() ? nullptr : found->get();
   }
+  // Now, or whenever the graph is launched that the stream records.
+  template <class Work>
+  int do_or_record(Stream& stream, Work&& work);
   void arrange(Stream& stream);
   bool is_over(const Stream& stream, std::uint32_t launch) const;
   std::uint32_t first_open(const Stream& stream, std::uint32_t launch) const;
@@ -120,6 +141,7 @@ class Driver {
   Handles<KernelFunction> functions_;
   Handles<Stream> streams_;
   Handles<Event> events_;
+  Handles<Graph> graphs_;
   std::vector<std::unique_ptr<Stream>> default_streams_;  // of each device
   std::map<int, std::vector<std::uint32_t>> work_of_;     // of each stream, by number
   std::vector<int> stream_of_ = {0};                      // of each launch
