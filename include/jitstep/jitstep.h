@@ -7,6 +7,7 @@
 #include "jitstep/grad_scaler.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/log.h"
+#include "jitstep/kernel_report.h"
 #include "jitstep/library.h"
 #include "jitstep/memory_report.h"
 #include "jitstep/optimizer.h"

@@ -20,6 +20,7 @@ namespace jitstep {
 enum class Frozen;
 enum class Moment;
 struct ArchivedGroup;
+struct KernelReport;
 struct MemoryReport;
 struct ParameterName;
 namespace jit {
@@ -141,6 +142,10 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// there are, and elsewhere for ones like the parameters. Creates no state.
   void compile();
 
+  /// The kernels of the last step, those of steps inside of a backward() included, each with the parameters that share
+  /// it: kernel_report.h. Before the first step those that compile() makes.
+  std::vector<KernelReport> kernels();
+
   /// How a parameter of one of the groups is kept under its group's options. Small and float64
   /// parameters keep their state in fp32 whatever codec was chosen, and weights are native in a
   /// dtype that the chosen format is not for.
@@ -229,6 +234,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void bind_archived(std::size_t group, ArchivedGroup& archived, Conversions& conversions) const;
   void take_archived(std::size_t group, ArchivedGroup& archived);
   void renumber(const std::set<int>& taken);
+  std::vector<KernelReport> compiled_kernels();
   ParamState& state_for(const torch::Tensor& p, std::size_t group);
 
   std::unique_ptr<Records> records_;

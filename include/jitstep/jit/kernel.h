@@ -21,6 +21,9 @@ struct JITSTEP_API Built {
   Binary binary;
   bool from_cache = false;  // read from disk, not compiled by this process
   double compile_ms = 0;    // what the compile took, here or where the cache was filled
+  std::string unit;         // the text that it was asked for with
+  std::shared_ptr<const std::string>
+      text;  // that the compiler was given: the unit and all it includes
 };
 
 /// An entry of a host binary: runs the work items [begin, end).
@@ -42,7 +45,7 @@ class JITSTEP_API Kernel {
   bool from_cache() const { return built_->from_cache; }
   double compile_ms() const { return built_->compile_ms; }
   const std::vector<Resources>& resources() const { return built_->binary.resources; }
-  const Built& built() const { return *built_; }
+  const std::shared_ptr<const Built>& built() const { return built_; }
 
   /// Entries by their plain extern "C" names. A name that is not there, or a kernel of another
   /// target, is an Error.

@@ -22,6 +22,9 @@ struct JITSTEP_API Settings {
   std::string cache_readonly;
   /// JITSTEP_TEMPLATES: a folder whose files hide the embedded templates of the same name.
   std::string templates;
+  /// JITSTEP_OVERRIDE: a folder as JITSTEP_DUMP fills it. A flat.cuh there that was edited is compiled in the
+  /// place of the text that it was written from.
+  std::string override_folder;
   /// JITSTEP_CXX: one program, a name on PATH or a path (no arguments). Empty: c++, g++, clang++.
   std::string cxx;
   /// JITSTEP_COMPILE_SECONDS: the host compiler is stopped when it takes longer. 0: no limit.
@@ -52,6 +55,9 @@ struct JITSTEP_API Settings {
 
   // ---- what affects disk use
 
+  /// JITSTEP_DUMP: a folder that gets the texts, the binary, the log and the resources of each kernel when it
+  /// is made or found in the cache. Empty: nothing is written.
+  std::string dump_folder;
   /// Size limit of `cache_dir`; the entries unused for longest go first.
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;
 

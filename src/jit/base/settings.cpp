@@ -90,6 +90,8 @@ Settings Settings::from_environment() {
   settings.cache_dir = cache_folder();
   settings.cache_readonly = variable("JITSTEP_CACHE_READONLY");
   settings.templates = variable("JITSTEP_TEMPLATES");
+  settings.override_folder = variable("JITSTEP_OVERRIDE");
+  settings.dump_folder = variable("JITSTEP_DUMP");
   settings.cxx = variable("JITSTEP_CXX");
   settings.compile_seconds = limit_in_seconds();
   settings.compiler_variables = variables_of_compilers();

@@ -6,6 +6,7 @@
 
 #include "jit/base/digest.h"
 #include "jit/base/file_io.h"
+#include "jit/compiler/resource_json.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -82,21 +83,6 @@ bool checksum_holds(Bytes bytes, const Parts& parts) {
   return std::memcmp(parts.checksum.data(), expected.data(), kDigestSize) == 0;
 }
 
-json to_json(const Resources& r) {
-  return {{"entry", r.entry},
-          {"registers", r.registers},
-          {"spill_store_bytes", r.spill_store_bytes},
-          {"spill_load_bytes", r.spill_load_bytes},
-          {"stack_bytes", r.stack_bytes},
-          {"shared_bytes", r.shared_bytes}};
-}
-
-Resources resources_of(const json& j) {
-  return {
-      j.at("entry"),       j.at("registers"),   j.at("spill_store_bytes"), j.at("spill_load_bytes"),
-      j.at("stack_bytes"), j.at("shared_bytes")};
-}
-
 CacheEntry entry_of(const json& header, Bytes payload) {
   CacheEntry entry;
   entry.name = header.at("name");
@@ -119,7 +105,7 @@ std::vector<std::byte> encode_entry(const Key& key, const CacheEntry& entry) {
                  {"log", entry.binary.log},
                  {"sources", entry.sources},
                  {"resources", json::array()}};
-  for (const Resources& one : entry.binary.resources) header["resources"].push_back(to_json(one));
+  for (const Resources& one : entry.binary.resources) header["resources"].push_back(json_of(one));
   const std::string head = header.dump(-1, ' ', false, json::error_handler_t::replace);
   std::vector<std::byte> out;
   put(out, std::as_bytes(std::span(kMagic)));

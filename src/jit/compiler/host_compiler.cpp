@@ -144,23 +144,39 @@ HostCompiler::HostCompiler(Settings settings) : settings_(std::move(settings)) {
   settings_.cache_dir = in_place(settings_.cache_dir);
 }
 
-Binary HostCompiler::compile(const std::string& source, const std::string& name,
-                             const Target& target) {
+// What the compiler writes with these options beside those of the code.
+std::vector<std::byte> HostCompiler::run(const std::string& source, const std::string& name,
+                                         const Target& target, const Names& options,
+                                         std::string& log) const {
   const PrivateFolder folder(scratch_folders(settings_));
   const std::string out = folder.path() + "/kernel.so";
   Words words = {program(), "-x", "c++", "-pipe", "-fdiagnostics-color=never"};
-  for (const Words& more :
-       {code_flags(target, settings_.check), link_flags(target), Words{"-o", out, "-"}}) {
+  for (const Words& more : {code_flags(target, settings_.check), options, Words{"-o", out, "-"}}) {
     words.insert(words.end(), more.begin(), more.end());
   }
   const Finished run = run_compiler(words, source, settings_, folder.path());
-  Binary binary{read_image(out), run.output, {}};
-  const bool failed = run.status > 0 || (run.status < 0 && binary.image.empty());
+  std::vector<std::byte> written = read_image(out);
+  const bool failed = run.status > 0 || (run.status < 0 && written.empty());
   if (failed) refuse(source, name, target, run, folder.path());
-  if (binary.image.empty()) {
+  if (written.empty()) {
     throw Error(text(words[0], " gave no binary for ", name, "; its output: ", run.output));
   }
+  log = run.output;
+  return written;
+}
+
+Binary HostCompiler::compile(const std::string& source, const std::string& name,
+                             const Target& target) {
+  Binary binary;
+  binary.image = run(source, name, target, link_flags(target), binary.log);
   return binary;
+}
+
+// -g1 adds lines and no code.
+std::string HostCompiler::assembly(const std::string& source, const std::string& name,
+                                   const Target& target) {
+  std::string log;
+  return text_of(run(source, name, target, {"-S", "-g1"}, log));
 }
 
 const std::string& HostCompiler::identity(const Target& target) {

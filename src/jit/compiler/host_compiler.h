@@ -21,12 +21,19 @@ class HostCompiler : public Compiler {
   bool available(const Target&) override { return !find().empty(); }
   bool accepts(const std::string& identity, const Target& target) const override;
 
+  /// The same text in assembly, of the same code, with the `.loc` lines that say where it comes from.
+  std::string assembly(const std::string& text, const std::string& name, const Target& target);
+
+  /// The path of the program, or an Error that says what to install.
+  std::string program() const;
+
  private:
   using Names = std::vector<std::string>;
 
-  Names names() const;          // looked for in this order
-  std::string find() const;     // the program's path; empty if there is none
-  std::string program() const;  // the same, or an Error
+  Names names() const;       // looked for in this order
+  std::string find() const;  // the program's path; empty if there is none
+  std::vector<std::byte> run(const std::string& text, const std::string& name, const Target& target,
+                             const Names& options, std::string& log) const;
   std::string read_identity(const Target& target) const;
 
   Settings settings_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "jit/base/file_io.h"
 #include "jit/base/text.h"
 #include "jit/compiler/diagnosis.h"
 #include "jit/compiler/resource_report.h"
@@ -123,21 +124,38 @@ std::string architecture_option(const NvrtcLibrary& library, const Target& targe
   return text(best == target.sm ? "sm_" : "compute_", best);
 }
 
-Binary NvrtcCompiler::compile(const std::string& source, const std::string& name,
-                              const Target& target) {
+// What NVRTC makes for "sm_90" or "compute_90".
+std::vector<std::byte> NvrtcCompiler::run(const std::string& source, const std::string& name,
+                                          const Target& target, const std::string& architecture,
+                                          std::string& log) {
   if (forked_after(ForkSensitive::nvrtc)) throw Error(kForked);
   const NvrtcLibrary& library = opened().library;
-  const std::string architecture = architecture_option(library, target);
   Program program(library.api, source, name);
   const int code = program.compile(architecture, settings_.check);
-  Binary binary;
-  binary.log = program.log();
-  if (code != 0) refuse(library, code, source, name, target, binary.log);
-  binary.image = program.image(architecture.starts_with("compute_"));
-  binary.resources = parse_resources(binary.log);
+  log = program.log();
+  if (code != 0) refuse(library, code, source, name, target, log);
+  std::vector<std::byte> image = program.image(architecture.starts_with("compute_"));
   // Note: after a failure NVRTC reports success and size 0 here.
-  if (binary.image.empty()) throw Error(text("NVRTC gave an empty binary for ", name));
+  if (image.empty()) throw Error(text("NVRTC gave an empty binary for ", name));
+  return image;
+}
+
+Binary NvrtcCompiler::compile(const std::string& source, const std::string& name,
+                              const Target& target) {
+  Binary binary;
+  binary.image =
+      run(source, name, target, architecture_option(opened().library, target), binary.log);
+  binary.resources = parse_resources(binary.log);
   return binary;
+}
+
+std::string NvrtcCompiler::ptx(const std::string& source, const std::string& name,
+                               const Target& target) {
+  std::string architecture = architecture_option(opened().library, target), log;
+  if (architecture.starts_with("sm_")) architecture.replace(0, 3, "compute_");
+  std::string ptx = text_of(run(source, name, target, architecture, log));
+  while (ptx.ends_with('\0')) ptx.pop_back();
+  return ptx;
 }
 
 const std::string& NvrtcCompiler::identity(const Target& target) {

@@ -28,6 +28,9 @@ class NvrtcCompiler : public Compiler {
   bool available(const Target& target) override;
   bool accepts(const std::string& identity, const Target& target) const override;
 
+  /// The PTX of a text: of the target's own architecture, or the newest older one that NVRTC knows.
+  std::string ptx(const std::string& text, const std::string& name, const Target& target);
+
   /// Adds a folder to look through; no effect once NVRTC is open.
   void add_folder(const std::string& folder);
 
@@ -38,6 +41,8 @@ class NvrtcCompiler : public Compiler {
   };
 
   const Opened* open(std::string& problem);
+  std::vector<std::byte> run(const std::string& text, const std::string& name, const Target& target,
+                             const std::string& architecture, std::string& log);
   const Opened& opened();
 
   Settings settings_;

@@ -14,6 +14,7 @@
 #include "jit/cache/disk_cache.h"
 #include "jit/compiler/host_compiler.h"
 #include "jit/compiler/nvrtc_compiler.h"
+#include "jit/engine/kernel_dump.h"
 #include "jit/engine/module.h"
 #include "jit/source/flatten.h"
 #include "jit/source/source_digests.h"
@@ -51,33 +52,51 @@ struct Engine::State {
     std::string digest;
     std::string unit;
     Texts included;
+    bool is_overridden = false;  // by an edited text, which came with no templates
 
     // Many digests: of what is not in the cache alone.
-    Sources sources() const { return sources_of(unit, included); }
+    Sources sources() const {
+      return is_overridden ? Sources{{"JITSTEP_OVERRIDE", digest}} : sources_of(unit, included);
+    }
   };
 
+  using FlatPointer = std::shared_ptr<const Flat>;
+
   State(Settings s, const Backends& b)
-      : settings(std::move(s)), templates(settings.templates), disk(settings), driver(b.driver) {
+      : settings(std::move(s)),
+        templates(settings.templates),
+        disk(settings),
+        dump(settings),
+        driver(b.driver) {
     host = b.host ? b.host : std::make_shared<HostCompiler>(settings);
     own_nvrtc = std::make_shared<NvrtcCompiler>(
         settings, [this] { return driver ? driver->version() : installed_driver_version(); });
     nvrtc = b.nvrtc ? b.nvrtc : own_nvrtc;
+    warn_of_no_folder("JITSTEP_TEMPLATES", settings.templates, "the built-in templates are used");
+    warn_of_no_folder("JITSTEP_OVERRIDE", settings.override_folder, "no text is replaced");
+  }
+
+  void warn_of_no_folder(const char* name, const std::string& folder, const char* then) const {
     std::error_code failure;
-    if (!settings.templates.empty() && !std::filesystem::is_directory(settings.templates, failure))
-      warn(settings.log, text("JITSTEP_TEMPLATES is ", settings.templates,
-                              ", which is no folder: the built-in templates are used"));
+    if (!folder.empty() && !std::filesystem::is_directory(folder, failure))
+      warn(settings.log, text(name, " is ", folder, ", which is no folder: ", then));
   }
 
   Compiler& compiler_for(const Target& target) { return target.is_cuda() ? *nvrtc : *host; }
 
   CudaDriver& cuda() { return driver ? *driver : cuda_driver(); }
 
-  std::shared_ptr<const Flat> flat(const std::string& unit_text, const std::string& name);
-  BuiltPointer build(const Flat& flat, const std::string& name, const Target& target, bool& found);
-  BuiltPointer make(const Flat& flat, const std::string& name, const Key& key);
-  BuiltPointer make_without_compiler(const std::string& name, const Key& key);
-  BuiltPointer compile(const Flat& flat, const std::string& name, const Key& key);
-  KernelPointer load(const Flat& flat, const std::string& name, const BuiltPointer& from,
+  FlatPointer flat(const std::string& unit_text, const std::string& name);
+  BuiltPointer build(const FlatPointer& flat, const std::string& name, const Target& target,
+                     bool& found);
+  void override_with_edited(Flat& flat, const std::string& name) const;
+  static BuiltPointer built_of(const FlatPointer& flat, const Key& key, CacheEntry entry,
+                               bool from_cache);
+  BuiltPointer make(const FlatPointer& flat, const std::string& name, const Key& key);
+  BuiltPointer make_without_compiler(const FlatPointer& flat, const std::string& name,
+                                     const Key& key);
+  BuiltPointer compile(const FlatPointer& flat, const std::string& name, const Key& key);
+  KernelPointer load(const FlatPointer& flat, const std::string& name, const BuiltPointer& from,
                      int device);
   std::unique_ptr<Module> load_module(const Built& from, int device);
 
@@ -91,6 +110,7 @@ struct Engine::State {
   Settings settings;
   TemplateStore templates;
   DiskCache disk;
+  KernelDump dump;
   std::shared_ptr<Compiler> host, nvrtc;
   std::shared_ptr<NvrtcCompiler> own_nvrtc;
   std::shared_ptr<CudaDriver> driver;
@@ -100,11 +120,11 @@ struct Engine::State {
   ForkSafeMutex mutex;  // of what follows
   Statistics statistics;
   std::uint64_t flats_version = 0;
-  std::unordered_map<std::string, std::shared_ptr<const Flat>> flats;
+  std::unordered_map<std::string, FlatPointer> flats;
 };
 
-std::shared_ptr<const Engine::State::Flat> Engine::State::flat(const std::string& unit_text,
-                                                               const std::string& name) {
+Engine::State::FlatPointer Engine::State::flat(const std::string& unit_text,
+                                               const std::string& name) {
   const std::uint64_t version = templates.version();
   const std::string id = name + '\0' + unit_text;
   {
@@ -117,42 +137,67 @@ std::shared_ptr<const Engine::State::Flat> Engine::State::flat(const std::string
   made->text = flatten(unit_text, name, templates, made->included);
   made->digest = sha256_hex(made->text);
   made->unit = unit_text;
+  override_with_edited(*made, name);
   std::lock_guard lock(mutex);
   if (version == flats_version) flats[id] = made;
   return made;
 }
 
-Engine::State::BuiltPointer Engine::State::build(const Flat& flat, const std::string& name,
+void Engine::State::override_with_edited(Flat& flat, const std::string& name) const {
+  auto edited = overriding_text(settings.override_folder, name, flat.text, flat.digest);
+  if (!edited) return;
+  warn(settings.log, text("JITSTEP_OVERRIDE: ", name, " is the edited text in ",
+                          folder_of_text(name, flat.digest), ", not its own"));
+  flat.text = std::move(*edited);
+  flat.digest = sha256_hex(flat.text);
+  flat.is_overridden = true;
+}
+
+Engine::State::BuiltPointer Engine::State::build(const FlatPointer& flat, const std::string& name,
                                                  const Target& target, bool& found) {
   Compiler& compiler = compiler_for(target);
   const bool has_compiler = compiler.available(target);
-  const Key key{flat.digest, target, has_compiler ? compiler.identity(target) : ""};
+  const Key key{flat->digest, target, has_compiler ? compiler.identity(target) : ""};
   const auto make_it = [&] {
-    return has_compiler ? make(flat, name, key) : make_without_compiler(name, key);
+    const auto made = has_compiler ? make(flat, name, key) : make_without_compiler(flat, name, key);
+    dump.write(*made, flat->digest);
+    return made;
   };
   return built.get(key.digest(), make_it, found);
 }
 
-Engine::State::BuiltPointer Engine::State::make(const Flat& flat, const std::string& name,
+Engine::State::BuiltPointer Engine::State::built_of(const FlatPointer& flat, const Key& key,
+                                                    CacheEntry entry, bool from_cache) {
+  return std::make_shared<Built>(Built{entry.name,
+                                       key.digest(),
+                                       key.target,
+                                       std::move(entry.binary),
+                                       from_cache,
+                                       entry.compile_ms,
+                                       flat->unit,
+                                       {flat, &flat->text}});
+}
+
+Engine::State::BuiltPointer Engine::State::make(const FlatPointer& flat, const std::string& name,
                                                 const Key& key) {
   if (auto entry = disk.find(key)) {
     count([](Statistics& s) { ++s.from_disk; });
     note(settings.log, LogLevel::info,
          text(name, " for ", to_string(key.target), " from the cache"));
-    return std::make_shared<Built>(
-        Built{name, key.digest(), key.target, std::move(entry->binary), true, entry->compile_ms});
+    return built_of(flat, key, {name, std::move(entry->binary), entry->compile_ms}, true);
   }
   if (settings.log >= LogLevel::info) {
     note(settings.log, LogLevel::info,
          text(name, " for ", to_string(key.target),
-              " is not in the cache: ", disk.explain({key, name, 0, flat.sources()})));
+              " is not in the cache: ", disk.explain({key, name, 0, flat->sources()})));
   }
   return compile(flat, name, key);
 }
 
 // A filled cache serves machines without a compiler; if it does not, the compiler's own error says
 // what is missing.
-Engine::State::BuiltPointer Engine::State::make_without_compiler(const std::string& name,
+Engine::State::BuiltPointer Engine::State::make_without_compiler(const FlatPointer& flat,
+                                                                 const std::string& name,
                                                                  const Key& key) {
   const auto accepts = [&](const std::string& compiler) {
     return compiler_for(key.target).accepts(compiler, key.target);
@@ -163,19 +208,18 @@ Engine::State::BuiltPointer Engine::State::make_without_compiler(const std::stri
     throw Error(text("no compiler for ", name));
   }
   count([](Statistics& s) { ++s.from_disk; });
-  return std::make_shared<Built>(
-      Built{name, key.digest(), key.target, std::move(entry->binary), true, entry->compile_ms});
+  return built_of(flat, key, {name, std::move(entry->binary), entry->compile_ms}, true);
 }
 
-Engine::State::BuiltPointer Engine::State::compile(const Flat& flat, const std::string& name,
+Engine::State::BuiltPointer Engine::State::compile(const FlatPointer& flat, const std::string& name,
                                                    const Key& key) {
   const auto start = std::chrono::steady_clock::now();
   Binary binary;
   try {
-    binary = compiler_for(key.target).compile(flat.text, name, key.target);
+    binary = compiler_for(key.target).compile(flat->text, name, key.target);
   } catch (const CompileError& error) {
     count([](Statistics& s) { ++s.failed; });
-    throw in_users_paths(error, flat.text, templates);
+    throw in_users_paths(error, flat->text, templates);
   } catch (...) {
     count([](Statistics& s) { ++s.failed; });
     throw;
@@ -187,10 +231,9 @@ Engine::State::BuiltPointer Engine::State::compile(const Flat& flat, const std::
   });
   note(settings.log, LogLevel::info,
        text("compiled ", name, " for ", to_string(key.target), " in ", seconds * 1e3, " ms"));
-  CacheEntry entry{name, std::move(binary), seconds * 1e3, flat.sources()};
+  CacheEntry entry{name, std::move(binary), seconds * 1e3, flat->sources()};
   disk.publish(key, entry);
-  return std::make_shared<Built>(
-      Built{name, key.digest(), key.target, std::move(entry.binary), false, entry.compile_ms});
+  return built_of(flat, key, std::move(entry), false);
 }
 
 std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device) {
@@ -207,7 +250,7 @@ std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device
 }
 
 // A file from the cache that is whole but does not load is damage of another sort: compile anew.
-Engine::State::KernelPointer Engine::State::load(const Flat& flat, const std::string& name,
+Engine::State::KernelPointer Engine::State::load(const FlatPointer& flat, const std::string& name,
                                                  const BuiltPointer& from, int device) {
   try {
     return std::make_shared<Kernel>(from, load_module(*from, device));
@@ -215,7 +258,7 @@ Engine::State::KernelPointer Engine::State::load(const Flat& flat, const std::st
     if (!from->from_cache) throw;
   }
   const Target target = from->target;
-  const Key key{flat.digest, target, compiler_for(target).identity(target)};
+  const Key key{flat->digest, target, compiler_for(target).identity(target)};
   disk.discard(key);
   auto fresh = compile(flat, name, key);
   built.replace(key.digest(), fresh);
@@ -240,9 +283,9 @@ std::shared_ptr<const Kernel> Engine::kernel(const std::string& unit_text, const
       id,
       [&] {
         bool was_built = false;
-        auto built = state_->build(*flat, name, target, was_built);
+        auto built = state_->build(flat, name, target, was_built);
         if (was_built) state_->count([](Statistics& s) { ++s.from_memory; });
-        return state_->load(*flat, name, built, device);
+        return state_->load(flat, name, built, device);
       },
       found);
   if (found) state_->count([](Statistics& s) { ++s.from_memory; });
@@ -253,7 +296,7 @@ std::shared_ptr<const Built> Engine::build(const std::string& unit_text, const s
                                            const Target& target) {
   const auto flat = state_->flat(unit_text, name);
   bool found = false;
-  auto built = state_->build(*flat, name, target, found);
+  auto built = state_->build(flat, name, target, found);
   if (found) state_->count([](Statistics& s) { ++s.from_memory; });
   return built;
 }
@@ -263,7 +306,7 @@ void Engine::build_all(const std::vector<NamedText>& units, const Target& target
 }
 
 std::string Engine::flat_text(const std::string& unit_text, const std::string& name) const {
-  return flatten(unit_text, name, state_->templates);
+  return state_->flat(unit_text, name)->text;
 }
 
 void Engine::add_nvrtc_folder(const std::string& folder) { state_->own_nvrtc->add_folder(folder); }

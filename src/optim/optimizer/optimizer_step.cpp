@@ -323,29 +323,4 @@ void Optimizer::bind_common() {
                         records_->groups.front().record.initial_common());
 }
 
-void Optimizer::compile() {
-  torch::NoGradGuard no_grad;
-  if (!groups_unchanged()) sync_groups();
-  std::deque<StateBuffers> outlines;
-  std::vector<StepParameter> parameters;
-  for (std::size_t g = 0; g < records_->groups.size(); ++g) {
-    const GroupRecord& record = records_->groups[g].record;
-    refresh_options(g);
-    for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
-      Member& member = records_->groups[g].members[i];
-      if (member.repeated) continue;
-      member.gradient_checked = false;
-      const torch::Tensor& p = param_groups_[g].params()[i];
-      about(p, {g, i}, [&] { outlines.push_back(state_outline(record.plan(p))); });
-      outlines.back().id = static_cast<int>(outlines.size()) - 1;
-      const torch::Tensor* const grad = gradient_of(p, {g, i});
-      parameters.push_back({&p, grad == nullptr ? &p : grad, &outlines.back(), {g, i}, 0});
-    }
-  }
-  CommonState common;
-  if (!parameters.empty())
-    common.bind(parameters.front().p->device(), records_->groups.front().record.initial_common());
-  Stepper().prepare(parameters, {}, common.memory(), records_->extras.grad_scale.defined());
-}
-
 }  // namespace jitstep

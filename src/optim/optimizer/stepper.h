@@ -10,6 +10,7 @@
 
 #include "jitstep/args.h"
 #include "jitstep/jit/step.h"
+#include "jitstep/kernel_report.h"
 #include "jitstep/state_buffers.h"
 #include "optim/optimizer/step_tuner.h"
 #include "optim/tensor/errors.h"
@@ -45,6 +46,9 @@ struct StepExtras {
 using StageOfGroup =
     std::function<void(std::size_t group, const std::vector<torch::Tensor>& values)>;
 
+/// Adds a report, or its parameters to the report of the same kernel.
+void add_kernel(std::vector<KernelReport>& reports, KernelReport one);
+
 /// Not thread safe: belongs to one optimizer.
 class Stepper {
  public:
@@ -76,6 +80,9 @@ class Stepper {
   /// Turns parameters that have taken a step to another mode, under the same conditions; their gradients
   /// are not looked at.
   void turn(jit::Mode to, const StepMembers& members, jit::CommonMemory* common = nullptr);
+
+  /// What it was prepared with, a report for each kernel; none before.
+  std::vector<KernelReport> kernels() const;
 
  private:
   struct State;

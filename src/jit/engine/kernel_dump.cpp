@@ -1,0 +1,104 @@
+#include "jit/engine/kernel_dump.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "jit/base/file_io.h"
+#include "jit/base/private_files.h"
+#include "jit/base/text.h"
+#include "jit/compiler/resource_json.h"
+#include "jitstep/jit/log.h"
+
+namespace jitstep::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of a unit: whoever calls Engine::kernel may give it any name.
+std::string as_file_name(std::string name) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  std::replace_if(
+      name.begin(), name.end(), [&](char c) { return !is_plain(c); }, '_');
+  return name.substr(0, 100);
+}
+
+const char* ending_of(const Built& built) {
+  if (!built.target.is_cuda()) return ".so";
+  return text_of(built.binary.image)
+                 .starts_with(
+                     "\x7f"
+                     "ELF")
+             ? ".cubin"
+             : ".ptx";
+}
+
+}  // namespace
+
+std::string folder_of_text(const std::string& name, const std::string& text_digest) {
+  return as_file_name(name) + "-" + text_digest.substr(0, 12);
+}
+
+std::optional<std::string> overriding_text(const std::string& folder, const std::string& name,
+                                           const std::string& text,
+                                           const std::string& text_digest) {
+  if (folder.empty()) return {};
+  const fs::path file = fs::path(folder) / folder_of_text(name, text_digest) / "flat.cuh";
+  std::error_code failure;
+  if (!fs::exists(file, failure)) return {};
+  std::string edited = read_code_file(file.string());
+  if (edited == text) return {};
+  return edited;
+}
+
+std::string summary_json(const Built& built) {
+  nlohmann::json resources = nlohmann::json::array();
+  for (const Resources& entry : built.binary.resources) resources.push_back(json_of(entry));
+  const nlohmann::json summary = {{"name", built.name},
+                                  {"target", to_string(built.target)},
+                                  {"key", built.key},
+                                  {"compile_ms", built.compile_ms},
+                                  {"bytes", built.binary.image.size()},
+                                  {"resources", resources}};
+  return summary.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+KernelDump::KernelDump(Settings settings) : settings_(std::move(settings)) {
+  settings_.dump_folder = in_place(settings_.dump_folder);
+}
+
+void KernelDump::write(const Built& built, const std::string& text_digest) noexcept try {
+  if (settings_.dump_folder.empty()) return;
+  const auto problem = write_files(built, text_digest);
+  if (problem && !warned_.exchange(true))
+    warn(settings_.log,
+         text("JITSTEP_DUMP: ", *problem, "; kernels that cannot be written there are left out"));
+} catch (...) {
+  // A step goes on without what is for people alone.
+}
+
+// The summary last: where it is, the rest is.
+std::optional<std::string> KernelDump::write_files(const Built& built,
+                                                   const std::string& text_digest) const {
+  const fs::path folder = fs::path(settings_.dump_folder) / folder_of_text(built.name, text_digest);
+  if (auto problem = make_folder(folder.string())) return problem;
+  const std::string target = to_string(built.target), summary = summary_json(built);
+  const std::pair<std::string, std::span<const std::byte>> files[] = {
+      {"unit.cuh", bytes_of(built.unit)},
+      {"flat.cuh", bytes_of(*built.text)},
+      {target + ending_of(built), built.binary.image},
+      {target + ".log", bytes_of(built.binary.log)},
+      {target + ".json", bytes_of(summary)}};
+  for (const auto& [name, content] : files) {
+    std::error_code failure;
+    if (fs::exists(folder / name, failure)) continue;  // perhaps edited: then it is the user's
+    if (auto problem = write_atomically((folder / name).string(), content)) return problem;
+  }
+  return {};
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,82 @@
+// Which kernels an optimizer uses, and those it will use.
+#include "jitstep/kernel_report.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "jit/base/text.h"
+#include "optim/optimizer/optimizer_records.h"
+
+namespace jitstep {
+namespace {
+
+// "0/0, 0/1, 1/0 and 12 others": group and place.
+std::string names_of(const std::vector<KernelReport::Parameter>& parameters) {
+  constexpr std::size_t kShown = 8;
+  const std::size_t shown = std::min(parameters.size(), kShown);
+  const std::vector<KernelReport::Parameter> first(parameters.begin(),
+                                                   parameters.begin() + std::ptrdiff_t(shown));
+  std::string names = jit::joined(
+      first, ", ", [](const auto& one) { return jit::text(one.group, "/", one.place); });
+  if (shown < parameters.size()) names += jit::text(" and ", parameters.size() - shown, " others");
+  return names;
+}
+
+}  // namespace
+
+std::string KernelReport::text() const {
+  std::string lines = jit::text(
+      name(), " for ", jit::to_string(target()), " on ", device, "\n  key        ", built->key,
+      "\n  made       ", built->from_cache ? "found in the cache" : "compiled", ", ",
+      built->compile_ms, " ms, ", binary().size(), " bytes\n  variant    threads ", variant.threads,
+      ", lanes ", variant.lanes, ", vector ", variant.vector, ", chunk ", variant.chunk, ": ", why,
+      "\n  parameters ", parameters.size(), " (group/place ", names_of(parameters), ")\n");
+  for (const jit::Resources& one : resources())
+    lines += jit::text("  ", one.entry, ": ", one.registers, " registers, ", one.shared_bytes,
+                       " bytes shared, ", one.stack_bytes, " stack, ",
+                       one.spill_store_bytes + one.spill_load_bytes, " spilled\n");
+  return lines;
+}
+
+// Of all parameters: for the gradients that there are, elsewhere for ones like the parameters.
+std::vector<KernelReport> Optimizer::compiled_kernels() {
+  torch::NoGradGuard no_grad;
+  if (!groups_unchanged()) sync_groups();
+  std::deque<StateBuffers> outlines;
+  std::vector<StepParameter> parameters;
+  for (std::size_t g = 0; g < records_->groups.size(); ++g) {
+    const GroupRecord& record = records_->groups[g].record;
+    refresh_options(g);
+    for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
+      Member& member = records_->groups[g].members[i];
+      if (member.repeated) continue;
+      member.gradient_checked = false;
+      const torch::Tensor& p = param_groups_[g].params()[i];
+      about(p, {g, i}, [&] { outlines.push_back(state_outline(record.plan(p))); });
+      outlines.back().id = static_cast<int>(outlines.size()) - 1;
+      const torch::Tensor* const grad = gradient_of(p, {g, i});
+      parameters.push_back({&p, grad == nullptr ? &p : grad, &outlines.back(), {g, i}, 0});
+    }
+  }
+  CommonState common;
+  if (!parameters.empty())
+    common.bind(parameters.front().p->device(), records_->groups.front().record.initial_common());
+  Stepper stepper;
+  stepper.prepare(parameters, {}, common.memory(), records_->extras.grad_scale.defined());
+  return stepper.kernels();
+}
+
+void Optimizer::compile() { compiled_kernels(); }
+
+std::vector<KernelReport> Optimizer::kernels() {
+  std::vector<KernelReport> reports = records_->stepper.kernels();
+  for (const Records::Group& group : records_->groups)
+    for (const Member& member : group.members)
+      if (member.alone)
+        for (KernelReport& one : member.alone->kernels()) add_kernel(reports, std::move(one));
+  return reports.empty() ? compiled_kernels() : reports;
+}
+
+}  // namespace jitstep

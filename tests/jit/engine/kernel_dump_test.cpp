@@ -1,0 +1,164 @@
+#include "jit/engine/kernel_dump.h"
+
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+
+#include "jit/base/digest.h"
+#include "jit/base/file_io.h"
+#include "jit/cache/cache_fixtures.h"
+#include "jit/compiler/host_compiler.h"
+
+namespace jitstep::jit {
+namespace {
+
+using namespace testing;
+using Names = std::vector<std::string>;
+
+struct Dump {
+  Settings settings() const {
+    Settings made = settings_with_cache(folder / "cache");
+    made.dump_folder = folder / "dump";
+    return made;
+  }
+  Settings overriding() const {
+    Settings made = settings_with_cache(folder / "cache");
+    made.override_folder = folder / "dump";
+    return made;
+  }
+  // The only text's file of that name.
+  std::string file(const std::string& name) const {
+    const auto found = files_below(folder / "dump", "/" + name);
+    EXPECT_EQ(found.size(), 1u) << name;
+    return found.empty() ? "" : found[0];
+  }
+  void edit(const std::string& from, const std::string& to) const {
+    std::string text = content_of(file("flat.cuh"));
+    text.replace(text.find(from), from.size(), to);
+    write_file(file("flat.cuh"), text);
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST(KernelDump, HasTheTextsTheBinaryTheLogAndTheResources) {
+  Dump dump;
+  Engine engine(dump.settings());
+  engine.templates().add("core/two.cuh", "#pragma once\ninline float two() { return 2; }\n");
+  const std::string unit = "#include \"core/two.cuh\"\n" + adding_unit("two()");
+  const auto kernel = engine.kernel(unit, "my/unit", Target::cpu());
+  EXPECT_EQ(content_of(dump.file("unit.cuh")), unit);
+  const std::string flat = content_of(dump.file("flat.cuh"));
+  EXPECT_EQ(flat, engine.flat_text(unit, "my/unit"));
+  EXPECT_EQ(flat, *kernel->built()->text);
+  EXPECT_EQ(kernel->built()->unit, unit);
+  EXPECT_TRUE(dump.file("flat.cuh")
+                  .ends_with("/dump/my_unit-" + sha256_hex(flat).substr(0, 12) + "/flat.cuh"));
+  EXPECT_EQ(content_of(dump.file("cpu.so")), text_of(kernel->built()->binary.image));
+  EXPECT_EQ(content_of(dump.file("cpu.log")), kernel->built()->binary.log);
+  const auto summary = nlohmann::json::parse(content_of(dump.file("cpu.json")));
+  EXPECT_EQ(summary.at("key"), kernel->key());
+  EXPECT_EQ(summary.at("target"), "cpu");
+  EXPECT_EQ(summary.at("bytes"), kernel->built()->binary.image.size());
+  EXPECT_EQ(files_below(dump.folder / "dump").size(), 5u) << "nothing is left beside them";
+}
+
+TEST(KernelDump, OfAKernelFromTheCacheIsTheSame) {
+  Dump dump;
+  Engine(settings_with_cache(dump.folder / "cache"))
+      .build(adding_unit("1"), "my_unit", Target::cpu());
+  Engine engine(dump.settings());
+  EXPECT_TRUE(engine.build(adding_unit("1"), "my_unit", Target::cpu())->from_cache);
+  EXPECT_EQ(content_of(dump.file("unit.cuh")), adding_unit("1"));
+}
+
+TEST(KernelDump, TheFlatTextCompilesAloneToTheSameBinary) {
+  Dump dump;
+  Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
+  const Binary alone = HostCompiler(Settings::from_environment())
+                           .compile(content_of(dump.file("flat.cuh")), "alone", Target::cpu());
+  EXPECT_EQ(text_of(alone.image), content_of(dump.file("cpu.so")));
+}
+
+TEST(KernelDump, IntoWhatIsNoFolderIsToldOnceAndHarmsNothing) {
+  Dump dump;
+  write_file(dump.folder / "dump", "a file");
+  WarningCollector warnings;
+  Engine engine(dump.settings());
+  EXPECT_EQ(add_to(*engine.kernel(adding_unit("1"), "one", Target::cpu()), 1), 2);
+  EXPECT_EQ(add_to(*engine.kernel(adding_unit("2"), "two", Target::cpu()), 1), 3);
+  ASSERT_EQ(warnings.messages().size(), 1u);
+  EXPECT_TRUE(warnings.messages()[0].starts_with("JITSTEP_DUMP: cannot make the folder "))
+      << warnings.messages()[0];
+}
+
+TEST(KernelDump, LeavesAnEditedTextAsItIs) {
+  Dump dump;
+  Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
+  dump.edit("+= 1", "+= 2");
+  const std::string edited = content_of(dump.file("flat.cuh"));
+  Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
+  EXPECT_EQ(content_of(dump.file("flat.cuh")), edited);
+}
+
+TEST(KernelOverride, RunsTheEditedTextInThePlaceOfItsOwnAndSaysSo) {
+  Dump dump;
+  Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
+  dump.edit("+= 1", "+= 2");
+  WarningCollector warnings;
+  Engine engine(dump.overriding());
+  const auto kernel = engine.kernel(adding_unit("1"), "my_unit", Target::cpu());
+  EXPECT_EQ(add_to(*kernel, 1), 3);
+  EXPECT_EQ(*kernel->built()->text, content_of(dump.file("flat.cuh")));
+  ASSERT_EQ(warnings.messages().size(), 1u);
+  EXPECT_TRUE(warnings.messages()[0].starts_with("JITSTEP_OVERRIDE: my_unit is the edited text"))
+      << warnings.messages()[0];
+  EXPECT_EQ(add_to(*engine.kernel(adding_unit("5"), "my_unit", Target::cpu()), 1), 6)
+      << "it is for the text that it was written from alone";
+}
+
+TEST(KernelOverride, LeavesTheCachesEntryOfTheOwnTextAlone) {
+  Dump dump;
+  Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
+  dump.edit("+= 1", "+= 2");
+  WarningCollector warnings;
+  Engine(dump.overriding()).build(adding_unit("1"), "my_unit", Target::cpu());
+  Engine plain(settings_with_cache(dump.folder / "cache"));
+  const auto kernel = plain.kernel(adding_unit("1"), "my_unit", Target::cpu());
+  EXPECT_TRUE(kernel->from_cache());
+  EXPECT_EQ(add_to(*kernel, 1), 2);
+}
+
+TEST(KernelOverride, OfATextThatWasNotEditedIsNothing) {
+  Dump dump;
+  Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
+  WarningCollector warnings;
+  Engine engine(dump.overriding());
+  EXPECT_TRUE(engine.build(adding_unit("1"), "my_unit", Target::cpu())->from_cache);
+  EXPECT_EQ(warnings.messages(), Names());
+}
+
+TEST(KernelOverride, ByAFolderThatIsNotThereIsTold) {
+  Dump dump;
+  WarningCollector warnings;
+  Engine engine(dump.overriding());
+  EXPECT_EQ(add_to(*engine.kernel(adding_unit("1"), "my_unit", Target::cpu()), 1), 2);
+  ASSERT_EQ(warnings.messages().size(), 1u);
+  EXPECT_EQ(warnings.messages()[0], "JITSTEP_OVERRIDE is " + (dump.folder / "dump") +
+                                        ", which is no folder: no text is replaced");
+}
+
+TEST(KernelOverride, ThatOthersMayWriteToIsRefused) {
+  Dump dump;
+  Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
+  dump.edit("+= 1", "+= 2");
+  ::chmod(dump.file("flat.cuh").c_str(), 0666);
+  Engine engine(dump.overriding());
+  EXPECT_NE(error_of([&] {
+              engine.build(adding_unit("1"), "my_unit", Target::cpu());
+            }).find("may be written to by other users"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

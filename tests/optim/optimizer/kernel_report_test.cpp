@@ -1,0 +1,89 @@
+// kernels(): what an optimizer's steps run, and whose they are.
+#include <set>
+
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+using Places = std::set<std::pair<std::size_t, std::size_t>>;
+
+Places places_of(const KernelReport& kernel) {
+  Places places;
+  for (const auto& [group, place] : kernel.parameters) places.emplace(group, place);
+  EXPECT_EQ(places.size(), kernel.parameters.size()) << "each once";
+  return places;
+}
+
+// One of float32 and one of bfloat16.
+struct TwoDtypes {
+  Tensors floats = make_parameters(torch::kFloat32, {{5, 3}, {3}});
+  Tensors halves = make_parameters(torch::kBFloat16, {{4, 4}});
+  Tensors all = {floats[0], halves[0], floats[1]};
+  AdamW optimizer{all, AdamWOptions(1e-3)};
+};
+
+TEST(KernelReport, NamesEachKernelOfAStepWithTheParametersThatShareIt) {
+  TwoDtypes two;
+  train(two.optimizer, two.all, 1, 1);
+  const std::vector<KernelReport> kernels = two.optimizer.kernels();
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(kernels[0].name(), "adamw_fp32_float32");
+  EXPECT_EQ(places_of(kernels[0]), (Places{{0, 0}, {0, 2}}));
+  EXPECT_EQ(kernels[1].name(), "adamw_fp32_bfloat16");
+  EXPECT_EQ(places_of(kernels[1]), (Places{{0, 1}}));
+}
+
+TEST(KernelReport, HasTextsBinaryAndVariantOfTheKernel) {
+  TwoDtypes two;
+  train(two.optimizer, two.all, 1, 1);
+  const KernelReport kernel = two.optimizer.kernels().at(0);
+  EXPECT_EQ(kernel.device, "cpu");
+  EXPECT_EQ(kernel.target(), jit::Target::cpu());
+  EXPECT_EQ(kernel.variant.threads, 1);
+  EXPECT_TRUE(kernel.why.starts_with("the default of the CPU: ")) << kernel.why;
+  EXPECT_TRUE(
+      kernel.unit().starts_with("#define JITSTEP_REAL float\n#include \"rules/adamw.cuh\""));
+  EXPECT_NE(kernel.source().find("struct TensorRecord {"), std::string::npos);
+  EXPECT_EQ(kernel.source().find("#include \""), std::string::npos) << "it stands alone";
+  ASSERT_GT(kernel.binary().size(), 4u);
+  EXPECT_EQ(static_cast<char>(kernel.binary()[1]), 'E');
+  const std::string text = kernel.text();
+  for (const std::string& part :
+       {std::string("adamw_fp32_float32 for cpu on cpu"), kernel.built->key, kernel.why,
+        std::string("parameters 2 (group/place 0/0, 0/2)")})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST(KernelReport, BeforeTheFirstStepIsOfTheKernelsThatCompileMakes) {
+  TwoDtypes two;
+  const std::vector<KernelReport> before = two.optimizer.kernels();
+  train(two.optimizer, two.all, 1, 1);
+  const std::vector<KernelReport> after = two.optimizer.kernels();
+  ASSERT_EQ(before.size(), after.size());
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(before[i].built->key, after[i].built->key);
+    EXPECT_EQ(places_of(before[i]), places_of(after[i]));
+  }
+}
+
+TEST(KernelReport, OfStepsInsideOfABackwardIsOneForEachKernel) {
+  TwoDtypes two;
+  two.optimizer.step_in_backward();
+  (two.floats[0].sum() + two.floats[1].sum() + two.halves[0].to(torch::kFloat32).sum()).backward();
+  const std::vector<KernelReport> kernels = two.optimizer.kernels();
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(places_of(kernels[0]), (Places{{0, 0}, {0, 2}}));
+}
+
+TEST(KernelReport, OutlivesTheOptimizer) {
+  KernelReport kernel;
+  {
+    TwoDtypes two;
+    kernel = two.optimizer.kernels().at(1);
+  }
+  EXPECT_NE(kernel.source().find("BFloat16"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace jitstep::tests
