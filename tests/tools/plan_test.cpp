@@ -52,16 +52,16 @@ TEST(Plan, SevenBillionByHand) {
 }
 
 TEST(Plan, PrintsATableBesideTorchsAdamW) {
-  EXPECT_EQ(printed({"--params", "1.5B", "--rule", "lion", "--state", "int8", "--grad-dtype",
-                     "bfloat16"}),
-            "lion of 1500000000 parameters: 43.8 % of what torch's AdamW takes in float32\n\n"
-            "               kept in      bytes/parameter    GiB\n"
-            "parameters     float32               4.0000   5.59\n"
-            "gradients      bfloat16              2.0000   2.79\n"
-            "state m        int8                  1.0000   1.40\n"
-            "scales of m    one for 256           0.0156   0.02\n"
-            "all                                  7.0156   9.80\n"
-            "torch's AdamW  float32              16.0000  22.35\n");
+  EXPECT_EQ(
+      printed({"--params", "1.5B", "--rule", "lion", "--state", "int8", "--grad", "bfloat16"}),
+      "lion of 1500000000 parameters: 43.8 % of what torch's AdamW takes in float32\n\n"
+      "               kept in      bytes/parameter    GiB\n"
+      "parameters     float32               4.0000   5.59\n"
+      "gradients      bfloat16              2.0000   2.79\n"
+      "state m        int8                  1.0000   1.40\n"
+      "scales of m    one for 256           0.0156   0.02\n"
+      "all                                  7.0156   9.80\n"
+      "torch's AdamW  float32              16.0000  22.35\n");
 }
 
 TEST(Plan, CountsSmallModelsInMebibytes) {
@@ -90,8 +90,8 @@ TEST(Plan, OfEveryRuleAndCodecIsWhatTheCatalogueSays) {
     ASSERT_EQ(row.size(), head.size()) << line;
     const std::size_t codec = 4 + next++ % (head.size() - 4);  // each rule in one of them, in turn
     const std::string rule = row[0].substr(1, row[0].find(']') - 1);
-    const json plan = planned({"--params", "1048576000", "--rule", rule, "--state", head[codec],
-                               "--param-dtype", "float32"});
+    const json plan = planned(
+        {"--params", "1048576000", "--rule", rule, "--state", head[codec], "--param", "float32"});
     double state = plan.at("bytes_per_parameter").get<double>() - 8;
     EXPECT_NEAR(state, std::stod(row[codec]), 0.0006) << rule << " in " << head[codec];
   }
@@ -109,10 +109,10 @@ TEST(Plan, KeepsSlotsInCodecsOfTheirOwn) {
 
 TEST(Plan, TakesARulesOptions) {
   EXPECT_EQ(planned({"--params", "1K", "--rule", "sgd"}).at("bytes"), 8'000);
-  EXPECT_EQ(planned({"--params", "1K", "--rule", "sgd", "--option", "momentum=0.9"}).at("bytes"),
+  EXPECT_EQ(planned({"--params", "1K", "--rule", "sgd", "--set", "momentum=0.9"}).at("bytes"),
             12'000);
-  EXPECT_EQ(planned({"--params", "1K", "--option", "amsgrad=true"}).at("bytes"), 20'000);
-  const json form = planned({"--params", "1M", "--rule", "lamb16", "--option", "form=original"});
+  EXPECT_EQ(planned({"--params", "1K", "--set", "amsgrad=true"}).at("bytes"), 20'000);
+  const json form = planned({"--params", "1M", "--rule", "lamb16", "--set", "form=original"});
   EXPECT_EQ(bytes_of(form).at("state m"), 1'000'000) << "a choice needs no quotes";
 }
 
@@ -129,7 +129,7 @@ TEST(Plan, HasTheDtypeThatTheWeightFormatIsFor) {
   for (const auto& [weights, bytes] : by_hand)
     EXPECT_EQ(planned({"--params", "7B", "--weights", weights}).at("bytes_per_parameter"), bytes)
         << weights;
-  const json half = planned({"--params", "7B", "--weights", "master", "--param-dtype", "float16"});
+  const json half = planned({"--params", "7B", "--weights", "master", "--param", "float16"});
   EXPECT_EQ(half.at("parameter_dtype"), "float16");
   EXPECT_TRUE(half.at("notes").empty());
 }
@@ -155,7 +155,7 @@ TEST(Plan, HasTheDtypeThatTheRulesOwnWeightFormatIsFor) {
 }
 
 TEST(Plan, SaysWhatAnOptimizerWouldDoInstead) {
-  const json wide = planned({"--params", "7B", "--weights", "split16", "--param-dtype", "float32"});
+  const json wide = planned({"--params", "7B", "--weights", "split16", "--param", "float32"});
   EXPECT_EQ(wide.at("weights"), "native");
   EXPECT_EQ(wide.at("notes").at(0),
             "the weight format split16 is not for float32: such parameters stay native");
@@ -184,11 +184,11 @@ TEST(Plan, NamesWhatIsWrongInOneSentence) {
       {{"--state", "int7"}, "there is no codec \"int7\"; there are "},
       {{"--state", "q=int8"}, "adamw has no slot \"q\"; it has m, v, vmax"},
       {{"--weights", "splat"}, "there is no weight format \"splat\"; there are "},
-      {{"--grad-dtype", "int8"}, "no dtype \"int8\"; there are "},
-      {{"--option", "lr"}, "--option \"lr\" has no value: give it as in momentum=0.9"},
-      {{"--option", "lr=fast"}, "adamw: the option \"lr\" expects a number, not fast"},
-      {{"--option", "lr=-1"}, "lr"},
-      {{"--option", "lr=1", "--option", "lr=2"}, "--option is given twice for lr; keep one"},
+      {{"--grad", "int8"}, "no dtype \"int8\"; there are "},
+      {{"--set", "lr"}, "--set \"lr\" has no value: give it as in momentum=0.9"},
+      {{"--set", "lr=fast"}, "adamw: the option \"lr\" expects a number, not fast"},
+      {{"--set", "lr=-1"}, "lr"},
+      {{"--set", "lr=1", "--set", "lr=2"}, "--set is given twice for lr; keep one"},
       {{"--state", "int8", "--state", "int4"}, "--state is given twice for all slots; keep one"},
       {{"--state", "m=int8", "--state", "m=int4"}, "--state is given twice for m; keep one"}};
   for (auto [words, sentence] : wrong) {

@@ -4,9 +4,6 @@
 #include <jit/base/text.h>
 #include <jit/cache/disk_cache.h>
 #include <jit/cache/explain.h>
-#include <jit/compiler/host_compiler.h>
-#include <jit/compiler/nvrtc_compiler.h>
-#include <jit/engine/cuda_driver.h>
 #include <jitstep/jit/error.h>
 
 #include <algorithm>
@@ -17,24 +14,16 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cache/actions.h"
 #include "command.h"
+#include "compilers.h"
 
 namespace jitstep::tool {
 namespace {
 
 using namespace jitstep::jit;
+using namespace cache;
 using Entries = std::vector<ListedEntry>;
-
-// The environment's, but a folder that is refused is always told.
-Settings settings() {
-  Settings found = Settings::from_environment();
-  found.log = std::max(found.log, LogLevel::warn);
-  return found;
-}
-
-std::string digest_of(const ListedEntry& entry) {
-  return std::filesystem::path(entry.file.path).stem().string();
-}
 
 std::string time_text(std::chrono::system_clock::time_point time, const char* format) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
@@ -61,10 +50,14 @@ nlohmann::json to_json(const ListedEntry& entry) {
   return out;
 }
 
-void print_json(const Entries& entries) {
+void print_json(const nlohmann::json& all) {
+  std::cout << all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+}
+
+nlohmann::json to_json(const Entries& entries) {
   nlohmann::json all = nlohmann::json::array();
   for (const ListedEntry& entry : entries) all.push_back(to_json(entry));
-  std::cout << all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  return all;
 }
 
 void print_line(const ListedEntry& entry) {
@@ -76,15 +69,20 @@ void print_line(const ListedEntry& entry) {
             << (entry.problem.empty() ? "" : "  [" + entry.problem + "]") << "\n";
 }
 
-std::string count_text(const Entries& entries) {
+std::uint64_t bytes_of(const Entries& entries) {
   std::uint64_t bytes = 0;
   for (const ListedEntry& entry : entries) bytes += entry.file.bytes;
-  return text(entries.size(), entries.size() == 1 ? " entry, " : " entries, ", bytes, " bytes");
+  return bytes;
+}
+
+std::string count_text(const Entries& entries) {
+  return text(entries.size(), entries.size() == 1 ? " entry, " : " entries, ", bytes_of(entries),
+              " bytes");
 }
 
 int list(bool json) {
   const Entries entries = DiskCache(settings()).list(false);
-  if (json) return print_json(entries), 0;
+  if (json) return print_json(to_json(entries)), 0;
   if (!entries.empty()) std::cout << "key               bytes  last used, UTC    target    name\n";
   for (const ListedEntry& entry : entries) print_line(entry);
   std::cout << count_text(entries) << "\n";
@@ -96,7 +94,7 @@ int verify(bool json) {
   const auto is_bad = [](const ListedEntry& entry) { return !entry.problem.empty(); };
   const auto bad = std::count_if(entries.begin(), entries.end(), is_bad);
   if (json) {
-    print_json(entries);
+    print_json(to_json(entries));
   } else {
     for (const ListedEntry& entry : entries) {
       if (is_bad(entry)) std::cout << entry.file.path << ": " << entry.problem << "\n";
@@ -115,11 +113,7 @@ struct Found {
 
 Found compiler_here(const Target& target) {
   try {
-    if (target.is_cuda()) {
-      NvrtcCompiler nvrtc(settings(), [] { return installed_driver_version(); });
-      return {nvrtc.identity(target), ""};
-    }
-    return {HostCompiler(settings()).identity(target), ""};
+    return {compiler_identity(target, settings()), ""};
   } catch (const Error& error) {
     return {"", error.what()};
   }
@@ -136,42 +130,57 @@ void add_files(const EntryHeader& header, const std::vector<std::string>& files,
   }
 }
 
-void explain_whole(const EntryHeader& header, const std::vector<std::string>& files) {
+// Why an entry would not be used today, and what could not be compared.
+struct Explanation {
+  const ListedEntry* entry;
+  std::string no_compiler;  // why there is none; empty if there is one
+  std::vector<std::string> reasons, unknown;
+};
+
+Explanation explained(const ListedEntry& entry, const std::vector<std::string>& files) {
+  if (!entry.problem.empty()) return {&entry, "", {entry.problem}, {}};
+  const EntryHeader& header = *entry.header;
   const Found compiler = compiler_here(header.key.target);
   const bool known = compiler.problem.empty();
-  if (!known) std::cout << "  no compiler here: " << compiler.problem << "\n";
   TemplateStore templates(settings().templates);
   add_files(header, files, templates);
-  const auto changes = differences(
-      header, renewed(header, templates, known ? compiler.identity : header.key.compiler));
-  for (const std::string& change : changes) std::cout << "  not used: " << change << "\n";
-  if (changes.empty()) std::cout << "  used for a unit of the same text\n";
-  for (const std::string& name : unknown_sources(header.sources, templates))
+  const EntryHeader today =
+      renewed(header, templates, known ? compiler.identity : header.key.compiler);
+  return {&entry, compiler.problem, differences(header, today),
+          unknown_sources(header.sources, templates)};
+}
+
+void print(const Explanation& one) {
+  print_line(*one.entry);
+  if (!one.no_compiler.empty()) std::cout << "  no compiler here: " << one.no_compiler << "\n";
+  for (const std::string& reason : one.reasons) std::cout << "  not used: " << reason << "\n";
+  if (one.reasons.empty()) std::cout << "  used for a unit of the same text\n";
+  for (const std::string& name : one.unknown)
     std::cout << "  not compared: " << name
               << ", which does not ship: name the file that your program loads with --with\n";
 }
 
-void explain_one(const ListedEntry& entry, const std::vector<std::string>& files) {
-  print_line(entry);
-  if (!entry.problem.empty()) {
-    std::cout << "  not used: " << entry.problem << "\n";
-  } else {
-    explain_whole(*entry.header, files);
-  }
+nlohmann::json to_json(const Explanation& one) {
+  nlohmann::json out = to_json(*one.entry);
+  out.update({{"used", one.reasons.empty()},
+              {"not_used_because", one.reasons},
+              {"not_compared", one.unknown},
+              {"no_compiler", one.no_compiler}});
+  return out;
 }
 
-int explain(const std::string& asked_for, const std::vector<std::string>& files) {
-  int found = 0;
+int explain(const std::string& asked_for, const std::vector<std::string>& files, bool json) {
+  nlohmann::json all = nlohmann::json::array();
   for (const ListedEntry& entry : DiskCache(settings()).list(true)) {
-    const bool asked = digest_of(entry).starts_with(asked_for) ||
-                       (entry.header && entry.header->name.starts_with(asked_for));
-    if (!asked) continue;
-    explain_one(entry, files);
-    ++found;
+    if (!is_asked(entry, asked_for)) continue;
+    const Explanation one = explained(entry, files);
+    all.push_back(to_json(one));
+    if (!json) print(one);
   }
-  if (found > 0) return 0;
-  std::cout << "no entry's name or key starts with '" << asked_for
-            << "'; `jitstep cache list` shows them all\n";
+  if (json) print_json(all);
+  if (!all.empty()) return 0;
+  (json ? std::cerr : std::cout) << "no entry's name or key starts with '" << asked_for
+                                 << "'; `jitstep cache list` shows them all\n";
   return 1;
 }
 
@@ -183,16 +192,26 @@ Entries own_entries(DiskCache& cache) {
   return entries;
 }
 
+nlohmann::json counted(const Entries& entries) {
+  return {{"entries", entries.size()}, {"bytes", bytes_of(entries)}};
+}
+
 // Fails if entries had to stay.
-int trim(std::uint64_t bytes) {
+int trim(std::uint64_t bytes, bool json) {
   DiskCache cache(settings());
-  std::cout << "before: " << count_text(own_entries(cache)) << "\n";
+  const Entries before = own_entries(cache);
+  if (!json) std::cout << "before: " << count_text(before) << "\n";
   cache.trim(bytes);
   const Entries left = own_entries(cache);
-  std::cout << "now:    " << count_text(left) << "\n";
-  std::uint64_t total = 0;
-  for (const ListedEntry& entry : left) total += entry.file.bytes;
-  return total <= bytes ? 0 : 1;
+  if (json) print_json({{"before", counted(before)}, {"now", counted(left)}});
+  if (!json) std::cout << "now:    " << count_text(left) << "\n";
+  return bytes_of(left) <= bytes ? 0 : 1;
+}
+
+std::shared_ptr<bool> json_flag(CLI::App& command, const char* what) {
+  const auto json = std::make_shared<bool>(false);
+  command.add_flag("--json", *json, what);
+  return json;
 }
 
 }  // namespace
@@ -200,14 +219,13 @@ int trim(std::uint64_t bytes) {
 void add_cache_command(CLI::App& app, int& status) {
   CLI::App* const cache = app.add_subcommand(
       "cache", "The folders of compiled kernels, as JITSTEP_CACHE_DIR and the like name them");
-  cache->require_subcommand(1);
+  need_subcommand(*cache);
   for (const auto& [name, what, run] :
        {std::tuple{"list", "Shows all entries: key, size, when last used, target, name", &list},
         std::tuple{"verify", "Reads all entries; fails if one is damaged or not to be trusted",
                    &verify}}) {
     CLI::App* const command = cache->add_subcommand(name, what);
-    const auto json = std::make_shared<bool>(false);
-    command->add_flag("--json", *json, "Prints an array of objects, one for each entry");
+    const auto json = json_flag(*command, "Prints an array of objects, one for each entry");
     command->callback([json, &status, run = run] { status = run(*json); });
   }
 
@@ -219,7 +237,14 @@ void add_cache_command(CLI::App& app, int& status) {
   const auto files = std::make_shared<std::vector<std::string>>();
   explain_command->add_option("--with", *files,
                               "Files of rules and codecs that your program loads");
-  explain_command->callback([asked_for, files, &status] { status = explain(*asked_for, *files); });
+  const auto explain_json = json_flag(*explain_command, "Prints an array of objects");
+  explain_command->callback([asked_for, files, explain_json, &status] {
+    status = explain(*asked_for, *files, *explain_json);
+  });
+
+  add_show(*cache, status);
+  add_warm(*cache, status);
+  add_export(*cache, status);
 
   CLI::App* const trim_command = cache->add_subcommand(
       "trim", "Deletes the entries unused for longest if all together are larger than a limit");
@@ -233,9 +258,12 @@ void add_cache_command(CLI::App& app, int& status) {
       ->transform(CLI::AsSizeValue(false))
       ->transform(not_negative)  // first: sizes are unsigned
       ->capture_default_str();
-  trim_command->callback([bytes, &status] { status = trim(*bytes); });
-  cache->add_subcommand("clear", "Deletes all entries but those of the read-only layer")
-      ->callback([&status] { status = trim(0); });
+  const auto trim_json = json_flag(*trim_command, "Prints one object");
+  trim_command->callback([bytes, trim_json, &status] { status = trim(*bytes, *trim_json); });
+  CLI::App* const clear_command =
+      cache->add_subcommand("clear", "Deletes all entries but those of the read-only layer");
+  const auto clear_json = json_flag(*clear_command, "Prints one object");
+  clear_command->callback([clear_json, &status] { status = trim(0, *clear_json); });
 }
 
 }  // namespace jitstep::tool

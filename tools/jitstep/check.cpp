@@ -1,8 +1,8 @@
 // jitstep check: what somebody who writes a rule or a codec wants to know about the file.
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
-#include <unistd.h>
 
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -13,6 +13,7 @@
 #include "check/request.h"
 #include "check/workbench.h"
 #include "command.h"
+#include "progress_line.h"
 
 namespace jitstep::tool {
 namespace {
@@ -33,21 +34,6 @@ constexpr const char* kFooter =
     "Exit status: 0 all right, 1 something is wrong with the file, 2 usage, 3 nothing wrong was "
     "found\n"
     "but a compiler is missing, so that not everything was checked. A warning is no error.";
-
-// One line on a terminal, written over and over.
-class ProgressLine {
- public:
-  ~ProgressLine() { say(""); }
-  void operator()(std::size_t done, std::size_t all, const std::string& what) const {
-    say(text("[", done + 1, "/", all, "] ", what));
-  }
-
- private:
-  void say(const std::string& line) const {
-    if (shown_) std::cerr << "\r\033[K" << line << std::flush;
-  }
-  bool shown_ = ::isatty(STDERR_FILENO) == 1;
-};
 
 // Why there are no kernels for a target. An Error if the compiler that is there does not know it, which may be a
 // slip of the pen.
@@ -95,7 +81,7 @@ void check_file(const Request& request, check::Workbenches& benches, Report& rep
   if (report.targets.empty() || report.targets[0] != Target::cpu()) return;
   const ProgressLine progress;
   report.kernels = check::check_kernels(kernels, {report.targets.begin() + 1, report.targets.end()},
-                                        benches, progress);
+                                        benches, std::cref(progress));
 }
 
 int run(const Request& request) {

@@ -1,19 +1,17 @@
 // jitstep compile: a kernel's binary as a file, for other tools to read. Needs no GPU.
 #include <jit/base/text.h>
-#include <jit/codegen/spec_text.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/formats.h>
 #include <jitstep/jit/unit.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "spec_plan.h"
 
 namespace jitstep::tool {
 namespace {
@@ -22,23 +20,10 @@ using namespace jitstep::jit;
 namespace fs = std::filesystem;
 
 struct Request {
-  std::string spec, out = ".", parameter = "float32", gradient, target = "sm_90";
+  SpecWords kernel;
+  std::string out = ".", target = "sm_90";
   std::vector<int> variant;  // threads, lanes, vector, chunk; the default if empty
 };
-
-// The kernel of parameters that are large enough for every format.
-Plan plan_of(const Request& request) {
-  const SpecText spec = parse_spec(request.spec);
-  OptionValues values(spec.rule);
-  for (const auto& [name, value] : spec.options) values.set(name, value);
-  values.validate();
-  const ParameterKind parameter{.dtype = parse_dtype(request.parameter),
-                                .dims = 2,
-                                .elements = std::numeric_limits<std::int64_t>::max()};
-  KernelSpec kernel = resolve(values, spec.formats, parameter).spec;
-  if (!request.gradient.empty()) kernel.gradient = parse_dtype(request.gradient);
-  return resolve(kernel);
-}
 
 Variant variant_of(const Request& request, const Plan& plan, const Target& target) {
   if (request.variant.empty()) return default_variant(plan, target);
@@ -69,7 +54,7 @@ nlohmann::json to_json(const Resources& entry) {
 
 void run(const Request& request) {
   const Target target = parse_target(request.target);
-  const Plan plan = plan_of(request);
+  const Plan plan = plan_of_spec(request.kernel);
   const Variant variant = variant_of(request, plan, target);
   const Unit made = unit(plan, variant, target);
   const auto built = default_engine().build(made.text, made.name, target);
@@ -94,12 +79,12 @@ void add_compile_command(CLI::App& app, int& status) {
       "compile", "Writes a kernel's binary into a folder and prints its resources as JSON");
   const auto request = std::make_shared<Request>();
   command
-      ->add_option("spec", request->spec,
+      ->add_option("spec", request->kernel.spec,
                    "The kernel, as {\"rule\": \"adamw\", \"state\": \"int8\"}")
       ->required();
-  command->add_option("--parameter", request->parameter, "The parameters' dtype")
+  command->add_option("--parameter", request->kernel.parameter, "The parameters' dtype")
       ->capture_default_str();
-  command->add_option("--gradient", request->gradient, "The gradients', if it is another");
+  command->add_option("--gradient", request->kernel.gradient, "The gradients', if it is another");
   command->add_option("--target", request->target, "sm_ with a number, cpu or emulated")
       ->capture_default_str();
   command->add_option("--variant", request->variant, "threads,lanes,vector,chunk")

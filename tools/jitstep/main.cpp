@@ -1,9 +1,9 @@
 // The command-line tool. Each subcommand is a source in jitstep/ and is declared in command.h.
-#include <jitstep/jit/error.h>
 #include <jitstep/jit/log.h>
 #include <jitstep/version.h>
 
 #include <CLI/CLI.hpp>
+#include <exception>
 #include <iostream>
 
 #include "command.h"
@@ -12,13 +12,21 @@ namespace {
 constexpr int kUsage = 2;
 }
 
+// Not by require_subcommand(1), which takes a wrong word for none.
+void jitstep::tool::need_subcommand(CLI::App& command) {
+  command.require_subcommand(0, 1);
+  command.callback([&command] {
+    if (command.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");
+  });
+}
+
 int main(int argc, char** argv) {
   CLI::App app(
       "Shows and checks rules and codecs, plans memory, and looks after the compiled kernels of "
       "jitstep.",
       "jitstep");
   app.set_version_flag("--version", jitstep::version());
-  app.require_subcommand(0, 1);  // so that what is none of them is named
+  jitstep::tool::need_subcommand(app);
   int status = 0;
   bool warned = false;
   jitstep::jit::set_warning_handler([&](const std::string& warning) {
@@ -29,15 +37,18 @@ int main(int argc, char** argv) {
   jitstep::tool::add_cache_command(app, status);
   jitstep::tool::add_catalogue_command(app, status);
   jitstep::tool::add_compile_command(app, status);
+  jitstep::tool::add_doctor_command(app, status);
+  jitstep::tool::add_inspect_command(app, status);
+  jitstep::tool::add_list_command(app, status);
   jitstep::tool::add_plan_command(app, status);
   jitstep::tool::add_tune_command(app, status);
   jitstep::tool::add_bench_command(app, status);
+  jitstep::tool::add_show_command(app, status);
   try {
     app.parse(argc, argv);
-    if (app.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsage;
-  } catch (const jitstep::Error& error) {
+  } catch (const std::exception& error) {
     std::cerr << "jitstep: " << error.what() << "\n";
     return 1;
   }

@@ -31,15 +31,6 @@ Words operator+(Words words, const Words& more) {
   return words;
 }
 
-// To the first point that ends one: not that of "arXiv 1412.6980", nor of "torch.optim".
-std::string first_sentence(const std::string& description) {
-  for (std::size_t i = 0; i < description.size(); ++i) {
-    const bool ends = i + 1 == description.size() || description[i + 1] == ' ';
-    if (description[i] == '.' && ends) return description.substr(0, i + 1);
-  }
-  return description;
-}
-
 // ---- what is declared --------------------------------------------------------------------------
 
 std::string options_table(const Manifest& manifest) {

@@ -37,8 +37,4 @@ std::vector<Finding> warnings_of(const Report& report) {
   return findings;
 }
 
-std::string kind_of(const Manifest& manifest) {
-  return manifest.kind == Manifest::Kind::rule ? "rule" : "codec";
-}
-
 }  // namespace jitstep::tool::check

@@ -17,7 +17,4 @@ struct Finding {
 std::vector<Finding> problems_of(const Report& report);
 std::vector<Finding> warnings_of(const Report& report);
 
-/// "rule", "codec".
-std::string kind_of(const jit::Manifest& manifest);
-
 }  // namespace jitstep::tool::check

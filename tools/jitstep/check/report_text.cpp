@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "../declared.h"
+#include "../declared_tables.h"
 #include "report_summary.h"
 
 namespace jitstep::tool::check {
@@ -22,38 +22,6 @@ std::string counted(std::size_t count, const std::string& what) {
 // A table with an empty line after it, or nothing if it has a head alone.
 std::string section(const Rows& rows, const std::vector<std::size_t>& right = {}) {
   return rows.size() < 2 ? "" : text_table(rows, right) + "\n";
-}
-
-std::string head(const Report& report) {
-  const Manifest& manifest = *report.manifest;
-  const std::string name = manifest.class_name.empty() ? "" : text(", class ", manifest.class_name);
-  return text(report.path, ": the ", kind_of(manifest), " ", manifest.name, name, "\n",
-              manifest.description, "\n\n");
-}
-
-std::string options(const Manifest& manifest) {
-  Rows rows = {{"option", "default", "takes"}};
-  for (const auto* some : {&manifest.hyper, &manifest.flags})
-    for (const Option& option : *some)
-      rows.push_back(
-          {option.name, option.lifted ? "" : to_string(option.initial), taken_by(option)});
-  return section(rows);
-}
-
-std::string slots(const Manifest& manifest) {
-  Rows rows = {{"slot", "values", "in torch", "kept if"}};
-  for (const Slot& slot : manifest.slots)
-    rows.push_back({slot.name, slot.is_signed ? "signed" : "non-negative", slot.torch_name,
-                    written(slot.condition)});
-  return section(rows);
-}
-
-std::string memory(const Manifest& manifest) {
-  Rows rows = {{"memory", "an entry for each", "of type", "in torch", "kept if"}};
-  for (const MemoryField& field : manifest.memory)
-    rows.push_back({field.name, to_string(field.domain), field.is_double ? "double" : "real",
-                    field.torch_name, written(field.condition)});
-  return section(rows);
 }
 
 // ---- kernels -----------------------------------------------------------------------------------
@@ -150,9 +118,7 @@ std::string conclusion(const Report& report) {
 std::string to_text(const Report& report) {
   std::string out;
   if (report.manifest != nullptr) {
-    const Manifest& manifest = *report.manifest;
-    out += head(report) + options(manifest) + slots(manifest) + memory(manifest) + kernels(report) +
-           resources(report);
+    out += declared_text(*report.manifest, report.path) + kernels(report) + resources(report);
   }
   out += findings(warnings_of(report), "warning");
   out += findings(problems_of(report), "error");

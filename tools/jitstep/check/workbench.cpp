@@ -2,13 +2,12 @@
 
 #include <jit/base/private_files.h>
 #include <jit/base/text.h>
-#include <jit/compiler/host_compiler.h>
-#include <jit/compiler/nvrtc_compiler.h>
-#include <jit/engine/cuda_driver.h>
 #include <jit/manifest/manifest_lines.h>
 #include <jitstep/jit/error.h>
 
 #include <filesystem>
+
+#include "../compilers.h"
 
 namespace jitstep::tool::check {
 namespace {
@@ -48,16 +47,6 @@ SourceLines cut(const std::string& content, const std::string& path) {
   }
 }
 
-Manifest::Kind kind_of(const std::string& path) {
-  const std::string content = read_code_file(path);
-  const SourceLines lines = cut(content, path);
-  if (!lines.enclosing) refuse({path, 1}, path, "neither");
-  const std::string space = lines.enclosing->code;
-  if (space.starts_with("jitstep::rules::")) return Manifest::Kind::rule;
-  if (space.starts_with("jitstep::codecs::")) return Manifest::Kind::codec;
-  refuse(lines.enclosing->place, path, "`" + space + "`");
-}
-
 const Manifest& load_into(Workbench& bench, const std::string& path, Manifest::Kind kind) {
   return kind == Manifest::Kind::rule ? bench.catalog.load_rule(path)
                                       : bench.catalog.load_codec(path);
@@ -67,20 +56,25 @@ const Manifest& load_into(Workbench& bench, const std::string& path, Manifest::K
 
 Workbench::Workbench(bool check) : engine(settings_with(check)), catalog(engine.templates()) {}
 
+Manifest::Kind kind_of_file(const std::string& path) {
+  const std::string content = read_code_file(path);
+  const SourceLines lines = cut(content, path);
+  if (!lines.enclosing) refuse({path, 1}, path, "neither");
+  const std::string space = lines.enclosing->code;
+  if (space.starts_with("jitstep::rules::")) return Manifest::Kind::rule;
+  if (space.starts_with("jitstep::codecs::")) return Manifest::Kind::codec;
+  refuse(lines.enclosing->place, path, "`" + space + "`");
+}
+
 const Manifest& Workbenches::load(const std::string& path) {
-  const Manifest::Kind kind = kind_of(path);
+  const Manifest::Kind kind = kind_of_file(path);
   load_into(poisoned, path, kind);
   return load_into(plain, path, kind);
 }
 
 std::string compiler_problem(const Target& target) {
   try {
-    const Settings settings = settings_with(false);
-    if (target.is_cuda()) {
-      NvrtcCompiler(settings, [] { return installed_driver_version(); }).identity(target);
-    } else {
-      HostCompiler(settings).identity(target);
-    }
+    compiler_identity(target, settings_with(false));
     return "";
   } catch (const Error& error) {
     return error.what();

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "../cost.h"
+#include "../optimizer_words.h"
 
 namespace jitstep::tool::plan {
 namespace {
@@ -21,22 +22,13 @@ OptionValues options_of(const Request& request) {
   return values;
 }
 
-// Where nothing is said: float32 if the weight format is for that, else the first dtype that it is for.
-Dtype parameter_dtype(const Request& request, const Manifest& rule) {
-  if (request.parameter) return *request.parameter;
-  const std::string& own = rule.default_weights;
-  const std::string weights = request.formats.weights.value_or(own.empty() ? "native" : own);
-  const auto& dtypes = default_catalog().weights(weights).dtypes;
-  const auto found = std::find(dtypes.begin(), dtypes.end(), Dtype::float32);
-  return found == dtypes.end() ? dtypes.front() : *found;
-}
-
 // As the optimizer chooses it, of gradients in their own dtype.
 Plan kernel_of(const Request& request, const OptionValues& options) {
   constexpr std::int64_t kLargest = 1 << 20;  // elements of a matrix of 1024 x 1024
-  const ParameterKind parameter{.dtype = parameter_dtype(request, options.rule()),
-                                .dims = 2,
-                                .elements = std::min(request.parameters, kLargest)};
+  const ParameterKind parameter{
+      .dtype = request.parameter.value_or(usual_dtype(request.formats, options.rule())),
+      .dims = 2,
+      .elements = std::min(request.parameters, kLargest)};
   KernelSpec spec = resolve(options, request.formats, parameter).spec;
   if (request.gradient) spec.gradient = *request.gradient;
   return resolve(spec);

@@ -1,0 +1,245 @@
+// `jitstep inspect`, run as users run it.
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "jit/base/digest.h"
+#include "jit/base/process.h"
+#include "jit/cache/cache_fixtures.h"
+
+namespace jitstep::jit {
+namespace {
+
+using nlohmann::json;
+using testing::content_of;
+using testing::TemporaryFolder;
+using Words = std::vector<std::string>;
+
+Finished run(Words words, const Variables& environment = {}) {
+  words.insert(words.begin(), {JITSTEP_TOOL, "inspect"});
+  return run_program(words, "", own_variables(environment));
+}
+
+std::string shown(const Words& words, const Variables& environment = {}) {
+  const Finished said = run(words, environment);
+  EXPECT_EQ(said.status, 0) << said.output;
+  return said.output;
+}
+
+json shown_json(Words words) {
+  words.push_back("--json");
+  return json::parse(shown(words));
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+bool nvrtc_is_here() { return run({"--show", "log"}).status == 0; }
+
+// What `jitstep compile` says of AdamW in int8, whose key is the name of the file that it writes.
+json compiled(const std::string& folder, const std::string& target) {
+  const Finished said =
+      run_program({JITSTEP_TOOL, "compile", R"({"rule": "adamw", "state": "int8"})", "--target",
+                   target, "--out", folder},
+                  "", own_variables());
+  EXPECT_EQ(said.status, 0) << said.output;
+  return json::parse(said.output);
+}
+
+const Words kInt8 = {"--state", "int8", "--target", "cpu", "--show"};
+
+Words int8(const std::string& section) {
+  Words words = kInt8;
+  words.push_back(section);
+  return words;
+}
+
+TEST(Inspect, SourceIsTheUnitAndNeedsNoCompiler) {
+  const std::string source = shown(int8("source"), {{"JITSTEP_CXX", "/no/compiler"}});
+  EXPECT_TRUE(source.starts_with("#define JITSTEP_REAL float\n#include \"rules/adamw.cuh\"\n"));
+  EXPECT_TRUE(has(source, "jitstep::Variant{1, 1, 256, 16}")) << source;
+}
+
+// The bytes of the code; what names files may differ.
+std::string code_of(const std::string& object, const std::string& folder) {
+  const std::string out = folder + "/code";
+  const Finished run =
+      run_program({"/usr/bin/env", "objcopy", "-O", "binary", "--only-section=.text", object, out},
+                  "", own_variables());
+  EXPECT_EQ(run.status, 0) << run.output;
+  return content_of(out);
+}
+
+TEST(Inspect, FlatCompilesAloneToTheSameCodeByTheCommandOfTheLog) {
+  TemporaryFolder folder;
+  testing::write_file(folder / "flat.cuh", shown(int8("flat")));
+  const std::string log = shown(int8("log"));
+  const std::string command = log.substr(0, log.find('\n'));
+  EXPECT_TRUE(command.starts_with("c++ -x c++ flat.cuh -o kernel.so -std=c++20 ")) << command;
+  const Finished made =
+      run_program({"/bin/sh", "-c", "cd " + folder.path() + " && " + command}, "", own_variables());
+  ASSERT_EQ(made.status, 0) << made.output;
+  const std::string own = compiled(folder / "binary", "cpu").at("file");
+  const std::string code = code_of(own, folder.path());
+  EXPECT_GT(code.size(), 1000u);
+  EXPECT_EQ(code_of(folder / "kernel.so", folder.path()), code);
+}
+
+TEST(Inspect, AssemblyTellsTheLinesOfTheTemplates) {
+  const std::string rule = content_of(JITSTEP_SOURCE_DIR "/templates/rules/adamw.cuh");
+  const std::string mark = "# rules/adamw.cuh:", assembly = shown(int8("asm"));
+  const std::size_t at = assembly.find(mark);
+  ASSERT_NE(at, assembly.npos) << assembly.substr(0, 2000);
+  const std::string comment = assembly.substr(at, assembly.find('\n', at) - at);
+  const std::size_t colon = comment.find(": ", mark.size());
+  std::istringstream lines(rule);
+  std::string line;
+  for (int i = std::stoi(comment.substr(mark.size())); i > 0; --i) std::getline(lines, line);
+  EXPECT_TRUE(has(line, comment.substr(colon + 2))) << comment;
+  EXPECT_TRUE(has(assembly, "jitstep_apply:\n"));
+  EXPECT_FALSE(has(assembly, ".cfi_"));
+}
+
+TEST(Inspect, ResourcesOfTheCpuCountItsVectors) {
+  const json resources = shown_json(int8("resources")).at("resources");
+  const json entry = resources.at("entries").at(0);
+  EXPECT_EQ(entry.at("entry"), "jitstep_apply");
+  const int vectors = entry.at("vector_512").get<int>() + entry.at("vector_256").get<int>() +
+                      entry.at("vector_128").get<int>();
+  EXPECT_GT(vectors, 50);
+  EXPECT_GT(entry.at("instructions"), vectors);
+}
+
+TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreTheFilesOwn) {
+  TemporaryFolder folder;
+  const std::string file = compiled(folder / "binary", "cpu").at("file");
+  const json key = shown_json(int8("key")).at("key");
+  EXPECT_EQ(key.at("key"), testing::fs::path(file).stem().string());
+  EXPECT_TRUE(key.at("found").get<std::string>().starts_with("in the cache: ")) << key;
+  const std::string rule = content_of(JITSTEP_SOURCE_DIR "/templates/rules/adamw.cuh");
+  json found;
+  for (const json& part : key.at("templates"))
+    if (part.at("part") == "rules/adamw.cuh") found = part;
+  EXPECT_EQ(found.at("value"), sha256_hex(rule).substr(0, 12));
+  const std::string text = shown(int8("key"));
+  for (const char* part :
+       {"flag amsgrad", "state m", "int8(block=256", "variant", "-march=native", "Not in it"})
+    EXPECT_TRUE(has(text, part)) << part << "\n" << text;
+}
+
+// By hand, of float32 in int8 with a float for each 256: p, g, m and v are read, all but g written.
+TEST(Inspect, TheModelCountsTheBytesOfEachLaunch) {
+  const json model = shown_json(int8("model")).at("model");
+  const double state = 2 * (1 + 4.0 / 256);
+  const json launches = {{{"entry", "jitstep_apply"}, {"read", 8 + state}, {"written", 4 + state}}};
+  EXPECT_EQ(model.at("launches"), launches);
+  EXPECT_FALSE(model.contains("gpu")) << "of the CPU nothing is assumed";
+  const json clipped =
+      shown_json({"--target", "cpu", "--show", "model", "--set", "max_grad_norm=1"});
+  EXPECT_EQ(clipped.at("model").at("launches").at(0),
+            json({{"entry", "jitstep_partials_0"}, {"read", 4.0}, {"written", 0.0}}));
+}
+
+TEST(Inspect, AnotherVariantsDifferenceIsShown) {
+  const Words words = {"--target", "cpu", "--show", "source,flat", "--diff", "chunk=32"};
+  const std::string difference = shown(words);
+  for (const char* line : {"-variant  threads 1, lanes 1, vector 256, chunk 16\n",
+                           "+variant  threads 1, lanes 1, vector 256, chunk 32\n",
+                           "+why      asked for by --variant\n", "---- source\n@@ ", "---- flat\n"})
+    EXPECT_TRUE(has(difference, line)) << line << "\n" << difference;
+  EXPECT_TRUE(has(shown({"--target", "cpu", "--show", "source", "--diff", "chunk=16"}),
+                  "---- source: the same\n"));
+}
+
+TEST(Inspect, TakesFilesOfOnesOwn) {
+  const json made = shown_json({"--rule", JITSTEP_SOURCE_DIR "/examples/signum.cuh", "--state",
+                                JITSTEP_SOURCE_DIR "/examples/linear8.cuh", "--target", "cpu",
+                                "--show", "source", "--param", "bfloat16"});
+  EXPECT_EQ(made.at("kernel"), "signum_linear8_bfloat16");
+  EXPECT_TRUE(has(made.at("source"), "rules/signum.cuh"));
+}
+
+TEST(Inspect, ShowsWhatBecomesOfAnEditedText) {
+  TemporaryFolder folder;
+  std::string text = shown({"--target", "cpu", "--show", "flat"});
+  const std::string kernels = "JITSTEP_ENTRY(jitstep_apply, apply)";
+  text.replace(text.rfind(kernels), kernels.size(),
+               kernels + "\nextern \"C\" int edited() { return 42; }");
+  testing::write_file(folder / "flat.cuh", text);
+  const json made =
+      shown_json({"--target", "cpu", "--override", folder / "flat.cuh", "--show", "asm,key"});
+  EXPECT_EQ(made.at("edited"), true);
+  EXPECT_TRUE(has(made.at("asm"), "edited:"));
+  EXPECT_EQ(made.at("key").at("constants").at(0).at("because"), "given by --override");
+}
+
+TEST(Inspect, SaysInOneLineWhatDoesNotGoTogether) {
+  const std::pair<Words, std::string> wrong[] = {
+      {{"--rule", "none"}, "none"},
+      {{"--rule", "./none.cuh"}, "cannot load ./none.cuh: No such file or directory"},
+      {{"--state", "none"}, "none"},
+      {{"--set", "lr"}, "--set \"lr\" has no value"},
+      {{"--target", "sm"}, "'sm' is no target"},
+      {{"--variant", "warps=4"}, "--variant \"warps=4\": give threads="},
+      {{"--variant", "vector=much"}, "\"much\" is no number for vector"},
+      {{"--variant", "lanes=64"}, "lanes (at most 32)"},
+      {{"--show", "ptx", "--target", "cpu"}, "--show ptx is for GPUs"},
+      {{"--show", "asm"}, "--show asm is for --target cpu"},
+      {{"--override", "/none"}, "cannot load /none"}};
+  for (const auto& [words, part] : wrong) {
+    const Finished said = run(words);
+    EXPECT_EQ(said.status, 1) << said.output;
+    EXPECT_TRUE(said.output.starts_with("jitstep: ") && has(said.output, part)) << said.output;
+    EXPECT_EQ(std::count(said.output.begin(), said.output.end(), '\n'), 1) << said.output;
+  }
+  EXPECT_EQ(run({"--show", "everything"}).status, 2);
+  EXPECT_EQ(run(int8("resources"), {{"JITSTEP_CXX", "/no/compiler"}}).status, 1);
+}
+
+class InspectGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!nvrtc_is_here()) GTEST_SKIP() << "NVRTC is not here";
+  }
+};
+
+TEST_F(InspectGpu, PtxIsOfTheTargetsArchitecture) {
+  const std::string ptx = shown({"--state", "int8", "--target", "sm_80", "--show", "ptx"});
+  EXPECT_TRUE(has(ptx, ".target sm_80\n")) << ptx.substr(0, 400);
+  EXPECT_TRUE(has(ptx, ".visible .entry jitstep_apply("));
+}
+
+// A multiprocessor of sm_90 has 65536 registers, which warps get by 256.
+TEST_F(InspectGpu, OccupancyFollowsFromTheRegisters) {
+  TemporaryFolder folder;
+  const json made = compiled(folder.path(), "sm_90");
+  const json entry =
+      shown_json({"--state", "int8", "--show", "resources"}).at("resources").at("entries").at(0);
+  const int registers = entry.at("registers");
+  EXPECT_EQ(registers, made.at("resources").at(0).at("registers"));
+  const int of_a_block = (registers + 7) / 8 * 8 * 256, blocks = 65536 / of_a_block;
+  EXPECT_EQ(entry.at("blocks"), blocks);
+  EXPECT_EQ(entry.at("warps"), 8 * blocks);
+  EXPECT_EQ(entry.at("limited_by"), "registers");
+  EXPECT_DOUBLE_EQ(entry.at("occupancy"), blocks * 256 / 2048.0);
+}
+
+// 3350 GB/s for 20 + 8 bytes: float32 with two slots of float32.
+TEST_F(InspectGpu, TheModelSaysWhatTheMemoryAllows) {
+  const json model = shown_json({"--show", "model"}).at("model");
+  EXPECT_EQ(model.at("gpu"), "H100 SXM");
+  EXPECT_DOUBLE_EQ(model.at("parameters_per_second"), 3350e9 / 28);
+}
+
+TEST_F(InspectGpu, SassComesFromADisassemblerOrSaysHowToGetOne) {
+  TemporaryFolder folder;
+  testing::write_file(folder / "nvdisasm", "#!/bin/sh\necho \"SASS of $2\"\n");
+  testing::fs::permissions(folder / "nvdisasm", testing::fs::perms::owner_all);
+  const Words words = {"--show", "sass"};
+  const std::string path = folder.path() + ":" + std::getenv("PATH");
+  EXPECT_TRUE(shown(words, {{"PATH", path}}).ends_with("/kernel.cubin\n"));
+  testing::write_file(folder / "nvdisasm", "#!/bin/sh\necho broken; exit 3\n");
+  testing::fs::permissions(folder / "nvdisasm", testing::fs::perms::owner_all);
+  EXPECT_TRUE(has(run(words, {{"PATH", path}}).output, "nvdisasm failed: broken"));
+}
+
+}  // namespace
+}  // namespace jitstep::jit

@@ -1,0 +1,119 @@
+// What each subcommand prints, as files in transcripts/: `$ jitstep ...`, what came, and `[exit N]` if N is not 0.
+//
+// Written anew by JITSTEP_WRITE_TRANSCRIPTS=1; read the difference before it is committed.
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "jit/base/process.h"
+#include "jit/cache/cache_fixtures.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::content_of;
+using testing::TemporaryFolder;
+using testing::fs::path;
+
+const path kFolder = JITSTEP_SOURCE_DIR "/tests/tools/transcripts";
+
+std::string replaced(const std::string& text, const char* pattern, const char* by) {
+  return std::regex_replace(text, std::regex(pattern, std::regex::multiline), by);
+}
+
+// The only place that knows what differs from machine to machine and from day to day. Columns are as wide as what
+// stands in them, so that spaces do not count.
+std::string masked(std::string text, const std::string& folder) {
+  for (std::size_t at; (at = text.find(folder)) != text.npos;)
+    text.replace(at, folder.size(), "FOLDER");
+  text = replaced(text, "[0-9a-f]{64}", "KEY");
+  text = replaced(text, "\\b[0-9a-f]{12}\\b", "DIGEST");
+  text = replaced(text, "\\d{4}-\\d\\d-\\d\\d[T ]\\d\\d:\\d\\d(:\\d\\dZ)?", "DATE");
+  text = replaced(text, "\\b\\d+ (ms|bytes)\\b", "N $1");
+  text = replaced(text, "\"(compile_ms|bytes)\": [\\d.e+-]+", "\"$1\": N");
+  text = replaced(text, "^(DIGEST) +\\d+", "$1  N");                       // sizes of `cache list`
+  text = replaced(text, "^((jitstep_\\w+|not inlined)) .*\\d$", "$1  N");  // of a compiler's work
+  text = replaced(text, "^(signum_\\w+ .*kept.*) \\d+ +(m .*)$", "$1  N  $2");
+  text = replaced(text, "(gcc|clang|Debian|Ubuntu) ?version .*", "COMPILER");
+  text = replaced(text, "^( *)(compiler +.*|Target|isa|options): .*", "$1$2: WORDS");
+  text = replaced(text, "^(sm_\\d+ .*\n)+", "GPUS\n");
+  text = replaced(text, "^(ok|missing) +(compiler|cache) .*", "$1  $2  WORDS");
+  text = replaced(text, "^((ok|note|missing) +(NVRTC|driver|GPU|nvdisasm) .*\n)+", "FOR GPUS\n");
+  return replaced(text, " {2,}", "  ");
+}
+
+std::vector<std::string> commands_of(const std::string& transcript) {
+  std::vector<std::string> commands;
+  std::istringstream lines(transcript);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("$ ")) commands.push_back(line.substr(2));
+  return commands;
+}
+
+// The commands run one after the other in a folder with the examples, and a cache that begins empty.
+std::string run_all(const std::vector<std::string>& commands) {
+  TemporaryFolder folder;
+  for (const char* file : {"signum.cuh", "linear8.cuh"})
+    testing::write_file(folder / file,
+                        content_of(std::string(JITSTEP_SOURCE_DIR "/examples/") + file));
+  testing::write_file(folder / "broken.cuh", "constexpr int kNothing = 1;\n");
+  testing::write_file(folder / "specs.jsonl",
+                      "{\"rule\": \"lion\"}\n\n{\"rule\": \"sgd\", \"param\": \"bfloat16\"}\n");
+  testing::write_file(folder / "bad.jsonl", "{\"rule\": \"lion\"}\n{\"rule\"\n");
+  const Variables environment = {{"JITSTEP_CACHE_DIR", folder / "cache"},
+                                 {"JITSTEP_CACHE_READONLY", ""},
+                                 {"JITSTEP_TEMPLATES", ""},
+                                 {"JITSTEP_LOG", ""},
+                                 {"COLUMNS", ""}};
+  std::string out;
+  for (const std::string& command : commands) {
+    const std::string line = "cd " + folder.path() + "\njitstep() { " JITSTEP_TOOL " \"$@\"; }\n";
+    const Finished run =
+        run_program({"/bin/sh", "-c", line + command}, "", own_variables(environment));
+    out += "$ " + command + "\n" + run.output;
+    if (run.status != 0) out += text("[exit ", run.status, "]\n");
+    out += "\n";
+  }
+  return masked(out, folder.path());
+}
+
+class Transcripts : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Transcripts, IsWhatTheToolPrints) {
+  const std::string file = (kFolder / GetParam()).string();
+  const std::string expected = content_of(file);
+  const std::string printed = run_all(commands_of(expected));
+  if (std::getenv("JITSTEP_WRITE_TRANSCRIPTS") != nullptr) std::ofstream(file) << printed;
+  EXPECT_EQ(content_of(file), printed) << "see the top of this test";
+}
+
+std::vector<std::string> files() {
+  std::vector<std::string> names;
+  for (const auto& file : testing::fs::directory_iterator(kFolder))
+    names.push_back(file.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tool, Transcripts, ::testing::ValuesIn(files()), [](const auto& test) {
+  return test.param.substr(0, test.param.find('.'));
+});
+
+// A subcommand that has no transcript would be known by nobody.
+TEST(TranscriptsTogether, HaveEverySubcommand) {
+  std::string all;
+  for (const std::string& name : files()) all += content_of(kFolder / name);
+  const std::string help = run_program({JITSTEP_TOOL, "--help"}, "", own_variables()).output;
+  std::istringstream lines(help.substr(help.find("Subcommands:")));
+  int found = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch word;
+    static const std::regex kName("^  (\\w+) ");
+    if (!std::regex_search(line, word, kName)) continue;
+    ++found;
+    EXPECT_NE(all.find("$ jitstep " + word[1].str() + " --help\n"), all.npos) << word[1];
+  }
+  EXPECT_GE(found, 9);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

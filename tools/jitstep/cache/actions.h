@@ -1,0 +1,32 @@
+// The larger ones of the subcommands of `jitstep cache`, and what all share.
+#pragma once
+
+#include <jit/cache/disk_cache.h>
+#include <jitstep/jit/settings.h>
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace jitstep::tool::cache {
+
+/// The environment's, but a folder that is refused is always told.
+jit::Settings settings();
+
+/// The key, which is the stem of the file's name.
+std::string digest_of(const jit::ListedEntry& entry);
+
+/// Whether a word begins the key or the unit's name.
+bool is_asked(const jit::ListedEntry& entry, const std::string& word);
+
+/// Adds the subcommand `show`: all that an entry says of itself.
+void add_show(CLI::App& cache, int& status);
+/// `warm`: compiles kernels into the cache before somebody needs them.
+void add_warm(CLI::App& cache, int& status);
+/// `export`: a folder that can be shipped as JITSTEP_CACHE_READONLY.
+void add_export(CLI::App& cache, int& status);
+
+}  // namespace jitstep::tool::cache

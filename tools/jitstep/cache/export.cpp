@@ -1,0 +1,92 @@
+// jitstep cache export: a filled cache that can be shipped.
+#include <jit/base/private_files.h>
+#include <jit/base/text.h>
+#include <jitstep/jit/error.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "actions.h"
+
+namespace jitstep::tool::cache {
+namespace {
+
+using namespace jitstep::jit;
+namespace fs = std::filesystem;
+
+struct Request {
+  std::string folder;
+  std::vector<std::string> asked;  // beginnings of names and keys; empty: all
+  bool as_json = false;
+};
+
+// Readable by everybody, writable by its owner.
+void publish(const fs::path& path, fs::perms execute = fs::perms::none) {
+  std::error_code failure;
+  fs::permissions(path,
+                  fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read |
+                      fs::perms::others_read | execute,
+                  failure);
+  if (failure) throw Error(text("cannot let others read ", path.string(), ": ", failure.message()));
+}
+
+void make(const fs::path& folder) {
+  if (auto problem = make_folder(folder.string())) throw Error(*problem);
+  if (auto problem = folder_problem(folder.string(), Trust::own)) throw Error(*problem);
+  publish(folder, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec);
+}
+
+void copy(const ListedEntry& entry, const fs::path& folder) {
+  const auto bytes = read_trusted(entry.file.path, Trust::own_or_root, kLargestEntry);
+  if (!bytes) throw Error(text("cannot read ", entry.file.path));
+  const fs::path to = folder / fs::path(entry.file.path).filename();
+  if (auto problem = write_atomically(to.string(), *bytes)) throw Error(*problem);
+  publish(to);
+}
+
+int run(const Request& request) {
+  std::vector<ListedEntry> entries = DiskCache(settings()).list(true);
+  std::erase_if(entries, [&](const ListedEntry& entry) {
+    const auto& asked = request.asked;
+    return !entry.problem.empty() ||
+           (!asked.empty() && std::none_of(asked.begin(), asked.end(), [&](const auto& word) {
+             return is_asked(entry, word);
+           }));
+  });
+  if (entries.empty()) throw Error("no entry to export; `jitstep cache warm` makes some");
+  make(request.folder);
+  std::uint64_t bytes = 0;
+  for (const ListedEntry& entry : entries) {
+    copy(entry, request.folder);
+    bytes += entry.file.bytes;
+  }
+  if (request.as_json)
+    std::cout << nlohmann::json(
+                     {{"folder", request.folder}, {"entries", entries.size()}, {"bytes", bytes}})
+                     .dump(2)
+              << "\n";
+  else
+    std::cout << entries.size() << " entries, " << bytes << " bytes in " << request.folder
+              << "\nUse it as JITSTEP_CACHE_READONLY=" << request.folder
+              << "; elsewhere its files must belong to the user or to root.\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_export(CLI::App& cache, int& status) {
+  CLI::App* const command = cache.add_subcommand(
+      "export", "Copies sound entries into a folder to ship as JITSTEP_CACHE_READONLY");
+  const auto request = std::make_shared<Request>();
+  command->add_option("folder", request->folder, "The folder; made where it is not there")
+      ->required();
+  command->add_option("entry", request->asked, "Beginnings of names or keys; all unless given");
+  command->add_flag("--json", request->as_json, "Prints one object");
+  command->callback([request, &status] { status = run(*request); });
+}
+
+}  // namespace jitstep::tool::cache

@@ -1,0 +1,124 @@
+// jitstep cache show: all that an entry says of itself.
+#include <jit/base/private_files.h>
+#include <jit/base/text.h>
+#include <jit/base/text_table.h>
+#include <jit/compiler/resource_json.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "actions.h"
+
+namespace jitstep::tool::cache {
+
+using namespace jitstep::jit;
+using nlohmann::json;
+
+Settings settings() {
+  Settings found = Settings::from_environment();
+  found.log = std::max(found.log, LogLevel::warn);
+  return found;
+}
+
+std::string digest_of(const ListedEntry& entry) {
+  return std::filesystem::path(entry.file.path).stem().string();
+}
+
+bool is_asked(const ListedEntry& entry, const std::string& word) {
+  return digest_of(entry).starts_with(word) ||
+         (entry.header && entry.header->name.starts_with(word));
+}
+
+namespace {
+
+// The whole entry; nothing if it is not one.
+std::optional<CacheEntry> content_of(const ListedEntry& entry) {
+  if (!entry.header || !entry.problem.empty()) return {};
+  const auto bytes = read_trusted(entry.file.path, Trust::own_or_root, kLargestEntry);
+  return bytes ? decode_entry(*bytes, entry.header->key) : std::nullopt;
+}
+
+json to_json(const ListedEntry& listed) {
+  json out = {{"key", digest_of(listed)},
+              {"file", listed.file.path},
+              {"readonly", listed.readonly},
+              {"problem", listed.problem}};
+  const auto entry = content_of(listed);
+  if (!entry) return out;
+  json resources = json::array();
+  for (const Resources& one : entry->binary.resources) resources.push_back(json_of(one));
+  const EntryHeader& header = *listed.header;
+  out.update({{"name", header.name},
+              {"target", to_string(header.key.target)},
+              {"text", header.key.text_digest},
+              {"compiler", header.key.compiler},
+              {"compile_ms", header.compile_ms},
+              {"bytes", entry->binary.image.size()},
+              {"log", entry->binary.log},
+              {"resources", resources},
+              {"sources", header.sources}});
+  return out;
+}
+
+void print(const ListedEntry& listed) {
+  std::cout << "key       " << digest_of(listed) << (listed.readonly ? "  (read-only layer)" : "")
+            << "\nfile      " << listed.file.path << "\n";
+  const auto entry = content_of(listed);
+  if (!entry) {
+    std::cout << "problem   " << (listed.problem.empty() ? "damaged" : listed.problem) << "\n";
+    return;
+  }
+  const EntryHeader& header = *listed.header;
+  std::cout << "name      " << header.name << "\ntarget    " << to_string(header.key.target)
+            << "\ncompiled  in " << fixed(header.compile_ms, 0) << " ms, "
+            << entry->binary.image.size() << " bytes\ntext      " << header.key.text_digest
+            << "\n\n"
+            << header.key.compiler << "\n\n";
+  std::vector<std::vector<std::string>> rows = {{"made of", "sha256"}};
+  for (const auto& [name, digest] : header.sources) rows.push_back({name, digest.substr(0, 12)});
+  std::cout << text_table(rows);
+  for (const Resources& one : entry->binary.resources)
+    std::cout << "\n"
+              << one.entry << ": " << one.registers << " registers, " << one.shared_bytes
+              << " bytes shared, " << one.stack_bytes << " stack, "
+              << one.spill_store_bytes + one.spill_load_bytes << " spilled\n";
+}
+
+int show(const std::string& word, bool as_json) {
+  std::vector<ListedEntry> found = DiskCache(settings()).list(true);
+  std::erase_if(found, [&](const ListedEntry& entry) { return !is_asked(entry, word); });
+  if (found.empty()) {
+    std::cerr << "jitstep: no entry's name or key starts with '" << word
+              << "'; `jitstep cache list` shows them all\n";
+    return 1;
+  }
+  json all = json::array();
+  for (const ListedEntry& entry : found) {
+    if (as_json) {
+      all.push_back(to_json(entry));
+      continue;
+    }
+    if (&entry != &found.front()) std::cout << "\n";
+    print(entry);
+  }
+  if (as_json) std::cout << all.dump(2, ' ', false, json::error_handler_t::replace) << "\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_show(CLI::App& cache, int& status) {
+  CLI::App* const command =
+      cache.add_subcommand("show", "Prints what entries say: compiler, sources, resources");
+  const auto word = std::make_shared<std::string>();
+  const auto as_json = std::make_shared<bool>(false);
+  command->add_option("entry", *word, "The start of a unit's name or of a key")->required();
+  command->add_flag("--json", *as_json, "Prints an array of objects, one for each entry");
+  command->callback([word, as_json, &status] { status = show(*word, *as_json); });
+}
+
+}  // namespace jitstep::tool::cache

@@ -1,0 +1,28 @@
+#include "compilers.h"
+
+#include <jit/compiler/host_compiler.h>
+#include <jit/compiler/nvrtc_compiler.h>
+#include <jit/engine/cuda_driver.h>
+
+namespace jitstep::tool {
+
+using namespace jitstep::jit;
+
+static NvrtcCompiler nvrtc_with(const Settings& settings) {
+  return NvrtcCompiler(settings, [] { return installed_driver_version(); });
+}
+
+std::string compiler_identity(const Target& target, const Settings& settings) {
+  return target.is_cuda() ? nvrtc_with(settings).identity(target)
+                          : HostCompiler(settings).identity(target);
+}
+
+std::string ptx_of(const std::string& flat, const std::string& name, const Target& target) {
+  return nvrtc_with(Settings::from_environment()).ptx(flat, name, target);
+}
+
+std::string assembly_of(const std::string& flat, const std::string& name, const Target& target) {
+  return HostCompiler(Settings::from_environment()).assembly(flat, name, target);
+}
+
+}  // namespace jitstep::tool

@@ -1,0 +1,21 @@
+// The compilers of this machine, asked for more than a binary.
+#pragma once
+
+#include <jitstep/jit/settings.h>
+#include <jitstep/jit/target.h>
+
+#include <string>
+
+namespace jitstep::tool {
+
+/// Version, build and options of the compiler for a target: Compiler::identity. An Error if there is none.
+std::string compiler_identity(const jit::Target& target,
+                              const jit::Settings& settings = jit::Settings::from_environment());
+
+/// A self-contained text as PTX, or as the host compiler's assembly with `.loc` lines. An Error if there is no compiler
+/// or the text does not compile.
+std::string ptx_of(const std::string& flat, const std::string& name, const jit::Target& target);
+std::string assembly_of(const std::string& flat, const std::string& name,
+                        const jit::Target& target);
+
+}  // namespace jitstep::tool

@@ -1,0 +1,114 @@
+#include "declared_tables.h"
+
+#include <jit/base/text.h>
+#include <jit/base/text_table.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "declared.h"
+
+namespace jitstep::tool {
+namespace {
+
+using namespace jitstep::jit;
+using nlohmann::json;
+using Rows = std::vector<std::vector<std::string>>;
+
+// A table with an empty line after it, or nothing if it has a head alone.
+std::string section(const Rows& rows) { return rows.size() < 2 ? "" : text_table(rows) + "\n"; }
+
+std::string options(const Manifest& manifest) {
+  Rows rows = {{"option", "default", "takes"}};
+  for (const auto* some : {&manifest.hyper, &manifest.flags})
+    for (const Option& option : *some)
+      rows.push_back(
+          {option.name, option.lifted ? "" : to_string(option.initial), taken_by(option)});
+  return section(rows);
+}
+
+std::string slots(const Manifest& manifest) {
+  Rows rows = {{"slot", "values", "in torch", "kept if"}};
+  for (const Slot& slot : manifest.slots)
+    rows.push_back({slot.name, slot.is_signed ? "signed" : "non-negative", slot.torch_name,
+                    written(slot.condition)});
+  return section(rows);
+}
+
+std::string memory(const Manifest& manifest) {
+  Rows rows = {{"memory", "an entry for each", "of type", "in torch", "kept if"}};
+  for (const MemoryField& field : manifest.memory)
+    rows.push_back({field.name, to_string(field.domain), field.is_double ? "double" : "real",
+                    field.torch_name, written(field.condition)});
+  return section(rows);
+}
+
+// ---- JSON --------------------------------------------------------------------------------------
+
+json json_of(const Value& value) {
+  if (value.is_bool()) return value.boolean();
+  if (value.is_number()) return value.number();
+  if (value.is_choice()) return value.choice();
+  if (!value.is_numbers()) return nullptr;
+  json numbers = json::array();
+  for (const double x : value.numbers()) numbers.push_back(std::isnan(x) ? json() : json(x));
+  return numbers;
+}
+
+json json_of(const std::optional<Expression>& condition) {
+  return condition ? json(condition->written()) : json();
+}
+
+json options_of(const Manifest& manifest) {
+  json all = json::array();
+  for (const auto* some : {&manifest.hyper, &manifest.flags})
+    for (const Option& option : *some)
+      all.push_back({{"name", option.name},
+                     {"default", option.lifted ? json() : json_of(option.initial)},
+                     {"computed", option.lifted.has_value()},
+                     {"takes", taken_by(option)},
+                     {"note", option.note}});
+  return all;
+}
+
+json slots_of(const Manifest& manifest) {
+  json all = json::array();
+  for (const Slot& slot : manifest.slots)
+    all.push_back({{"name", slot.name},
+                   {"signed", slot.is_signed},
+                   {"torch", slot.torch_name},
+                   {"if", json_of(slot.condition)}});
+  return all;
+}
+
+json memory_of(const Manifest& manifest) {
+  json all = json::array();
+  for (const MemoryField& field : manifest.memory)
+    all.push_back({{"name", field.name},
+                   {"domain", to_string(field.domain)},
+                   {"type", field.is_double ? "double" : "real"},
+                   {"torch", field.torch_name},
+                   {"if", json_of(field.condition)}});
+  return all;
+}
+}  // namespace
+
+std::string kind_name(Manifest::Kind kind) {
+  if (kind == Manifest::Kind::codec) return "codec";
+  return kind == Manifest::Kind::weights ? "weight format" : "rule";
+}
+
+std::string declared_text(const Manifest& manifest, const std::string& path) {
+  const std::string name = manifest.class_name.empty() ? "" : text(", class ", manifest.class_name);
+  return text(path, ": the ", kind_name(manifest.kind), " ", manifest.name, name, "\n",
+              manifest.description, "\n\n", options(manifest), slots(manifest), memory(manifest));
+}
+
+json declared_json(const Manifest& manifest) {
+  return {{"kind", kind_name(manifest.kind)}, {"name", manifest.name},
+          {"class", manifest.class_name},     {"description", manifest.description},
+          {"options", options_of(manifest)},  {"slots", slots_of(manifest)},
+          {"memory", memory_of(manifest)}};
+}
+
+}  // namespace jitstep::tool

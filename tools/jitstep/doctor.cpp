@@ -1,0 +1,217 @@
+// jitstep doctor: what was found on this machine, what is missing, and how to get it.
+#include <jit/base/private_files.h>
+#include <jit/base/text.h>
+#include <jit/base/text_table.h>
+#include <jit/cache/disk_cache.h>
+#include <jit/compiler/host_compiler.h>
+#include <jit/compiler/nvrtc_library.h>
+#include <jit/engine/cuda_driver.h>
+#include <jitstep/jit/catalog.h>
+#include <jitstep/jit/engine.h>
+#include <jitstep/jit/error.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "inspect/disassembler.h"
+
+namespace jitstep::tool {
+namespace {
+
+using namespace jitstep::jit;
+
+constexpr const char* kFooter =
+    "Exit status: 0 kernels can be made for the CPU and for every GPU that is here, 1 something "
+    "that this takes is "
+    "missing.\nWhat is only good to have is told and is no fault.";
+
+// One thing that was looked for.
+struct Finding {
+  enum class State { good, note, missing };
+
+  std::string what;
+  State state = State::good;
+  std::string words;  // what was found, or what to do
+};
+
+constexpr const char* kStates[] = {"ok", "note", "missing"};
+
+const char* word(Finding::State state) { return kStates[static_cast<int>(state)]; }
+
+Finding found(const char* what, const std::string& words) {
+  return {what, Finding::State::good, words};
+}
+
+// The sentence of an error, which may go on with a log.
+std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
+
+Finding compiler(const Settings& settings) {
+  HostCompiler host(settings);
+  try {
+    host.compile("extern \"C\" void nothing() {}\n", "nothing", Target::cpu());
+    const std::string identity = host.identity(Target::cpu());
+    const std::size_t version =
+        std::min(identity.find("gcc version"), identity.find("clang version"));
+    return found("compiler",
+                 text(host.program(), ", ",
+                      version == identity.npos ? "" : first_line(identity.substr(version))));
+  } catch (const Error& error) {
+    return {"compiler", Finding::State::missing, first_line(error.what())};
+  }
+}
+
+// What there is of GPUs: needed where there is one.
+struct Gpus {
+  std::vector<CudaDevice> devices;
+  std::string problem;  // why there is no driver
+};
+
+Gpus gpus() {
+  Gpus here;
+  try {
+    CudaDriver& driver = cuda_driver();
+    for (int i = 0; i < driver.device_count(); ++i) here.devices.push_back(driver.device(i));
+  } catch (const Error& error) {
+    here.problem = first_line(error.what());
+  }
+  return here;
+}
+
+Finding nvrtc(const Settings& settings, bool needed) {
+  std::string problem;
+  const auto library = find_nvrtc(settings, installed_driver_version(), problem);
+  if (!library) return {"NVRTC", needed ? Finding::State::missing : Finding::State::note, problem};
+  return found("NVRTC", text(library->version(), " in ",
+                             library->path.empty() ? "the loader's own folders" : library->path,
+                             ", sm_", library->archs.front(), " to sm_", library->archs.back()));
+}
+
+Finding driver(const Gpus& here) {
+  if (!here.problem.empty()) return {"driver", Finding::State::note, here.problem};
+  return found("driver", text("CUDA ", installed_driver_version() / 1000, ".",
+                              installed_driver_version() % 1000 / 10));
+}
+
+std::vector<Finding> devices(const Gpus& here) {
+  std::vector<Finding> all;
+  for (const CudaDevice& gpu : here.devices)
+    all.push_back(found("GPU", text("cuda:", gpu.ordinal, ", sm_", gpu.sm, ", ",
+                                    gpu.multiprocessors, " multiprocessors")));
+  if (all.empty())
+    all.push_back(
+        {"GPU", Finding::State::note, "none is here; kernels for them can be compiled without"});
+  return all;
+}
+
+Finding disassembler() {
+  try {
+    return found("nvdisasm", inspect::find_nvdisasm());
+  } catch (const Error& error) {
+    return {"nvdisasm", Finding::State::note, error.what()};
+  }
+}
+
+Finding cache(const Settings& settings) {
+  if (settings.cache_dir.empty())
+    return {"cache", Finding::State::note,
+            "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME name no folder: kernels are kept in memory "
+            "only"};
+  if (std::filesystem::exists(settings.cache_dir))
+    if (const auto problem = folder_problem(settings.cache_dir, Trust::own))
+      return {"cache", Finding::State::missing,
+              text(*problem, "; JITSTEP_CACHE_DIR names another")};
+  std::size_t entries = 0, unused = 0;
+  std::uint64_t bytes = 0;
+  for (const ListedEntry& entry : DiskCache(settings).list(true)) {
+    ++(entry.problem.empty() ? entries : unused);
+    bytes += entry.file.bytes;
+  }
+  return {"cache", unused == 0 ? Finding::State::good : Finding::State::note,
+          text(settings.cache_dir, ", ", entries, " entries, ", bytes, " bytes",
+               unused == 0 ? "" : text("; ", unused, " never used: see `jitstep cache verify`"))};
+}
+
+Finding readonly_layer(const Settings& settings) {
+  if (const auto problem = folder_problem(settings.cache_readonly, Trust::own_or_root))
+    return {"read-only layer", Finding::State::missing, *problem};
+  return found("read-only layer", settings.cache_readonly);
+}
+
+// Each is read, as a folder of templates may hold anything.
+Finding templates(const Settings& settings) {
+  const Catalog& catalog = default_catalog();
+  std::size_t read = 0;
+  try {
+    for (const auto& name : catalog.names(Manifest::Kind::rule))
+      read += catalog.rule(name).name == name;
+    for (const auto& name : catalog.names(Manifest::Kind::codec))
+      read += catalog.codec(name).name == name;
+    for (const auto& name : catalog.names(Manifest::Kind::weights))
+      read += catalog.weights(name).name == name;
+  } catch (const Error& error) {
+    return {"templates", Finding::State::missing, first_line(error.what())};
+  }
+  return found(
+      "templates",
+      text(read, " rules, codecs and weight formats, ",
+           settings.templates.empty() ? "built in" : "with those of " + settings.templates));
+}
+
+// Variables that change what is run, or what is written.
+std::vector<Finding> variables(const Settings& settings) {
+  std::vector<Finding> all;
+  const auto add = [&](const char* name, bool set, const char* what) {
+    if (set) all.push_back({name, Finding::State::note, what});
+  };
+  add("JITSTEP_OVERRIDE", !settings.override_folder.empty(),
+      "edited kernels are run in the place of others");
+  add("JITSTEP_DUMP", !settings.dump_folder.empty(), "every kernel is written there");
+  add("JITSTEP_CHECK", settings.check, "kernels are poisoned and slow, for who writes rules");
+  return all;
+}
+
+std::vector<Finding> look(const Settings& settings) {
+  const Gpus here = gpus();
+  std::vector<Finding> all = {compiler(settings), nvrtc(settings, !here.devices.empty()),
+                              driver(here)};
+  const auto add = [&](const std::vector<Finding>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  add(devices(here));
+  add({disassembler(), cache(settings)});
+  if (!settings.cache_readonly.empty()) add({readonly_layer(settings)});
+  add({templates(settings)});
+  add(variables(settings));
+  return all;
+}
+
+int run(bool as_json) {
+  const std::vector<Finding> all = look(Settings::from_environment());
+  nlohmann::json list = nlohmann::json::array();
+  std::vector<std::vector<std::string>> rows;
+  bool missing = false;
+  for (const Finding& one : all) {
+    rows.push_back({word(one.state), one.what, one.words});
+    list.push_back({{"what", one.what}, {"state", word(one.state)}, {"words", one.words}});
+    missing = missing || one.state == Finding::State::missing;
+  }
+  std::cout << (as_json ? list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
+                        : text_table(rows));
+  return missing ? 1 : 0;
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, int& status) {
+  CLI::App* const command = app.add_subcommand(
+      "doctor", "Says what was found on this machine, what is missing and how to get it");
+  command->footer(kFooter);
+  const auto as_json = std::make_shared<bool>(false);
+  command->add_flag("--json", *as_json, "Prints an array of objects, one for each line");
+  command->callback([as_json, &status] { status = run(*as_json); });
+}
+
+}  // namespace jitstep::tool

@@ -1,0 +1,193 @@
+#include "assembly.h"
+
+#include <jit/base/text.h>
+#include <jit/source/source_map.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+namespace jitstep::tool::inspect {
+namespace {
+
+using jit::text;
+
+bool starts_with_any(std::string_view word, std::initializer_list<std::string_view> starts) {
+  return std::any_of(starts.begin(), starts.end(),
+                     [&](std::string_view start) { return word.starts_with(start); });
+}
+
+std::string_view trimmed(std::string_view line) {
+  const std::size_t begin = line.find_first_not_of(" \t");
+  if (begin == line.npos) return {};
+  return line.substr(begin, line.find_last_not_of(" \t") + 1 - begin);
+}
+
+std::string_view first_word(std::string_view line) {
+  return line.substr(0, line.find_first_of(" \t"));
+}
+
+bool is_label(std::string_view line) { return line.ends_with(':') && line.find('"') == line.npos; }
+
+// ---- counting ----------------------------------------------------------------------------------
+
+// Of the widest register: 0, 1, 2 for 512, 256, 128 bits; -1: it names none.
+int width_of(std::string_view instruction) {
+  static constexpr std::array<std::string_view, 3> kRegisters = {"%zmm", "%ymm", "%xmm"};
+  for (int width = 0; width < 3; ++width)
+    if (instruction.find(kRegisters[static_cast<std::size_t>(width)]) != instruction.npos)
+      return width;
+  static const std::regex kNeon(R"(\bv\d+\.(16b|8h|4s|2d)|\bq\d+\b)");
+  return std::regex_search(instruction.begin(), instruction.end(), kNeon) ? 2 : -1;
+}
+
+// addss, vcvtsd2si: of one number in a vector's register.
+bool is_scalar(std::string_view operation) {
+  return operation.ends_with("ss") || operation.ends_with("sd") ||
+         operation.find("ss2") != operation.npos || operation.find("sd2") != operation.npos ||
+         operation.ends_with("2ss") || operation.ends_with("2sd") ||
+         starts_with_any(operation, {"vmovd", "movd", "vmovq", "movq"});
+}
+
+// subq $136, %rsp or sub sp, sp, #136.
+int frame_of(const std::string& instruction) {
+  static const std::regex kFrame(R"(^(?:subq\s+\$(\d+), %rsp|sub\s+sp, sp, #(\d+)))");
+  std::smatch found;
+  if (!std::regex_search(instruction, found, kFrame)) return 0;
+  return std::stoi(found[1].matched ? found[1] : found[2]);
+}
+
+void count(const std::string& instruction, FunctionCounts& counts) {
+  ++counts.instructions;
+  const std::string_view operation = first_word(instruction);
+  const int width = width_of(instruction);
+  if (width == 2 && is_scalar(operation)) {
+    ++counts.scalar;
+  } else if (width >= 0) {
+    ++counts.wide[width];
+  }
+  counts.stack_bytes = std::max(counts.stack_bytes, frame_of(instruction));
+}
+
+// ---- lines of the templates --------------------------------------------------------------------
+
+// The places that `.file` and `.loc` name, and their text.
+class Places {
+ public:
+  explicit Places(const std::string& flat) : files_(jit::files_of(flat)) {}
+
+  // .file 3 "folder" "rules/adamw.cuh", with or without the folder.
+  void add_file(std::string_view line) {
+    std::istringstream words{std::string(line.substr(line.find_first_of(" \t")))};
+    int number = 0;
+    if (!(words >> number)) return;
+    const std::size_t end = line.rfind('"'), begin = line.rfind('"', end - 1);
+    names_[number] = std::string(line.substr(begin + 1, end - begin - 1));
+  }
+
+  // .loc 3 41 7: a comment if that is another line than before.
+  std::string comment(std::string_view line) {
+    std::istringstream words{std::string(line.substr(4))};
+    int file = 0, number = 0;
+    words >> file >> number;
+    const std::string& name = names_[file];
+    if (const auto place = text(name, ":", number); number == 0 || place == last_) {
+      return {};
+    } else {
+      last_ = place;
+    }
+    const auto known = files_.find(name);
+    if (known == files_.end() || !known->second.contains(number)) return {};
+    return text("# ", last_, ": ", trimmed(known->second.at(number)), "\n");
+  }
+
+ private:
+  jit::Files files_;
+  std::map<int, std::string> names_;
+  std::string last_;
+};
+
+// Whether a line lies where only debuggers look; `before`: whether the one before it does.
+bool is_debug(std::string_view line, bool before) {
+  const bool begins = line.starts_with(".section") || line == ".text" || line == ".data";
+  return begins ? line.find("debug") != line.npos : before;
+}
+
+// Labels that some instruction or table names.
+std::set<std::string> named_labels(const std::string& assembly) {
+  static const std::regex kLabel(R"(\.L[\w.$]+)");
+  std::set<std::string> named;
+  bool debug = false;
+  std::istringstream lines(assembly);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string_view rest = trimmed(line);
+    debug = is_debug(rest, debug);
+    if (debug || is_label(rest) || starts_with_any(rest, {".loc", ".file", ".size"})) continue;
+    for (std::sregex_iterator one(line.begin(), line.end(), kLabel), end; one != end; ++one)
+      named.insert(one->str());
+  }
+  return named;
+}
+
+// Directives that say something about the code: what lies in tables, and where functions begin.
+bool is_kept(std::string_view line) {
+  return starts_with_any(line, {".byte", ".short", ".value", ".long", ".quad", ".zero", ".string",
+                                ".ascii", ".2byte", ".4byte", ".8byte", ".globl", ".p2align"});
+}
+
+}  // namespace
+
+std::vector<FunctionCounts> count_functions(const std::string& assembly) {
+  static const std::regex kFunction(R"(^\s*\.type\s+([\w.$]+)\s*,\s*[@%]function)");
+  std::vector<FunctionCounts> functions;
+  std::set<std::string> names, entries;
+  bool in_code = false;
+  std::istringstream lines(assembly);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch found;
+    if (std::regex_search(line, found, kFunction)) names.insert(found[1]);
+    const std::string word(trimmed(line));
+    if (word.starts_with(".globl")) entries.emplace(trimmed(word.substr(6)));
+    if (word.starts_with(".section") || word == ".text" || word == ".data")
+      in_code = in_code && word.find("debug") == word.npos && word.find("rodata") == word.npos;
+    if (is_label(word) && names.contains(word.substr(0, word.size() - 1))) {
+      in_code = true;
+      const std::string name = word.substr(0, word.size() - 1);
+      functions.push_back({.name = name, .is_entry = entries.contains(name)});
+    } else if (in_code && !functions.empty() && !word.empty() && !is_label(word) &&
+               word[0] != '.' && word[0] != '#') {
+      count(word, functions.back());
+    }
+  }
+  return functions;
+}
+
+std::string with_source_lines(const std::string& assembly, const std::string& flat) {
+  const std::set<std::string> named = named_labels(assembly);
+  Places places(flat);
+  std::string out;
+  bool debug = false;
+  std::istringstream lines(assembly);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string_view rest = trimmed(line);
+    debug = is_debug(rest, debug);
+    if (debug || rest.empty()) continue;
+    if (rest.starts_with(".file")) {
+      places.add_file(rest);
+    } else if (rest.starts_with(".loc ") || rest.starts_with(".loc\t")) {
+      out += places.comment(rest);
+    } else if (is_label(rest)) {
+      const std::string name(rest.substr(0, rest.size() - 1));
+      if (!name.starts_with(".L") || named.contains(name)) out += name + ":\n";
+    } else if ((rest[0] != '.' && rest[0] != '#') || is_kept(rest)) {
+      out += text("    ", rest, "\n");
+    }
+  }
+  return out;
+}
+
+}  // namespace jitstep::tool::inspect

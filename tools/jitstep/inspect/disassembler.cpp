@@ -1,0 +1,74 @@
+#include "disassembler.h"
+
+#include <jit/base/file_io.h>
+#include <jit/base/private_files.h>
+#include <jit/base/process.h>
+#include <jit/base/scratch.h>
+#include <jit/base/text.h>
+#include <jit/compiler/nvrtc_library.h>
+#include <jitstep/jit/error.h>
+#include <jitstep/jit/settings.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+namespace jitstep::tool::inspect {
+namespace {
+
+using namespace jitstep::jit;
+namespace fs = std::filesystem;
+
+constexpr char kHowToGet[] =
+    "SASS needs nvdisasm, which is not here: `pip install nvidia-cuda-nvdisasm`, or install the "
+    "CUDA "
+    "toolkit, and put it on PATH; `--show ptx` needs none";
+
+// NVRTC from PyPI lies in site-packages/nvidia/cu13/lib; the disassembler beside it, or in triton's package.
+std::vector<fs::path> folders_beside_nvrtc() {
+  std::string problem;
+  const auto nvrtc = find_nvrtc(Settings::from_environment(), 0, problem);
+  if (!nvrtc || nvrtc->path.empty()) return {};
+  const fs::path package = fs::path(nvrtc->path).parent_path().parent_path();
+  const fs::path all = package.parent_path().parent_path();
+  return {package / "bin", all / "nvidia/cuda_nvdisasm/bin", all / "triton/backends/nvidia/bin"};
+}
+
+std::vector<fs::path> folders() {
+  std::vector<fs::path> places;
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (const char* const home = std::getenv(name)) places.push_back(fs::path(home) / "bin");
+  places.push_back("/usr/local/cuda/bin");
+  for (fs::path& folder : folders_beside_nvrtc()) places.push_back(std::move(folder));
+  return places;
+}
+
+}  // namespace
+
+std::string find_nvdisasm() {
+  if (std::string found = find_program("nvdisasm", Settings::from_environment().path);
+      !found.empty())
+    return found;
+  for (const fs::path& folder : folders())
+    if (std::string found = find_program((folder / "nvdisasm").string(), ""); !found.empty())
+      return found;
+  throw Error(kHowToGet);
+}
+
+std::string disassembled(const Built& built) {
+  if (!text_of(built.binary.image)
+           .starts_with("\x7f"
+                        "ELF"))
+    throw Error(
+        text("there is no SASS of ", to_string(built.target),
+             ", which NVRTC does not know yet: the driver makes it of PTX; see --show ptx"));
+  const std::string program = find_nvdisasm();
+  const PrivateFolder folder(scratch_folders(Settings::from_environment()));
+  const std::string file = folder.path() + "/kernel.cubin";
+  if (const auto problem = write_atomically(file, built.binary.image)) throw Error(*problem);
+  const Finished run = run_program({program, "-c", file}, "", own_variables());
+  if (run.status != 0) throw Error(text(program, " failed: ", run.output));
+  return run.output;
+}
+
+}  // namespace jitstep::tool::inspect

@@ -1,0 +1,108 @@
+#include "sections.h"
+
+#include <jit/base/text.h>
+#include <jit/base/text_table.h>
+#include <jitstep/jit/error.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "../compilers.h"
+#include "assembly.h"
+#include "disassembler.h"
+#include "figures.h"
+#include "key_report.h"
+
+namespace jitstep::tool::inspect {
+namespace {
+
+using namespace jitstep::jit;
+
+void need(bool gpu, const char* section, const Subject& subject) {
+  if (subject.target.is_cuda() == gpu) return;
+  throw Error(text("--show ", section, " is for ", gpu ? "GPUs, as --target sm_90" : "--target cpu",
+                   "; of ", to_string(subject.target), " there is ", gpu ? "asm" : "ptx and sass"));
+}
+
+std::string ptx(const Subject& subject) {
+  need(true, "ptx", subject);
+  return ptx_of(subject.flat, subject.unit.name, subject.target);
+}
+
+std::string sass(const Subject& subject) {
+  need(true, "sass", subject);
+  return disassembled(*subject.built());
+}
+
+std::string assembly(const Subject& subject) {
+  need(false, "asm", subject);
+  return with_source_lines(assembly_of(subject.flat, subject.unit.name, subject.target),
+                           subject.flat);
+}
+
+// The options that the flat text compiles alone with, then what the compiler said.
+std::string log(const Subject& subject) {
+  const std::string identity = compiler_identity(subject.target);
+  const std::size_t options = identity.rfind("options: ");
+  const std::string command = subject.target.is_cuda() ? "NVRTC, on flat.cuh: --gpu-architecture="
+                                                       : "c++ -x c++ flat.cuh -o kernel.so ";
+  const auto built = subject.built();
+  const std::string& said = built->binary.log;
+  return text(command, identity.substr(options + 9), "\n", said,
+              said.empty() || said.ends_with('\n') ? "" : "\n",
+              built->from_cache ? "from the cache; it took " : "compiled in ",
+              fixed(built->compile_ms, 0), " ms; ", built->binary.image.size(), " bytes\n");
+}
+
+struct Section {
+  const char* name;
+  std::string (*text)(const Subject&);
+  nlohmann::json (*json)(const Subject&);  // null: the text
+};
+
+std::string key_text(const Subject& subject) { return to_text(key_report(subject)); }
+nlohmann::json key_json(const Subject& subject) { return to_json(key_report(subject)); }
+
+constexpr Section kSections[] = {
+    {"source", [](const Subject& s) { return s.unit.text; }, nullptr},
+    {"flat", [](const Subject& s) { return s.flat; }, nullptr},
+    {"ptx", &ptx, nullptr},
+    {"sass", &sass, nullptr},
+    {"asm", &assembly, nullptr},
+    {"log", &log, nullptr},
+    {"resources", &resources_text, &resources_json},
+    {"model", &model_text, &model_json},
+    {"key", &key_text, &key_json},
+};
+
+const Section& section(const std::string& name) {
+  return *std::find_if(std::begin(kSections), std::end(kSections),
+                       [&](const Section& one) { return one.name == name; });
+}
+
+}  // namespace
+
+std::vector<std::string> section_names() {
+  std::vector<std::string> names;
+  for (const Section& one : kSections) names.emplace_back(one.name);
+  return names;
+}
+
+std::string section_text(const std::string& name, const Subject& subject) {
+  return section(name).text(subject);
+}
+
+nlohmann::json section_json(const std::string& name, const Subject& subject) {
+  const Section& one = section(name);
+  return one.json == nullptr ? nlohmann::json(one.text(subject)) : one.json(subject);
+}
+
+std::string heading(const Subject& subject) {
+  const Variant& v = subject.variant;
+  return text("kernel   ", subject.unit.name, "\ntarget   ", to_string(subject.target),
+              "\nvariant  threads ", v.threads, ", lanes ", v.lanes, ", vector ", v.vector,
+              ", chunk ", v.chunk, "\nwhy      ", subject.reason, "\n",
+              subject.edited ? "text     edited, given by --override\n" : "");
+}
+
+}  // namespace jitstep::tool::inspect

@@ -1,0 +1,53 @@
+#include "traffic.h"
+
+#include <jitstep/jit/dtype.h>
+
+#include <jit/base/text.h>
+#include <algorithm>
+
+#include "../cost.h"
+
+namespace jitstep::tool::inspect {
+namespace {
+
+using namespace jitstep::jit;
+
+constexpr double kLatencyClocks = 1100;  // of DRAM, as tools/sass.py assumes
+
+// Whether a pass has sums of the gradient's transforms alone, which read nothing else.
+bool is_of_gradient(const Plan& plan, int pass) {
+  return std::all_of(plan.reductions.begin(), plan.reductions.end(),
+                     [&](const auto& r) { return r.pass != pass || r.part == kGradientPart; });
+}
+
+}  // namespace
+
+// Memory is read in one half and written in the other.
+std::vector<Traffic> traffic(const Subject& subject) {
+  const Plan& plan = subject.plan;
+  const StateBytes state = state_bytes(plan, subject.options);
+  const double parameter = bytes_of(plan.spec.state.dtype), gradient = bytes_of(plan.spec.gradient);
+  const double kept = parameter + state.all - state.memory / 2;
+  std::vector<Traffic> all;
+  for (int pass = 0; pass < plan.passes; ++pass)
+    all.push_back({text("jitstep_partials_", pass),
+                   is_of_gradient(plan, pass) ? gradient : kept + gradient, 0});
+  const double staged = real_bytes(plan.spec.state.dtype);
+  const bool has_stage = !plan.rule().host_stage.empty();
+  if (has_stage) all.push_back({"jitstep_stage", kept + gradient, staged});
+  all.push_back({"jitstep_apply", kept + gradient + (has_stage ? staged : 0), kept});
+  return all;
+}
+
+Limit limit(const Subject& subject, const GpuModel& gpu, const Occupancy& occupancy) {
+  const std::vector<Traffic> launches = traffic(subject);
+  Limit found;
+  for (const Traffic& launch : launches) found.bytes += launch.all();
+  found.giga_parameters = gpu.gigabytes_per_second / found.bytes;
+  const double elements_of_a_lane = static_cast<double>(kLeaf) / subject.variant.lanes;
+  found.in_flight = occupancy.warps * 32 * elements_of_a_lane * launches.back().read;
+  found.needed = gpu.gigabytes_per_second / gpu.multiprocessors / gpu.clock_ghz * kLatencyClocks;
+  return found;
+}
+
+}  // namespace jitstep::tool::inspect

@@ -1,0 +1,35 @@
+// One line on a terminal, written over and over; nothing where standard error goes elsewhere.
+#pragma once
+
+#include <jit/base/text.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <mutex>
+#include <string>
+
+namespace jitstep::tool {
+
+/// Thread safe. The line goes with the object.
+class ProgressLine {
+ public:
+  ProgressLine() = default;
+  ~ProgressLine() { say(""); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  /// "[done + 1/all] what".
+  void operator()(std::size_t done, std::size_t all, const std::string& what) const {
+    say(jit::text("[", done + 1, "/", all, "] ", what));
+  }
+
+ private:
+  void say(const std::string& line) const {
+    const std::lock_guard lock(mutex_);
+    if (shown_) std::cerr << "\r\033[K" << line << std::flush;
+  }
+  bool shown_ = ::isatty(STDERR_FILENO) == 1;
+  mutable std::mutex mutex_;
+};
+
+}  // namespace jitstep::tool
