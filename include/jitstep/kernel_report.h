@@ -19,9 +19,8 @@ struct JITSTEP_API KernelReport {
     std::size_t group = 0, place = 0;  // in its group
   };
 
-  std::string device;    // "cpu", "cuda:0"
-  jit::Variant variant;  // how it is run
-  std::string why;       // that variant: a sentence
+  std::string device;      // "cpu", "cuda:0"
+  jit::ChosenVariant how;  // it is run, and why so
   std::vector<Parameter> parameters;
   std::shared_ptr<const jit::Built> built;
 

@@ -1,4 +1,5 @@
 // `jitstep cache warm` and `export`: a cache that is filled here and used where there is no compiler.
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -16,12 +17,12 @@ class CacheShip : public ::testing::Test {
  protected:
   Finished run(Words words, const Variables& more = {}) {
     words.insert(words.begin(), JITSTEP_TOOL);
-    Variables environment = {{"JITSTEP_CACHE_DIR", folder / "cache"},
-                             {"JITSTEP_CACHE_READONLY", ""},
-                             {"JITSTEP_TEMPLATES", ""},
-                             {"JITSTEP_LOG", ""}};
-    environment.insert(environment.end(), more.begin(), more.end());
-    return run_program(words, "", own_variables(environment));
+    std::map<std::string, std::string> environment = {{"JITSTEP_CACHE_DIR", folder / "cache"},
+                                                      {"JITSTEP_CACHE_READONLY", ""},
+                                                      {"JITSTEP_TEMPLATES", ""},
+                                                      {"JITSTEP_LOG", ""}};
+    for (const auto& [name, value] : more) environment[name] = value;
+    return run_program(words, "", own_variables({environment.begin(), environment.end()}));
   }
   json warmed(Words words) {
     words.insert(words.begin(), {"cache", "warm", "--json"});

@@ -27,6 +27,7 @@ std::string names_of(const std::vector<KernelReport::Parameter>& parameters) {
 }  // namespace
 
 std::string KernelReport::text() const {
+  const auto& [variant, why] = how;
   std::string lines = jit::text(
       name(), " for ", jit::to_string(target()), " on ", device, "\n  key        ", built->key,
       "\n  made       ", built->from_cache ? "found in the cache" : "compiled", ", ",

@@ -73,8 +73,8 @@ std::shared_ptr<const Built> Subject::built() const {
 Subject subject(const Request& request) {
   OptionValues options = option_values(request.kernel);
   const Plan plan = resolve(spec_of(request, options));
-  const Variant usual = default_variant(plan, request.target);
-  const Variant variant = variant_of(request.variant, usual);
+  const ChosenVariant usual = choose_variant(plan, request.target);
+  const Variant variant = variant_of(request.variant, usual.variant);
   const Unit made = unit(plan, variant, request.target);
   const bool edited = !request.override_file.empty();
   const std::string asked = edited ? read_code_file(request.override_file) : made.text;
@@ -82,8 +82,7 @@ Subject subject(const Request& request) {
           .plan = plan,
           .target = request.target,
           .variant = variant,
-          .reason = request.variant.empty() ? default_variant_reason(plan, request.target)
-                                            : "asked for by --variant",
+          .reason = request.variant.empty() ? usual.reason : "asked for by --variant",
           .unit = made,
           .asked = asked,
           .flat = default_engine().flat_text(asked, made.name),
