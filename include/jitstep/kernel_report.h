@@ -20,7 +20,7 @@ struct JITSTEP_API KernelReport {
   };
 
   std::string device;      // "cpu", "cuda:0"
-  jit::ChosenVariant how;  // it is run, and why so
+  jit::VariantChoice how;  // it is run, and why so
   std::vector<Parameter> parameters;
   std::shared_ptr<const jit::Built> built;
 

@@ -54,7 +54,8 @@ void add_words(CLI::App& command, Words& words) {
                    "Gradients are divided by a GradScaler's scale");
   command
       .add_option("--variant", words.request.variant,
-                  "threads=N,lanes=N,vector=N,chunk=N, or some of them; the default otherwise")
+                  "threads=N,lanes=N,vector=N,chunk=N, or some of these; of the CPU width, unroll, "
+                  "grain and workers")
       ->delimiter(',');
   command.add_option("--show", words.show, "What is printed; resources and model unless given")
       ->delimiter(',')
@@ -73,7 +74,14 @@ nlohmann::json json_of(const Subject& subject) {
   return {{"kernel", subject.unit.name},
           {"target", to_string(subject.target)},
           {"variant",
-           {{"threads", v.threads}, {"lanes", v.lanes}, {"vector", v.vector}, {"chunk", v.chunk}}},
+           {{"threads", v.threads},
+            {"lanes", v.lanes},
+            {"vector", v.vector},
+            {"chunk", v.chunk},
+            {"width", v.width},
+            {"unroll", v.unroll},
+            {"grain", v.grain},
+            {"workers", v.workers}}},
           {"why", subject.reason},
           {"entries", subject.unit.entries},
           {"edited", subject.edited}};

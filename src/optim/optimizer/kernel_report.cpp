@@ -27,13 +27,12 @@ std::string names_of(const std::vector<KernelReport::Parameter>& parameters) {
 }  // namespace
 
 std::string KernelReport::text() const {
-  const auto& [variant, why] = how;
   std::string lines = jit::text(
       name(), " for ", jit::to_string(target()), " on ", device, "\n  key        ", built->key,
       "\n  made       ", built->from_cache ? "found in the cache" : "compiled", ", ",
-      built->compile_ms, " ms, ", binary().size(), " bytes\n  variant    threads ", variant.threads,
-      ", lanes ", variant.lanes, ", vector ", variant.vector, ", chunk ", variant.chunk, ": ", why,
-      "\n  parameters ", parameters.size(), " (group/place ", names_of(parameters), ")\n");
+      built->compile_ms, " ms, ", binary().size(), " bytes\n  variant    ",
+      jit::to_string(how.variant), ": ", how.why, "\n  parameters ", parameters.size(),
+      " (group/place ", names_of(parameters), ")\n");
   for (const jit::Resources& one : resources())
     lines += jit::text("  ", one.entry, ": ", one.registers, " registers, ", one.shared_bytes,
                        " bytes shared, ", one.stack_bytes, " stack, ",

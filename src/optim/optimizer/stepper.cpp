@@ -346,7 +346,7 @@ std::vector<KernelReport> Stepper::kernels() const {
     const DeviceStep& device = state_->devices[d];
     for (std::size_t b = 0; b < device.batches.size(); ++b) {
       KernelReport report{
-          device.device.str(), device.step->variant(b), {}, device.step->kernel(b).built()};
+          device.device.str(), device.step->choice(b), {}, device.step->kernel(b).built()};
       for (std::size_t g = 0; g < state_->numbers.size(); ++g)
         for (std::size_t i = 0; i < state_->numbers[g].size(); ++i) {
           const int number = state_->numbers[g][i];

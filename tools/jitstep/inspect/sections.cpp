@@ -3,6 +3,7 @@
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jitstep/jit/error.h>
+#include <jitstep/jit/variant.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -98,10 +99,8 @@ nlohmann::json section_json(const std::string& name, const Subject& subject) {
 }
 
 std::string heading(const Subject& subject) {
-  const Variant& v = subject.variant;
   return text("kernel   ", subject.unit.name, "\ntarget   ", to_string(subject.target),
-              "\nvariant  threads ", v.threads, ", lanes ", v.lanes, ", vector ", v.vector,
-              ", chunk ", v.chunk, "\nwhy      ", subject.reason, "\n",
+              "\nvariant  ", to_string(subject.variant), "\nwhy      ", subject.reason, "\n",
               subject.edited ? "text     edited, given by --override\n" : "");
 }
 

@@ -4,6 +4,7 @@
 #include <jit/base/text.h>
 #include <jitstep/jit/catalog.h>
 #include <jitstep/jit/error.h>
+#include <jitstep/jit/machine.h>
 #include <jitstep/jit/variant.h>
 
 #include <charconv>
@@ -39,17 +40,17 @@ int number_of(const std::string& name, const std::string& word) {
   throw Error(text("--variant: \"", word, "\" is no number for ", name));
 }
 
-// The default with what is said in its place: "threads=128", or all four in this order.
+// The default with what is said in its place: "threads=128", or the first numbers in this order.
 Variant variant_of(const std::vector<std::string>& words, Variant variant) {
-  const std::pair<const char*, int*> fields[] = {{"threads", &variant.threads},
-                                                 {"lanes", &variant.lanes},
-                                                 {"vector", &variant.vector},
-                                                 {"chunk", &variant.chunk}};
+  const std::pair<const char*, int*> fields[] = {
+      {"threads", &variant.threads}, {"lanes", &variant.lanes},    {"vector", &variant.vector},
+      {"chunk", &variant.chunk},     {"width", &variant.width},    {"unroll", &variant.unroll},
+      {"grain", &variant.grain},     {"workers", &variant.workers}};
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::size_t sign = words[i].find('=');
-    const std::string name = sign != words[i].npos               ? words[i].substr(0, sign)
-                             : words.size() == std::size(fields) ? fields[i].first
-                                                                 : "";
+    const std::string name = sign != words[i].npos ? words[i].substr(0, sign)
+                             : words.size() == 4   ? fields[i].first
+                                                   : "";
     bool known = false;
     for (const auto& [field, number] : fields) {
       if (name != field) continue;
@@ -57,11 +58,18 @@ Variant variant_of(const std::vector<std::string>& words, Variant variant) {
       *number = number_of(name, sign == words[i].npos ? words[i] : words[i].substr(sign + 1));
     }
     if (!known)
-      throw Error(text("--variant \"", words[i],
-                       "\": give threads=, lanes=, vector= or chunk= with a number, or all four "
-                       "numbers in this order"));
+      throw Error(text(
+          "--variant \"", words[i],
+          "\": give threads=, lanes=, vector=, chunk=, width=, unroll=, grain= or workers= with a "
+          "number, or the first four numbers in this order"));
   }
   return variant;
+}
+
+// As a step of one tensor of 2^20 elements chooses it; records of GPUs are looked up where there is one.
+VariantChoice choice_for(const Plan& plan, const Target& target) {
+  if (target.kind != Target::Kind::cpu) return {.variant = default_variant(plan, target)};
+  return CpuMachine(default_engine()).choose_variant(plan, {.elements = 1 << 20});
 }
 
 }  // namespace
@@ -73,7 +81,7 @@ std::shared_ptr<const Built> Subject::built() const {
 Subject subject(const Request& request) {
   OptionValues options = option_values(request.kernel);
   const Plan plan = resolve(spec_of(request, options));
-  const ChosenVariant usual = choose_variant(plan, request.target);
+  const VariantChoice usual = choice_for(plan, request.target);
   const Variant variant = variant_of(request.variant, usual.variant);
   const Unit made = unit(plan, variant, request.target);
   const bool edited = !request.override_file.empty();
@@ -82,7 +90,7 @@ Subject subject(const Request& request) {
           .plan = plan,
           .target = request.target,
           .variant = variant,
-          .reason = request.variant.empty() ? usual.reason : "asked for by --variant",
+          .reason = request.variant.empty() ? usual.why : "asked for by --variant",
           .unit = made,
           .asked = asked,
           .flat = default_engine().flat_text(asked, made.name),
