@@ -40,6 +40,14 @@ std::string KernelReport::text() const {
   return lines;
 }
 
+void add_kernel(std::vector<KernelReport>& reports, KernelReport one) {
+  const auto same = std::find_if(reports.begin(), reports.end(), [&](const KernelReport& known) {
+    return known.built->key == one.built->key && known.device == one.device;
+  });
+  if (same == reports.end()) return reports.push_back(std::move(one));
+  same->parameters.insert(same->parameters.end(), one.parameters.begin(), one.parameters.end());
+}
+
 // Of all parameters: for the gradients that there are, elsewhere for ones like the parameters.
 std::vector<KernelReport> Optimizer::compiled_kernels() {
   torch::NoGradGuard no_grad;

@@ -332,14 +332,6 @@ void Stepper::turn(jit::Mode to, const StepMembers& now, jit::CommonMemory* comm
   for (const auto& parameter : now.parameters) bump_version(*parameter.p);
 }
 
-void add_kernel(std::vector<KernelReport>& reports, KernelReport one) {
-  const auto same = std::find_if(reports.begin(), reports.end(), [&](const KernelReport& known) {
-    return known.built->key == one.built->key && known.device == one.device;
-  });
-  if (same == reports.end()) return reports.push_back(std::move(one));
-  same->parameters.insert(same->parameters.end(), one.parameters.begin(), one.parameters.end());
-}
-
 std::vector<KernelReport> Stepper::kernels() const {
   std::vector<KernelReport> reports;
   for (std::size_t d = 0; d < state_->devices.size(); ++d) {
@@ -349,10 +341,10 @@ std::vector<KernelReport> Stepper::kernels() const {
           device.device.str(), device.step->choice(b), {}, device.step->kernel(b).built()};
       for (std::size_t g = 0; g < state_->numbers.size(); ++g)
         for (std::size_t i = 0; i < state_->numbers[g].size(); ++i) {
-          const int number = state_->numbers[g][i];
-          if (number < 0) continue;
-          const Member& member = state_->members[static_cast<std::size_t>(number)];
-          if (member.device == d && member.batch == b) report.parameters.push_back({g, i});
+          if (const int number = state_->numbers[g][i]; number >= 0)
+            if (const Member& one = state_->members[static_cast<std::size_t>(number)];
+                one.device == d && one.batch == b)
+              report.parameters.push_back({g, i});
         }
       add_kernel(reports, std::move(report));
     }
