@@ -40,11 +40,12 @@ std::shared_ptr<const jit::Kernel> EmulatedMachine::load(const std::string& unit
 std::unique_ptr<jit::Launches> EmulatedMachine::launches(std::shared_ptr<const jit::Kernel> kernel,
                                                          const std::vector<std::string>& entries,
                                                          const jit::Variant& variant) {
-  return std::make_unique<EmulatedLaunches>(std::move(kernel), entries,
-                                            SimtLaunch{.grid = blocks_,
-                                                       .block = static_cast<unsigned>(variant.threads),
-                                                       .order = order_,
-                                                       .lanes = lanes_});
+  return std::make_unique<EmulatedLaunches>(
+      std::move(kernel), entries,
+      SimtLaunch{.grid = blocks_,
+                 .block = static_cast<unsigned>(variant.threads),
+                 .order = order_,
+                 .lanes = lanes_});
 }
 
 std::shared_ptr<void> EmulatedMachine::allocate(std::size_t bytes) {

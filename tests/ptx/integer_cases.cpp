@@ -57,7 +57,19 @@ void add_arithmetic(std::vector<FormCase>& all, const Type& t) {
                      return v[0] >> (t.width - 1) & 1 ? ~v[0] + 1 : v[0];
                    }});
   }
-  if (t.width == 64) return;
+  if (t.width == 64) {
+    // By halves of 32 bits, of numbers without a sign; a negative factor takes the other one off again.
+    all.push_back({"mul.hi." + t.name, 64, {64, 64}, [=](const auto& v) {
+                     const Bits a = v[0] >> 32, b = low(v[0], 32), c = v[1] >> 32,
+                                d = low(v[1], 32);
+                     const Bits middle = (b * d >> 32) + low(a * d, 32) + low(b * c, 32);
+                     Bits high = a * c + (a * d >> 32) + (b * c >> 32) + (middle >> 32);
+                     if (t.sign && v[0] >> 63) high -= v[1];
+                     if (t.sign && v[1] >> 63) high -= v[0];
+                     return high;
+                   }});
+    return;
+  }
   all.push_back({"mul.wide." + t.name, 2 * t.width, {t.width, t.width}, [=](const auto& v) {
                    return bits_of_number(number(v[0], t.width, t.sign) *
                                          number(v[1], t.width, t.sign));

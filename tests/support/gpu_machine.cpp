@@ -86,8 +86,8 @@ std::shared_ptr<const jit::Kernel> GpuMachine::load(const std::string& unit_text
 std::unique_ptr<jit::Launches> GpuMachine::launches(std::shared_ptr<const jit::Kernel> kernel,
                                                     const std::vector<std::string>& entries,
                                                     const jit::Variant& variant) {
-  return std::make_unique<GpuLaunches>(std::move(kernel), entries, static_cast<unsigned>(variant.threads),
-                                       blocks_);
+  return std::make_unique<GpuLaunches>(std::move(kernel), entries,
+                                       static_cast<unsigned>(variant.threads), blocks_);
 }
 
 std::shared_ptr<void> GpuMachine::allocate(std::size_t bytes) {

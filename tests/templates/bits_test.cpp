@@ -38,7 +38,8 @@ INSTANTIATE_TEST_SUITE_P(Extensions, CoverBits, testing::ValuesIn(large_bit_case
 // The comparison itself: one bit of a gradient is enough to be seen.
 TEST(BitComparison, ADifferentSeedIsADifferentOutcome) {
   StepCase c{.spec = spec_of("adamw", "int8"), .options = {}, .tensors = {{.sizes = {300}}}};
-  jit::CpuMachine cpu(jit::default_engine(), [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
+  jit::CpuMachine cpu(jit::default_engine(),
+                      [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
   const Variant variant = jit::default_variant(kernel_of(c), jit::Target::cpu());
   const StepOutcome one = run_case(c, cpu, variant);
   c.seed = 8;

@@ -1,9 +1,9 @@
 // GCC and Clang make kernels that leave the same bits.
 #include <gtest/gtest.h>
 
+#include "emulation/step_run.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/machine.h"
-#include "emulation/step_run.h"
 #include "support/bit_cases.h"
 #include "support/compilers.h"
 

@@ -98,7 +98,8 @@ std::vector<float> run(jit::Machine& machine, const jit::Plan& plan, const Varia
 
 TEST_P(Sums, AreThoseOfTheDefinition) {
   const jit::Plan plan = jit::resolve(spec_of(probe(GetParam()), ""));
-  jit::CpuMachine cpu(jit::default_engine(), [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
+  jit::CpuMachine cpu(jit::default_engine(),
+                      [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
   EmulatedMachine gpu(jit::default_engine(), 3, BlockOrder::kReverse, LaneOrder::kReverse);
   for (const Index& sizes : {Index{1},
                              {255},

@@ -66,23 +66,6 @@ struct Step::State {
 
 namespace {
 
-// The plans of batches that can be stepped together. Memory is not looked at: it may come later.
-std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
-  std::vector<Plan> plans;
-  std::vector<const StepTensor*> all;
-  bool ordered = false;
-  for (const Batch& batch : batches) {
-    check_tensors(batch.plan, batch.tensors);
-    plans.push_back(batch.plan);
-    for (const StepTensor& tensor : batch.tensors) all.push_back(&tensor);
-    ordered = ordered || !sums_of(batch.plan).empty() || !batch.plan.common.empty();
-  }
-  if (ordered) check_ids(all);
-  check_distinct(all);
-  share_sums(plans);
-  return plans;
-}
-
 VariantChoice choice_for(Machine& machine, const Plan& plan, const Batch& batch) {
   if (batch.variant) return {.variant = *batch.variant, .why = "the program asked for it"};
   WorkSize size{.elements = 0, .tensors = static_cast<std::int64_t>(batch.tensors.size())};

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "jit/base/text.h"
+#include "jit/codegen/shared_sums.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -114,6 +115,22 @@ void check_distinct(const std::vector<const StepTensor*>& tensors) {
       for (const void* half : halves) own(half, "fields of memory");
     own(tensors[i]->extra, "the bytes that its weight format keeps");
   }
+}
+
+std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
+  std::vector<Plan> plans;
+  std::vector<const StepTensor*> all;
+  bool ordered = false;
+  for (const Batch& batch : batches) {
+    check_tensors(batch.plan, batch.tensors);
+    plans.push_back(batch.plan);
+    for (const StepTensor& tensor : batch.tensors) all.push_back(&tensor);
+    ordered = ordered || !sums_of(batch.plan).empty() || !batch.plan.common.empty();
+  }
+  if (ordered) check_ids(all);
+  check_distinct(all);
+  share_sums(plans);
+  return plans;
 }
 
 void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors) {

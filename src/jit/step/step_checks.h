@@ -6,6 +6,7 @@
 #include "jitstep/jit/common_memory.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/plan.h"
+#include "jitstep/jit/step.h"
 #include "jitstep/jit/step_tensor.h"
 
 namespace jitstep::jit {
@@ -23,6 +24,10 @@ void check_ids(const std::vector<const StepTensor*>& tensors);
 /// given yet, and tensors without elements, share none.
 JITSTEP_API void check_distinct(const std::vector<const StepTensor*>& tensors);
 
+/// The plans of batches that can be stepped together, which take each other's sums over all tensors. Memory is not looked
+/// at: it may come later.
+std::vector<Plan> plans_of(const std::vector<Batch>& batches);
+
 /// Memory that is missing: of parameters, slots, memory fields or what a weight format keeps beside.
 void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors);
 
@@ -36,8 +41,7 @@ void check_gradients(const std::vector<StepInput>& inputs,
                      const std::vector<const TensorRecord*>& tensors);
 
 /// What a device needs to skip a step, or to count all of them: one found_inf for all, and for each tensor a count of
-/// its own.
-/// `common`: null for a rule that keeps no memory of all.
+/// its own. `common`: null for a rule that keeps no memory of all.
 JITSTEP_API void check_counters(const std::vector<StepInput>& inputs,
                                 const std::vector<const TensorRecord*>& tensors,
                                 const std::vector<HyperSet>& sets, const CommonMemory* common,

@@ -145,20 +145,13 @@ void bump_version(const torch::Tensor& p) {
   if (!p.is_inference()) p.unsafeGetTensorImpl()->bump_version();
 }
 
-// Memory of the kernels' as a tensor like the parameter: in its storage order, as wide as the arithmetic.
-torch::Tensor values_of(const torch::Tensor& p, void* memory) {
-  const auto options = p.options().dtype(real_dtype(dtype_of(p))).requires_grad(false);
-  if (p.dim() == 0) return torch::from_blob(memory, {}, options);
-  return torch::from_blob(memory, p.sizes(), jit::compact_strides(shape_of(p)), options);
-}
-
 // One group after another, each with all of its parameters on the device.
 void run_stage(const StageOfGroup& stage, const std::vector<StepParameter>& parameters,
                const DeviceStep& device, const std::vector<jit::StagedTensor>& tensors) {
   std::map<std::size_t, std::vector<torch::Tensor>> values;
   for (const jit::StagedTensor& one : tensors) {
     const StepParameter& parameter = parameters[device.parameters[one.tensor]];
-    values[parameter.name.group].push_back(values_of(*parameter.p, one.values));
+    values[parameter.name.group].push_back(values_at(one.values, *parameter.p));
   }
   for (const auto& [group, given] : values) stage(group, given);
 }

@@ -42,6 +42,12 @@ torch::ScalarType real_dtype(jit::Dtype parameter) {
   return jit::real_bytes(parameter) == 8 ? torch::kFloat64 : torch::kFloat32;
 }
 
+torch::Tensor values_at(void* memory, const torch::Tensor& p) {
+  const auto options = p.options().dtype(real_dtype(dtype_of(p))).requires_grad(false);
+  if (p.dim() == 0) return torch::from_blob(memory, {}, options);
+  return torch::from_blob(memory, p.sizes(), jit::compact_strides(shape_of(p)), options);
+}
+
 bool is_aligned(const jit::StepTensor& tensor, const void* g) {
   std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(tensor.p) |
                         reinterpret_cast<std::uintptr_t>(tensor.extra) |

@@ -21,6 +21,9 @@ torch::ScalarType torch_dtype(jit::Dtype dtype);
 /// The arithmetic type of a parameter's step: float64 for float64, else float32.
 torch::ScalarType real_dtype(jit::Dtype parameter);
 
+/// Memory of the kernels' as a tensor like a parameter: in its storage order, as wide as the arithmetic.
+torch::Tensor values_at(void* memory, const torch::Tensor& parameter);
+
 /// Whether everything a step reads and writes of a parameter is aligned to 16 bytes.
 bool is_aligned(const jit::StepTensor& tensor, const void* g);
 

@@ -134,6 +134,8 @@ const std::vector<Knob> kNoKnobs = {
     {"tmpdir", [](Asked& a) { a.settings.tmpdir = "/dev/shm"; }},
     {"tune", [](Asked& a) { a.settings.tune = true; }},
     {"ranks", [](Asked& a) { a.settings.ranks = 8; }},
+    {"override_folder", [](Asked& a) { a.settings.override_folder = "/nowhere"; }},
+    {"dump_folder", [](Asked& a) { a.settings.dump_folder = "/nowhere"; }},
 };
 
 // A field added to one of these does not compile here; it needs a row above.
@@ -144,8 +146,9 @@ const std::vector<Knob> kNoKnobs = {
   [[maybe_unused]] const auto& [threads, lanes, vector, chunk, width, unroll, grain, workers] =
       a.variant;
   [[maybe_unused]] const auto& [digest, target, compiler] = key;
-  [[maybe_unused]] const auto& [dir, readonly, templates, cxx, seconds, variables, nvrtc, search,
-                                log, path, tmpdir, check, tune, ranks, bytes] = a.settings;
+  [[maybe_unused]] const auto& [dir, readonly, templates, override, cxx, seconds, variables, nvrtc,
+                                search, log, path, tmpdir, check, tune, ranks, dump, bytes] =
+      a.settings;
 }
 
 TEST(CacheKey, EveryKnobChangesItAndNothingElseDoes) {

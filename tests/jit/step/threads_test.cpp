@@ -21,7 +21,8 @@ using Kind = Manifest::Kind;
 constexpr int kThreads = 32;
 
 // Halves the work between the caller and a thread of its own.
-void two_threads(std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body) {
+void two_threads(std::int64_t count, std::int64_t,
+                 const std::function<void(std::int64_t, std::int64_t)>& body) {
   std::thread other([&] { body(count / 2, count); });
   body(0, count / 2);
   other.join();

@@ -137,6 +137,13 @@ void add_wide_arithmetic(Forms& forms) {
 }
 
 template <class T>
+void add_high_product(Forms& forms) {
+  __extension__ using W = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
+  add_elementwise<T, T, T>(forms, "mul.hi." + name_of<T>(),
+                           [](T a, T b) { return static_cast<T>(W{a} * W{b} >> 64); });
+}
+
+template <class T>
 void add_bits(Forms& forms) {
   const std::string type = ".b" + std::to_string(8 * sizeof(T));
   add_elementwise<T, T, T>(forms, "and" + type, [](T a, T b) { return a & b; });
@@ -178,6 +185,7 @@ void add_funnel(Forms& forms, const std::string& name, F) {
 void add_integer_forms(Forms& forms) {
   for_types<u16, s16, u32, s32, u64, s64>([&](auto x) { add_arithmetic<decltype(x)>(forms); });
   for_types<u16, s16, u32, s32>([&](auto x) { add_wide_arithmetic<decltype(x)>(forms); });
+  for_types<u64, s64>([&](auto x) { add_high_product<decltype(x)>(forms); });
   for_types<u16, u32, u64>([&](auto x) { add_bits<decltype(x)>(forms); });
   for_types<u32, s32, u64, s64>([&](auto x) {
     using T = decltype(x);
