@@ -31,6 +31,7 @@ off. Left of the solid line is faster than the default; the broken line is what 
 )";
 
 constexpr int kLeft = 300, kWidth = 560, kRow = 22;
+constexpr double kLowest = 0.5, kHighest = 2;  // ratios; what reaches further is cut off there
 
 std::string escaped(const std::string& words) {
   std::string out;
@@ -80,8 +81,10 @@ Axis axis_of(const std::vector<const Trial*>& trials, double limit) {
   if (limit > 0.2) axis.low = std::min(axis.low, limit - 0.05);
   for (const Trial* const trial : trials) {
     if (trial->times.rounds == 0) continue;
-    axis.low = std::min(axis.low, trial->times.ratio - trial->times.spread - 0.02);
-    axis.high = std::max(axis.high, std::min(2.0, trial->times.ratio + trial->times.spread + 0.02));
+    const double low = trial->times.ratio - trial->times.spread - 0.02;
+    const double high = trial->times.ratio + trial->times.spread + 0.02;
+    axis.low = std::min(axis.low, std::max(low, kLowest));
+    axis.high = std::max(axis.high, std::min(high, kHighest));
   }
   return axis;
 }
@@ -136,12 +139,17 @@ std::string verdict(const jit::TuningRecord& record) {
   return "unresolved: no variant was faster than the default by more than the noise, which stays";
 }
 
+std::string units_of(const jit::Hardware& hardware) {
+  const char* const unit = hardware.target.is_cuda() ? "multiprocessor" : "processor";
+  return text(hardware.units, " ", unit, hardware.units == 1 ? "" : "s");
+}
+
 std::string section(const Tuned& one, double moved) {
   const jit::TuningRecord& record = one.record;
   std::string out = text("<h2>", escaped(one.workload.name()), "</h2>\n");
   if (!one.problem.empty()) return out + text("<p>", escaped(one.problem), "</p>\n");
   const double limit = limit_of(record, moved);
-  out += text("<p>", escaped(record.hardware.name), ", ", record.hardware.units, " units, ",
+  out += text("<p>", escaped(record.hardware.name), ", ", units_of(record.hardware), ", ",
               escaped(record.versions.compiler), ", ", record.date, ", strategy ",
               escaped(record.strategy), "</p>\n<p><b>", escaped(verdict(record)), "</b></p>\n");
   if (limit > 0)

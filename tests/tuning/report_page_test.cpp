@@ -42,6 +42,14 @@ TEST(ReportPage, NeedsNothingElseAndQuotesWhatItIsGiven) {
   EXPECT_EQ(count(page, "<svg"), count(page, "</svg>"));
 }
 
+TEST(ReportPage, CutsOffWhatAFewRoundsLeaveOpen) {
+  Tuned wide = sample();
+  wide.record.trials[0].times.spread = 16;
+  const std::string page = report_page({wide}, {1});
+  EXPECT_NE(page.find(">0.50</text>"), std::string::npos) << page;
+  EXPECT_NE(page.find(">2.00</text>"), std::string::npos) << page;
+}
+
 TEST(ReportPage, SaysWhatWasNotMeasured) {
   Tuned refused = sample();
   refused.problem = "it takes too much";

@@ -36,10 +36,10 @@ void add_kernel_words(CLI::App& command, KernelWords& words) {
       ->capture_default_str();
   command.add_option("--weights", words.weights, "The weight format");
   command
-      .add_option("--param-dtype", words.parameter,
+      .add_option("--param,--param-dtype", words.parameter,
                   "The parameters' dtype, unless the weight format is for another")
       ->capture_default_str();
-  command.add_option("--grad-dtype", words.gradient, "The gradients', if it is another");
+  command.add_option("--grad,--grad-dtype", words.gradient, "The gradients', if it is another");
   CLI::Option* const sizes =
       command
           .add_option("--sizes", words.sizes,

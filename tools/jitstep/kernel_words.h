@@ -16,7 +16,7 @@ struct KernelWords {
   std::vector<std::string> sizes = {"4k", "1M", "16M"};
 };
 
-/// Adds --rule, --state (one or several codecs), --weights, --param-dtype, --grad-dtype, --sizes and --model.
+/// Adds --rule, --state (one or several codecs), --weights, --param, --grad, --sizes and --model.
 void add_kernel_words(CLI::App& command, KernelWords& words);
 
 /// The kernels that are meant, by state and size. An Error says what is wrong.

@@ -59,7 +59,7 @@ std::string compiler_line(const Settings& settings, const Target& target) {
   try {
     std::istringstream lines(HostCompiler(settings).identity(target));
     for (std::string line; std::getline(lines, line);)
-      if (line.find("version") != line.npos) return line;
+      if (line.find("version") != line.npos) return line.substr(0, line.find_last_not_of(' ') + 1);
     return {};
   } catch (const Error&) {
     return {};
