@@ -134,8 +134,8 @@ const std::vector<Knob> kNoKnobs = {
     {"tmpdir", [](Asked& a) { a.settings.tmpdir = "/dev/shm"; }},
     {"tune", [](Asked& a) { a.settings.tune = true; }},
     {"ranks", [](Asked& a) { a.settings.ranks = 8; }},
-    {"override_folder", [](Asked& a) { a.settings.override_folder = "/nowhere"; }},
-    {"dump_folder", [](Asked& a) { a.settings.dump_folder = "/nowhere"; }},
+    {"override_folder", [](Asked& a) { a.settings.override_folder = "/dev/null/none"; }},
+    {"dump_folder", [](Asked& a) { a.settings.dump_folder = "/dev/null/none"; }},
 };
 
 // A field added to one of these does not compile here; it needs a row above.
