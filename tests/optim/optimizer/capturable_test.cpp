@@ -69,6 +69,22 @@ TEST(Capturable, ParametersThatGetTheirFirstGradientLateCountTheirOwnSteps) {
   EXPECT_EQ(state_of(pair.device, pair.counted[1]).step(), 2);
 }
 
+TEST(Capturable, ParametersThatRestCountNoStep) {
+  Pair pair("adamw");
+  pair.train(1, 1);
+  const auto step_without_first = [&](Optimizer& optimizer, Tensors& parameters) {
+    set_gradients(parameters, 2);
+    parameters[0].mutable_grad().reset();
+    optimizer.step();
+  };
+  step_without_first(pair.host, pair.usual);
+  step_without_first(pair.device, pair.counted);
+  pair.train(3, 3);
+  pair.expect_equal();
+  EXPECT_EQ(state_of(pair.device, pair.counted[0]).step(), 2);
+  EXPECT_EQ(state_of(pair.device, pair.counted[1]).step(), 3);
+}
+
 TEST(Capturable, TheNumberOfAStepMayBeSet) {
   Pair pair("adamw");
   pair.train(1, 2);
