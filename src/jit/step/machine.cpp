@@ -14,10 +14,8 @@ void Machine::refuse_capture() {
   if (!is_capturing()) return;
   throw Error(
       "jitstep: step() inside a CUDA graph capture, which is not ready for it: a graph cannot "
-      "repeat the making "
-      "of kernels, tables and state, nor what the host counts; call capturable() of the optimizer, "
-      "and take "
-      "a step of the same parameters before the capture");
+      "repeat the making of kernels, tables and state, nor what the host counts; call capturable() "
+      "of the optimizer, and take a step of the same parameters before the capture");
 }
 namespace {
 

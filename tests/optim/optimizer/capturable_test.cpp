@@ -26,6 +26,16 @@ struct Pair {
     tests::train(host, usual, first, last);
     tests::train(device, counted, first, last);
   }
+  // A step of some of the parameters: the others have no gradient.
+  void train_some(int number, const std::function<bool(std::size_t)>& takes_part) {
+    for (const auto& [optimizer, parameters] :
+         {std::pair{&host, &usual}, std::pair{&device, &counted}}) {
+      set_gradients(*parameters, number);
+      for (std::size_t i = 0; i < parameters->size(); ++i)
+        if (!takes_part(i)) (*parameters)[i].mutable_grad().reset();
+      optimizer->step();
+    }
+  }
   void expect_equal() const { tests::expect_equal(usual, counted); }
 
   Tensors usual, counted;
@@ -56,13 +66,7 @@ TEST(Capturable, MayBeSwitchedOnAndOffAtAnyTime) {
 
 TEST(Capturable, ParametersThatGetTheirFirstGradientLateCountTheirOwnSteps) {
   Pair pair("adamw");
-  const auto step_of_first = [&](Optimizer& optimizer, Tensors& parameters) {
-    set_gradients(parameters, 1);
-    for (std::size_t i = 1; i < parameters.size(); ++i) parameters[i].mutable_grad().reset();
-    optimizer.step();
-  };
-  step_of_first(pair.host, pair.usual);
-  step_of_first(pair.device, pair.counted);
+  pair.train_some(1, [](std::size_t parameter) { return parameter == 0; });
   pair.train(2, 3);
   pair.expect_equal();
   EXPECT_EQ(state_of(pair.device, pair.counted[0]).step(), 3);
@@ -72,13 +76,7 @@ TEST(Capturable, ParametersThatGetTheirFirstGradientLateCountTheirOwnSteps) {
 TEST(Capturable, ParametersThatRestCountNoStep) {
   Pair pair("adamw");
   pair.train(1, 1);
-  const auto step_without_first = [&](Optimizer& optimizer, Tensors& parameters) {
-    set_gradients(parameters, 2);
-    parameters[0].mutable_grad().reset();
-    optimizer.step();
-  };
-  step_without_first(pair.host, pair.usual);
-  step_without_first(pair.device, pair.counted);
+  pair.train_some(2, [](std::size_t parameter) { return parameter != 0; });
   pair.train(3, 3);
   pair.expect_equal();
   EXPECT_EQ(state_of(pair.device, pair.counted[0]).step(), 2);
