@@ -1,0 +1,102 @@
+// What the PTX driver counts of a step, beside what is said of it elsewhere: the bytes of `jitstep inspect --show model`
+// and the instructions of the SASS report.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "jit/base/process.h"
+#include "jit/base/text.h"
+#include "ptx_driver/host.h"
+#include "support/bits.h"
+
+namespace jitstep::tests {
+
+struct CountedKernel {
+  std::string rule, state, weights = "native", dtype = "float32";
+  // Bytes for an element, each way, of vectors that are moved in halves: both halves count the sectors that they share,
+  // which a GPU's cache would serve the second one.
+  double halves = 0;
+
+  std::string entry() const { return rule == "lamb" ? "jitstep_partials_0" : "jitstep_apply"; }
+  std::string row() const {  // of the SASS report
+    return jit::text("| `", rule, "`", rule == "lamb" ? " partials " : " ", state, ", p ",
+                     weights == "native" ? dtype : weights, " | ");
+  }
+};
+
+inline std::ostream& operator<<(std::ostream& out, const CountedKernel& kernel) {
+  return out << kernel.row();
+}
+
+class Counts : public testing::TestWithParam<CountedKernel> {
+ protected:
+  static constexpr std::int64_t kElements = 1 << 16;
+
+  // Those of the kernel's launch in a second step of one tensor.
+  static ptx::Counts counted(const CountedKernel& kernel) {
+    emulation::StepCase c{.spec = support::spec_of(kernel.rule, kernel.state),
+                          .options = {},
+                          .tensors = {{.sizes = {kElements}}},
+                          .steps = 2};
+    c.spec.state.weights = kernel.weights;
+    c.spec.state.dtype = c.spec.gradient = jit::parse_dtype(kernel.dtype);
+    Gpu gpu(jit::default_engine());
+    driver::take_launches();
+    run_case(c, gpu.device(), jit::default_variant(kernel_of(c), gpu.machine->target()));
+    ptx::Counts last;
+    for (const auto& launch : driver::take_launches())
+      if (launch.entry == kernel.entry()) last = launch.counts;
+    return last;
+  }
+
+  // What the launch reads and writes for an element at most.
+  static std::pair<double, double> modelled(const CountedKernel& kernel) {
+    const auto said = jit::run_program(
+        {JITSTEP_TOOL, "inspect", "--rule", kernel.rule, "--state", kernel.state, "--weights",
+         kernel.weights, "--param", kernel.dtype, "--target", "sm_90", "--show", "model", "--json"},
+        "", jit::own_variables());
+    EXPECT_EQ(said.status, 0) << said.output;
+    const auto model = nlohmann::json::parse(said.output).at("model");
+    for (const auto& launch : model.at("launches"))
+      if (launch.at("entry") == kernel.entry())
+        return {launch.at("read").get<double>(), launch.at("written").get<double>()};
+    ADD_FAILURE() << "no launch of " << kernel.entry();
+    return {};
+  }
+
+  // A lane's instructions for an element; 0 if the report has no such kernel.
+  static double in_sass(const CountedKernel& kernel) {
+    std::ifstream report(JITSTEP_SOURCE_DIR "/bench/results/sass_sm_90.md");
+    for (std::string line; std::getline(report, line);)
+      if (line.starts_with(kernel.row())) return std::stod(line.substr(kernel.row().size()));
+    return 0;
+  }
+};
+
+// Bytes for an element: a tile of 256 reads whole sectors of its tensor's table, of the options and of scales.
+constexpr double kReadForATile = 2.8, kWrittenForATile = 0.5;
+// Each block of threads copies the tables of 8-bit codes for itself; it has 16 elements a thread here.
+constexpr double kBooks = 1.3;
+
+TEST_P(Counts, OfBytesAreTheModelsAndOfInstructionsNearTheSassReports) {
+  const ptx::Counts counts = counted(GetParam());
+  const auto for_element = [](double all) { return all / kElements; };
+  const double read = for_element(32.0 * counts.sectors_read);
+  const double written = for_element(32.0 * counts.sectors_written);
+  const double instructions = for_element(1.0 * counts.instructions);
+  RecordProperty("instructions", std::to_string(instructions));
+  const auto [model_read, model_written] = modelled(GetParam());
+  const double halves = GetParam().halves;
+  EXPECT_GE(read, model_read + halves);
+  EXPECT_LE(read, model_read + halves + kReadForATile + (GetParam().state == "int8" ? kBooks : 0));
+  EXPECT_GE(written, 0.99 * model_written + halves);
+  EXPECT_LE(written, model_written + halves + kWrittenForATile);
+  // Divisions and roots are one instruction here and many there; many moves and conversions here are none there.
+  EXPECT_GT(in_sass(GetParam()), 0.75 * instructions);
+  EXPECT_LT(in_sass(GetParam()), 1.75 * instructions);
+}
+
+}  // namespace jitstep::tests
