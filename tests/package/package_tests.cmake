@@ -57,6 +57,20 @@ if(TARGET jitstep_tool)
   set_tests_properties(package.installs_without_the_tool PROPERTIES LABELS cpu)
 endif()
 
+# What was installed, on a device: the CUDA driver that executes PTX.
+function(jitstep_installed_on_the_ptx_driver name program filter)
+  jitstep_package_test(${name} LABELS cpu
+    COMMAND "${scripts}/run_with_installed.sh" "${libdir}" "$<TARGET_FILE:${program}>" "--gtest_filter=${filter}")
+  set_property(TEST package.${name} APPEND PROPERTY ENVIRONMENT ${test_environment})
+endfunction()
+
+if(BUILD_SHARED_LIBS)
+  jitstep_installed_on_the_ptx_driver(follows_a_trajectory_on_the_ptx_driver test_ptx_golden "*/adamw_default")
+  if(JITSTEP_BUILD_TORCH)
+    jitstep_installed_on_the_ptx_driver(steps_cuda_tensors_on_the_ptx_driver test_optim_cuda "Of/CudaFrontEnd.*/0")
+  endif()
+endif()
+
 # ---- what is not there -------------------------------------------------------------------------
 
 # Configures a project that asks for what there is not; `message` must be said.
