@@ -8,6 +8,8 @@
 namespace jitstep::support {
 namespace {
 
+constexpr bool kMany = true;
+
 using jit::Dtype;
 
 StepCase combination(jit::KernelSpec spec) {
@@ -178,11 +180,14 @@ std::vector<StepCase> staged(Share share) {
 }
 
 // A case of the test extensions, which are loaded first.
-BitCase extension(const std::string& name, const std::function<std::vector<StepCase>()>& make) {
-  return {name, [make] {
+BitCase extension(const std::string& name, const std::function<std::vector<StepCase>()>& make,
+                  bool many = false) {
+  return {name,
+          [make] {
             load_test_extensions();
             return make();
-          }};
+          },
+          many};
 }
 
 }  // namespace
@@ -190,9 +195,9 @@ BitCase extension(const std::string& name, const std::function<std::vector<StepC
 std::vector<BitCase> bit_cases() {
   std::vector<BitCase> cases = combinations();
   cases.push_back({"SumsOverEveryTensor", sums_over_every_tensor});
-  cases.push_back({"EveryBlockSize", every_block_size});
-  cases.push_back({"GradientsOfTheirOwnDtype", gradients_of_their_own});
-  cases.push_back({"SkippedScaledAndCleared", skipped_scaled_and_cleared});
+  cases.push_back({"EveryBlockSize", every_block_size, kMany});
+  cases.push_back({"GradientsOfTheirOwnDtype", gradients_of_their_own, kMany});
+  cases.push_back({"SkippedScaledAndCleared", skipped_scaled_and_cleared, kMany});
   cases.push_back({"StridedAndGappedTensors", strided_and_gapped_tensors});
   cases.push_back({"ValuesThatAreNotFinite", values_that_are_not_finite});
   return cases;
@@ -212,7 +217,7 @@ std::vector<BitCase> by_rule(std::vector<StepCase> (*cases)()) {
   };
   std::vector<BitCase> all;
   for (const auto& rule : jit::default_catalog().names(jit::Manifest::Kind::rule))
-    all.push_back({rule, [=] { return of_rule(rule); }});
+    all.push_back({rule, [=] { return of_rule(rule); }, kMany});
   return all;
 }
 
@@ -273,8 +278,10 @@ std::vector<BitCase> extension_bit_cases() {
 
 std::vector<BitCase> large_bit_cases(Share share) {
   return {
-      extension("ARuleWithModesInCodecsAndEveryWeightFormat", [=] { return both_modes(share); }),
-      extension("ARuleWithAHostStageInCodecs", [=] { return staged(share); })};
+      extension(
+          "ARuleWithModesInCodecsAndEveryWeightFormat", [=] { return both_modes(share); }, kMany),
+      extension(
+          "ARuleWithAHostStageInCodecs", [=] { return staged(share); }, kMany)};
 }
 
 }  // namespace jitstep::support

@@ -16,6 +16,7 @@ using namespace emulation;
 struct BitCase {
   std::string name;  // a gtest parameter's name
   std::function<std::vector<StepCase>()> make;
+  bool many = false;  // so many kernels that each is tried in one of the ways
 };
 inline void PrintTo(const BitCase& c, std::ostream* out) { *out << c.name; }
 
@@ -28,7 +29,7 @@ std::vector<BitCase> by_rule(std::vector<StepCase> (*cases)());
 /// What no shipped rule needs yet, from tests/templates/extensions.
 std::vector<BitCase> extension_bit_cases();
 
-/// Those of them that are so many kernels that each is tried in one of the ways; a part stands for all of them.
+/// Those of them that are many kernels; a part stands for all of them.
 enum class Share { part, whole };
 std::vector<BitCase> large_bit_cases(Share share);
 

@@ -14,26 +14,16 @@ class Bits : public testing::TestWithParam<BitCase> {};
 TEST_P(Bits, AreTheSameUnderEmulation) {
   for (const StepCase& c : GetParam().make()) {
     SCOPED_TRACE(to_string(kernel_of(c).spec));
-    expect_same_bits(c);
+    GetParam().many ? expect_same_bits_in_one_way(c) : expect_same_bits(c);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Bits, testing::ValuesIn(bit_cases()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Extensions, Bits, testing::ValuesIn(extension_bit_cases()), kCaseName);
-
-// Each in one of the ways: rules meet codecs, dtypes and values of their flags.
-class CoverBits : public testing::TestWithParam<BitCase> {};
-
-TEST_P(CoverBits, AreTheSameUnderEmulation) {
-  for (const StepCase& c : GetParam().make()) {
-    SCOPED_TRACE(to_string(kernel_of(c).spec));
-    expect_same_bits_in_one_way(c);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Of, CoverBits, testing::ValuesIn(by_rule(covering_cases)), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Extensions, CoverBits, testing::ValuesIn(large_bit_cases(Share::part)),
+INSTANTIATE_TEST_SUITE_P(LargeExtensions, Bits, testing::ValuesIn(large_bit_cases(Share::part)),
                          kCaseName);
+// Rules meet codecs, dtypes and values of their flags.
+INSTANTIATE_TEST_SUITE_P(Cover, Bits, testing::ValuesIn(by_rule(covering_cases)), kCaseName);
 
 // The comparison itself: one bit of a gradient is enough to be seen.
 TEST(BitComparison, ADifferentSeedIsADifferentOutcome) {

@@ -39,8 +39,9 @@ Words code_flags(const Target& target, bool check) {
   if (check)
     flags.insert(flags.end(),
                  {"-DJITSTEP_CHECK", "-ftrivial-auto-var-init=pattern", "-fno-elide-constructors"});
+  // What is checked runs a few times: most of its time is the compiler's.
   if (target.kind == Target::Kind::cpu) {
-    flags.insert(flags.end(), {"-O3", "-march=native"});
+    flags.insert(flags.end(), {check ? "-O1" : "-O3", "-march=native"});
   } else {
     flags.insert(flags.end(), {"-O1", "-DJITSTEP_EMULATION"});
   }
