@@ -24,6 +24,7 @@ BY_HAND = {
     "optimi AdamW": (2 + 2 + 2 + 4, "warner-benjamin/optimi: docs/kahan_summation.md"),
     "FlashOptim FlashAdamW": (2 + 2 + 1 + 2 * (1 + 2 / 32), "databricks/flashoptim: flashoptim/optimizers.py"),
     "FlashOptim FlashLion": (2 + 2 + 1 + 1 + 2 / 32, "databricks/flashoptim: flashoptim/optimizers.py"),
+    "lpmm AdamW, factored": (4 + 4 + (0.5 + 4 / 128) + 2 * 4 / 1024, "thu-ml/low-bit-optimizers: lpmm/optim/adamw.py"),
     "COAT CoatAdamW": (4 + 4 + 2 * (1 + 3 * 4 / 128), "NVlabs/COAT: coat/optimizer/fp8_adamw.py"),
 }
 # Words of `jitstep plan`, then others that keep the same kinds of things: by hand, or measured with parameters of that dtype.
@@ -36,6 +37,7 @@ ROWS = [
     ("--rule adamw --state fp8", ["torchao AdamWFp8"]),
     ("--rule adamw --weights kahan --state bf16", ["adamw-bf16 AdamWBF16", "optimi AdamW"]),
     ("--rule adamw --state int4", ["torchao AdamW4bit"]),
+    ("--rule adamw --state factored", ["lpmm AdamW, factored"]),
     ("--rule adamw --weights split16 --state int8", []),
     ("--rule adamw --weights stochastic --state bf16_sr", ["torchastic AdamW", "torch AdamW"]),
     ("--rule adamw --weights split8 --state int8_softsign", ["FlashOptim FlashAdamW"]),

@@ -153,4 +153,8 @@ struct NoOptions {};
 // The code of a four-bit format: two of them share a byte, the even element in the low half.
 struct Nibble {};
 
+// The code of a format that keeps nothing of one element: what is kept of its row, its column and the like, in
+// Memory, is all there is. Rules compute with the new values as they are kept.
+struct NoCode {};
+
 }  // namespace jitstep

@@ -180,6 +180,17 @@ struct CodeStorage<Nibble> {
   }
 };
 
+template <>
+struct CodeStorage<NoCode> {
+  using Register = NoCode;
+  template <class Shape, class F>
+  KHD static void load_rows(const void*, int64, F&& take) {
+    UNROLL
+    for (int i = 0; i < Shape::fragment; ++i) take(i, NoCode{});
+  }
+  KHD static NoCode load_one(const void*, int64) { return {}; }
+};
+
 // 16 random bits for each element of the fragment, the same for every way of cutting the tensor.
 template <class Shape>
 KHD void random_fields(const RandomKey& key, int64 base, uint32* out) {

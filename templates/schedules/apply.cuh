@@ -177,7 +177,7 @@ KHD void apply_tile(const Scope<S>& scope, const Cursor& at) {
         Rule::apply(e, rule);
         f.p[i] = e.p;
         static_for<S::slots>([&](auto s) {
-          if constexpr (kStored<typename S::template Codec<decltype(s)::value>>)
+          if constexpr (kCoded<typename S::template Codec<decltype(s)::value>>)
             next[decltype(s)::value][i] =
                 flush_subnormal(S::template slot<decltype(s)::value>(e).next);
         });
@@ -185,7 +185,7 @@ KHD void apply_tile(const Scope<S>& scope, const Cursor& at) {
   store_weights<S, Shape>(scope, at, f.p);
   static_for<S::slots>([&](auto s) {
     using Part = typename S::template Codec<decltype(s)::value>;
-    if constexpr (kStored<Part>) {
+    if constexpr (kCoded<Part>) {
       Encoded<Part, Shape> encoded;
       encode_slot<S, decltype(s)::value, Shape>(scope, at, next[decltype(s)::value], encoded.code,
                                                 encoded.meta);

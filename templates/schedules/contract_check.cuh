@@ -24,7 +24,8 @@ concept HasDecode = requires(CodeOf<P> code, const MetaOf<P>& meta) {
   static_cast<real>(P::Body::decode(code, meta, m));
 };
 template <class P>
-concept HasEncode = requires(real x, const Measured<typename P::Body>& meta, uint32 bits) {
+concept HasEncode =
+    !kCoded<P> || requires(real x, const Measured<typename P::Body>& meta, uint32 bits) {
   requires(!P::remembers);
   static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits));
 }

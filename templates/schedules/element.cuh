@@ -240,6 +240,22 @@ KHD void advance(auto& e, const auto& gradient, const auto& rule) {
   }
 }
 
+// The new value of slot I as it will be kept, in place of what `moments` made of it.
+template <class S, int I>
+KHD void set_kept(auto& e, const auto& memory) {
+  S::template slot<I>(e).next = S::template Codec<I>::Body::decode({}, {}, memory);
+}
+
+// Those of the slots of one element that are kept without codes, as far as that is known in this pass.
+template <class S, int Pass>
+KHD void set_kept_slots(const Scope<S>& scope, int64 element, auto& e) {
+  static_for<S::slots>([&](auto s) {
+    constexpr int I = decltype(s)::value;
+    if constexpr (knows_what_is_kept<S, I, Pass>())
+      set_kept<S, I>(e, codec_memory<S, I, true>(scope, element));
+  });
+}
+
 // f(element, gradient context, rule context) for index i of the fragment, the new slots computed
 // if everything they depend on is known in this pass.
 template <class S, int Pass, class Shape, class Cursor, class F>
@@ -252,6 +268,7 @@ KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S,
   set_slots<S>(from, i, e);
   const auto run = [&](const auto& gradient, const auto& rule) {
     advance<S, Pass>(e, gradient, rule);
+    if (at.has(within)) set_kept_slots<S, Pass>(scope, at.element(within), e);
     f(e, gradient, rule);
   };
   if constexpr (has_entry_coefficients<S, Pass>()) {

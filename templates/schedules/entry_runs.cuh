@@ -81,7 +81,7 @@ using EntryCoefficients = Each<S::Reductions::size, ReductionsOfRun<S, Pass>::te
 
 // ---- what codecs remember ----------------------------------------------------------------------
 
-// One field of a codec's memory for Count elements: what decodes the old values or, if Fresh, encodes the new.
+// One field of a codec's memory for Count elements, as codec_memory() has it for one.
 template <class S, class Field, int Count, bool Fresh, bool Wanted>
 class FieldOfRun {
  public:
@@ -93,7 +93,8 @@ class FieldOfRun {
   }
   KHD void put(int i, auto& memory) const {
     auto& value = memory.*Field::pointer;
-    (Fresh ? value.next : value.was) = of_[i];
+    value.was = of_[i];
+    if constexpr (Fresh) value.next = of_[i];
   }
 
  private:

@@ -18,6 +18,17 @@ KHD auto element_terms(const auto& e, const auto& gradient, const auto& rule) {
     return Body::terms(name, flush_subnormal(S::template slot<R::part - kFirstCodecPart>(e).next));
 }
 
+// The terms of one entry of a finer domain.
+template <class R>
+KHD auto entry_terms(const auto& value, const auto& rule) {
+  using Body = typename R::Part::Body;
+  constexpr Of<typename R::Coefficients> name;
+  if constexpr (R::part == kRulePart)
+    return Body::terms(name, value, rule);
+  else
+    return Body::terms(name, value);
+}
+
 template <class S, int Pass, int Space>
 struct LeafSums {
   using Shape = Tile<kLeaf, S::variant>;
@@ -97,8 +108,7 @@ struct LeafSums {
         if (within < valid)
           value = from[finer_entry(scope.tensor, R::Domain::reduced(dims),
                                    From::Domain::reduced(dims), entry, position + within)];
-        take<R>(S::Rule::Body::terms(Of<typename R::Coefficients>{}, value, scope.rule), x,
-                row * Shape::vector + k, within < valid);
+        take<R>(entry_terms<R>(value, scope.rule), x, row * Shape::vector + k, within < valid);
       }
     }
   }

@@ -60,6 +60,19 @@ class KeptValues<S, I, true> {
   real values_[kLeaf];
 };
 
+// Without codes nothing is looked at but what is remembered, and only of elements that are asked for.
+template <class S, int I>
+requires(!kCoded<typename S::template Codec<I>>) class KeptValues<S, I, true> {
+ public:
+  KHD KeptValues(const Scope<S>& scope, const Run& run) : memory_(scope, run) {}
+  KHD real operator[](int i) const {
+    return S::template Codec<I>::Body::decode({}, {}, memory_[i]);
+  }
+
+ private:
+  MemoryOfRun<S, I, kLeaf, false> memory_;
+};
+
 // The old values of slot I in one run.
 template <class S, int I, class Part = typename S::template Codec<I>>
 class OldValues {
@@ -135,6 +148,31 @@ KHD void set_numbered(Element<typename S::Slots>& e, const Numbered<I, Values>& 
   set_slot<S, I>(e, slot.values[i]);
 }
 
+// What slot I, which has no codes, will hold of a run's elements, where that is Known.
+template <class S, int I, bool Known>
+class KeptOfRun {
+ public:
+  KHD KeptOfRun(const Scope<S>& scope, const Run& run) : memory_(scope, run) {}
+  KHD void put(int i, auto& e) const { set_kept<S, I>(e, memory_[i]); }
+
+ private:
+  MemoryOfRun<S, I, kLeaf, true> memory_;
+};
+template <class S, int I>
+struct KeptOfRun<S, I, false> {
+  KHD KeptOfRun(const Scope<S>&, const Run&) {}
+  KHD void put(int, auto&) const {}
+};
+
+// By number, as Each (core/list.cuh) asks for them.
+template <class S, int Pass>
+struct KeptSlotsOfRun {
+  template <int I>
+  using Of = KeptOfRun<S, I, knows_what_is_kept<S, I, Pass>()>;
+};
+template <class S, int Pass>
+using KeptSlots = Each<S::slots, KeptSlotsOfRun<S, Pass>::template Of>;
+
 // f(i, element, gradient context, rule context) for the elements of a run, with the slots as they will be if all
 // that they depend on is known.
 template <class S, int Pass, class F>
@@ -142,6 +180,7 @@ KHD void for_run(const Scope<S>& scope, const Run& run, F&& f) {
   const OldWeights<S> p(scope, run.base);
   const auto* g = static_cast<const typename S::G::Bits*>(scope.step.g) + run.base;
   const EntryCoefficients<S, Pass> entries(scope, run);
+  const KeptSlots<S, Pass> kept(scope, run);
   const auto gradient = scope.gradient;
   const auto rule = scope.rule;
   const int64 first = scope.tensor.offset + run.base;
@@ -157,6 +196,7 @@ KHD void for_run(const Scope<S>& scope, const Run& run, F&& f) {
       auto own_rule = rule;
       entries.visit([&](auto, const auto& of) { of.put(i, own_gradient, own_rule); });
       advance<S, Pass>(e, own_gradient, own_rule);
+      kept.visit([&](auto, const auto& of) { of.put(i, e); });
       f(i, e, own_gradient, own_rule);
     }
   });
@@ -226,7 +266,7 @@ KHD void store_weight(typename S::P::Bits* p, Extra* extra, int i, real x, uint3
 // Whether a slot's codes are written as soon as an element is known.
 template <class Part>
 constexpr bool encodes_at_once() {
-  if constexpr (kStored<Part>)
+  if constexpr (kCoded<Part>)
     return Part::Body::block == 1 && !Part::Body::random && !Part::remembers &&
            !kSame<typename Part::Body::Code, Nibble>;
   else
@@ -264,7 +304,7 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
       static_for<S::slots>([&](auto s) {
         constexpr int I = decltype(s)::value;
         using Part = typename S::template Codec<I>;
-        if constexpr (kStored<Part>) {
+        if constexpr (kCoded<Part>) {
           const real x = flush_subnormal(S::template slot<I>(e).next);
           if constexpr (encodes_at_once<Part>())
             (static_cast<typename Part::Body::Code*>(codes.of[I]) + first)[i] =

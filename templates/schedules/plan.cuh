@@ -23,6 +23,12 @@ inline constexpr bool kStored = true;
 template <>
 inline constexpr bool kStored<Absent> = false;
 
+// Whether a slot has codes, which the last launch of a step writes.
+template <class Part>
+inline constexpr bool kCoded = !kSame<typename Part::Body::Code, NoCode>;
+template <>
+inline constexpr bool kCoded<Absent> = false;
+
 // ---- what a body offers, found by asking -------------------------------------------------------
 
 template <class P>
@@ -213,6 +219,18 @@ constexpr bool gradient_ready() {
     if constexpr (R::part == kGradientPart && R::pass >= Pass) ready = false;
   });
   return ready;
+}
+
+// Whether what a slot without codes will hold is known before a pass: its codec's sums are finished.
+template <class S, int I, int Pass>
+constexpr bool knows_what_is_kept() {
+  using Part = typename S::template Codec<I>;
+  bool known = kStored<Part> && !kCoded<Part>;
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (R::part == kFirstCodecPart + I && R::pass >= Pass) known = false;
+  });
+  return known;
 }
 
 }  // namespace jitstep

@@ -68,7 +68,8 @@ KHD void store_memory(const TensorRecord& t, const HyperSet& set, int64 entry, c
       m, [&](auto f, const auto& value) { decltype(f)::next(t, set)[entry] = value.next; });
 }
 
-// The memory of a codec as one element sees it: what decodes the old values or, if Fresh, encodes the new.
+// The memory of a codec as one element sees it, as the last step left it or, if Fresh, as this one does: by that new
+// values are encoded, and decoded as they will be.
 template <class S, int I, bool Fresh>
 KHD auto codec_memory(const Scope<S>& scope, int64 element) {
   typename S::template Codec<I>::Memory m{};
@@ -76,7 +77,7 @@ KHD auto codec_memory(const Scope<S>& scope, int64 element) {
     using Field = decltype(f);
     const int64 entry = entry_of(scope.tensor, Field::Domain::reduced(scope.tensor.dims), element);
     if constexpr (Fresh)
-      value.next = Field::next(scope.tensor, scope.set)[entry];
+      value.was = value.next = Field::next(scope.tensor, scope.set)[entry];
     else
       value.was = Field::was(scope.tensor, scope.set)[entry];
   });

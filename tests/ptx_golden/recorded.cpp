@@ -33,7 +33,6 @@ bool can_be_followed(const support::RecordedFile& file) {
   const json meta = json::parse(file.metadata.at("case"));
   const std::string rule = meta["spec"]["rule"];
   if (meta.value("informative", false) || meta.contains("sum_atol")) return false;
-  if (meta["spec"].dump().find("factored") != std::string::npos) return false;
   if (!jit::default_catalog().has(Kind::rule, rule) ||
       !jit::default_catalog().rule(rule).host_stage.empty())
     return false;

@@ -165,9 +165,10 @@ struct JITSTEP_API Manifest {
   std::vector<std::string> scalars;
 
   // codecs
-  std::string code;         // uint8, uint16, real or Nibble
-  std::vector<Field> meta;  // per block
-  std::string vectors;      // the codec that parameters of one dimension have instead; empty: this one
+  std::string code;          // uint8, uint16, real, Nibble or NoCode
+  std::vector<Field> meta;   // per block
+  std::string vectors;       // the codec that parameters of one dimension have instead; empty: this one
+  std::string signed_slots;  // that slots of values with signs have instead; empty: this one
 
   // weights
   std::vector<Dtype> dtypes;
@@ -189,7 +190,7 @@ struct JITSTEP_API Manifest {
 
   /// Codecs: whether small tensors should rather stay as they are (min_quantized_size).
   bool block_scaled() const;
-  /// Codecs: bits of one code.
+  /// Codecs: bits of one code; 0 where nothing is kept but Memory.
   int code_bits(Dtype parameter) const;
   /// Codecs: bytes of one block's Meta; 0 without.
   int meta_bytes() const;

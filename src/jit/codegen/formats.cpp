@@ -54,6 +54,16 @@ bool is_kept_plain(const Manifest& codec, const ParameterKind& parameter, std::i
   return parameter.elements < least && codec.block_scaled();
 }
 
+// A slot of values with signs that is named itself does not silently get another codec.
+void check_sign(const CodecChoice& choice, const Slot& slot, const OptionValues& values) {
+  const Manifest& codec = default_catalog().codec(choice.name, values.edition());
+  if (!slot.is_signed || codec.signed_slots.empty()) return;
+  throw Error(text("the codec ", codec.name,
+                   " is for values that are never negative, and the slot ", slot.name, " of ",
+                   values.rule().name, " has signs; name another one for it, such as ",
+                   codec.signed_slots));
+}
+
 std::string weights_for(Dtype dtype, const Formats& formats, const Manifest& rule) {
   const std::string& by_rule = rule.default_weights.empty() ? kNative : rule.default_weights;
   const std::string chosen = formats.weights.value_or(by_rule);
@@ -114,6 +124,7 @@ void check_formats(const Formats& formats, const OptionValues& values) {
       throw Error(text("the slot ", slot->name, " of ", rule.name, " has two codecs, as \"",
                        other->second, "\" and as \"", name, "\"; name it once"));
     check(codec);
+    check_sign(codec, *slot, values);
   }
   if (formats.weights) default_catalog().weights(*formats.weights);
   if (formats.min_quantized_size && *formats.min_quantized_size < 0)

@@ -39,8 +39,9 @@ void check_over(const Manifest& part, const Reduction& reduction, const Passes& 
                    " takes the entries of one that its condition leaves out"));
 }
 
-// Each reduction of a part after those it depends on, none before the pass `first`.
-Passes passes_of(const Plan& plan, int part, int first, const EarliestPasses& earliest) {
+// Each reduction of a part after those it depends on, none before its pass `first`, by number.
+template <class First>
+Passes passes_of(const Plan& plan, int part, const EarliestPasses& earliest, const First& first) {
   Passes passes;
   if (plan.parts[part] == nullptr) return passes;
   const Manifest& manifest = *plan.parts[part];
@@ -51,7 +52,7 @@ Passes passes_of(const Plan& plan, int part, int first, const EarliestPasses& ea
       continue;
     }
     check_over(manifest, reduction, passes);
-    int pass = first;
+    int pass = first(i);
     for (const int earlier : reduction.after)
       pass = std::max(pass, passes[static_cast<std::size_t>(earlier)] + 1);
     const auto shared = earliest.find({part, manifest.name, reduction.name});
@@ -76,17 +77,43 @@ PlannedReduction planned(const Reduction& reduction, const Manifest& part, Dtype
   return out;
 }
 
-// The passes of every part; finds out which of them know the new slots.
-std::vector<Passes> all_passes(Plan& plan, const EarliestPasses& earliest) {
-  std::vector<Passes> all = {passes_of(plan, kGradientPart, 0, earliest)};
-  plan.slots_known = last_of(all[kGradientPart]) + 1;
-  all.push_back(passes_of(plan, kRulePart, plan.slots_known, earliest));
-  for (std::size_t i = 0; i < all[kRulePart].size(); ++i) {
-    if (plan.rule().reductions[i].moments)
-      plan.slots_known = std::max(plan.slots_known, all[kRulePart][i] + 1);
+// Which reductions of a rule `moments` waits for: those it reads, and what they depend on.
+std::vector<bool> read_by_moments(const Manifest& rule) {
+  std::vector<bool> read(rule.reductions.size());
+  for (std::size_t i = read.size(); i-- > 0;) {
+    read[i] = read[i] || rule.reductions[i].moments;
+    for (const int earlier : rule.reductions[i].after)
+      if (read[i]) read[static_cast<std::size_t>(earlier)] = true;
   }
-  for (int part = kFirstCodecPart; part < static_cast<int>(plan.parts.size()); ++part)
-    all.push_back(passes_of(plan, part, plan.slots_known, earliest));
+  return read;
+}
+
+// The first pass after all that `moments` reads.
+int moments_known(const Manifest& rule, const Passes& passes, int ready) {
+  for (std::size_t i = 0; i < passes.size(); ++i)
+    if (rule.reductions[i].moments) ready = std::max(ready, passes[i] + 1);
+  return ready;
+}
+
+// Whether the new values of a slot are what its codec's sums say.
+bool has_no_codes(const Manifest* codec) { return codec != nullptr && codec->code == "NoCode"; }
+
+// The passes of every part; finds out which of them know the new slots. A rule's sums over new slots wait for those of
+// codecs without codes.
+std::vector<Passes> all_passes(Plan& plan, const EarliestPasses& earliest) {
+  const auto from = [](int pass) { return [pass](std::size_t) { return pass; }; };
+  std::vector<Passes> all = {passes_of(plan, kGradientPart, earliest, from(0))};
+  const int ready = last_of(all[kGradientPart]) + 1;
+  all.push_back(passes_of(plan, kRulePart, earliest, from(ready)));
+  plan.slots_known = moments_known(plan.rule(), all[kRulePart], ready);
+  int kept = ready;  // the first pass that knows what slots without codes will hold
+  for (std::size_t part = kFirstCodecPart; part < plan.parts.size(); ++part) {
+    all.push_back(passes_of(plan, static_cast<int>(part), earliest, from(plan.slots_known)));
+    if (has_no_codes(plan.parts[part])) kept = std::max(kept, last_of(all.back()) + 1);
+  }
+  const std::vector<bool> early = read_by_moments(plan.rule());
+  all[kRulePart] =
+      passes_of(plan, kRulePart, earliest, [&](std::size_t i) { return early[i] ? ready : kept; });
   return all;
 }
 

@@ -37,6 +37,13 @@ NamedValues override(NamedValues values, const NamedValues& given, const Manifes
   return values;
 }
 
+// The codec itself, or the one that it names for values with signs.
+CodecChoice for_slot(const CodecChoice& choice, const Slot& slot, const Catalog& catalog,
+                     int edition) {
+  const std::string& other = catalog.codec(choice.name, edition).signed_slots;
+  return slot.is_signed && !other.empty() ? CodecChoice{other} : choice;
+}
+
 void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catalog) {
   auto& slots = spec.state.slots;
   if (slots.size() != rule.slots.size()) {
@@ -49,7 +56,7 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
     if (!is_stored(slot, spec.flags))
       choice.reset();
     else if (choice)
-      choice = complete(*choice, catalog, spec.edition);
+      choice = complete(for_slot(*choice, slot, catalog, spec.edition), catalog, spec.edition);
     else
       throw Error(text(rule.name, ": the slot ", slot.name, " has no codec"));
   }

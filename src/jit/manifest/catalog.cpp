@@ -133,6 +133,7 @@ Manifest Catalog::read(const std::string& content, const std::string& path, Kind
   for (const Slot& slot : manifest.slots) check(Kind::codec, slot.keeps, slot.line);
   for (const RuleDefault& state : manifest.default_states) check(Kind::codec, state.value, 1);
   check(Kind::codec, manifest.vectors, 1);
+  check(Kind::codec, manifest.signed_slots, 1);
   check(Kind::weights, manifest.default_weights, 1);
   return manifest;
 }

@@ -183,6 +183,7 @@ bool Manifest::block_scaled() const {
 }
 
 int Manifest::code_bits(Dtype parameter) const {
+  if (code == "NoCode") return 0;
   return code == "Nibble" ? 4 : 8 * bytes_of_type(code, parameter);
 }
 

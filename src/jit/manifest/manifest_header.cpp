@@ -71,6 +71,8 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& place, 
     read_dtypes(value, place, made);
   } else if (made.kind == Kind::codec && starts("vectors: ")) {
     read_name(value, "vectors", "a codec", place, made, &Manifest::vectors);
+  } else if (made.kind == Kind::codec && starts("signed: ")) {
+    read_name(value, "signed", "a codec", place, made, &Manifest::signed_slots);
   } else {
     return false;
   }

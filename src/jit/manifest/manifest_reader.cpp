@@ -237,9 +237,10 @@ class Reader {
     if (always > kMostReductions)
       place.fail(text("a kernel takes at most ", kMostReductions,
                       " reductions; leave some out by `if`, or sum several terms in one"));
-    if (made_.kind != Kind::rule && (!reduction.after.empty() || reduction.moments))
+    const std::size_t taken = made_.kind == Kind::codec && reduction.over ? 1 : 0;
+    if (made_.kind != Kind::rule && (reduction.after.size() > taken || reduction.moments))
       place.fail(
-          "only a rule's reductions depend on each other or feed `moments`; leave these notes out");
+          "only a rule's reductions come `after:` others or feed `moments`; leave these notes out");
     for (const Reduction& other : made_.reductions) {
       if (&other != &reduction && other.coefficients == reduction.coefficients)
         place.fail(
@@ -297,7 +298,8 @@ class Reader {
   }
 
   void read_codec() {
-    made_.code = alias_among("Code", {"uint8", "uint16", "real", "Nibble"});
+    made_.code = alias_among("Code", {"uint8", "uint16", "real", "Nibble", "NoCode"});
+    if (made_.code == "NoCode") check_no_code();
     each("Meta", made_.has_meta, [&](const SourceLine& line) {
       for (Field& field : read_fields(line, {"float", "double", "uint8", "uint16", "uint32"}))
         made_.meta.push_back(std::move(field));
@@ -311,6 +313,15 @@ class Reader {
          !block->constraint.low || !block->constraint.high))
       Place{made_.path, block->line}.fail("expected `int block = N;  // power of two in [a, b]`");
     read_random();
+  }
+
+  void check_no_code() const {
+    const bool remembers = lines_.structs.contains("Memory");
+    if (!remembers || lines_.structs.contains("Meta"))
+      alias("Code")->place.fail(
+          remembers
+              ? "a codec without codes has no blocks; leave Meta out"
+              : "a codec without codes keeps what it finds out in `struct Memory`; declare it");
   }
 
   void read_weights() {

@@ -109,7 +109,7 @@ constexpr std::array<View, 97> kCppWords = {"alignas",
                                             "std"};
 
 // What the files of core/ call things that every rule and codec uses.
-constexpr std::array<View, 111> kContractWords = {
+constexpr std::array<View, 112> kContractWords = {
     "KHD",           "SLOW_PATH",     "UNROLL",
     "jitstep",       "rules",         "codecs",
     "weights",       "gradient",      "real",
@@ -146,7 +146,8 @@ constexpr std::array<View, 111> kContractWords = {
     "kMaxMemory",    "kOverSpace",    "kSpaces",
     "kAllSpace",     "SlotBuffers",   "TensorRecord",
     "Layout",        "StepRecord",    "HyperSet",
-    "Item",          "AllRecord",     "ReductionRecord"};
+    "Item",          "AllRecord",     "ReductionRecord",
+    "NoCode"};
 
 // What only some compilers know without a header. Functions are not among them: see refused.cuh.
 constexpr std::array<View, 12> kMachineWords = {

@@ -143,7 +143,8 @@ void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors) {
     for (std::size_t slot = 0; slot < plan.spec.state.slots.size(); ++slot) {
       const Manifest* const codec = plan.codec(static_cast<int>(slot));
       if (codec == nullptr) continue;
-      need(tensor.slots[slot].codes, "the codes of its slot ", plan.rule().slots[slot].name);
+      if (codec->code_bits(plan.spec.state.dtype) > 0)
+        need(tensor.slots[slot].codes, "the codes of its slot ", plan.rule().slots[slot].name);
       if (codec->meta_bytes() > 0)
         need(tensor.slots[slot].meta, "the scales of its slot ", plan.rule().slots[slot].name);
     }

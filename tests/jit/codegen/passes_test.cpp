@@ -115,6 +115,49 @@ TEST_F(PassesTest, MemoryIsAdvancedByEachReductionOfItsDomainInTheOrderOfDeclara
   }
 }
 
+// The passes of a kernel's reductions by name, behind that of the gradient or a slot whose they are.
+std::map<std::string, int> passes_by_name(const Plan& plan) {
+  std::map<std::string, int> passes;
+  for (const PlannedReduction& r : plan.reductions) {
+    std::string of = r.part == kGradientPart ? "g." : "";
+    if (r.part >= kFirstCodecPart)
+      of = plan.rule().slots[static_cast<std::size_t>(r.part - kFirstCodecPart)].name + ".";
+    if (r.taken()) passes[of + r.name] = r.pass;
+  }
+  return passes;
+}
+
+TEST_F(PassesTest, SumsOverNewSlotsWaitForWhatIsKeptWithoutCodes) {
+  using Passes = std::map<std::string, int>;
+  KernelSpec spec{.rule = "adamw", .flags = {{"amsgrad", true}, {"clipped", true}}};
+  spec.state.slots = {CodecChoice{"int4"}, CodecChoice{"int4"}, CodecChoice{"fp32"}};
+  EXPECT_EQ(passes_by_name(resolve(spec, catalog)), (Passes{{"clip", 0}}));
+  spec.state.slots[1] = CodecChoice{"factored"};
+  EXPECT_EQ(passes_by_name(resolve(spec, catalog)),
+            (Passes{{"v.of_row", 0}, {"v.of_column", 0}, {"v.of_rows", 1}, {"clip", 2}}));
+  spec.gradient_flags = {{"clipped", true}};
+  EXPECT_EQ(
+      passes_by_name(resolve(spec, catalog)),
+      (Passes{{"g.clip", 0}, {"v.of_row", 1}, {"v.of_column", 1}, {"v.of_rows", 2}, {"clip", 3}}));
+}
+
+// nvlamb's global norm feeds `moments`, and its trust ratios are of the new slots.
+TEST_F(PassesTest, SumsThatMomentsReadsWaitForNoCodec) {
+  const KernelSpec spec{.rule = "nvlamb",
+                        .state = {{CodecChoice{"int4"}, CodecChoice{"factored"}}}};
+  const auto passes = passes_by_name(resolve(spec, catalog));
+  EXPECT_EQ(passes.at("v.of_row"), resolve(spec, catalog).slots_known);
+  EXPECT_EQ(passes.at("v.of_row"), 1);
+  EXPECT_EQ(passes.at("trust"), 3);
+}
+
+TEST_F(PassesTest, ASlotOfValuesWithSignsIsKeptByTheCodecThatOneNamesForIt) {
+  const Plan plan = resolve(
+      {.rule = "adam", .state = {{CodecChoice{"factored"}, CodecChoice{"factored"}, {}}}}, catalog);
+  EXPECT_EQ(plan.spec.state.slots[0], complete({"int4"}, catalog));
+  EXPECT_EQ(plan.spec.state.slots[1]->name, "factored");
+}
+
 TEST_F(PassesTest, ASumOverAllTensorsIsTakenInTheSamePassByAllWhoTakeIt) {
   load(chained(false));
   std::vector<Plan> plans = {resolve({.rule = "chained"}, catalog),

@@ -241,7 +241,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::codec, 5,
        CODEC "using Code = uint8;\nstruct A { real x; };\nstruct Reductions {\n"
              "Sum<rows, 1, A> a;  // moments\n};\n",
-       "only a rule's reductions depend on each other or feed `moments`; leave these notes out"},
+       "only a rule's reductions come `after:` others or feed `moments`; leave these notes out"},
       // ---- memory
       {Kind::rule, 3, MEMORY "real x;\n};\n", "expected Entry<domain> or Entry<domain, double>"},
       {Kind::rule, 3, MEMORY "Entry<all> x;\n};\n",
@@ -257,9 +257,15 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, MEMORY "Entry<rows> x;\n};\n",
        "no reduction over `rows` writes this memory; declare one, or keep it for each `tensor`"},
       // ---- formats
-      {Kind::codec, 1, CODEC, "expected `using Code = ...;`, one of uint8, uint16, real, Nibble"},
+      {Kind::codec, 1, CODEC, "expected `using Code = ...;`, one of uint8, uint16, real, Nibble, NoCode"},
       {Kind::codec, 2, CODEC "using Code = int;\n",
-       "expected one of uint8, uint16, real, Nibble, found `int`"},
+       "expected one of uint8, uint16, real, Nibble, NoCode, found `int`"},
+      {Kind::codec, 2, CODEC "using Code = NoCode;\n",
+       "a codec without codes keeps what it finds out in `struct Memory`; declare it"},
+      {Kind::codec, 3,
+       CODEC "struct Options { int block = 64; };  // power of two in [32, 64]\n"
+             "using Code = NoCode;\nstruct Meta { float a; };\nstruct Memory {\n};\n",
+       "a codec without codes has no blocks; leave Meta out"},
       {Kind::codec, 3, CODEC "using Code = uint8;\nstruct Meta { float scale; };\n",
        "a codec with Meta has the option `int block`"},
       {Kind::codec, 2, CODEC "struct Options { int block = 64; };\nusing Code = uint8;\n",

@@ -1,0 +1,64 @@
+// A second moment by its row and column means alone, as lpmm's 4-bit Factor (arXiv 2309.01507) and Adafactor have it.
+// Of matrices (a tensor's last two dimensions) the value of an element is the mean of its row times the mean of its
+// column, divided by the mean of the matrix. The rule computes with new values as they are kept. What is not finite
+// adds nothing to a mean.
+// vectors: int4
+// signed: int4
+#pragma once
+#include "../core/contract.cuh"
+
+namespace jitstep::codecs::factored {
+
+using Code = NoCode;
+struct Row {
+  real mean;
+};
+struct Column {
+  real mean;
+};
+struct Matrix {
+  real inverse;
+};  // 1 / the mean of the rows
+struct Reductions {
+  Sum<rows, 1, Row> of_row;
+  Sum<columns, 1, Column> of_column;
+  Sum<matrices, 1, Matrix, Entries<rows, Row>> of_rows;
+};
+struct Memory {
+  Entry<rows> row;
+  Entry<columns> col;
+  Entry<matrices> inverse;
+};
+
+template <class Sign>
+struct Codec {
+  using Code = NoCode;
+  using Meta = NoMeta;
+  static constexpr int block = 1;
+  static constexpr bool random = false;
+
+  KHD static Reals<1> terms(Of<Row>, real x) { return {is_finite(x) ? x : real(0)}; }
+  KHD static Reals<1> terms(Of<Column>, real x) { return {is_finite(x) ? x : real(0)}; }
+  KHD static Reals<1> terms(Of<Matrix>, const Row& row) { return {row.mean}; }
+
+  KHD static double mean(const Totals<1>& sum, int64 count) {
+    return sum[0] / static_cast<double>(count);
+  }
+  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64 count, Memory& m) {
+    return {m.row.next = static_cast<real>(mean(sum, count))};
+  }
+  KHD static Column finish(Of<Column>, const Totals<1>& sum, int64 count, Memory& m) {
+    return {m.col.next = static_cast<real>(mean(sum, count))};
+  }
+  // Of no less than the smallest normal number: the inverse of one below might be infinite.
+  KHD static Matrix finish(Of<Matrix>, const Totals<1>& sum, int64 count, Memory& m) {
+    const double least = kSame<real, float> ? 0x1p-126 : 0x1p-1022;
+    return {m.inverse.next = static_cast<real>(1 / max(least, mean(sum, count)))};
+  }
+
+  KHD static real decode(Code, const Meta&, const Memory& m) {
+    return m.row.was * m.inverse.was * m.col.was;
+  }
+};
+
+}  // namespace jitstep::codecs::factored
