@@ -1,0 +1,205 @@
+// A second moment kept by its row and column means alone (templates/codecs/factored.cuh).
+#include <sstream>
+
+#include "jitstep/param_state.h"
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+// An optimizer whose second moment is the square of its last gradient.
+struct Squares {
+  torch::Tensor p;
+  AdamW optimizer;
+
+  explicit Squares(torch::Tensor parameter)
+      : p(parameter.requires_grad_()),
+        optimizer({p},
+                  AdamWOptions(1e-3).betas({0.9, 0}).weight_decay(0).min_quantized_size(0).state(
+                      "v", "factored")) {}
+
+  AdamWParamState& state() {
+    return static_cast<AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
+  }
+  // What is kept after a step with this gradient.
+  torch::Tensor kept(const torch::Tensor& gradient) {
+    p.mutable_grad() = gradient;
+    optimizer.step();
+    return state().exp_avg_sq();
+  }
+};
+
+// Of the last two dimensions, in double.
+torch::Tensor factored(const torch::Tensor& values) {
+  const torch::Tensor wide = values.to(torch::kFloat64);
+  const torch::Tensor rows = wide.mean({-1}, true), columns = wide.mean({-2}, true);
+  return rows * columns / rows.mean({-2}, true);
+}
+
+std::vector<std::vector<std::int64_t>> shapes() {
+  return {{65, 64}, {300, 17}, {1, 40}, {40, 1}, {1, 1}, {257, 256}, {5, 6, 70}, {8, 4, 3, 3}};
+}
+
+TEST(FactoredState, IsTheProductOfTheMeansOfRowsAndColumnsOverThatOfTheMatrix) {
+  torch::manual_seed(1);
+  for (const auto& sizes : shapes()) {
+    const torch::Tensor gradient = torch::randn(sizes) * torch::logspace(-3, 3, sizes.back());
+    Squares squares(torch::zeros(sizes));
+    const torch::Tensor kept = squares.kept(gradient), exact = gradient.square();
+    EXPECT_TRUE(torch::allclose(kept.to(torch::kFloat64), factored(exact), 1e-6, 0)) << sizes;
+    EXPECT_TRUE(torch::allclose(squares.state().memory("v.row"), exact.mean(-1), 1e-6, 0)) << sizes;
+    EXPECT_TRUE(torch::allclose(squares.state().memory("v.col"), exact.mean(-2), 1e-6, 0)) << sizes;
+    EXPECT_EQ(squares.state().codes("v").numel(), 0);
+  }
+}
+
+TEST(FactoredState, IsExactOfOneRowOrColumnAndOfProducts) {
+  torch::manual_seed(2);
+  for (const auto& sizes : std::vector<std::vector<std::int64_t>>{{1, 300}, {300, 1}, {1, 1}}) {
+    const torch::Tensor gradient = torch::randn(sizes);
+    EXPECT_TRUE(
+        torch::allclose(Squares(torch::zeros(sizes)).kept(gradient), gradient.square(), 1e-6, 0));
+  }
+  const torch::Tensor roots = torch::rand({40, 1}) * torch::rand({1, 33});
+  EXPECT_TRUE(
+      torch::allclose(Squares(torch::zeros({40, 33})).kept(roots), roots.square(), 2e-6, 0));
+}
+
+// The first step is already made of what is kept: |g| = sqrt(v) at no element but by chance.
+TEST(FactoredState, IsWhatTheStepIsMadeOf) {
+  torch::manual_seed(3);
+  for (const auto& sizes : shapes()) {
+    const torch::Tensor gradient = torch::randn(sizes);
+    Squares squares(torch::zeros(sizes));
+    squares.kept(gradient);
+    const torch::Tensor wanted =
+        -1e-3 * gradient / (factored(gradient.square()).sqrt() + 1e-8).to(torch::kFloat32);
+    EXPECT_TRUE(torch::allclose(squares.p.detach(), wanted, 1e-5, 0)) << sizes;
+  }
+}
+
+// Sums that a rule takes of its new slots are of what is kept, too: here of the step's root mean square.
+TEST(FactoredState, IsWhatARulesOwnSumsAreTakenOf) {
+  torch::manual_seed(4);
+  const torch::Tensor gradient = torch::randn({30, 50}) * torch::logspace(-2, 2, 50);
+  const auto step_with = [&](std::optional<double> threshold) {
+    torch::Tensor p = torch::zeros({30, 50}).requires_grad_();
+    AdamW optimizer({p}, AdamWOptions(1e-3)
+                             .weight_decay(0)
+                             .clipping_threshold(threshold)
+                             .min_quantized_size(0)
+                             .state("v", "factored"));
+    p.mutable_grad() = gradient;
+    optimizer.step();
+    return p.detach().clone();
+  };
+  const double size = (step_with(std::nullopt) / 1e-3).square().mean().sqrt().item<double>();
+  EXPECT_GT(size, 1.001) << "of the exact squares it would be 1";
+  const double clipped = (step_with(0.5) / 1e-3).square().mean().sqrt().item<double>();
+  EXPECT_NEAR(clipped, 0.5, 1e-4);
+}
+
+TEST(FactoredState, OfVectorsAndOfSignedSlotsIsInt4AndOfSmallParametersAFloat) {
+  const auto codec_of = [](const torch::Tensor& p, int least, const char* slot) {
+    p.requires_grad_();
+    AdamW optimizer({p}, AdamWOptions().min_quantized_size(least).state("factored"));
+    return to_string(optimizer.formats_of(p).slots.at(slot));
+  };
+  EXPECT_EQ(codec_of(torch::zeros({70, 70}), 4096, "v"), "factored");
+  EXPECT_EQ(codec_of(torch::zeros({2, 2, 2, 2, 2}), 0, "v"), "factored");
+  EXPECT_TRUE(codec_of(torch::zeros({70, 70}), 4096, "m").starts_with("int4("));
+  EXPECT_TRUE(codec_of(torch::zeros({5000}), 4096, "v").starts_with("int4("));
+  EXPECT_TRUE(codec_of(torch::zeros({}), 0, "v").starts_with("int4("));
+  EXPECT_EQ(codec_of(torch::zeros({60, 60}), 4096, "v"), "fp32");
+}
+
+TEST(FactoredState, IsRefusedForASlotOfValuesWithSignsThatIsNamed) {
+  try {
+    AdamW optimizer({torch::zeros({70, 70}).requires_grad_()},
+                    AdamWOptions().state("m", "factored"));
+    FAIL() << "not refused";
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what())
+                  .find("factored is for values that are never negative, and the slot m of adamw "
+                        "has signs; name another one for it, such as int4"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(FactoredState, OfZerosIsZeroAndWhatIsNotFiniteAddsNothing) {
+  Squares squares(torch::zeros({20, 30}));
+  EXPECT_TRUE(torch::equal(squares.kept(torch::zeros({20, 30})), torch::zeros({20, 30})));
+  EXPECT_TRUE(torch::equal(squares.p.detach(), torch::zeros({20, 30})));
+  torch::Tensor gradient = torch::ones({20, 30}), without = gradient.clone();
+  gradient[3][4] = NAN;
+  gradient[5][6] = INFINITY;
+  without[3][4] = without[5][6] = 0;
+  const torch::Tensor kept = squares.kept(gradient);
+  EXPECT_TRUE(torch::equal(kept, Squares(torch::zeros({20, 30})).kept(without)));
+  EXPECT_EQ(squares.p.detach().isfinite().sum().item<std::int64_t>(), 20 * 30 - 2);
+}
+
+// Means so small that their inverse is no float: a square of 1e-37 alone in a large matrix.
+TEST(FactoredState, OfTheSmallestSquaresIsFinite) {
+  torch::Tensor gradient = torch::zeros({200, 200});
+  gradient[7][9] = 3.2e-19;
+  Squares squares(torch::zeros({200, 200}));
+  EXPECT_TRUE(squares.kept(gradient).isfinite().all().item<bool>());
+  EXPECT_TRUE(squares.p.detach().isfinite().all().item<bool>());
+}
+
+TEST(FactoredState, OfAnEmptyMatrixIsNothing) {
+  Squares squares(torch::zeros({3, 0}));
+  EXPECT_EQ(squares.kept(torch::zeros({3, 0})).numel(), 0);
+}
+
+// A state of values, and of other codecs' state, that row and column means are to stand for.
+TEST(FactoredState, IsMadeOfValuesByTheSameSums) {
+  torch::manual_seed(5);
+  const torch::Tensor exact = torch::rand({70, 60}) * torch::logspace(-3, 3, 60);
+  Squares stepped(torch::zeros({70, 60})), set(torch::zeros({70, 60}));
+  const torch::Tensor by_a_step = stepped.kept(exact.sqrt());
+  for (int steps : {1, 2}) {  // memory lies in another half after each
+    set.kept(torch::ones({70, 60}));
+    set.state().exp_avg_sq(exact.sqrt().square());
+    EXPECT_TRUE(torch::equal(set.state().exp_avg_sq(), by_a_step)) << steps;
+    EXPECT_TRUE(torch::equal(set.state().memory("v.col"), stepped.state().memory("v.col")));
+  }
+}
+
+AdamW factored_or(const char* codec, const torch::Tensor& p) {
+  return AdamW({p.clone().requires_grad_()},
+               AdamWOptions(1e-3).min_quantized_size(0).state("v", codec));
+}
+
+const AdamWParamState& state_of(AdamW& optimizer) {
+  return static_cast<const AdamWParamState&>(*optimizer.state().begin()->second);
+}
+
+void step(AdamW& optimizer, const torch::Tensor& gradient) {
+  optimizer.param_groups()[0].params()[0].mutable_grad() = gradient;
+  optimizer.step();
+}
+
+TEST(FactoredState, IsConvertedFromOtherStateAndBackInAnArchive) {
+  torch::manual_seed(6);
+  const torch::Tensor p = torch::randn({50, 80}), gradient = torch::randn({50, 80});
+  AdamW exact = factored_or("fp32", p), coarse = factored_or("factored", p),
+        back = factored_or("fp32", p);
+  step(exact, gradient);
+  std::stringstream there, here;
+  torch::save(exact, there);
+  torch::load(coarse, there);
+  step(coarse, torch::zeros({50, 80}));
+  const torch::Tensor kept = state_of(coarse).exp_avg_sq();
+  EXPECT_TRUE(torch::allclose(kept.to(torch::kFloat64), 0.999 * 0.001 * factored(gradient.square()),
+                              1e-5, 0));
+  torch::save(coarse, here);
+  torch::load(back, here);
+  step(back, torch::zeros({50, 80}));
+  EXPECT_TRUE(torch::allclose(state_of(back).exp_avg_sq(), 0.999 * kept, 1e-6, 0));
+}
+
+}  // namespace
+}  // namespace jitstep::tests
