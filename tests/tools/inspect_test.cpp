@@ -99,13 +99,17 @@ TEST(Inspect, AssemblyTellsTheLinesOfTheTemplates) {
 }
 
 TEST(Inspect, ResourcesOfTheCpuCountItsVectors) {
-  const json resources = shown_json(int8("resources")).at("resources");
-  const json entry = resources.at("entries").at(0);
-  EXPECT_EQ(entry.at("entry"), "jitstep_apply");
-  const int vectors = entry.at("vector_512").get<int>() + entry.at("vector_256").get<int>() +
-                      entry.at("vector_128").get<int>();
+  const json entries = shown_json(int8("resources")).at("resources").at("entries");
+  EXPECT_EQ(entries.at(0).at("entry"), "jitstep_apply");
+  // The loops may be functions of their own: compilers choose what they inline by the processor.
+  int vectors = 0, instructions = 0;
+  for (const json& entry : entries) {
+    for (const char* width : {"vector_512", "vector_256", "vector_128"})
+      vectors += entry.at(width).get<int>();
+    instructions += entry.at("instructions").get<int>();
+  }
   EXPECT_GT(vectors, 50);
-  EXPECT_GT(entry.at("instructions"), vectors);
+  EXPECT_GT(instructions, vectors);
 }
 
 TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreTheFilesOwn) {
