@@ -5,6 +5,9 @@
 //   {"do": "make", "contender": {...}}            see contenders.h; takes its first step. Contenders count from 0.
 //   {"do": "step", "contender": 0, "untimed": 1, "timed": 5}            seconds of one timed step, and of its CPU time
 //   {"do": "unload"}                                                    gives the memory back
+#include <torch/utils.h>
+#include <torch/version.h>
+
 #include <ctime>
 #include <iostream>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,8 @@
 // What is timed: jitstep's optimizers, torch's, and the floor under them, each made from a description.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/optim.h>
+#include <torch/types.h>
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>

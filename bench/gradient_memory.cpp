@@ -2,6 +2,7 @@
 // iteration, beyond what there was before it, by ordinary steps, by steps inside of the backward, and by sums of
 // micro-batches.
 #include <c10/core/CPUAllocator.h>
+#include <torch/nn.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>

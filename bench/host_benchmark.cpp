@@ -1,5 +1,6 @@
 // What steps cost beside the work of their kernels: the host's time of a step, many small tensors, sets of
 // gradients that change, the first step of a process. Pairs are timed in turn, by one thread; medians are shown.
+#include <torch/utils.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 #include <jitstep/jitstep.h>
-#include <torch/torch.h>
+#include <torch/optim.h>
+#include <torch/serialize.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cstdlib>
 #include <filesystem>

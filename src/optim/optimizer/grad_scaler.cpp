@@ -1,6 +1,7 @@
 #include "jitstep/grad_scaler.h"
 
-#include <torch/torch.h>
+#include <torch/serialize/archive.h>
+#include <torch/types.h>
 
 #include <limits>
 #include <map>

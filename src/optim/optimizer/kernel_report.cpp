@@ -1,7 +1,7 @@
 // Which kernels an optimizer uses, and those it will use.
 #include "jitstep/kernel_report.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <deque>

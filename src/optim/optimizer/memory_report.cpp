@@ -1,6 +1,6 @@
 #include "jitstep/memory_report.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <map>

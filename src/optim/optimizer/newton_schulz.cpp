@@ -1,5 +1,5 @@
 // The iteration of torch.optim.Muon, operation by operation, for matrices of equal sizes together.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,7 @@
 #include "jitstep/optimizer.h"
 
-#include <torch/torch.h>
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

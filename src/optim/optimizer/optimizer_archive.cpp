@@ -1,6 +1,6 @@
 // Saving and loading. Everything is read and bound before anything is replaced: a load that fails changes
 // nothing.
-#include <torch/torch.h>
+#include <torch/serialize.h>
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // What an optimizer's steps are given beside gradients: numbers on the device, leave to clear, and counters there.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <unordered_map>

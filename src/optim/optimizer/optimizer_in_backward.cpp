@@ -1,5 +1,5 @@
 // Steps inside of a backward(): each parameter alone, as soon as its gradient is there.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/optimizer_records.h"

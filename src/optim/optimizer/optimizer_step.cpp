@@ -1,5 +1,6 @@
 // The optimizer's steps. What a step changes before its first launch is taken back if it fails.
-#include <torch/torch.h>
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,7 @@
 #include "jitstep/schedulers.h"
 
-#include <torch/torch.h>
+#include <torch/optim/optimizer.h>
+#include <torch/serialize/archive.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "optim/optimizer/stages.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <map>
 #include <mutex>

@@ -2,7 +2,7 @@
 // the kernels read, launches. Knows torch's tensors and streams; knows no rule and no option.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <functional>
 #include <memory>

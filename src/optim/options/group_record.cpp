@@ -1,6 +1,6 @@
 #include "optim/options/group_record.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

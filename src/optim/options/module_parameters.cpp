@@ -1,6 +1,9 @@
 #include "optim/options/module_parameters.h"
 
-#include <torch/torch.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/instancenorm.h>
+#include <torch/nn/modules/normalization.h>
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,6 +1,6 @@
 #include "jitstep/options.h"
 
-#include <torch/torch.h>
+#include <torch/serialize/archive.h>
 
 #include <algorithm>
 #include <atomic>

@@ -1,6 +1,7 @@
 #include "jitstep/parameter_groups.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
 
 #include <algorithm>
 #include <utility>

@@ -2,7 +2,8 @@
 // other's, and what quantised state needs beside it. STATE_FORMAT.md describes it.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/optim/optimizer.h>
+#include <torch/serialize/archive.h>
 
 #include <map>
 #include <memory>

@@ -1,7 +1,7 @@
 // What a rule keeps once for a whole optimizer (Memory of domain `all`), as a torch tensor.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <optional>
 #include <string>

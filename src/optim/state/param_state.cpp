@@ -1,6 +1,7 @@
 #include "jitstep/param_state.h"
 
-#include <torch/torch.h>
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,5 @@
 // What a rule and its codecs keep for one parameter beside the slots: Memory.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

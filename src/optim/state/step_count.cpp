@@ -1,6 +1,6 @@
 #include "jitstep/step_count.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "optim/state/weight_conversion.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "jit/step/convert.h"
 #include "jitstep/jit/layout.h"

@@ -1,6 +1,6 @@
 #include "optim/tensor/checks.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "optim/tensor/errors.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace jitstep {
 

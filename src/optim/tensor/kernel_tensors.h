@@ -1,7 +1,7 @@
 // Torch's tensors in the kernels' words.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "jitstep/jit/dtype.h"
 #include "jitstep/jit/step_tensor.h"

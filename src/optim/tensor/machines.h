@@ -1,7 +1,7 @@
 // The machines steps run on, as torch sees them: its thread pool, its streams, its allocator.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "jitstep/jit/machine.h"
 

@@ -1,6 +1,6 @@
 #include "optim/tensor/memory_overlap.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,6 @@
 // The classes torch has as well do what torch's do.
+#include <torch/nn.h>
+
 #include "optim/training.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 #include <jitstep/grad_accumulator.h>
+#include <torch/autograd.h>
 
 #include <limits>
 #include <utility>

@@ -1,4 +1,6 @@
 // Loss scaling: torch.amp.GradScaler's numbers and errors.
+#include <torch/nn/utils/clip_grad.h>
+
 #include "optim/training.h"
 
 namespace jitstep::tests {

@@ -1,5 +1,7 @@
 // Gradients of every form that autograd or a user may leave in .grad(), and parameters that change
 // under the optimizer.
+#include <torch/autograd.h>
+
 #include "optim/training.h"
 
 namespace jitstep::tests {

@@ -1,4 +1,6 @@
 // A user's own rule, loaded at run time: the README's example, on every codec.
+#include <torch/nn.h>
+
 #include "jit/user_templates.h"
 #include "optim/training.h"
 

@@ -1,4 +1,6 @@
 // One optimizer whose groups have rules of their own, such as Muon for matrices and AdamW for the rest.
+#include <torch/nn.h>
+
 #include "optim/training.h"
 
 namespace jitstep::tests {

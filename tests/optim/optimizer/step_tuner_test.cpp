@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <jitstep/jit/log.h>
 #include <jitstep/jitstep.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdlib>
 #include <filesystem>

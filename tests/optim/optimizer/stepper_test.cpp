@@ -2,6 +2,7 @@
 #include <ATen/TensorIterator.h>
 #include <c10/util/Exception.h>
 #include <sys/wait.h>
+#include <torch/nn/utils/clip_grad.h>
 #include <unistd.h>
 
 #include <atomic>

@@ -1,6 +1,8 @@
 // Groups made from a module: who is in which, with which options, and how they train.
 #include "jitstep/parameter_groups.h"
 
+#include <torch/nn.h>
+
 #include <algorithm>
 
 #include "optim/training.h"

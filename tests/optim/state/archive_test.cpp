@@ -1,5 +1,7 @@
 #include "optim/state/archive.h"
 
+#include <torch/nn.h>
+
 #include "optim/training.h"
 
 namespace jitstep::tests {

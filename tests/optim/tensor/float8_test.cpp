@@ -1,6 +1,6 @@
 // The templates' 8-bit floats against torch's dtypes: every value, and what becomes of floats of every size.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <vector>
