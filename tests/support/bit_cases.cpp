@@ -1,5 +1,6 @@
 #include "support/bit_cases.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include "support/bits.h"
@@ -7,8 +8,6 @@
 
 namespace jitstep::support {
 namespace {
-
-constexpr bool kMany = true;
 
 using jit::Dtype;
 
@@ -20,6 +19,13 @@ StepCase combination(jit::KernelSpec spec) {
   return {.spec = spec, .options = options, .tensors = odd_tensors()};
 }
 
+// Lanes share what a codec keeps beside its codes.
+bool is_coded(const jit::KernelSpec& spec) {
+  const auto& slots = spec.state.slots;
+  return std::any_of(slots.begin(), slots.end(),
+                     [](const auto& slot) { return slot && slot->name != "fp32"; });
+}
+
 std::vector<BitCase> combinations() {
   std::vector<BitCase> cases;
   for (const auto& spec : ci_combinations()) {
@@ -27,7 +33,7 @@ std::vector<BitCase> combinations() {
     for (char& c : name)
       if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
     cases.push_back({name + "_" + std::to_string(cases.size()),
-                     [spec] { return std::vector{combination(spec)}; }});
+                     [spec] { return std::vector{combination(spec)}; }, is_coded(spec) ? 2u : 1u});
   }
   return cases;
 }
@@ -181,24 +187,24 @@ std::vector<StepCase> staged(Share share) {
 
 // A case of the test extensions, which are loaded first.
 BitCase extension(const std::string& name, const std::function<std::vector<StepCase>()>& make,
-                  bool many = false) {
+                  std::size_t ways = 2) {
   return {name,
           [make] {
             load_test_extensions();
             return make();
           },
-          many};
+          ways};
 }
 
 }  // namespace
 
 std::vector<BitCase> bit_cases() {
   std::vector<BitCase> cases = combinations();
-  cases.push_back({"SumsOverEveryTensor", sums_over_every_tensor});
-  cases.push_back({"EveryBlockSize", every_block_size, kMany});
-  cases.push_back({"GradientsOfTheirOwnDtype", gradients_of_their_own, kMany});
-  cases.push_back({"SkippedScaledAndCleared", skipped_scaled_and_cleared, kMany});
-  cases.push_back({"StridedAndGappedTensors", strided_and_gapped_tensors});
+  cases.push_back({"SumsOverEveryTensor", sums_over_every_tensor, kEmulatedWays});
+  cases.push_back({"EveryBlockSize", every_block_size});
+  cases.push_back({"GradientsOfTheirOwnDtype", gradients_of_their_own});
+  cases.push_back({"SkippedScaledAndCleared", skipped_scaled_and_cleared});
+  cases.push_back({"StridedAndGappedTensors", strided_and_gapped_tensors, kEmulatedWays});
   cases.push_back({"ValuesThatAreNotFinite", values_that_are_not_finite});
   return cases;
 }
@@ -217,7 +223,7 @@ std::vector<BitCase> by_rule(std::vector<StepCase> (*cases)()) {
   };
   std::vector<BitCase> all;
   for (const auto& rule : jit::default_catalog().names(jit::Manifest::Kind::rule))
-    all.push_back({rule, [=] { return of_rule(rule); }, kMany});
+    all.push_back({rule, [=] { return of_rule(rule); }});
   return all;
 }
 
@@ -277,11 +283,10 @@ std::vector<BitCase> extension_bit_cases() {
 }
 
 std::vector<BitCase> large_bit_cases(Share share) {
-  return {
-      extension(
-          "ARuleWithModesInCodecsAndEveryWeightFormat", [=] { return both_modes(share); }, kMany),
-      extension(
-          "ARuleWithAHostStageInCodecs", [=] { return staged(share); }, kMany)};
+  return {extension(
+              "ARuleWithModesInCodecsAndEveryWeightFormat", [=] { return both_modes(share); }, 1),
+          extension(
+              "ARuleWithAHostStageInCodecs", [=] { return staged(share); }, 1)};
 }
 
 }  // namespace jitstep::support

@@ -1,6 +1,7 @@
 // The cases whose bits must be the same on every machine, by name.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <ostream>
 #include <string>
@@ -16,7 +17,7 @@ using namespace emulation;
 struct BitCase {
   std::string name;  // a gtest parameter's name
   std::function<std::vector<StepCase>()> make;
-  bool many = false;  // so many kernels that each is tried in one of the ways
+  std::size_t ways = 1;  // of the emulation that each is tried in
 };
 inline void PrintTo(const BitCase& c, std::ostream* out) { *out << c.name; }
 

@@ -35,30 +35,22 @@ struct Way {
 
 // Block sizes, vector widths, chunks and batches that any spec can take; codec blocks of 32
 // to 256 hold a lane's vector in all of them.
-const std::vector<Way>& ways() {
-  static const std::vector<Way> ways = {
-      {"default",
-       {256, 32, 4, 16},
-       Grouping::kTogether,
-       4,
-       BlockOrder::kForward,
-       LaneOrder::kForward},
-      {"one warp", {32, 32, 8, 4}, Grouping::kHalves, 3, BlockOrder::kReverse, LaneOrder::kReverse},
-      {"half a warp",
-       {64, 16, 4, 8},
-       Grouping::kEachAlone,
-       7,
-       BlockOrder::kShuffled,
-       LaneOrder::kRandom},
-      {"scalar",
-       {128, 32, 2, 32},
-       Grouping::kTogether,
-       2,
-       BlockOrder::kReverse,
-       LaneOrder::kForward},
-  };
-  return ways;
-}
+const Way kWays[kEmulatedWays] = {
+    {"default",
+     {256, 32, 4, 16},
+     Grouping::kTogether,
+     4,
+     BlockOrder::kForward,
+     LaneOrder::kForward},
+    {"one warp", {32, 32, 8, 4}, Grouping::kHalves, 3, BlockOrder::kReverse, LaneOrder::kReverse},
+    {"half a warp",
+     {64, 16, 4, 8},
+     Grouping::kEachAlone,
+     7,
+     BlockOrder::kShuffled,
+     LaneOrder::kRandom},
+    {"scalar", {128, 32, 2, 32}, Grouping::kTogether, 2, BlockOrder::kReverse, LaneOrder::kForward},
+};
 
 const std::vector<Difference> kNone;
 
@@ -82,37 +74,27 @@ jit::KernelSpec spec_of(const std::string& rule, const std::string& codec,
   return spec;
 }
 
-namespace {
-
-void expect_same_bits_as(const StepOutcome& expected, const StepCase& c, const Way& way) {
-  EmulatedMachine gpu(jit::default_engine(), way.blocks, way.order, way.lanes);
-  EXPECT_EQ(differences(expected, run_case(c, gpu, way.variant, way.grouping)), kNone) << way.name;
-}
-
-}  // namespace
-
-void expect_same_bits(const StepCase& c) {
+void expect_same_bits(const StepCase& c, std::size_t ways) {
   jit::Engine& engine = jit::default_engine();
+  const jit::Plan plan = kernel_of(c);
   jit::CpuMachine cpu(engine), threads(engine, backwards);
-  const Variant variant = jit::default_variant(kernel_of(c), jit::Target::cpu());
+  const Variant variant = jit::default_variant(plan, jit::Target::cpu());
   const StepOutcome expected = run_case(c, cpu, variant);
   EXPECT_EQ(differences(expected, run_case(c, threads, variant, Grouping::kEachAlone)), kNone)
       << "CPU, cut otherwise";
-  for (const Way& way : ways()) expect_same_bits_as(expected, c, way);
-}
-
-void expect_same_bits_in_one_way(const StepCase& c) {
-  const jit::Plan plan = kernel_of(c);
-  jit::CpuMachine cpu(jit::default_engine());
-  const auto expected = run_case(c, cpu, jit::default_variant(plan, jit::Target::cpu()));
-  expect_same_bits_as(expected, c, ways()[fixed_hash(plan.spec) % ways().size()]);
+  for (std::size_t i = 0; i < ways; ++i) {
+    const Way& way = kWays[(fixed_hash(plan.spec) + i) % kEmulatedWays];
+    EmulatedMachine gpu(engine, way.blocks, way.order, way.lanes);
+    EXPECT_EQ(differences(expected, run_case(c, gpu, way.variant, way.grouping)), kNone)
+        << way.name;
+  }
 }
 
 std::vector<GpuWay> gpu_ways(const jit::Plan& plan) {
   // Any target with a GPU's schedule has the same default.
   std::vector<GpuWay> all = {{"as by default", jit::default_variant(plan, jit::Target::emulated()),
                               Grouping::kTogether, 4096}};
-  for (const Way& way : ways()) all.push_back({way.name, way.variant, way.grouping, way.blocks});
+  for (const Way& way : kWays) all.push_back({way.name, way.variant, way.grouping, way.blocks});
   all.push_back({"widest", {1024, 32, 8, 64}, Grouping::kHalves, 1});
   return all;
 }

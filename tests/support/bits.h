@@ -1,6 +1,7 @@
 // Whether a step leaves the same bits on the CPU, under the emulation and on a GPU, however it is cut.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -30,13 +31,12 @@ std::vector<GpuWay> gpu_ways(const jit::Plan& plan);
 /// that differs from the CPU's in any byte. An Error if there is no GPU.
 void expect_same_bits_on_gpu(const StepCase& c);
 
-/// Runs a case on the CPU, cut in two ways, and under the emulation with several block sizes, vector
-/// widths, chunks, batches and orders of blocks and lanes; adds a gtest failure for each
-/// outcome that differs from the first in any byte.
-void expect_same_bits(const StepCase& c);
+/// Ways of cutting a step under the emulation: block sizes, vector widths, chunks, batches, orders of blocks and lanes.
+constexpr std::size_t kEmulatedWays = 4;
 
-/// The same with one of the ways under the emulation, chosen by the kernel.
-void expect_same_bits_in_one_way(const StepCase& c);
+/// Runs a case on the CPU, cut in two ways, and under the emulation in some of its ways, which the kernel chooses; adds
+/// a gtest failure for each outcome that differs from the first in any byte. Each way is a kernel to compile.
+void expect_same_bits(const StepCase& c, std::size_t ways = kEmulatedWays);
 
 /// Adds, once, the rules, codecs and weight formats of tests/templates/extensions to the default catalog.
 void load_test_extensions();

@@ -202,14 +202,6 @@ TEST_F(CheckMode, IsContentWithEveryShippedRuleAndThoseOfTheTests) {
     if (!keeps_plain_numbers(spec)) continue;
     const Plan plan = resolve(spec);
     EXPECT_NO_THROW(hold_to_contract(plan, engine_)) << plan.name;
-    for (const Option& flag : plan.rule().flags) {
-      if (flag.type != Option::Type::boolean || spec.state.slots.empty()) continue;
-      KernelSpec other = spec;
-      other.flags[flag.name] = !(spec.flags.at(flag.name) == Value(true));
-      other.state.slots.assign(plan.rule().slots.size(), CodecChoice{"fp32"});
-      const Plan turned = resolve(other);
-      EXPECT_NO_THROW(hold_to_contract(turned, engine_)) << plan.name << " " << flag.name;
-    }
   }
   for (const auto& [name, content] : {std::pair{"everything", testing::kEverythingText},
                                       std::pair{"remembering", testing::kRememberingText}})

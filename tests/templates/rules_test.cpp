@@ -50,7 +50,7 @@ TEST(Lamb, MovesEveryTensorByTheRateTimesItsNorm) {
   OwnTemplates own;
   jit::CpuMachine cpu(own.engine);
   const auto options = options_of(own, "lamb", {{"lr", 0.125}});
-  for (const std::string& codec : own.catalog.names(jit::Manifest::Kind::codec)) {
+  for (const char* codec : {"fp32", "bf16", "int8", "int4", "fp8_norm"}) {
     SCOPED_TRACE(codec);
     PlainSteps<float> steps(own, cpu, plain_spec(options, {codec, codec}), options,
                             {{300}, {7, 9}});
