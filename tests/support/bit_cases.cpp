@@ -209,10 +209,12 @@ std::vector<BitCase> bit_cases() {
   return cases;
 }
 
-std::vector<BitCase> by_rule(std::vector<StepCase> (*cases)()) {
-  const auto of_rule = [cases](const std::string& rule) {
+std::vector<BitCase> by_rule(std::vector<StepCase> (*cases)(), std::size_t stride) {
+  const auto of_rule = [cases, stride](const std::string& rule) {
     std::vector<StepCase> some = cases();
-    std::erase_if(some, [&](const StepCase& c) { return c.spec.rule != rule; });
+    std::size_t of_this = 0;
+    std::erase_if(
+        some, [&](const StepCase& c) { return c.spec.rule != rule || of_this++ % stride != 0; });
     for (StepCase& c : some)
       c.tensors = {{.sizes = {4097}},
                    {.sizes = {255}, .misalignment = 1},

@@ -24,8 +24,8 @@ inline void PrintTo(const BitCase& c, std::ostream* out) { *out << c.name; }
 /// Every CI combination, sums over everything, block sizes, layouts, values that are not finite.
 std::vector<BitCase> bit_cases();
 
-/// Cases of combinations.h with small tensors, those of a rule together.
-std::vector<BitCase> by_rule(std::vector<StepCase> (*cases)());
+/// Cases of combinations.h with small tensors, those of a rule together: each `stride`th of a rule's, the first included.
+std::vector<BitCase> by_rule(std::vector<StepCase> (*cases)(), std::size_t stride = 1);
 
 /// What no shipped rule needs yet, from tests/templates/extensions.
 std::vector<BitCase> extension_bit_cases();

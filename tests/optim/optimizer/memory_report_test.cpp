@@ -44,13 +44,14 @@ std::map<std::string, std::map<std::string, double>> catalogue() {
   return bytes;
 }
 
-// Each rule in one of the codecs, in turn; every_rule_long_test.cpp holds each one in all of them to its layout.
-TEST(MemoryReport, MeasuresOfEveryRuleWhatTheCatalogueSays) {
+// Each codec with a rule of its own; every_rule_long_test.cpp holds each rule in all of them to its layout.
+TEST(MemoryReport, MeasuresOfEveryCodecWhatTheCatalogueSays) {
   const auto promised = catalogue();
-  const auto codecs = shipped(jit::Manifest::Kind::codec);
-  std::size_t next = 0;
-  for (const std::string& rule : shipped(jit::Manifest::Kind::rule)) {
-    const std::string codec = codecs[next++ % codecs.size()];
+  const auto codecs = shipped(jit::Manifest::Kind::codec),
+             rules = shipped(jit::Manifest::Kind::rule);
+  for (std::size_t i = 0; i < codecs.size(); ++i) {
+    const std::string& codec = codecs[i];
+    const std::string& rule = rules[i * rules.size() / codecs.size()];
     const Tensors parameters = make_parameters(torch::kFloat32, {{1024, 1024}});
     Optimizer optimizer(rule, parameters, GenericOptions().state(codec));
     train(optimizer, parameters, 1, 1);
