@@ -9,7 +9,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace jitstep::tool {
 
@@ -19,6 +20,8 @@ struct OptimizerWords {
   std::vector<std::string> state, options;
 };
 
+/// Declares --state alone.
+CLI::Option* add_state_words(CLI::App& command, OptimizerWords& words);
 /// Declares --rule, --set, --state, --weights, --param and --grad, which fill `words`.
 void add_optimizer_words(CLI::App& command, OptimizerWords& words);
 
