@@ -35,15 +35,23 @@ CLI::Option* add_state_words(CLI::App& command, OptimizerWords& words) {
                             "{\"codec\": \"int8\", \"block\": 64}");
 }
 
-void add_optimizer_words(CLI::App& command, OptimizerWords& words) {
+void add_rule_words(CLI::App& command, OptimizerWords& words) {
   command.add_option("--rule", words.rule, "The optimizer: a name, or the file of one of yours")
       ->default_val("adamw");
   command.add_option("--set,--option", words.options, "NAME=VALUE, an option of the rule");
-  add_state_words(command, words);
+}
+
+void add_parameter_words(CLI::App& command, OptimizerWords& words) {
   command.add_option("--weights", words.weights, "The weight format");
   command.add_option("--param,--param-dtype", words.parameter,
                      "The parameters' dtype; float32, or what the weight format is for");
   command.add_option("--grad,--grad-dtype", words.gradient, "The gradients', if it is another");
+}
+
+void add_optimizer_words(CLI::App& command, OptimizerWords& words) {
+  add_rule_words(command, words);
+  add_state_words(command, words);
+  add_parameter_words(command, words);
 }
 
 std::string rule_name(const std::string& word) {

@@ -20,9 +20,11 @@ struct OptimizerWords {
   std::vector<std::string> state, options;
 };
 
-/// Declares --state alone.
+/// Declares --rule and --set; --state; --weights, --param and --grad.
+void add_rule_words(CLI::App& command, OptimizerWords& words);
 CLI::Option* add_state_words(CLI::App& command, OptimizerWords& words);
-/// Declares --rule, --set, --state, --weights, --param and --grad, which fill `words`.
+void add_parameter_words(CLI::App& command, OptimizerWords& words);
+/// Declares all of them.
 void add_optimizer_words(CLI::App& command, OptimizerWords& words);
 
 /// A name, or the file of a rule or codec of the user's, which is loaded and gives its name. An Error if the file
