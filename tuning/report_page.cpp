@@ -4,6 +4,7 @@
 
 #include "jit/base/text.h"
 #include "jit/base/text_table.h"
+#include "tuning/plot.h"
 
 namespace jitstep::tuning {
 namespace {
@@ -13,49 +14,14 @@ using jit::text;
 using jit::to_string;
 using jit::Trial;
 
-constexpr const char* kHead = R"(<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>jitstep tune</title>
-<style>
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; }
-h2 { font-size: 1.1em; margin: 2em 0 0.2em; }
-p { margin: 0.2em 0; }
-svg { width: 100%; height: auto; }
-svg text { font: 12px system-ui, sans-serif; fill: #333; }
-.axis { stroke: #bbb; } .default { stroke: #444; } .limit { stroke: #b5651d; stroke-dasharray: 5 4; }
-.trial { stroke: #8aa; fill: #8aa; } .winner { stroke: #1a7f37; fill: #1a7f37; }
-.second { stroke: #2563b0; fill: #2563b0; } .failed { fill: #a33; }
-</style></head><body>
-<h1>jitstep tune</h1>
-<p>Each dot is the median of a variant's time over the default's in the same rounds, the line how far that median may be
-off. Left of the solid line is faster than the default; the broken line is what a plain walk over the same bytes takes.</p>
-)";
+constexpr const char* kIntroduction =
+    "Each dot is the median of a variant's time over the default's in the same rounds, the line "
+    "how "
+    "far that median may be\noff. Left of the solid line is faster than the default; the broken "
+    "line "
+    "is what a plain walk over the same bytes takes.";
 
-constexpr int kLeft = 300, kWidth = 560, kRow = 22;
 constexpr double kLowest = 0.5, kHighest = 2;  // ratios; what reaches further is cut off there
-
-std::string escaped(const std::string& words) {
-  std::string out;
-  for (const char c : words) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
-  }
-  return out;
-}
-
-// From ratios to places on the page.
-struct Axis {
-  double low, high;
-  std::string at(double ratio) const {
-    const double share = (std::clamp(ratio, low, high) - low) / (high - low);
-    return fixed(kLeft + kWidth * share, 1);
-  }
-};
 
 std::vector<const Trial*> by_ratio(const std::vector<Trial>& trials) {
   std::vector<const Trial*> sorted;
@@ -76,54 +42,43 @@ double limit_of(const jit::TuningRecord& record, double moved) {
   return 0;
 }
 
-Axis axis_of(const std::vector<const Trial*>& trials, double limit) {
-  Axis axis{0.9, 1.1};
-  if (limit > 0.2) axis.low = std::min(axis.low, limit - 0.05);
+// Wide enough for what was measured, and for the limit.
+Plot empty_plot(const std::vector<const Trial*>& trials, double limit) {
+  Plot plot{.low = 0.9, .high = 1.1, .ticks = {}, .lines = {{1, "default"}}, .rows = {}};
+  if (limit > 0.2) plot.low = std::min(plot.low, limit - 0.05);
   for (const Trial* const trial : trials) {
     if (trial->times.rounds == 0) continue;
     const double low = trial->times.ratio - trial->times.spread - 0.02;
     const double high = trial->times.ratio + trial->times.spread + 0.02;
-    axis.low = std::min(axis.low, std::max(low, kLowest));
-    axis.high = std::max(axis.high, std::min(high, kHighest));
+    plot.low = std::min(plot.low, std::max(low, kLowest));
+    plot.high = std::max(plot.high, std::min(high, kHighest));
   }
-  return axis;
+  for (const double tick : {plot.low, 1.0, plot.high})
+    plot.ticks.emplace_back(tick, fixed(tick, 2));
+  if (limit >= plot.low) plot.lines.emplace_back(limit, "limit");
+  return plot;
 }
 
-std::string line(const char* kind, const std::string& x1, int y1, const std::string& x2, int y2) {
-  return text("<line class=\"", kind, "\" x1=\"", x1, "\" y1=\"", y1, "\" x2=\"", x2, "\" y2=\"",
-              y2, "\"/>\n");
-}
-
-std::string row(const Trial& trial, const Axis& axis, const char* kind, int y) {
-  std::string out =
-      text("<text x=\"0\" y=\"", y + 4, "\">", escaped(to_string(trial.variant)), "</text>\n");
-  if (trial.times.rounds == 0)
-    return out + text("<text class=\"failed\" x=\"", kLeft, "\" y=\"", y + 4, "\">",
-                      escaped(to_string(trial.status) + ": " + trial.detail), "</text>\n");
+PlotRow row(const Trial& trial, const char* kind) {
+  PlotRow row{.label = to_string(trial.variant), .kind = kind};
+  if (trial.times.rounds == 0) {
+    row.instead = to_string(trial.status) + ": " + trial.detail;
+    return row;
+  }
   const double ratio = trial.times.ratio, spread = trial.times.spread;
-  out += line(kind, axis.at(ratio - spread), y, axis.at(ratio + spread), y);
-  return out + text("<circle class=\"", kind, "\" cx=\"", axis.at(ratio), "\" cy=\"", y,
-                    "\" r=\"4\"><title>", fixed(ratio, 3), " ± ", fixed(spread, 3), " in ",
-                    trial.times.rounds, " rounds</title></circle>\n");
+  row.value = ratio, row.low = ratio - spread, row.high = ratio + spread;
+  row.title = text(fixed(ratio, 3), " ± ", fixed(spread, 3), " in ", trial.times.rounds, " rounds");
+  return row;
 }
 
 std::string plot(const jit::TuningRecord& record, double limit) {
   const auto trials = by_ratio(record.trials);
-  const Axis axis = axis_of(trials, limit);
-  const int bottom = kRow * (static_cast<int>(trials.size()) + 1);
-  std::string out = text("<svg viewBox=\"0 0 ", kLeft + kWidth + 40, " ", bottom + 30, "\">\n",
-                         line("axis", text(kLeft), bottom, text(kLeft + kWidth), bottom));
-  for (const double tick : {axis.low, 1.0, axis.high})
-    out += text("<text text-anchor=\"middle\" x=\"", axis.at(tick), "\" y=\"", bottom + 18, "\">",
-                fixed(tick, 2), "</text>\n");
-  out += line("default", axis.at(1), 4, axis.at(1), bottom);
-  if (limit >= axis.low) out += line("limit", axis.at(limit), 4, axis.at(limit), bottom);
+  Plot plot = empty_plot(trials, limit);
   for (std::size_t i = 0; i < trials.size(); ++i) {
     const bool won = record.outcome == jit::Outcome::won && trials[i]->variant == record.variant;
-    const char* const kind = won ? "winner" : i < 2 ? "second" : "trial";
-    out += row(*trials[i], axis, kind, kRow * (static_cast<int>(i) + 1) - kRow / 3);
+    plot.rows.push_back(row(*trials[i], won ? "winner" : i < 2 ? "second" : "trial"));
   }
-  return out + "</svg>\n";
+  return to_svg(plot);
 }
 
 std::string verdict(const jit::TuningRecord& record) {
@@ -161,9 +116,9 @@ std::string section(const Tuned& one, double moved) {
 }  // namespace
 
 std::string report_page(const std::vector<Tuned>& tuned, const std::vector<double>& moved_bytes) {
-  std::string out = kHead;
-  for (std::size_t i = 0; i < tuned.size(); ++i) out += section(tuned[i], moved_bytes.at(i));
-  return out + "</body></html>\n";
+  std::string sections;
+  for (std::size_t i = 0; i < tuned.size(); ++i) sections += section(tuned[i], moved_bytes.at(i));
+  return html_page("jitstep tune", kIntroduction, sections);
 }
 
 }  // namespace jitstep::tuning

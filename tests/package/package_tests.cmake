@@ -51,6 +51,10 @@ if(TARGET jitstep_tool)
   jitstep_package_test(has_a_tool_that_checks_rules LABELS cpu
     COMMAND "${prefix}/${CMAKE_INSTALL_BINDIR}/jitstep" check "${PROJECT_SOURCE_DIR}/examples/signum.cuh"
             --codec fp32 --weights stochastic --target cpu)
+  if(TARGET jitstep_convert)
+    jitstep_package_test(has_a_tool_that_converts_state LABELS cpu
+      COMMAND "${prefix}/${CMAKE_INSTALL_BINDIR}/jitstep" convert --help)
+  endif()
   add_test(NAME package.installs_without_the_tool
     COMMAND "${CMAKE_COMMAND}" "-DBUILD=${PROJECT_BINARY_DIR}" "-DPREFIX=${package_dir}/without_tool"
             "-DTOOL=$<TARGET_FILE:jitstep_tool>" -P "${scripts}/install_without_the_tool.cmake")

@@ -1,6 +1,7 @@
 // jitstep bench: how fast steps are, beside a walk over the same bytes in the same run.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
+#include <jit/codegen/tuning_record.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 
@@ -12,6 +13,7 @@
 #include "command.h"
 #include "kernel_words.h"
 #include "tuning/host_device.h"
+#include "tuning/plot.h"
 
 namespace jitstep::tool {
 namespace {
@@ -29,9 +31,14 @@ constexpr const char* kFooter =
     "caches hold them. Steps run as the records of `jitstep tune` say.\n\n"
     "  jitstep bench --rule adamw --state fp32,int8,int4 --sizes 64k,1M,16M,700x2k";
 
+constexpr const char* kPlotIntroduction =
+    "Each dot is a step's rate as a share of that of a plain walk over the same bytes in the same "
+    "rounds, the line\nfrom the first to the third quartile. The broken line is the walk.";
+
 struct Request {
   KernelWords kernels;
   int rounds = 11, threads = 0;
+  std::string plot;
   bool json = false;
 };
 
@@ -40,6 +47,7 @@ struct Measured {
   VariantChoice choice;
   double seconds = 0, spread = 0, bytes = 0;
   double of_walk = 0;  // the walk's time over the step's, the median of the rounds
+  double of_walk_low = 0, of_walk_high = 0;  // its quartiles
 
   double elements_per_second() const {
     return static_cast<double>(workload.size().elements) / seconds;
@@ -67,6 +75,8 @@ Measured measured(tuning::HostDevice& device, CpuMachine& machine, const Workloa
   out.seconds = quantile(times, 0.5);
   out.spread = (quantile(times, 0.75) - quantile(times, 0.25)) / out.seconds;
   out.of_walk = quantile(shares, 0.5);
+  out.of_walk_low = quantile(shares, 0.25);
+  out.of_walk_high = quantile(shares, 0.75);
   return out;
 }
 
@@ -92,27 +102,47 @@ json to_json(const Measured& one) {
           {"bytes", one.bytes},
           {"bytes_per_second", one.rate()},
           {"of_walk", one.of_walk},
+          {"of_walk_quartiles", {one.of_walk_low, one.of_walk_high}},
           {"variant", to_string(one.choice.variant)},
           {"match", to_string(one.choice.match)},
           {"why", one.choice.why}};
 }
 
+std::string page_of(const std::vector<Measured>& all, const std::string& machine) {
+  tuning::Plot plot{.low = 0, .high = 1.1, .ticks = {}, .lines = {{1, "limit"}}, .rows = {}};
+  for (const Measured& one : all) {
+    plot.high = std::max(plot.high, one.of_walk_high + 0.05);
+    plot.rows.push_back(
+        {.label = one.workload.name(),
+         .value = one.of_walk,
+         .low = one.of_walk_low,
+         .high = one.of_walk_high,
+         .title = text(fixed(100 * one.of_walk, 0), " %: ", fixed(1e3 * one.seconds, 4), " ms, ",
+                       fixed(one.elements_per_second() / 1e6, 1), " Mparam/s, ",
+                       fixed(one.rate() / 1e9, 1), " GB/s")});
+  }
+  for (double tick = 0; tick < plot.high; tick += 0.5)
+    plot.ticks.emplace_back(tick, fixed(100 * tick, 0) + " %");
+  return tuning::html_page("jitstep bench", kPlotIntroduction,
+                           text("<p>", tuning::escaped(machine), "</p>\n", tuning::to_svg(plot)));
+}
+
 void bench(const Request& request) {
+  if (!request.plot.empty()) tuning::check_page_path(request.plot);
   const int threads = request.threads > 0 ? request.threads : host_hardware().units;
   tuning::HostDevice device(default_engine(), {.threads = threads});
   CpuMachine machine(default_engine());
   std::vector<Measured> all;
   for (const Workload& workload : workloads_of(request.kernels))
     all.push_back(measured(device, machine, workload, request.rounds));
-  if (!request.json) {
-    std::cout << host_hardware().name << ", " << threads << " threads, " << request.rounds
-              << " rounds\n\n"
-              << table_of(all);
-    return;
-  }
   json out = json::array();
   for (const Measured& one : all) out.push_back(to_json(one));
-  std::cout << out.dump(2) << "\n";
+  const std::string machine_line = text(host_hardware().name, ", ", threads, " threads, ");
+  if (request.json)
+    std::cout << out.dump(2) << "\n";
+  else
+    std::cout << machine_line << request.rounds << " rounds\n\n" << table_of(all);
+  if (!request.plot.empty()) tuning::write_page(request.plot, page_of(all, machine_line + today()));
 }
 
 }  // namespace
@@ -129,6 +159,7 @@ void add_bench_command(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("--threads", request->threads, "Threads to run in (default: all processors)")
       ->check(CLI::NonNegativeNumber);
+  command->add_option("--plot", request->plot, "Writes one HTML page with a plot");
   command->add_flag("--json", request->json, "Prints JSON instead of a table");
   command->callback([request, &status] {
     bench(*request);

@@ -3,6 +3,7 @@
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jit/cache/disk_cache.h>
+#include <jit/codegen/tuning_files.h>
 #include <jit/compiler/host_compiler.h>
 #include <jit/compiler/nvrtc_library.h>
 #include <jit/engine/cuda_driver.h>
@@ -10,6 +11,7 @@
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -17,6 +19,7 @@
 
 #include "command.h"
 #include "inspect/disassembler.h"
+#include "machine_records.h"
 
 namespace jitstep::tool {
 namespace {
@@ -140,6 +143,38 @@ Finding readonly_layer(const Settings& settings) {
   return found("read-only layer", settings.cache_readonly);
 }
 
+// A file of records: how many count on this machine, and what is wrong with it.
+Finding records_in(const RecordSource& source, const std::vector<Hardware>& here) {
+  const auto& all = source.file.records;
+  const auto fits = [&](const TuningRecord& record) {
+    return std::any_of(here.begin(), here.end(),
+                       [&](const Hardware& one) { return same_hardware(record.hardware, one); });
+  };
+  const auto unfinished = std::count_if(
+      all.begin(), all.end(), [](const TuningRecord& record) { return !record.complete; });
+  std::string words =
+      text(source.name, ", ", all.size(), all.size() == 1 ? " record, " : " records, ",
+           std::count_if(all.begin(), all.end(), fits), " of this machine");
+  if (unfinished > 0) words += text(", ", unfinished, " of interrupted tuning");
+  if (!source.file.newer.empty())
+    words += text(", ", source.file.newer.size(), " of a newer jitstep");
+  const auto& problems = source.file.problems;
+  if (problems.empty()) return found("records", words);
+  return {"records", Finding::State::note,
+          text(words, "; ", problems.size(), " skipped, the first: ", problems.front())};
+}
+
+std::vector<Finding> records(const Settings& settings) {
+  const std::vector<Hardware> here = hardware_here();
+  std::vector<Finding> all;
+  for (const RecordSource& source : record_sources(settings))
+    all.push_back(records_in(source, here));
+  if (all.empty())
+    all.push_back({"records", Finding::State::note,
+                   "no kernel was tuned here: `jitstep tune` finds how they run fastest"});
+  return all;
+}
+
 // Each is read, as a folder of templates may hold anything.
 Finding templates(const Settings& settings) {
   const Catalog& catalog = default_catalog();
@@ -183,6 +218,7 @@ std::vector<Finding> look(const Settings& settings) {
   add(devices(here));
   add({disassembler(), cache(settings)});
   if (!settings.cache_readonly.empty()) add({readonly_layer(settings)});
+  add(records(settings));
   add({templates(settings)});
   add(variables(settings));
   return all;

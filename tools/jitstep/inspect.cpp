@@ -26,6 +26,7 @@ constexpr const char* kFooter =
     "  log        the compiler's options and what it said\n"
     "  resources  registers, spills and occupancy; of the CPU, its vectors\n"
     "  model      bytes for each parameter, and the limit that follows\n"
+    "  records    what was measured of it, by `jitstep tune` or in steps\n"
     "  key        the cache's key in clear, and why each part is in it\n\n"
     "  jitstep inspect --rule lion --state int8 --show sass\n"
     "  jitstep inspect --rule ./mine.cuh --target cpu --show asm\n"

@@ -1,7 +1,6 @@
 #include "kernel_words.h"
 
 #include <jit/base/text.h>
-#include <jit/codegen/spec_text.h>
 #include <jitstep/jit/error.h>
 
 #include <charconv>
@@ -11,35 +10,44 @@ namespace {
 
 using namespace jitstep::jit;
 
-Formats formats_of(const KernelWords& words, const std::string& state) {
-  Formats formats;
-  formats.state = parse_codec(state);
-  if (!words.weights.empty()) formats.weights = words.weights;
-  return formats;
+// Commas divide, but not those of a codec in JSON.
+std::vector<std::string> states_of(const std::vector<std::string>& given) {
+  std::vector<std::string> states;
+  for (const std::string& words : given) {
+    int depth = 0;
+    states.emplace_back();
+    for (const char c : words) {
+      depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+      if (c == ',' && depth == 0)
+        states.emplace_back();
+      else
+        states.back() += c;
+    }
+  }
+  return states;
 }
 
-// The dtype that a weight format is for, where none is named.
-Dtype parameter_of(const KernelWords& words) {
-  const Dtype named = parse_dtype(words.parameter);
-  if (words.weights.empty()) return named;
-  const auto& known = default_catalog().weights(words.weights).dtypes;
-  const bool fits = std::find(known.begin(), known.end(), named) != known.end();
-  return fits || known.empty() ? named : known.front();
+// The optimizer with one of the states.
+tuning::Asked asked_for(OptimizerWords words, const std::string& state) {
+  words.state = {state};
+  tuning::Asked asked{.options = option_values(words), .formats = formats_of(words)};
+  check_formats(asked.formats, asked.options);
+  asked.parameter = words.parameter.empty() ? usual_dtype(asked.formats, asked.options.rule())
+                                            : parse_dtype(words.parameter);
+  if (!words.gradient.empty()) asked.gradient = parse_dtype(words.gradient);
+  return asked;
 }
 
 }  // namespace
 
 void add_kernel_words(CLI::App& command, KernelWords& words) {
-  command.add_option("--rule", words.rule, "The optimizer")->capture_default_str();
-  command.add_option("--state", words.states, "Codecs of the state, one or several: fp32,int8")
-      ->delimiter(',')
-      ->capture_default_str();
-  command.add_option("--weights", words.weights, "The weight format");
+  add_rule_words(command, words.optimizer);
   command
-      .add_option("--param,--param-dtype", words.parameter,
-                  "The parameters' dtype, unless the weight format is for another")
+      .add_option("--state", words.states,
+                  "Codecs of the state, one or several: fp32,int8; also SLOT=CODEC, a file, or "
+                  "{\"codec\": \"int8\", \"block\": 64}")
       ->capture_default_str();
-  command.add_option("--grad,--grad-dtype", words.gradient, "The gradients', if it is another");
+  add_parameter_words(command, words.optimizer);
   CLI::Option* const sizes =
       command
           .add_option("--sizes", words.sizes,
@@ -52,13 +60,8 @@ void add_kernel_words(CLI::App& command, KernelWords& words) {
 
 std::vector<tuning::Workload> workloads_of(const KernelWords& words) {
   std::vector<tuning::Workload> all;
-  for (const std::string& state : words.states) {
-    tuning::Asked asked{.options = OptionValues(words.rule),
-                        .formats = formats_of(words, state),
-                        .parameter = parameter_of(words)};
-    asked.options.validate();
-    check_formats(asked.formats, asked.options);
-    if (!words.gradient.empty()) asked.gradient = parse_dtype(words.gradient);
+  for (const std::string& state : states_of(words.states)) {
+    const tuning::Asked asked = asked_for(words.optimizer, state);
     const auto add = [&](const tuning::Shapes& shapes) {
       for (tuning::Workload& one : tuning::workloads(asked, shapes)) all.push_back(std::move(one));
     };

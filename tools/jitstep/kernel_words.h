@@ -5,18 +5,20 @@
 #include <string>
 #include <vector>
 
+#include "optimizer_words.h"
 #include "tuning/workload.h"
 
 namespace jitstep::tool {
 
 /// As they are given; sizes or a model, not both.
 struct KernelWords {
-  std::string rule = "adamw", weights, parameter = "float32", gradient, model;
+  OptimizerWords optimizer;  // but for its state
+  std::string model;
   std::vector<std::string> states = {"fp32"};
   std::vector<std::string> sizes = {"4k", "1M", "16M"};
 };
 
-/// Adds --rule, --state (one or several codecs), --weights, --param, --grad, --sizes and --model.
+/// Adds --rule, --set, --state (one or several), --weights, --param, --grad, --sizes and --model.
 void add_kernel_words(CLI::App& command, KernelWords& words);
 
 /// The kernels that are meant, by state and size. An Error says what is wrong.

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "command.h"
+#include "convert.h"
 
 namespace {
 constexpr int kUsage = 2;
@@ -37,6 +38,7 @@ int main(int argc, char** argv) {
   jitstep::tool::add_cache_command(app, status);
   jitstep::tool::add_catalogue_command(app, status);
   jitstep::tool::add_compile_command(app, status);
+  jitstep::tool::add_convert_command(app);
   jitstep::tool::add_doctor_command(app, status);
   jitstep::tool::add_inspect_command(app, status);
   jitstep::tool::add_list_command(app, status);
@@ -45,6 +47,8 @@ int main(int argc, char** argv) {
   jitstep::tool::add_bench_command(app, status);
   jitstep::tool::add_show_command(app, status);
   try {
+    if (argc > 1 && argv[1] == std::string_view("convert"))
+      jitstep::tool::hand_over_convert(argv + 1);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsage;

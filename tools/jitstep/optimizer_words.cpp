@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "template_file.h"
+
 namespace jitstep::tool {
 namespace {
 
@@ -17,10 +19,6 @@ using namespace jitstep::jit;
 
 Error twice(const char* option, const std::string& what) {
   return Error(text(option, " is given twice for ", what, "; keep one"));
-}
-
-bool is_file(const std::string& word) {
-  return word.find('/') != word.npos || word.ends_with(".cuh");
 }
 
 CodecChoice codec_of(const std::string& word) {
@@ -31,17 +29,29 @@ CodecChoice codec_of(const std::string& word) {
 
 }  // namespace
 
-void add_optimizer_words(CLI::App& command, OptimizerWords& words) {
+CLI::Option* add_state_words(CLI::App& command, OptimizerWords& words) {
+  return command.add_option("--state", words.state,
+                            "CODEC of all slots, or SLOT=CODEC of one; as a name, a file or as "
+                            "{\"codec\": \"int8\", \"block\": 64}");
+}
+
+void add_rule_words(CLI::App& command, OptimizerWords& words) {
   command.add_option("--rule", words.rule, "The optimizer: a name, or the file of one of yours")
       ->default_val("adamw");
   command.add_option("--set,--option", words.options, "NAME=VALUE, an option of the rule");
-  command.add_option("--state", words.state,
-                     "CODEC of all slots, or SLOT=CODEC of one; as a name, a file or as "
-                     "{\"codec\": \"int8\", \"block\": 64}");
+}
+
+void add_parameter_words(CLI::App& command, OptimizerWords& words) {
   command.add_option("--weights", words.weights, "The weight format");
   command.add_option("--param,--param-dtype", words.parameter,
                      "The parameters' dtype; float32, or what the weight format is for");
   command.add_option("--grad,--grad-dtype", words.gradient, "The gradients', if it is another");
+}
+
+void add_optimizer_words(CLI::App& command, OptimizerWords& words) {
+  add_rule_words(command, words);
+  add_state_words(command, words);
+  add_parameter_words(command, words);
 }
 
 std::string rule_name(const std::string& word) {

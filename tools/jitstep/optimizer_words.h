@@ -9,7 +9,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace jitstep::tool {
 
@@ -19,7 +20,11 @@ struct OptimizerWords {
   std::vector<std::string> state, options;
 };
 
-/// Declares --rule, --set, --state, --weights, --param and --grad, which fill `words`.
+/// Declares --rule and --set; --state; --weights, --param and --grad.
+void add_rule_words(CLI::App& command, OptimizerWords& words);
+CLI::Option* add_state_words(CLI::App& command, OptimizerWords& words);
+void add_parameter_words(CLI::App& command, OptimizerWords& words);
+/// Declares all of them.
 void add_optimizer_words(CLI::App& command, OptimizerWords& words);
 
 /// A name, or the file of a rule or codec of the user's, which is loaded and gives its name. An Error if the file

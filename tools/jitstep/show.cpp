@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "catalogue/kernels.h"
-#include "check/workbench.h"
 #include "command.h"
 #include "declared_tables.h"
+#include "template_file.h"
 
 namespace jitstep::tool {
 namespace {
@@ -28,11 +28,7 @@ struct Shown {
   std::string path, source;
 };
 
-Shown of_file(const std::string& path) {
-  Catalog& catalog = default_catalog();
-  const bool rule = check::kind_of_file(path) == Kind::rule;
-  return {rule ? &catalog.load_rule(path) : &catalog.load_codec(path), path, read_code_file(path)};
-}
+Shown of_file(const std::string& path) { return {&load_file(path), path, read_code_file(path)}; }
 
 const Manifest& named(const Catalog& catalog, Kind kind, const std::string& name) {
   if (kind == Kind::rule) return catalog.rule(name);
@@ -41,7 +37,7 @@ const Manifest& named(const Catalog& catalog, Kind kind, const std::string& name
 
 // A rule before a codec before a weight format, should a folder of templates have several of a name.
 Shown find(const std::string& word) {
-  if (word.find('/') != word.npos || word.ends_with(".cuh")) return of_file(word);
+  if (is_file(word)) return of_file(word);
   const Catalog& catalog = default_catalog();
   for (const Kind kind : {Kind::rule, Kind::codec, Kind::weights}) {
     if (!catalog.has(kind, word)) continue;

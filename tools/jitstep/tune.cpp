@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +16,7 @@
 #include "command.h"
 #include "kernel_words.h"
 #include "tuning/host_device.h"
+#include "tuning/plot.h"
 #include "tuning/report_page.h"
 #include "tuning/tuner.h"
 
@@ -184,9 +184,7 @@ json to_json(const std::vector<Tuned>& all) {
 void write_report(const std::string& path, const std::vector<Tuned>& all) {
   std::vector<double> moved;
   for (const Tuned& one : all) moved.push_back(tuning::HostDevice::moved_bytes(one.workload));
-  std::ofstream file(path, std::ios::binary);
-  file << tuning::report_page(all, moved);
-  if (!file.flush()) throw Error(text("cannot write ", path, ": is there room, and the right to?"));
+  tuning::write_page(path, tuning::report_page(all, moved));
 }
 
 tuning::TunerOptions options_of(const Request& request) {
@@ -211,6 +209,7 @@ int tune(const Request& request) {
              request.target, " would be tried"));
   const auto work = workloads_of(request.kernels);
   const auto options = options_of(request);
+  if (!request.report.empty()) tuning::check_page_path(request.report);
   tuning::HostDevice device(default_engine(), limits_of(request));
   std::signal(SIGINT, [](int) { interrupted = 1; });
   std::signal(SIGTERM, [](int) { interrupted = 1; });

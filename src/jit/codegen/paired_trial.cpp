@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "jit/base/enum_names.h"
+
 namespace jitstep::jit {
 namespace {
 
@@ -29,14 +31,10 @@ std::vector<double> ratios(const std::vector<double>& tried, const std::vector<d
 
 }  // namespace
 
-std::string to_string(TrialStatus status) {
-  return kStatusNames.at(static_cast<std::size_t>(status));
-}
+std::string to_string(TrialStatus status) { return name_in(kStatusNames, status); }
 
 std::optional<TrialStatus> trial_status(const std::string& word) {
-  const auto found = std::find(kStatusNames.begin(), kStatusNames.end(), word);
-  if (found == kStatusNames.end()) return {};
-  return static_cast<TrialStatus>(found - kStatusNames.begin());
+  return value_in<TrialStatus>(kStatusNames, word);
 }
 
 bool PairedTrial::usual_is_next() const {

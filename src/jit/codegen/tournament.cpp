@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 
+#include "jit/base/enum_names.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
@@ -28,14 +29,10 @@ TrialRules at_full_length(TrialRules rules) {
 
 }  // namespace
 
-std::string to_string(Outcome outcome) {
-  return kOutcomeNames.at(static_cast<std::size_t>(outcome));
-}
+std::string to_string(Outcome outcome) { return name_in(kOutcomeNames, outcome); }
 
 std::optional<Outcome> outcome_of(const std::string& word) {
-  const auto found = std::find(kOutcomeNames.begin(), kOutcomeNames.end(), word);
-  if (found == kOutcomeNames.end()) return {};
-  return static_cast<Outcome>(found - kOutcomeNames.begin());
+  return value_in<Outcome>(kOutcomeNames, word);
 }
 
 Strategy in_order(std::vector<Variant> candidates) {

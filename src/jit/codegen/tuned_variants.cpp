@@ -83,16 +83,23 @@ TunedVariants::Fit TunedVariants::fit_of(const TuningRecord& record, const WorkS
   return fit;
 }
 
-const TuningRecord* TunedVariants::best(const Plan& plan, const WorkSize& size, Fit& fit) const {
+std::vector<const TuningRecord*> TunedVariants::known(const Plan& plan) const {
   const std::string spec = to_string(plan.spec);
+  std::vector<const TuningRecord*> all;
+  for (const TuningRecord& record : records_)
+    if (record.spec == spec && !variant_problem(plan, record.variant, hardware_.target))
+      all.push_back(&record);
+  return all;
+}
+
+const TuningRecord* TunedVariants::best(const Plan& plan, const WorkSize& size, Fit& fit) const {
   const TuningRecord* found = nullptr;
   std::string templates;
-  for (const TuningRecord& record : records_) {
-    if (record.spec != spec || variant_problem(plan, record.variant, hardware_.target)) continue;
+  for (const TuningRecord* const record : known(plan)) {
     if (templates.empty()) templates = templates_(plan);
-    const Fit own = fit_of(record, size, templates);
+    const Fit own = fit_of(*record, size, templates);
     if (own.match == Match::none || (found != nullptr && own.order() >= fit.order())) continue;
-    found = &record;
+    found = record;
     fit = own;
   }
   return found;

@@ -25,6 +25,9 @@ class JITSTEP_API TunedVariants {
   /// kernel cannot be run with does not count, nor one of an interrupted tuning.
   VariantChoice choose(const Plan& plan, const WorkSize& size) const;
 
+  /// The records that may be chosen for this kernel at some size, in the order in which they count.
+  std::vector<const TuningRecord*> known(const Plan& plan) const;
+
   /// The complete record of this kernel, size bucket, machine and templates; null if there is none.
   const TuningRecord* exact(const Plan& plan, const WorkSize& size) const;
 

@@ -10,12 +10,14 @@
 #include "jit/base/file_handle.h"
 #include "jit/base/file_io.h"
 #include "jit/base/text.h"
+#include "jit/codegen/embedded_records.h"
 
 namespace jitstep::jit {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kFile = "tuning.jsonl";
 constexpr std::uint64_t kMostBytes = 64 << 20;
 
 // Held until it is closed, or its process ends. A file system without locks gives none: two tuners at once may then
@@ -58,7 +60,24 @@ RecordFile read_records(const std::string& path, Trust trust) {
 }
 
 std::string user_records(const Settings& settings) {
-  return settings.cache_dir.empty() ? "" : (fs::path(settings.cache_dir) / "tuning.jsonl").string();
+  return settings.cache_dir.empty() ? "" : (fs::path(settings.cache_dir) / kFile).string();
+}
+
+std::vector<RecordSource> record_sources(const Settings& settings) {
+  std::vector<RecordSource> all;
+  const auto add = [&](const std::string& path, Trust trust) {
+    if (path.empty() || !fs::exists(path)) return;
+    all.push_back({path, read_records(path, trust)});
+    if (!read_trusted(path, trust, kMostBytes))
+      all.back().file.problems.push_back(text(path, " is not read, as others may write to it"));
+  };
+  add(user_records(settings), Trust::own);
+  if (!settings.cache_readonly.empty())
+    add((fs::path(settings.cache_readonly) / kFile).string(), Trust::own_or_root);
+  for (const auto& [name, content] : embedded_records())
+    if (name.ends_with(".jsonl"))
+      all.push_back({std::string(name), parse_records(content, std::string(name))});
+  return all;
 }
 
 std::optional<std::string> add_record(const std::string& path, const TuningRecord& record) {

@@ -27,6 +27,16 @@ JITSTEP_API RecordFile read_records(const std::string& path, Trust trust = Trust
 /// Where the user's records lie: tuning.jsonl in the cache folder; empty if there is none.
 JITSTEP_API std::string user_records(const Settings& settings);
 
+/// A place that records come from.
+struct RecordSource {
+  std::string name;  // a file's path, or its name among those that ship
+  RecordFile file;
+};
+
+/// Where steps of an engine with these settings have records from, in the order in which they count: the user's file,
+/// that of the read-only layer, those that ship. A file that is not read, as others may write to it, is a problem here.
+JITSTEP_API std::vector<RecordSource> record_sources(const Settings& settings);
+
 /// Adds a record, in the place of one that it replaces. Other processes may do the same at the same time: nothing
 /// of theirs is lost, nor lines of newer schemas; what was damaged is left out. The file is whole at any time. The
 /// reason, if it cannot be written.

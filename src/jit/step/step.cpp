@@ -12,6 +12,7 @@
 #include "jit/step/stage_values.h"
 #include "jit/step/step_checks.h"
 #include "jit/step/step_counter.h"
+#include "jit/step/variant_chooser.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -68,9 +69,7 @@ namespace {
 
 VariantChoice choice_for(Machine& machine, const Plan& plan, const Batch& batch) {
   if (batch.variant) return {.variant = *batch.variant, .why = "the program asked for it"};
-  WorkSize size{.elements = 0, .tensors = static_cast<std::int64_t>(batch.tensors.size())};
-  for (const StepTensor& tensor : batch.tensors) size.elements += tensor.shape.elements();
-  return machine.choose_variant(plan, size);
+  return machine.choose_variant(plan, work_of(batch));
 }
 
 // Kernels that are not there yet are compiled at the same time.

@@ -2,15 +2,14 @@
 
 #include <sys/stat.h>
 
-#include <filesystem>
 #include <sstream>
 
 #include "jit/base/digest.h"
 #include "jit/base/text.h"
-#include "jit/codegen/embedded_records.h"
 #include "jit/codegen/tuning_files.h"
 #include "jit/compiler/host_compiler.h"
 #include "jitstep/jit/error.h"
+#include "jitstep/jit/step.h"
 #include "jitstep/jit/unit.h"
 #include "jitstep/version.h"
 
@@ -37,20 +36,11 @@ void warn_of(const RecordFile& file, const std::string& path, LogLevel level) {
 // In the order in which they count; the file that was written last of all has the newest at its end.
 std::vector<TuningRecord> all_records(const Settings& settings) {
   std::vector<TuningRecord> all;
-  const auto take = [&](RecordFile file, const std::string& name) {
+  for (auto& [name, file] : record_sources(settings)) {
     warn_of(file, name, settings.log);
     all.insert(all.end(), std::make_move_iterator(file.records.rbegin()),
                std::make_move_iterator(file.records.rend()));
-  };
-  if (const std::string own = user_records(settings); !own.empty()) take(read_records(own), own);
-  if (!settings.cache_readonly.empty()) {
-    const std::string below =
-        (std::filesystem::path(settings.cache_readonly) / "tuning.jsonl").string();
-    take(read_records(below, Trust::own_or_root), below);
   }
-  for (const auto& [name, content] : embedded_records())
-    if (name.ends_with(".jsonl"))
-      take(parse_records(content, std::string(name)), std::string(name));
   return all;
 }
 
@@ -67,6 +57,12 @@ std::string compiler_line(const Settings& settings, const Target& target) {
 }
 
 }  // namespace
+
+WorkSize work_of(const Batch& batch) {
+  WorkSize size{.elements = 0, .tensors = static_cast<std::int64_t>(batch.tensors.size())};
+  for (const StepTensor& tensor : batch.tensors) size.elements += tensor.shape.elements();
+  return size;
+}
 
 std::string template_digest(Engine& engine, const Plan& plan, const Target& target) {
   const Unit made = unit(plan, default_variant(plan, target), target);
@@ -101,6 +97,13 @@ std::shared_ptr<const TunedVariants> VariantChooser::records() {
 
 VariantChoice VariantChooser::choose(const Plan& plan, const WorkSize& size) {
   return records()->choose(plan, size);
+}
+
+std::vector<TuningRecord> VariantChooser::known(const Plan& plan) {
+  const auto all = records();
+  std::vector<TuningRecord> out;
+  for (const TuningRecord* const record : all->known(plan)) out.push_back(*record);
+  return out;
 }
 
 std::optional<TuningRecord> VariantChooser::exact(const Plan& plan, const WorkSize& size) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "jit/base/fork_guard.h"
 #include "jit/codegen/tuned_variants.h"
@@ -12,6 +13,11 @@
 #include "jitstep/jit/export.h"
 
 namespace jitstep::jit {
+
+struct Batch;
+
+/// How much a launch of these tensors steps.
+JITSTEP_API WorkSize work_of(const Batch& batch);
 
 /// Digest of all texts that a kernel of the plan is made of in this engine, but for its variant.
 JITSTEP_API std::string template_digest(Engine& engine, const Plan& plan, const Target& target);
@@ -26,6 +32,8 @@ class JITSTEP_API VariantChooser {
   ~VariantChooser();
 
   VariantChoice choose(const Plan& plan, const WorkSize& size);
+  /// All records of this kernel on machines of this architecture, in the order in which they count.
+  std::vector<TuningRecord> known(const Plan& plan);
   /// The complete record of this kernel, size, machine and templates, if there is one.
   std::optional<TuningRecord> exact(const Plan& plan, const WorkSize& size);
 

@@ -2,66 +2,18 @@
 // nothing.
 #include <torch/serialize.h>
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <fstream>
 
 #include "jit/base/text.h"
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/optimizer_records.h"
 #include "optim/state/archive.h"
+#include "optim/state/archive_file.h"
 #include "optim/state/weight_conversion.h"
 
 namespace jitstep {
-namespace {
-
-namespace fs = std::filesystem;
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
-
-std::string first_line(const std::exception& error) {
-  const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
-  const std::string all = torchs != nullptr ? torchs->what_without_backtrace() : error.what();
-  return all.substr(0, all.find('\n'));
-}
-
-// Torch says neither which file nor what may have become of it.
-InputArchive archive_of(const std::string& file) {
-  TORCH_CHECK(fs::is_regular_file(file), "there is no file ", file, " to load an optimizer from");
-  InputArchive archive;
-  try {
-    archive.load_from(file);
-  } catch (const std::exception& error) {
-    TORCH_CHECK(
-        false, file, " is no whole archive: it was cut short, damaged or written by ",
-        "something else; load one that was saved to its end (torch says: ", first_line(error), ")");
-  }
-  return archive;
-}
-
-// Of a file that there is not yet, whoever else writes there.
-std::string name_beside(const fs::path& file) {
-  static std::atomic<int> last{0};
-  const std::string own = "." + std::to_string(getpid()) + "." + std::to_string(++last) + ".part";
-  return file.string() + own;
-}
-
-// Torch's own writer ends the program where a disk is full: this one takes all that it is given, and says at the end
-// that it could not.
-void write_whole(OutputArchive& archive, const std::string& path) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  archive.save_to([&](const void* data, std::size_t size) {
-    file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
-    return size;
-  });
-  file.close();
-  if (!file) throw std::runtime_error("it cannot be written; is there room, and the right to?");
-}
-
-}  // namespace
 
 // What is kept in other formats than it was saved in, for one warning; and the parameters that are rounded anew with
 // them, which are put back unless all goes well.
@@ -113,30 +65,14 @@ void Optimizer::save(OutputArchive& archive) const {
                 records_->common.values());
 }
 
-// Aside first: what an earlier save has left is worth more than the half of a new one.
 void Optimizer::save(const std::string& file) const {
   OutputArchive archive;
   save(archive);
-  std::error_code problem;
-  const fs::path target =
-      fs::is_symlink(file, problem) ? fs::weakly_canonical(file, problem) : fs::path(file);
-  const fs::file_status before = fs::status(target, problem);
-  TORCH_CHECK(!fs::exists(before) || fs::is_regular_file(before),
-              "the optimizer cannot be saved to ", file, ", which is no regular file and would be ",
-              "replaced; name another, or torch::save into a stream");
-  const std::string aside = name_beside(target);
-  try {
-    write_whole(archive, aside);
-    if (fs::is_regular_file(before)) fs::permissions(aside, before.permissions());
-    fs::rename(aside, target);
-  } catch (const std::exception& error) {
-    fs::remove(aside, problem);
-    TORCH_CHECK(false, "the optimizer cannot be saved to ", file, ": ", first_line(error));
-  }
+  write_file(archive, file);
 }
 
 void Optimizer::load(const std::string& file) {
-  InputArchive archive = archive_of(file);
+  InputArchive archive = open_archive(file);
   try {
     load(archive);
   } catch (c10::Error& error) {

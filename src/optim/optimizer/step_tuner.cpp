@@ -22,14 +22,8 @@ jit::TrialRules rules_for(bool alone) {
   return rules;
 }
 
-jit::WorkSize size_of(const jit::Batch& batch) {
-  jit::WorkSize size{.elements = 0, .tensors = static_cast<std::int64_t>(batch.tensors.size())};
-  for (const jit::StepTensor& tensor : batch.tensors) size.elements += tensor.shape.elements();
-  return size;
-}
-
 std::string key_of(const jit::Batch& batch) {
-  const jit::WorkSize size = size_of(batch);
+  const jit::WorkSize size = work_of(batch);
   return jit::text(to_string(batch.plan.spec), " ", size.elements, " ", size.tensors);
 }
 
@@ -45,12 +39,12 @@ StepTuner::StepTuner(jit::Engine& engine, jit::Agreement agree)
 
 // With others nobody relies on records, which may not be the same everywhere.
 bool StepTuner::is_known(const jit::Batch& batch) {
-  const jit::WorkSize size = size_of(batch);
+  const jit::WorkSize size = work_of(batch);
   return size.elements == 0 || (!agree_ && chooser_.exact(batch.plan, size).has_value());
 }
 
 StepTuner::Kernel& StepTuner::kernel_of(const jit::Batch& batch) {
-  const jit::WorkSize size = size_of(batch);
+  const jit::WorkSize size = work_of(batch);
   const std::string key = key_of(batch);
   if (const auto known = kernels_.find(key); known != kernels_.end()) return known->second;
   const jit::Variant usual = jit::default_variant(batch.plan, jit::Target::cpu());
@@ -67,7 +61,7 @@ void StepTuner::begin(const TunedTables& tables) {
   for (const jit::Batch& batch : tables.batches) {
     const bool tuned = kernels_.contains(key_of(batch)) || !is_known(batch);
     of_batches_.push_back(tuned ? &kernel_of(batch) : nullptr);
-    known_.push_back(tables.machine.choose_variant(batch.plan, size_of(batch)).variant);
+    known_.push_back(tables.machine.choose_variant(batch.plan, work_of(batch)).variant);
   }
 }
 

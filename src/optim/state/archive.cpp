@@ -19,14 +19,6 @@ constexpr const char* kLayout = "1.5.0";  // torch's word for the version that i
 constexpr const char* kEval = "eval";
 constexpr const char* kTrain = "train";
 
-std::int64_t read_size(InputArchive& archive, const std::string& key) {
-  const torch::Tensor size = read_tensor(archive, key);
-  TORCH_CHECK(size.defined() && size.numel() == 1, "\"", key, "\" of the archive is ",
-              size.defined() ? "no number" : "not there",
-              "; it is damaged: save the optimizer again");
-  return size.item<std::int64_t>();
-}
-
 const Options& options_of(const OptimizerParamGroup& group) {
   return static_cast<const Options&>(group.options());
 }
@@ -66,22 +58,6 @@ void check_size(InputArchive& group_archive, std::size_t g, const OptimizerParam
   TORCH_CHECK(size == std::ssize(group.params()), "the archive was saved with ", size,
               size == 1 ? " parameter" : " parameters", " in parameter group ", g, ", which has ",
               group.params().size(), " in this optimizer; load it into groups of the same sizes");
-}
-
-// The archive names a group's parameters in their order.
-std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group_archive,
-                                                     InputArchive& states,
-                                                     const OptimizerParamGroup& group) {
-  const Options& options = options_of(group);
-  std::vector<std::unique_ptr<ParamState>> out(group.params().size());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::string key = read_string(group_archive, "params/" + std::to_string(i));
-    InputArchive archive;
-    if (!states.try_read(key, archive)) continue;
-    out[i] = make_param_state(options.rule(), options.edition());
-    out[i]->serialize(archive);
-  }
-  return out;
 }
 
 // ---- torch's archives from before version 1.5 -------------------------------------------------
@@ -180,24 +156,42 @@ void write_archive(OutputArchive& archive, const Options& defaults, jit::Mode mo
   archive.write("param_groups", group_archive);
 }
 
-// Torch's archives say no rule; ours do.
-void check_origin(InputArchive& archive, const Options& defaults,
-                  const std::vector<OptimizerParamGroup>& groups) {
+bool has_layout(InputArchive& archive) {
   c10::IValue version;
-  if (!archive.try_read("pytorch_version", version)) return;
+  if (!archive.try_read("pytorch_version", version)) return false;
   const std::string layout = read_string(archive, "pytorch_version");
   TORCH_CHECK(layout == kLayout, "the archive has torch's layout of version ", layout,
               " and this version of jitstep reads that of ", kLayout,
               "; update jitstep to load it");
   InputArchive ours;
-  if (!archive.try_read("jitstep", ours)) return;
+  if (!archive.try_read("jitstep", ours)) return true;
   const std::int64_t schema = read_integer(ours, "schema");
   TORCH_CHECK(schema <= kSchema, "the archive is of schema ", schema,
               " and this version of jitstep reads up to ", kSchema, "; update jitstep to load it");
+  return true;
+}
+
+// Torch's archives say no rule; ours do.
+void check_origin(InputArchive& archive, const Options& defaults,
+                  const std::vector<OptimizerParamGroup>& groups) {
+  InputArchive ours;
+  if (!has_layout(archive) || !archive.try_read("jitstep", ours)) return;
   const std::string written = read_string(ours, "rule"), rule = rules_of(defaults, groups);
   TORCH_CHECK(written == rule, "the archive holds the state of the rule ", written,
               " and cannot be loaded into an optimizer of the rule ", rule,
               "; load it into one of its own rule");
+}
+
+std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group, InputArchive& states,
+                                                     const Options& options, std::size_t count) {
+  std::vector<std::unique_ptr<ParamState>> out(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    InputArchive archive;
+    if (!states.try_read(read_string(group, "params/" + std::to_string(i)), archive)) continue;
+    out[i] = make_param_state(options.rule(), options.edition());
+    out[i]->serialize(archive);
+  }
+  return out;
 }
 
 std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& defaults,
@@ -217,7 +211,7 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
     check_size(group, g, groups[g]);
     if (InputArchive ours; !archive.try_read("jitstep", ours)) check_torchs(options, groups[g]);
     out[g].options = read_options(options, groups[g]);
-    out[g].states = read_states(group, states, groups[g]);
+    out[g].states = read_states(group, states, options_of(groups[g]), groups[g].params().size());
   }
   return out;
 }

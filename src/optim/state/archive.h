@@ -38,6 +38,10 @@ void write_archive(torch::serialize::OutputArchive& archive, const Options& defa
 std::optional<std::vector<double>> read_common(torch::serialize::InputArchive& archive,
                                                const Options& defaults);
 
+/// Whether the archive is in torch's layout of today; not if it is of before torch 1.5, or no optimizer's. A c10::Error
+/// for a layout or schema that is newer.
+bool has_layout(torch::serialize::InputArchive& archive);
+
 /// A c10::Error if the archive is of another rule than these groups, of another layout of torch's or of a newer
 /// schema; what else it says means nothing then.
 void check_origin(torch::serialize::InputArchive& archive, const Options& defaults,
@@ -48,6 +52,11 @@ void check_origin(torch::serialize::InputArchive& archive, const Options& defaul
 std::vector<ArchivedGroup> read_archive(
     torch::serialize::InputArchive& archive, const Options& defaults,
     const std::vector<torch::optim::OptimizerParamGroup>& groups);
+
+/// The states of a group's parameters in their order, unbound; null where the archive has none.
+std::vector<std::unique_ptr<ParamState>> read_states(torch::serialize::InputArchive& group,
+                                                     torch::serialize::InputArchive& states,
+                                                     const Options& options, std::size_t count);
 
 /// The mode in which an optimizer was saved; training if the archive does not say.
 jit::Mode read_mode(torch::serialize::InputArchive& archive);

@@ -28,6 +28,13 @@ std::int64_t read_integer(InputArchive& archive, const std::string& key) {
   return read(archive, key, &c10::IValue::isInt, "an integer").toInt();
 }
 
+std::int64_t read_size(InputArchive& archive, const std::string& key) {
+  const torch::Tensor size = read_tensor(archive, key);
+  TORCH_CHECK(size.defined() && size.numel() == 1, "\"", key, "\" of the archive is ",
+              size.defined() ? "no number" : "not there", kDamaged);
+  return size.item<std::int64_t>();
+}
+
 std::vector<std::int64_t> read_integers(InputArchive& archive, const std::string& key) {
   return read(archive, key, &c10::IValue::isIntList, "a list of integers").toIntVector();
 }

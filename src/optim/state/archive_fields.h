@@ -13,6 +13,8 @@ namespace jitstep {
 torch::serialize::InputArchive read_part(torch::serialize::InputArchive& archive,
                                          const std::string& key);
 std::int64_t read_integer(torch::serialize::InputArchive& archive, const std::string& key);
+/// Of a list, which torch keeps in a tensor.
+std::int64_t read_size(torch::serialize::InputArchive& archive, const std::string& key);
 std::vector<std::int64_t> read_integers(torch::serialize::InputArchive& archive,
                                         const std::string& key);
 std::string read_string(torch::serialize::InputArchive& archive, const std::string& key);

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "../machine_records.h"
 #include "../progress_line.h"
 #include "../spec_plan.h"
 #include "actions.h"
@@ -29,7 +30,8 @@ constexpr const char* kFooter =
     "A spec is what Optimizer::from_spec takes. In a file each line is one, and may have \"param\" "
     "and \"grad\" beside:\n"
     "  {\"rule\": \"adamw\", \"state\": \"int8\", \"param\": \"bfloat16\"}\n"
-    "Compiled is what large parameters, vectors and small ones need. Exit status 1: one or more "
+    "Compiled is what large parameters, vectors and small ones need, as the default says and as "
+    "tuning records\ndo. Exit status 1: one or more "
     "failed.";
 
 struct Request {
@@ -43,6 +45,8 @@ struct Request {
 struct Wanted {
   Unit unit;
   Target target;
+  Variant variant;
+  bool tuned = false;        // a record asks for the variant
   std::string problem = {};  // why it is not
   double compile_ms = 0;
   bool from_cache = false;
@@ -87,6 +91,15 @@ std::vector<SpecWords> specs_of(const Request& request) {
   return specs;
 }
 
+// The default, and what records choose at some size.
+std::vector<Wanted> variants_of(const Plan& plan, const Target& target) {
+  const Variant usual = default_variant(plan, target);
+  std::vector<Wanted> all = {{unit(plan, usual, target), target, usual}};
+  for (const TuningRecord& record : records_of(plan, target))
+    all.push_back({unit(plan, record.variant, target), target, record.variant, true});
+  return all;
+}
+
 // Of large matrices, large vectors and small parameters, each kernel once.
 std::vector<Wanted> wanted(const Request& request) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
@@ -98,8 +111,8 @@ std::vector<Wanted> wanted(const Request& request) {
       for (const auto& [dims, elements] : kinds) {
         const Target target = parse_target(name);
         const Plan plan = plan_of_spec(words, dims, elements);
-        Unit made = unit(plan, default_variant(plan, target), target);
-        if (known.insert(name + made.text).second) all.push_back({std::move(made), target});
+        for (auto& one : variants_of(plan, target))
+          if (known.insert(name + one.unit.text).second) all.push_back(std::move(one));
       }
   return all;
 }
@@ -119,12 +132,15 @@ std::string line_of(const Wanted& one) {
                                  ? "failed: " + one.problem.substr(0, one.problem.find('\n'))
                              : one.from_cache ? "was there"
                                               : fixed(one.compile_ms, 0) + " ms";
-  return text(one.unit.name, "  ", to_string(one.target), "  ", became, "\n");
+  return text(one.unit.name, "  ", to_string(one.target), "  ",
+              one.tuned ? to_string(one.variant) + " (tuned)  " : "", became, "\n");
 }
 
 json json_of(const Wanted& one) {
   return {{"name", one.unit.name},
           {"target", to_string(one.target)},
+          {"variant", to_string(one.variant)},
+          {"tuned", one.tuned},
           {"from_cache", one.from_cache},
           {"compile_ms", one.compile_ms},
           {"problem", one.problem}};

@@ -1,13 +1,9 @@
 #include "workbench.h"
 
-#include <jit/base/private_files.h>
-#include <jit/base/text.h>
-#include <jit/manifest/manifest_lines.h>
 #include <jitstep/jit/error.h>
 
-#include <filesystem>
-
 #include "../compilers.h"
+#include "../template_file.h"
 
 namespace jitstep::tool::check {
 namespace {
@@ -20,56 +16,13 @@ Settings settings_with(bool check) {
   return settings;
 }
 
-struct Namespaces {
-  std::string rule, codec;
-};
-
-// What the one of a file must be called.
-Namespaces namespaces_of(const std::string& path) {
-  const std::string stem = std::filesystem::path(path).stem().string();
-  return {"jitstep::rules::" + stem, "jitstep::codecs::" + stem};
-}
-
-[[noreturn]] void refuse(const Place& place, const std::string& path, const std::string& found) {
-  const auto [rule, codec] = namespaces_of(path);
-  place.fail(text("expected `namespace ", rule, " {` of a rule, or `namespace ", codec,
-                  " {` of a codec; found ", found));
-}
-
-// Of what is no template at all, the first letter that a template may not have says nothing.
-SourceLines cut(const std::string& content, const std::string& path) {
-  try {
-    return cut_source(content, path, {});
-  } catch (const Error&) {
-    const auto [rule, codec] = namespaces_of(path);
-    if (content.find(rule) != content.npos || content.find(codec) != content.npos) throw;
-    refuse({path, 1}, path, "neither");
-  }
-}
-
-const Manifest& load_into(Workbench& bench, const std::string& path, Manifest::Kind kind) {
-  return kind == Manifest::Kind::rule ? bench.catalog.load_rule(path)
-                                      : bench.catalog.load_codec(path);
-}
-
 }  // namespace
 
 Workbench::Workbench(bool check) : engine(settings_with(check)), catalog(engine.templates()) {}
 
-Manifest::Kind kind_of_file(const std::string& path) {
-  const std::string content = read_code_file(path);
-  const SourceLines lines = cut(content, path);
-  if (!lines.enclosing) refuse({path, 1}, path, "neither");
-  const std::string space = lines.enclosing->code;
-  if (space.starts_with("jitstep::rules::")) return Manifest::Kind::rule;
-  if (space.starts_with("jitstep::codecs::")) return Manifest::Kind::codec;
-  refuse(lines.enclosing->place, path, "`" + space + "`");
-}
-
 const Manifest& Workbenches::load(const std::string& path) {
-  const Manifest::Kind kind = kind_of_file(path);
-  load_into(poisoned, path, kind);
-  return load_into(plain, path, kind);
+  load_file(path, poisoned.catalog);
+  return load_file(path, plain.catalog);
 }
 
 std::string compiler_problem(const Target& target) {

@@ -27,9 +27,6 @@ struct Workbenches {
   const jit::Manifest& load(const std::string& path);
 };
 
-/// Whether a file declares a rule or a codec, as its namespace says. An Error with file and line if it is neither.
-jit::Manifest::Kind kind_of_file(const std::string& path);
-
 /// Why kernels for a target cannot be compiled here; empty if they can.
 std::string compiler_problem(const jit::Target& target);
 

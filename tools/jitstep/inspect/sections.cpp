@@ -13,6 +13,7 @@
 #include "disassembler.h"
 #include "figures.h"
 #include "key_report.h"
+#include "measured.h"
 
 namespace jitstep::tool::inspect {
 namespace {
@@ -73,6 +74,7 @@ constexpr Section kSections[] = {
     {"log", &log, nullptr},
     {"resources", &resources_text, &resources_json},
     {"model", &model_text, &model_json},
+    {"records", &records_text, &records_json},
     {"key", &key_text, &key_json},
 };
 

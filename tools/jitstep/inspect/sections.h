@@ -10,13 +10,13 @@
 namespace jitstep::tool::inspect {
 
 /// What --show takes, in the order of its help: "source", "flat", "ptx", "sass", "asm", "log", "resources", "model",
-/// "key".
+/// "records", "key".
 std::vector<std::string> section_names();
 
 /// A section as text. An Error if it cannot be made: for another kind of target, or where a program is missing.
 std::string section_text(const std::string& name, const Subject& subject);
 
-/// The same for programs: an object of numbers for resources, model and key, else the text.
+/// The same for programs: an object of numbers for resources, model, records and key, else the text.
 nlohmann::json section_json(const std::string& name, const Subject& subject);
 
 /// Name, target, variant and why it is that, in lines.

@@ -4,7 +4,6 @@
 #include <jit/base/text.h>
 #include <jitstep/jit/catalog.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/machine.h>
 #include <jitstep/jit/variant.h>
 
 #include <charconv>
@@ -12,10 +11,14 @@
 #include <map>
 #include <utility>
 
+#include "../machine_records.h"
+
 namespace jitstep::tool::inspect {
 namespace {
 
 using namespace jitstep::jit;
+
+constexpr WorkSize kUsualSize = {.elements = 1 << 20};  // of a step whose choice is shown
 
 KernelSpec spec_of(const Request& request, const OptionValues& options) {
   const Formats formats = formats_of(request.kernel);
@@ -66,12 +69,6 @@ Variant variant_of(const std::vector<std::string>& words, Variant variant) {
   return variant;
 }
 
-// As a step of one tensor of 2^20 elements chooses it; records of GPUs are looked up where there is one.
-VariantChoice choice_for(const Plan& plan, const Target& target) {
-  if (target.kind != Target::Kind::cpu) return {.variant = default_variant(plan, target)};
-  return CpuMachine(default_engine()).choose_variant(plan, {.elements = 1 << 20});
-}
-
 }  // namespace
 
 std::shared_ptr<const Built> Subject::built() const {
@@ -81,7 +78,7 @@ std::shared_ptr<const Built> Subject::built() const {
 Subject subject(const Request& request) {
   OptionValues options = option_values(request.kernel);
   const Plan plan = resolve(spec_of(request, options));
-  const VariantChoice usual = choice_for(plan, request.target);
+  const VariantChoice usual = chosen_variant(plan, request.target, kUsualSize);
   const Variant variant = variant_of(request.variant, usual.variant);
   const Unit made = unit(plan, variant, request.target);
   const bool edited = !request.override_file.empty();

@@ -1,0 +1,115 @@
+#include "optim/state/archive_outline.h"
+
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "optim/state/archive.h"
+#include "optim/state/archive_fields.h"
+#include "optim/tensor/errors.h"
+#include "optim/tensor/kernel_tensors.h"
+
+namespace jitstep {
+namespace {
+
+using torch::serialize::InputArchive;
+using Sizes = std::vector<std::int64_t>;
+
+constexpr std::int64_t kMostParameters = 1 << 24;  // as many as there are tensor ids
+
+std::int64_t elements_of(const Sizes& sizes) {
+  std::int64_t product = 1;
+  for (const std::int64_t size : sizes)
+    TORCH_CHECK(size >= 0 && !__builtin_mul_overflow(product, size, &product), "the shape ", sizes,
+                " of the archive is none; it is damaged: save the optimizer again");
+  return product;
+}
+
+// Before a tensor is made of what an archive says: two codes lie in a byte at most.
+void check_held(const ParamState& state, std::int64_t elements) {
+  for (const auto& slot : state.buffers().slots)
+    TORCH_CHECK(!slot.codes.defined() || elements <= 2 * slot.codes.numel(), "the archive holds ",
+                slot.codes.numel(), " codes of a slot for ", elements,
+                " elements; it is damaged: save the optimizer again");
+}
+
+torch::Tensor values_in(const ParamState& state) {
+  for (const auto& slot : state.buffers().slots)
+    if (slot.codes.defined()) return slot.codes;
+  TORCH_CHECK(false,
+              "the archive holds a state that says nothing of its parameter's shape; load it ",
+              "into an optimizer that has the parameters, and save that");
+}
+
+// Torch's own states say no shape, but each slot has it.
+torch::Tensor parameter_like(InputArchive& archive, const ParamState& state) {
+  InputArchive formats;
+  if (!archive.try_read("jitstep", formats)) return torch::empty_like(values_in(state));
+  const Sizes sizes = read_integers(formats, "sizes"), strides = read_integers(formats, "strides");
+  TORCH_CHECK(sizes.size() == strides.size(), "the archive holds ", strides.size(),
+              " strides for the shape ", sizes, "; it is damaged: save the optimizer again");
+  check_held(state, elements_of(sizes));
+  return torch::empty_strided(sizes, strides, torch_dtype(state.buffers().format.dtype));
+}
+
+// Of as many dimensions as another of the group, as rules may refuse others.
+torch::Tensor parameter_without_state(const std::map<std::string, torch::Tensor>& others) {
+  for (const auto& [key, other] : others)
+    if (other.defined()) return torch::empty(Sizes(other.dim(), 0), other.scalar_type());
+  return torch::empty({0, 0});
+}
+
+OutlinedGroup read_group(InputArchive& archive, InputArchive& states, const std::string& rule) {
+  OutlinedGroup group{.options = make_options(rule), .states = {}, .parameters = {}};
+  InputArchive options = read_part(archive, "options");
+  group.options->serialize(options);
+  const std::int64_t count = read_size(archive, "params/size");
+  TORCH_CHECK(count >= 0 && count <= kMostParameters, "the archive says that a group has ", count,
+              " parameters; it is damaged: save the optimizer again");
+  group.states = read_states(archive, states, *group.options, static_cast<std::size_t>(count));
+  std::vector<std::string> keys;
+  std::map<std::string, torch::Tensor> parameters;
+  for (std::size_t i = 0; i < group.states.size(); ++i) {
+    keys.push_back(read_string(archive, "params/" + std::to_string(i)));
+    if (!parameters.try_emplace(keys[i]).second) group.states[i].reset();
+    InputArchive state;
+    if (group.states[i] && states.try_read(keys[i], state))
+      parameters[keys[i]] = parameter_like(state, *group.states[i]);
+  }
+  const torch::Tensor empty = parameter_without_state(parameters);
+  for (auto& [key, p] : parameters)
+    p = (p.defined() ? p : torch::empty_like(empty)).set_requires_grad(true);
+  for (const std::string& key : keys) group.parameters.push_back(parameters.at(key));
+  return group;
+}
+
+}  // namespace
+
+std::vector<std::string> archived_rules(InputArchive& archive) {
+  TORCH_CHECK(has_layout(archive), "the archive holds no optimizer, or one of before torch 1.5; ",
+              "name a file that an optimizer of today was saved to");
+  InputArchive ours;
+  if (!archive.try_read("jitstep", ours)) return {};
+  std::vector<std::string> rules;
+  std::istringstream words(read_string(ours, "rule"));
+  for (std::string rule; std::getline(words >> std::ws, rule, ',');) rules.push_back(rule);
+  return rules;
+}
+
+std::vector<OutlinedGroup> read_outline(InputArchive& archive,
+                                        const std::vector<std::string>& rules) {
+  InputArchive states = read_part(archive, "state");
+  InputArchive groups = read_part(archive, "param_groups");
+  const std::int64_t count = read_size(groups, "param_groups/size");
+  TORCH_CHECK(rules.size() == 1 || std::ssize(rules) == count, "the archive has ", count,
+              " parameter groups of ", rules.size(), " rules; it is damaged");
+  std::vector<OutlinedGroup> out;
+  for (std::int64_t g = 0; g < count; ++g) {
+    InputArchive group = read_part(groups, "param_groups/" + std::to_string(g));
+    const auto place = rules.size() == 1 ? 0 : static_cast<std::size_t>(g);
+    out.push_back(as_argument_error([&] { return read_group(group, states, rules.at(place)); }));
+  }
+  return out;
+}
+
+}  // namespace jitstep

@@ -1,0 +1,321 @@
+// `jitstep convert`, run as users run it, held to what an optimizer makes of the same archive.
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Said {
+  int status;
+  std::string output;  // and errors
+};
+
+// What a shell makes of a line.
+Said shell(const std::string& line) {
+  std::FILE* const pipe = ::popen(("{ " + line + "\n} 2>&1").c_str(), "r");
+  std::string output;
+  for (int c; (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
+  const int status = ::pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), output};
+}
+
+Said converted(const std::string& words) { return shell(JITSTEP_TOOL " convert " + words); }
+
+std::string quoted(const std::string& spec) { return "'" + spec + "'"; }
+
+Tensors parameters_of(torch::Dtype dtype) {
+  Tensors parameters = make_parameters(dtype, {{70, 60}, {3}, {64, 80}});
+  parameters[2] = torch::randn({80, 64}, dtype).t().set_requires_grad(true);
+  return parameters;
+}
+
+const ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
+  return static_cast<const ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
+}
+
+Tensors tensors_of(const ParamState& state) {
+  Tensors all;
+  state.buffers().for_each_tensor([&](const torch::Tensor& t) { all.push_back(t); });
+  return all;
+}
+
+// Every byte that is kept, step numbers and ids.
+void expect_same_state(Optimizer& a, Optimizer& b) {
+  ASSERT_EQ(a.state().size(), b.state().size());
+  const Tensors of_a = a.parameters(), of_b = b.parameters();
+  for (std::size_t i = 0; i < of_a.size(); ++i) {
+    if (!a.state().contains(of_a[i].unsafeGetTensorImpl())) continue;
+    const ParamState &one = state_of(a, of_a[i]), &other = state_of(b, of_b[i]);
+    EXPECT_EQ(one.step(), other.step());
+    EXPECT_EQ(one.id(), other.id());
+    const Tensors kept = tensors_of(one), expected = tensors_of(other);
+    ASSERT_EQ(kept.size(), expected.size());
+    for (std::size_t t = 0; t < kept.size(); ++t) {
+      ASSERT_EQ(kept[t].defined(), expected[t].defined()) << "tensor " << t;
+      EXPECT_TRUE(!kept[t].defined() || torch::equal(kept[t], expected[t])) << "tensor " << t;
+    }
+  }
+}
+
+class Convert : public ::testing::Test {
+ protected:
+  std::string file(const std::string& name) const { return folder.path + "/" + name; }
+
+  // An archive of an optimizer after three steps.
+  std::string saved(const std::string& spec, torch::Dtype dtype = torch::kFloat32) const {
+    Tensors parameters = parameters_of(dtype);
+    const auto optimizer = Optimizer::from_spec(parameters, spec);
+    train(*optimizer, parameters, 1, 3);
+    optimizer->save(file("old.pt"));
+    return file("old.pt");
+  }
+
+  OwnFolder folder;
+};
+
+// ---- what is written -------------------------------------------------------------------------
+
+struct Case {
+  const char *name, *before, *words, *after;
+  torch::Dtype dtype = torch::kFloat32;
+};
+
+const Case kCases[] = {
+    {"fp32_to_int8", R"({"rule": "adamw"})", "--state int8",
+     R"({"rule": "adamw", "state": "int8"})"},
+    {"int8_to_fp32", R"({"rule": "adamw", "state": "int8"})", "--state fp32",
+     R"({"rule": "adamw"})"},
+    {"slot_by_slot", R"({"rule": "adam", "options": {"amsgrad": true}, "state": "bf16"})",
+     "--state m=int4 --state exp_avg_sq=int8",
+     R"({"rule": "adam", "options": {"amsgrad": true}, "state": {"m": "int4", "v": "int8", "vmax": "bf16"}})"},
+    {"drawn_codes", R"({"rule": "lion"})", R"(--state '{"codec": "int8", "stochastic": true}')",
+     R"({"rule": "lion", "state": {"codec": "int8", "stochastic": true}})"},
+    {"rows_and_columns", R"({"rule": "adafactor"})", "--state int4_rank1",
+     R"({"rule": "adafactor", "state": "int4_rank1"})"},
+    {"memory_of_all", R"({"rule": "prodigy"})", "--state fp8 --state p0=bf16",
+     R"({"rule": "prodigy", "state": {"p0": "bf16", "m": "fp8", "v": "fp8", "s": "fp8"}})"},
+    {"small_parameters", R"({"rule": "adamw"})", "--state int8 --min-quantized-size 0",
+     R"({"rule": "adamw", "state": "int8", "min_quantized_size": 0})"},
+    {"halves_of_weights", R"({"rule": "adamw", "weights": "split16"})", "--state int4",
+     R"({"rule": "adamw", "weights": "split16", "state": "int4"})", torch::kBFloat16},
+    {"weights_without_more", R"({"rule": "adamw", "weights": "master"})",
+     "--state int8 --weights native", R"({"rule": "adamw", "state": "int8"})", torch::kBFloat16},
+    {"float64", R"({"rule": "adamw"})", "--state int8", R"({"rule": "adamw", "state": "int8"})",
+     torch::kFloat64},
+};
+
+class ConvertOf : public Convert, public ::testing::WithParamInterface<Case> {};
+
+// The archive that is written says what an optimizer of these formats makes of the old one, and goes on like it.
+TEST_P(ConvertOf, IsWhatLoadingMakes) {
+  const Case& one = GetParam();
+  saved(one.before, one.dtype);
+  const Said said = converted(file("old.pt") + " " + file("new.pt") + " " + one.words);
+  ASSERT_EQ(said.status, 0) << said.output;
+  Tensors old_way = parameters_of(one.dtype), new_way = clones(old_way);
+  const auto expected = Optimizer::from_spec(old_way, one.after);
+  const auto optimizer = Optimizer::from_spec(new_way, one.after);
+  expected->load(file("old.pt"));
+  {
+    const Warnings warnings;
+    optimizer->load(file("new.pt"));
+    EXPECT_EQ(warnings.all, "") << "nothing is left to be converted";
+  }
+  expect_same_state(*optimizer, *expected);
+  train(*expected, old_way, 4, 5);
+  train(*optimizer, new_way, 4, 5);
+  expect_equal(new_way, old_way);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, ConvertOf, ::testing::ValuesIn(kCases),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_F(Convert, ThereAndBackIsWhatLoadingTwiceMakes) {
+  saved(R"({"rule": "adamw"})");
+  for (const char* words : {"old.pt new.pt --state int8", "new.pt back.pt --state fp32"})
+    ASSERT_EQ(shell("cd " + folder.path + "; " JITSTEP_TOOL " convert " + words).status, 0);
+  Tensors a = parameters_of(torch::kFloat32), b = clones(a), c = clones(a);
+  AdamW narrow(a, AdamWOptions().state("int8")), wide(b), back(c);
+  narrow.load(file("old.pt"));
+  copy_through_archive(narrow, wide);
+  back.load(file("back.pt"));
+  expect_same_state(back, wide);
+}
+
+TEST_F(Convert, KeepsRulesModesOptionsAndParametersWithoutState) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}, {64, 80}, {5000}, {4}});
+  const auto groups = [&](Tensors p, const char* state) {
+    using Group = Optimizer::ParamGroup;
+    return std::vector<Group>{
+        Group({p[0], p[1]}, std::make_unique<MuonOptions>(MuonOptions(0.03).state(state))),
+        Group({p[2], p[3]}, std::make_unique<AdamWOptions>(AdamWOptions(0.004).state(state)))};
+  };
+  Optimizer optimizer(groups(parameters, "fp32"));
+  set_gradients(parameters, 1);
+  parameters[1].mutable_grad() = parameters[3].mutable_grad() = torch::Tensor();
+  optimizer.step();
+  optimizer.save(file("old.pt"));
+  const Said said =
+      converted(file("old.pt") + " " + file("new.pt") + " --state int8 --state v=bf16 --json");
+  ASSERT_EQ(said.status, 0) << said.output;
+  const json all = json::parse(said.output);
+  EXPECT_EQ(all.at("rules"), json({"muon", "adamw"}));
+  EXPECT_EQ(all.at("parameters"), 4);
+  EXPECT_EQ(all.at("with_state"), 2);
+  EXPECT_EQ(all.at("elements"), 70 * 60 + 5000);
+  Tensors old_way = clones(parameters), new_way = clones(parameters);
+  Optimizer expected(groups(old_way, "int8")), same(groups(new_way, "int8"));
+  for (Optimizer* one : {&expected, &same})
+    static_cast<Options&>(one->param_groups()[1].options()).edit_formats().slots["v"] = {"bf16"};
+  expected.load(file("old.pt"));
+  same.load(file("new.pt"));
+  expect_same_state(same, expected);
+  EXPECT_EQ(same.param_groups()[0].options().get_lr(), 0.03);
+}
+
+TEST_F(Convert, KeepsTheModeThatAnOptimizerWasSavedIn) {
+  Tensors parameters = parameters_of(torch::kFloat32), loaded = clones(parameters);
+  ScheduleFreeAdamW optimizer(parameters), other(loaded);
+  train(optimizer, parameters, 1, 2);
+  optimizer.eval();
+  optimizer.save(file("old.pt"));
+  ASSERT_EQ(converted(file("old.pt") + " " + file("new.pt") + " --state v=int8").status, 0);
+  other.load(file("new.pt"));
+  EXPECT_FALSE(other.is_training());
+}
+
+TEST_F(Convert, TakesTorchsArchivesAndTorchTakesOurs) {
+  Tensors parameters = parameters_of(torch::kFloat32), loaded = clones(parameters),
+          torchs = clones(parameters);
+  torch::optim::Adam adam(parameters, torch::optim::AdamOptions(0.02));
+  train(adam, parameters, 1, 3);
+  torch::save(adam, file("torch.pt"));
+  const std::string words = file("torch.pt") + " " + file("new.pt") + " --state int8";
+  EXPECT_HAS(converted(words).output, "say it with --rule, as in --rule adamw");
+  ASSERT_EQ(converted(words + " --rule adam").status, 0);
+  Adam expected(loaded, AdamOptions().state("int8")),
+      ours(clones(loaded), AdamOptions().state("int8"));
+  torch::load(expected, file("torch.pt"));
+  ours.load(file("new.pt"));
+  expect_same_state(ours, expected);
+  ASSERT_EQ(converted(file("new.pt") + " " + file("back.pt") + " --state fp32").status, 0);
+  torch::optim::Adam again(torchs, torch::optim::AdamOptions());
+  torch::load(again, file("back.pt"));
+  EXPECT_EQ(again.param_groups()[0].options().get_lr(), 0.02);
+  train(again, torchs, 4, 4);
+}
+
+TEST_F(Convert, TakesRulesAndCodecsOfOnesOwn) {
+  const std::string rule = example_file("signum.cuh"), codec = example_file("linear8.cuh");
+  load_rule(rule);
+  load_codec(codec);
+  saved(R"({"rule": "signum", "state": "linear8"})");
+  const std::string words = file("old.pt") + " " + file("new.pt") + " --state int8";
+  EXPECT_HAS(converted(words).output,
+             "the rule signum, which does not ship: name its file with --with");
+  const Said said = converted("--with " + rule + " --with " + codec + " " + words);
+  ASSERT_EQ(said.status, 0) << said.output;
+  EXPECT_HAS(said.output, "linear8");
+  const Said back =
+      converted(file("new.pt") + " " + file("own.pt") + " --with " + rule + " --state " + codec);
+  EXPECT_EQ(back.status, 0) << back.output;
+}
+
+// ---- what is refused -------------------------------------------------------------------------
+
+// One line and no file; the archive stays what it was.
+TEST_F(Convert, WhatIsWrongIsSaidInOneLine) {
+  const std::string old = saved(R"({"rule": "adamw", "state": "int8"})"),
+                    before = text_of_file(old);
+  std::ofstream(file("cut.pt")) << before.substr(0, before.size() / 2);
+  std::ofstream(file("text.pt")) << "no archive";
+  torch::save(torch::nn::Linear(2, 3), file("model.pt"));
+  fs::create_symlink("nowhere", file("link.pt"));
+  const std::pair<std::string, std::string> wrong[] = {
+      {"none.pt new.pt", "there is no file none.pt"},
+      {". new.pt", "there is no file ."},
+      {"cut.pt new.pt", "cut.pt is no whole archive"},
+      {"text.pt new.pt", "text.pt is no whole archive"},
+      {"model.pt new.pt", "holds no optimizer"},
+      {"old.pt old.pt --state fp32", "old.pt is there already"},
+      {"old.pt link.pt", "link.pt is there already"},
+      {"old.pt none/new.pt", "cannot be saved to none/new.pt"},
+      {"old.pt new.pt --state int9", "int9"},
+      {"old.pt new.pt --state q=int8", "there is no slot \"q\"; there are exp_avg"},
+      {"old.pt new.pt --state int8 --state int4", "--state is given twice"},
+      {"old.pt new.pt --weights master", "a file has none of these"},
+      {"old.pt new.pt --weights wide", "wide"},
+      {"old.pt new.pt --rule lamb", "holds the state of adamw, not of lamb"},
+      {"old.pt new.pt --with none.cuh", "none.cuh"}};
+  for (const auto& [words, part] : wrong) {
+    const Said said = shell("cd " + folder.path + "; " JITSTEP_TOOL " convert " + words);
+    EXPECT_EQ(said.status, 1) << words;
+    EXPECT_HAS(said.output, "jitstep: ");
+    EXPECT_HAS(said.output, part) << words;
+    EXPECT_EQ(std::count(said.output.begin(), said.output.end(), '\n'), 1) << said.output;
+    EXPECT_FALSE(fs::exists(file("new.pt"))) << words;
+  }
+  EXPECT_EQ(text_of_file(old), before);
+  for (const char* words :
+       {"", "old.pt", "old.pt new.pt more", "--nothing", "old.pt new.pt --min-quantized-size -1"})
+    EXPECT_EQ(converted(words).status, 2) << words;
+}
+
+TEST_F(Convert, AFileIsReplacedOnlyByAWholeOne) {
+  const std::string old = saved(R"({"rule": "adamw"})"), before = text_of_file(old);
+  const std::string replace =
+      old + " " + old + " --replace";  // takes no kernel, which is a file too
+  const Said full = shell("trap '' XFSZ; ulimit -f 1; " JITSTEP_TOOL " convert " + replace);
+  EXPECT_EQ(full.status, 1);
+  EXPECT_HAS(full.output, "is there room");
+  EXPECT_EQ(text_of_file(old), before);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), {}), 1)
+      << "nothing is left beside it";
+  EXPECT_EQ(converted("--state int8 " + replace).status, 0);
+  EXPECT_LT(fs::file_size(old), before.size() / 2);
+}
+
+TEST_F(Convert, AKillAtAnyPointLeavesAWholeArchive) {
+  const std::string old = saved(R"({"rule": "adamw"})");
+  for (const char* after : {"0.1", "0.3", "0.5", "0.7", "0.9"}) {
+    shell(std::string("timeout -s KILL ") + after + " " JITSTEP_TOOL " convert " + old + " " + old +
+          " --replace --state " + (after[2] % 4 == 1 ? "int8" : "fp32"));
+    Tensors parameters = parameters_of(torch::kFloat32);
+    AdamW optimizer(parameters);
+    EXPECT_NO_THROW(optimizer.load(old)) << after;
+    EXPECT_EQ(state_of(optimizer, parameters[0]).step(), 3);
+  }
+}
+
+// Where jitstep was built without LibTorch.
+TEST_F(Convert, IsMissedClearlyWhereItWasNotBuilt) {
+  fs::copy_file(JITSTEP_TOOL, file("jitstep"));
+  const Said said = shell(file("jitstep") + " convert --help");
+  EXPECT_EQ(said.status, 1);
+  EXPECT_HAS(said.output,
+             "convert is the work of " + file("jitstep-convert") + ", which is not there");
+}
+
+TEST_F(Convert, SaysWhatBecameOfEachSlot) {
+  saved(R"({"rule": "adamw"})");
+  const std::string words = file("old.pt") + " " + file("new.pt") + " --replace --state m=int8";
+  const Said table = converted(words);
+  EXPECT_HAS(table.output, "adamw, 3 parameters, 3 with state, of 9323 elements");
+  EXPECT_HAS(table.output, "m  fp32  int8");
+  const json all = json::parse(converted(words + " --json").output);
+  EXPECT_EQ(all.at("state_bytes_before"), 8 * 9323);
+  const json first = {
+      {"what", "m"}, {"from", "fp32"}, {"to", all.at("parts")[0].at("to")}, {"parameters", 2}};
+  EXPECT_EQ(all.at("parts")[0], first);
+  EXPECT_EQ(all.at("parts").size(), 3u) << "m in two ways, v in one";
+}
+
+}  // namespace
+}  // namespace jitstep::tests

@@ -1,0 +1,162 @@
+#include "conversion.h"
+
+#include <jit/base/text.h>
+#include <jitstep/jit/catalog.h>
+#include <jitstep/jit/error.h>
+#include <jitstep/optimizer.h>
+#include <optim/state/archive_file.h>
+#include <optim/state/archive_outline.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+namespace jitstep::tool::convert {
+namespace {
+
+using jit::Error;
+using jit::Formats;
+using jit::Manifest;
+using jit::text;
+using Groups = std::vector<OutlinedGroup>;
+
+std::vector<std::string> rules_of(torch::serialize::InputArchive& archive, const Request& request) {
+  std::vector<std::string> rules = archived_rules(archive);
+  if (!rules.empty() && !request.rule.empty() && rules != std::vector{request.rule})
+    throw Error(text(request.from, " holds the state of ", jit::joined(rules), ", not of ",
+                     request.rule, "; --rule is for files that do not say it"));
+  if (rules.empty() && request.rule.empty())
+    throw Error(text(request.from,
+                     " does not say of which rule it is, as torch's own do not: say it with "
+                     "--rule, as in --rule adamw"));
+  if (rules.empty()) rules = {request.rule};
+  for (const std::string& rule : rules)
+    if (!jit::default_catalog().has(Manifest::Kind::rule, rule))
+      throw Error(text(request.from, " holds the state of the rule ", rule,
+                       ", which does not ship: name its file with --with"));
+  return rules;
+}
+
+// ---- formats -----------------------------------------------------------------------------------
+
+void check_asked(const Formats& asked, const Groups& groups) {
+  if (asked.weights && jit::default_catalog().weights(*asked.weights).extra_bytes() > 0)
+    throw Error(text("--weights ", *asked.weights,
+                     " keeps something beside the parameters, and a file has none of these; load "
+                     "it into an optimizer that has them, and save that"));
+  std::set<std::string> known;
+  for (const OutlinedGroup& group : groups)
+    for (const jit::Slot& slot : group.options->manifest().slots)
+      known.insert({slot.name, slot.torch_name});
+  for (const auto& [slot, codec] : asked.slots)
+    if (!known.contains(slot))
+      throw Error(text("--state ", slot, "=", codec.name, ": there is no slot \"", slot,
+                       "\"; there are ", jit::joined(known)));
+}
+
+// With several rules, a slot that is named counts for those that have it.
+Formats formats_for(const Options& saved, const Formats& asked) {
+  Formats formats = asked;
+  const auto& slots = saved.manifest().slots;
+  std::erase_if(formats.slots, [&](const auto& named) {
+    return std::none_of(slots.begin(), slots.end(), [&](const jit::Slot& slot) {
+      return slot.name == named.first || slot.torch_name == named.first;
+    });
+  });
+  formats.inherit(saved.formats(), saved.manifest());
+  return formats;
+}
+
+// ---- the optimizer -----------------------------------------------------------------------------
+
+Optimizer optimizer_of(const Groups& groups, const std::vector<std::string>& rules,
+                       const Formats& asked) {
+  std::vector<Optimizer::ParamGroup> made;
+  for (const OutlinedGroup& group : groups) {
+    auto options = group.options->copy();
+    options->edit_formats() = formats_for(*options, asked);
+    made.emplace_back(group.parameters, std::move(options));
+  }
+  return rules.size() == 1 ? Optimizer(rules.front(), made) : Optimizer(made);
+}
+
+// ---- what became of it -------------------------------------------------------------------------
+
+std::string format_of(const StateBuffers& buffers, std::size_t slot) {
+  if (slot >= buffers.slots.size() || !buffers.slots[slot].codes.defined()) return "";
+  return jit::to_string(*buffers.format.slots[slot]);
+}
+
+std::string weights_of(const StateBuffers& buffers) {
+  return buffers.extra.defined() ? buffers.format.weights : "";
+}
+
+// Counts parameters by what is kept of them, and how before and now.
+class Counts {
+ public:
+  void add(const std::string& what, const std::string& from, const std::string& to) {
+    if (from.empty() && to.empty()) return;
+    const auto same = [&](const Part& part) {
+      return part.what == what && part.from == from && part.to == to;
+    };
+    const auto found = std::find_if(parts.begin(), parts.end(), same);
+    if (found == parts.end())
+      parts.push_back({what, from, to, 1});
+    else
+      ++found->parameters;
+  }
+
+  std::vector<Part> parts;
+};
+
+void count(const ParamState& before, const ParamState& now, Counts& counts) {
+  const auto& slots = jit::default_catalog().rule(before.rule()).slots;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    counts.add(slots[i].name, format_of(before.buffers(), i), format_of(now.buffers(), i));
+  counts.add("beside the parameter", weights_of(before.buffers()), weights_of(now.buffers()));
+}
+
+Conversion report(const Groups& groups, const Optimizer& optimizer,
+                  const std::vector<std::string>& rules) {
+  Conversion made;
+  made.rules = rules;
+  Counts counts;
+  for (const OutlinedGroup& group : groups)
+    for (std::size_t i = 0; i < group.states.size(); ++i) {
+      ++made.parameters;
+      if (!group.states[i]) continue;
+      const torch::Tensor& p = group.parameters[i];
+      const auto& now =
+          static_cast<const ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
+      ++made.with_state;
+      made.elements += p.numel();
+      made.state_bytes_before += group.states[i]->bytes();
+      made.state_bytes += now.bytes();
+      count(*group.states[i], now, counts);
+    }
+  made.parts = std::move(counts.parts);
+  std::stable_sort(made.parts.begin(), made.parts.end(),
+                   [](const Part& a, const Part& b) { return a.what < b.what; });
+  return made;
+}
+
+}  // namespace
+
+Conversion convert(const Request& request) {
+  if (!request.replace && std::filesystem::exists(std::filesystem::symlink_status(request.to)))
+    throw Error(text(request.to,
+                     " is there already; name another file, or replace it with "
+                     "--replace"));
+  auto archive = open_archive(request.from, torch::kCPU);
+  const std::vector<std::string> rules = rules_of(archive, request);
+  const Groups groups = read_outline(archive, rules);
+  check_asked(request.formats, groups);
+  Optimizer optimizer = optimizer_of(groups, rules, request.formats);
+  optimizer.load(archive);
+  optimizer.save(request.to);
+  return report(groups, optimizer, rules);
+}
+
+}  // namespace jitstep::tool::convert

@@ -1,0 +1,42 @@
+#include "machine_records.h"
+
+#include <jit/engine/cuda_driver.h>
+#include <jit/step/variant_chooser.h>
+#include <jitstep/jit/engine.h>
+#include <jitstep/jit/error.h>
+
+namespace jitstep::tool {
+namespace {
+
+using namespace jitstep::jit;
+
+Hardware hardware_for(const Target& target) {
+  for (const Hardware& one : hardware_here())
+    if (one.target == target) return one;
+  return gpu_hardware(target, 0, 0);  // of which nothing is known but the architecture
+}
+
+}  // namespace
+
+std::vector<Hardware> hardware_here() {
+  std::vector<Hardware> all = {host_hardware()};
+  try {
+    CudaDriver& driver = cuda_driver();
+    for (int i = 0; i < driver.device_count(); ++i) {
+      const CudaDevice gpu = driver.device(i);
+      all.push_back(gpu_hardware(Target::cuda(gpu.sm), gpu.multiprocessors, gpu.l2_bytes));
+    }
+  } catch (const Error&) {  // there is no driver
+  }
+  return all;
+}
+
+VariantChoice chosen_variant(const Plan& plan, const Target& target, const WorkSize& size) {
+  return VariantChooser(default_engine(), hardware_for(target)).choose(plan, size);
+}
+
+std::vector<TuningRecord> records_of(const Plan& plan, const Target& target) {
+  return VariantChooser(default_engine(), hardware_for(target)).known(plan);
+}
+
+}  // namespace jitstep::tool

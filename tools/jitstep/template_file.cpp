@@ -1,0 +1,63 @@
+#include "template_file.h"
+
+#include <jit/base/private_files.h>
+#include <jit/base/text.h>
+#include <jit/manifest/manifest_lines.h>
+#include <jitstep/jit/error.h>
+
+#include <filesystem>
+
+namespace jitstep::tool {
+namespace {
+
+using namespace jitstep::jit;
+
+struct Namespaces {
+  std::string rule, codec;
+};
+
+// What the one of a file must be called.
+Namespaces namespaces_of(const std::string& path) {
+  const std::string stem = std::filesystem::path(path).stem().string();
+  return {"jitstep::rules::" + stem, "jitstep::codecs::" + stem};
+}
+
+[[noreturn]] void refuse(const Place& place, const std::string& path, const std::string& found) {
+  const auto [rule, codec] = namespaces_of(path);
+  place.fail(text("expected `namespace ", rule, " {` of a rule, or `namespace ", codec,
+                  " {` of a codec; found ", found));
+}
+
+// Of what is no template at all, the first letter that a template may not have says nothing.
+SourceLines cut(const std::string& content, const std::string& path) {
+  try {
+    return cut_source(content, path, {});
+  } catch (const Error&) {
+    const auto [rule, codec] = namespaces_of(path);
+    if (content.find(rule) != content.npos || content.find(codec) != content.npos) throw;
+    refuse({path, 1}, path, "neither");
+  }
+}
+
+Manifest::Kind kind_of_file(const std::string& path) {
+  const std::string content = read_code_file(path);
+  const SourceLines lines = cut(content, path);
+  if (!lines.enclosing) refuse({path, 1}, path, "neither");
+  const std::string space = lines.enclosing->code;
+  if (space.starts_with("jitstep::rules::")) return Manifest::Kind::rule;
+  if (space.starts_with("jitstep::codecs::")) return Manifest::Kind::codec;
+  refuse(lines.enclosing->place, path, "`" + space + "`");
+}
+
+}  // namespace
+
+bool is_file(const std::string& word) {
+  return word.find('/') != word.npos || word.ends_with(".cuh");
+}
+
+const Manifest& load_file(const std::string& path, Catalog& catalog) {
+  return kind_of_file(path) == Manifest::Kind::rule ? catalog.load_rule(path)
+                                                    : catalog.load_codec(path);
+}
+
+}  // namespace jitstep::tool
