@@ -6,7 +6,7 @@
 #include <jitstep/optimizer.h>
 #include <optim/state/archive_file.h>
 #include <optim/state/archive_outline.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <filesystem>

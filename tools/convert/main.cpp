@@ -3,7 +3,7 @@
 #include <jit/base/text_table.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/log.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>

@@ -1,7 +1,7 @@
 // What an archive says of the optimizer that it was saved by, for who has neither that nor its parameters.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <memory>
 #include <string>

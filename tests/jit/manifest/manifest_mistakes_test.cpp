@@ -257,7 +257,8 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, MEMORY "Entry<rows> x;\n};\n",
        "no reduction over `rows` writes this memory; declare one, or keep it for each `tensor`"},
       // ---- formats
-      {Kind::codec, 1, CODEC, "expected `using Code = ...;`, one of uint8, uint16, real, Nibble, NoCode"},
+      {Kind::codec, 1, CODEC,
+       "expected `using Code = ...;`, one of uint8, uint16, real, Nibble, NoCode"},
       {Kind::codec, 2, CODEC "using Code = int;\n",
        "expected one of uint8, uint16, real, Nibble, NoCode, found `int`"},
       {Kind::codec, 2, CODEC "using Code = NoCode;\n",

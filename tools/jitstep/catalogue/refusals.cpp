@@ -110,8 +110,8 @@ std::string instead(const Catalog& catalog) {
     add("of one dimension", {Dtype::float32, 1, kLarge});
     const std::string& other = catalog.codec(codec).signed_slots;
     if (!other.empty())
-      rows.push_back({"state " + code(codec), "in slots of values with signs",
-                      text("state ", code(other))});
+      rows.push_back(
+          {"state " + code(codec), "in slots of values with signs", text("state ", code(other))});
   }
   for (const std::string& weights : catalog.names(Kind::weights))
     for (const Dtype dtype : kDtypes) {
