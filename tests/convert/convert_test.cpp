@@ -1,5 +1,6 @@
 // `jitstep convert`, run as users run it, held to what an optimizer makes of the same archive.
 #include <sys/wait.h>
+#include <torch/nn/modules/linear.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -28,8 +29,6 @@ Said shell(const std::string& line) {
 
 Said converted(const std::string& words) { return shell(JITSTEP_TOOL " convert " + words); }
 
-std::string quoted(const std::string& spec) { return "'" + spec + "'"; }
-
 Tensors parameters_of(torch::Dtype dtype) {
   Tensors parameters = make_parameters(dtype, {{70, 60}, {3}, {64, 80}});
   parameters[2] = torch::randn({80, 64}, dtype).t().set_requires_grad(true);
@@ -51,7 +50,7 @@ void expect_same_state(Optimizer& a, Optimizer& b) {
   ASSERT_EQ(a.state().size(), b.state().size());
   const Tensors of_a = a.parameters(), of_b = b.parameters();
   for (std::size_t i = 0; i < of_a.size(); ++i) {
-    if (!a.state().contains(of_a[i].unsafeGetTensorImpl())) continue;
+    if (a.state().count(of_a[i].unsafeGetTensorImpl()) == 0) continue;
     const ParamState &one = state_of(a, of_a[i]), &other = state_of(b, of_b[i]);
     EXPECT_EQ(one.step(), other.step());
     EXPECT_EQ(one.id(), other.id());

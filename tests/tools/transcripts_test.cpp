@@ -29,7 +29,8 @@ std::string without_measures(const std::string& text) {
     std::smatch parts;
     if (!std::regex_match(line, parts, kWorkload)) continue;
     std::string numbers = replaced(parts[2].str(), "\\d+(\\.\\d+)?( %)?", "N");
-    line = parts[1].str() + " " + replaced(numbers, "(won: .*|unresolved|default)$", "OUTCOME");
+    line = parts[1].str() + " " +
+           replaced(numbers, "(won: .*?|unresolved|default)( \\(known before\\))?$", "OUTCOME$2");
   }
   return out;
 }
