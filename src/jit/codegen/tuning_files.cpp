@@ -66,7 +66,8 @@ std::string user_records(const Settings& settings) {
 std::vector<RecordSource> record_sources(const Settings& settings) {
   std::vector<RecordSource> all;
   const auto add = [&](const std::string& path, Trust trust) {
-    if (path.empty() || !fs::exists(path)) return;
+    std::error_code unseen;  // a folder that may not be looked into has none
+    if (path.empty() || !fs::exists(path, unseen)) return;
     all.push_back({path, read_records(path, trust)});
     if (!read_trusted(path, trust, kMostBytes))
       all.back().file.problems.push_back(text(path, " is not read, as others may write to it"));
