@@ -2,31 +2,13 @@
 #include <cmath>
 #include <sstream>
 
-#include "jitstep/param_state.h"
-#include "optim/training.h"
+#include "optim/state/kept_squares.h"
 
 namespace jitstep::tests {
 namespace {
 
-// An optimizer whose second moment is the square of its last gradient.
-struct Squares {
-  torch::Tensor p;
-  AdamW optimizer;
-
-  explicit Squares(torch::Tensor parameter)
-      : p(parameter.requires_grad_()),
-        optimizer({p}, AdamWOptions(1e-3).betas({0.9, 0}).min_quantized_size(0).state(
-                           "v", "int4_rank1")) {}
-
-  AdamWParamState& state() {
-    return static_cast<AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-  }
-  // What is kept after a step with this gradient.
-  torch::Tensor kept(const torch::Tensor& gradient) {
-    p.mutable_grad() = gradient;
-    optimizer.step();
-    return state().exp_avg_sq();
-  }
+struct Squares : KeptSquares {
+  explicit Squares(torch::Tensor parameter) : KeptSquares(std::move(parameter), "int4_rank1") {}
 };
 
 // The largest along each dimension, and of those the smallest at each element.
