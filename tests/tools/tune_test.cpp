@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "jit/base/process.h"
@@ -70,6 +71,28 @@ TEST_F(TuneTool, BadWordsGetOneClearLine) {
   EXPECT_EQ(run({"tune", "--strategy", "luck"}).status, 2);
   EXPECT_EQ(run({"tune", "--sizes", "4k", "--model", "x.json"}).status, 2);
   EXPECT_EQ(run({"tune", "--sizes", "none"}).status, 1);
+}
+
+// A record whose winner is a variant that is nobody's default.
+TEST_F(TuneTool, WhatItFindsIsShownWarmedAndCounted) {
+  ASSERT_EQ(run(tune({"--trials", "1"})).status, 0);
+  const std::string file = folder / "cache/tuning.jsonl";
+  json record = json::parse(std::ifstream(file));
+  record["outcome"] = "won";
+  record["variant"]["chunk"] = 64;
+  testing::write_file(file, record.dump() + "\n");
+  ASSERT_EQ(records().records.size(), 1u);
+
+  const json shown =
+      json::parse(run({"inspect", "--target", "cpu", "--show", "records", "--json"}).output);
+  ASSERT_EQ(shown.at("records").size(), 1u) << shown;
+  EXPECT_EQ(shown.at("records")[0].at("variant").at("chunk"), 64);
+  const Finished warm = run({"cache", "warm", R"({"rule": "adamw"})"});
+  EXPECT_NE(warm.output.find("chunk 64 (tuned)"), std::string::npos) << warm.output;
+  std::ofstream(file, std::ios::app) << "no record\n";
+  const std::string doctor = run({"doctor"}).output;
+  EXPECT_NE(doctor.find(file + ", 1 record, "), std::string::npos) << doctor;
+  EXPECT_NE(doctor.find("; 1 skipped, the first: " + file + ":2: "), std::string::npos) << doctor;
 }
 
 std::size_t trials_in(const RecordFile& file) {

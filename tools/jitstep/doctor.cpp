@@ -146,15 +146,23 @@ Finding readonly_layer(const Settings& settings) {
 // A file of records: how many count on this machine, and what is wrong with it.
 Finding records_in(const RecordSource& source, const std::vector<Hardware>& here) {
   const auto& all = source.file.records;
-  const auto fits = [&](const TuningRecord& record) {
-    return std::any_of(here.begin(), here.end(),
-                       [&](const Hardware& one) { return same_hardware(record.hardware, one); });
+  const auto count = [&](const auto& same) {
+    return std::count_if(all.begin(), all.end(), [&](const TuningRecord& record) {
+      return std::any_of(here.begin(), here.end(),
+                         [&](const Hardware& one) { return same(record.hardware, one); });
+    });
   };
+  const auto of_this = count(same_hardware);
+  const auto alike = count([](const Hardware& one, const Hardware& other) {
+    return one.target == other.target && one.architecture == other.architecture;
+  });
   const auto unfinished = std::count_if(
       all.begin(), all.end(), [](const TuningRecord& record) { return !record.complete; });
   std::string words =
-      text(source.name, ", ", all.size(), all.size() == 1 ? " record, " : " records, ",
-           std::count_if(all.begin(), all.end(), fits), " of this machine");
+      text(source.name, ", ", all.size(), all.size() == 1 ? " record, " : " records, ", of_this,
+           " of this machine");
+  if (alike > of_this)
+    words += text(", ", alike - of_this, " of its architecture (fewer processors, say)");
   if (unfinished > 0) words += text(", ", unfinished, " of interrupted tuning");
   if (!source.file.newer.empty())
     words += text(", ", source.file.newer.size(), " of a newer jitstep");
