@@ -16,10 +16,8 @@ using jit::Trial;
 
 constexpr const char* kIntroduction =
     "Each dot is the median of a variant's time over the default's in the same rounds, the line "
-    "how "
-    "far that median may be\noff. Left of the solid line is faster than the default; the broken "
-    "line "
-    "is what a plain walk over the same bytes takes.";
+    "how far that median may be\noff. Left of the solid line is faster than the default; the "
+    "broken line is what a plain walk over the same bytes takes.";
 
 constexpr double kLowest = 0.5, kHighest = 2;  // ratios; what reaches further is cut off there
 

@@ -37,6 +37,13 @@ std::string lines_of(const RecordFile& file) {
   return out;
 }
 
+// Nothing if it is not there, or is not read, as others may write to it.
+std::optional<RecordFile> read_if_trusted(const std::string& path, Trust trust) {
+  const auto bytes = read_trusted(path, trust, kMostBytes);
+  if (!bytes) return {};
+  return parse_records(text_of(*bytes), path);
+}
+
 }  // namespace
 
 RecordFile parse_records(std::string_view content, const std::string& name) {
@@ -55,8 +62,7 @@ RecordFile parse_records(std::string_view content, const std::string& name) {
 }
 
 RecordFile read_records(const std::string& path, Trust trust) {
-  const auto bytes = read_trusted(path, trust, kMostBytes);
-  return bytes ? parse_records(text_of(*bytes), path) : RecordFile();
+  return read_if_trusted(path, trust).value_or(RecordFile());
 }
 
 std::string user_records(const Settings& settings) {
@@ -68,8 +74,9 @@ std::vector<RecordSource> record_sources(const Settings& settings) {
   const auto add = [&](const std::string& path, Trust trust) {
     std::error_code unseen;  // a folder that may not be looked into has none
     if (path.empty() || !fs::exists(path, unseen)) return;
-    all.push_back({path, read_records(path, trust)});
-    if (!read_trusted(path, trust, kMostBytes))
+    const auto file = read_if_trusted(path, trust);
+    all.push_back({path, file.value_or(RecordFile())});
+    if (!file)
       all.back().file.problems.push_back(text(path, " is not read, as others may write to it"));
   };
   add(user_records(settings), Trust::own);

@@ -138,15 +138,7 @@ TEST(FactoredState, OfAnEmptyMatrixIsNothing) {
 // A state of values, and of other codecs' state, that row and column means are to stand for.
 TEST(FactoredState, IsMadeOfValuesByTheSameSums) {
   torch::manual_seed(5);
-  const torch::Tensor exact = torch::rand({70, 60}) * torch::logspace(-3, 3, 60);
-  Squares stepped(torch::zeros({70, 60})), set(torch::zeros({70, 60}));
-  const torch::Tensor by_a_step = stepped.kept(exact.sqrt());
-  for (int steps : {1, 2}) {  // memory lies in another half after each
-    set.kept(torch::ones({70, 60}));
-    set.state().exp_avg_sq(exact.sqrt().square());
-    EXPECT_TRUE(torch::equal(set.state().exp_avg_sq(), by_a_step)) << steps;
-    EXPECT_TRUE(torch::equal(set.state().memory("v.col"), stepped.state().memory("v.col")));
-  }
+  expect_made_of_values_by_the_same_sums("factored", "v.col");
 }
 
 AdamW factored_or(const char* codec, const torch::Tensor& p) {

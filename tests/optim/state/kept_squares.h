@@ -29,4 +29,18 @@ struct KeptSquares {
   }
 };
 
+// That values which are set leave what a step that makes them leaves, a field of the codec's memory included.
+inline void expect_made_of_values_by_the_same_sums(const std::string& codec,
+                                                   const std::string& memory) {
+  const torch::Tensor exact = torch::rand({70, 60}) * torch::logspace(-3, 3, 60);
+  KeptSquares stepped(torch::zeros({70, 60}), codec), set(torch::zeros({70, 60}), codec);
+  const torch::Tensor by_a_step = stepped.kept(exact.sqrt());
+  for (int steps : {1, 2}) {  // memory lies in another half after each
+    set.kept(torch::ones({70, 60}));
+    set.state().exp_avg_sq(exact.sqrt().square());
+    EXPECT_TRUE(torch::equal(set.state().exp_avg_sq(), by_a_step)) << steps;
+    EXPECT_TRUE(torch::equal(set.state().memory(memory), stepped.state().memory(memory)));
+  }
+}
+
 }  // namespace jitstep::tests

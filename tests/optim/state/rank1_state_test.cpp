@@ -86,15 +86,7 @@ TEST(Rank1State, OfZerosIsZeroAndWhatIsNotFiniteIsNoReasonForAScale) {
 // A state of values, and of other codecs' state, that a codec with a scale for each row and column is to hold.
 TEST(Rank1State, IsMadeOfValuesByTheSameSums) {
   torch::manual_seed(2);
-  const torch::Tensor exact = torch::rand({70, 60}) * torch::logspace(-3, 3, 60);
-  Squares stepped(torch::zeros({70, 60})), set(torch::zeros({70, 60}));
-  const torch::Tensor by_a_step = stepped.kept(exact.sqrt());
-  for (int steps : {1, 2}) {  // memory lies in another half after each
-    set.kept(torch::ones({70, 60}));
-    set.state().exp_avg_sq(exact.sqrt().square());
-    EXPECT_TRUE(torch::equal(set.state().exp_avg_sq(), by_a_step)) << steps;
-    EXPECT_TRUE(torch::equal(set.state().memory("v.scale1"), stepped.state().memory("v.scale1")));
-  }
+  expect_made_of_values_by_the_same_sums("int4_rank1", "v.scale1");
 }
 
 TEST(Rank1State, IsConvertedFromOtherStateInAnArchive) {
