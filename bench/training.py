@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains with every state format and every weight format, beside float32, on Fashion-MNIST and on text (AdamW).
+"""Trains with every state format, two mixed by slot and every weight format, beside float32, on Fashion-MNIST and on text (AdamW).
 
   bench/training.py            # hours: each run that ends adds a line to the results, a second call goes on from there
   bench/training.py --table    # only the table and the plot of what is there
@@ -17,6 +17,7 @@ import sys
 from training_runs import ROOT, mean_and_error, read_results, run_missing, standard_error, where_and_when
 
 REFERENCE = "fp32"
+MIXED = [{"m": "int8", "v": "int4"}, {"m": "int4", "v": "int8"}]  # six bits a slot on average
 RATES = {"fashion_mnist": 1e-3, "char_transformer": 2e-3}
 TITLES = {"fashion_mnist": "Fashion-MNIST", "char_transformer": "text"}
 # What is compared: the name, what it is called in a table, the factor, digits, and 1 if more is better.
@@ -30,8 +31,9 @@ def those_that_ship(role):
 def formats():
     """By name: what is chosen in the spec, and the dtype of the parameters."""
     states = {name: ({"state": name}, "float32") for name in those_that_ship("codecs")}
+    mixed = {", ".join(map(" ".join, slots.items())): ({"state": slots}, "float32") for slots in MIXED}
     weights = {f"weights {name}": ({"weights": name}, "bfloat16") for name in those_that_ship("weights")}
-    return {REFERENCE: states.pop(REFERENCE)} | states | weights
+    return {REFERENCE: states.pop(REFERENCE)} | states | mixed | weights
 
 
 def run_of(task, kept, arguments):

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/unit.h"
 #include "support/bits.h"
@@ -34,17 +32,6 @@ inline void expect_registers_only(const std::vector<jit::KernelSpec>& specs,
 
 TEST_P(GpuCompile, EveryCombinationKeepsEverythingInRegisters) {
   expect_registers_only(ci_combinations(), jit::Target::cuda(GetParam()));
-}
-
-/// Cases whose numbers the function wants, for the architecture.
-inline void expect_cover_in_registers(const std::function<bool(std::uint32_t)>& wants,
-                                      const jit::Target& target) {
-  std::vector<jit::KernelSpec> specs;
-  for (const StepCase& c : covering_cases())
-    if (const auto spec = jit::resolve(kernel_of(c).spec).spec; wants(fixed_hash(spec)))
-      specs.push_back(spec);
-  EXPECT_GE(specs.size(), 5u);
-  expect_registers_only(specs, target);
 }
 
 // What no shipped rule needs yet: every domain, chains, memory, a codec with sums over the tensor.

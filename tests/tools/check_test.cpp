@@ -288,6 +288,12 @@ TEST_F(CheckTool, TakesACodecOfAFileAndACodecsOptions) {
   EXPECT_NE(kernels.at(1).at("spec").get<std::string>().find("int8(block=64"), std::string::npos);
 }
 
+TEST_F(CheckTool, FindsSumsByRowAndColumnRight) {
+  const Finished checked =
+      run(JITSTEP_TEST_DATA "/templates/extensions/axis_maxima8.cuh", {"--target", "cpu"});
+  EXPECT_EQ(checked.status, 0) << checked.output;
+}
+
 TEST_F(CheckTool, SaysThatGpusWereNotCheckedWithoutNvrtc) {
   const Words words = {"--codec", "fp32", "--weights", "stochastic"};
   const Variables nowhere = {{"JITSTEP_NVRTC", folder_.path()}};
@@ -307,35 +313,6 @@ TEST_F(CheckTool, SaysThatNothingCanBeCheckedWithoutAHostCompiler) {
   EXPECT_TRUE(says(checked, "not checked: cpu: no host C++ compiler")) << checked.output;
   EXPECT_TRUE(says(checked, "lr      0.001    > 0")) << "what the file declares needs none";
 }
-
-// ---- the rules and codecs of the tests ---------------------------------------------------------
-
-class CheckToolOfExtensions : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(CheckToolOfExtensions, FindsThemAllRight) {
-  const std::string file = JITSTEP_TEST_DATA "/templates/extensions/" + GetParam() + ".cuh";
-  std::ifstream stream(file);
-  const std::string content{std::istreambuf_iterator<char>(stream), {}};
-  const bool rule = content.find("namespace jitstep::rules::") != content.npos;
-  Words words = {JITSTEP_TOOL, "check", file, "--target", "cpu"};
-  if (rule) words.insert(words.end(), {"--codec", "fp32", "--weights", "stochastic"});
-  const Finished checked = run_program(words, "", own_variables());
-  EXPECT_EQ(checked.status, 0) << checked.output;
-}
-
-// All but weight formats, which are no files of a user's.
-std::vector<std::string> extensions() {
-  std::vector<std::string> names;
-  for (const auto& file :
-       testing::fs::directory_iterator(JITSTEP_TEST_DATA "/templates/extensions"))
-    if (file.path().extension() == ".cuh" && file.path().stem() != "master32")
-      names.push_back(file.path().stem().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, CheckToolOfExtensions, ::testing::ValuesIn(extensions()),
-                         [](const auto& name) { return name.param; });
 
 }  // namespace
 }  // namespace jitstep::jit

@@ -1,0 +1,38 @@
+// The rules and codecs of the tests pass `jitstep check`.
+#include <algorithm>
+
+#include "jit/base/process.h"
+#include "jit/fixtures.h"
+
+namespace jitstep::jit {
+namespace {
+
+class CheckToolOfExtensions : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CheckToolOfExtensions, FindsThemAllRight) {
+  const std::string file = JITSTEP_TEST_DATA "/templates/extensions/" + GetParam() + ".cuh";
+  std::ifstream stream(file);
+  const std::string content{std::istreambuf_iterator<char>(stream), {}};
+  const bool rule = content.find("namespace jitstep::rules::") != content.npos;
+  std::vector<std::string> words = {JITSTEP_TOOL, "check", file, "--target", "cpu"};
+  if (rule) words.insert(words.end(), {"--codec", "fp32", "--weights", "stochastic"});
+  const Finished checked = run_program(words, "", own_variables());
+  EXPECT_EQ(checked.status, 0) << checked.output;
+}
+
+// All but weight formats, which are no files of a user's.
+std::vector<std::string> extensions() {
+  std::vector<std::string> names;
+  for (const auto& file :
+       testing::fs::directory_iterator(JITSTEP_TEST_DATA "/templates/extensions"))
+    if (file.path().extension() == ".cuh" && file.path().stem() != "master32")
+      names.push_back(file.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CheckToolOfExtensions, ::testing::ValuesIn(extensions()),
+                         [](const auto& name) { return name.param; });
+
+}  // namespace
+}  // namespace jitstep::jit
