@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "jitstep/jit/catalog.h"
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -136,6 +137,25 @@ TEST_P(ConvertOf, IsWhatLoadingMakes) {
 INSTANTIATE_TEST_SUITE_P(Formats, ConvertOf, ::testing::ValuesIn(kCases),
                          [](const auto& test) { return test.param.name; });
 
+// Whatever ships is read and written.
+TEST_F(Convert, TakesEveryCodec) {
+  for (const std::string& codec : jit::default_catalog().names(jit::Manifest::Kind::codec)) {
+    SCOPED_TRACE(codec);
+    const std::string other = codec == "bf16" ? "fp32" : "bf16";
+    saved(R"({"rule": "adamw", "state": ")" + codec + "\"}");
+    const Said said =
+        converted(file("old.pt") + " " + file("new.pt") + " --replace --state " + other);
+    ASSERT_EQ(said.status, 0) << said.output;
+    Tensors old_way = parameters_of(torch::kFloat32), new_way = clones(old_way);
+    const std::string after = R"({"rule": "adamw", "state": ")" + other + "\"}";
+    const auto expected = Optimizer::from_spec(old_way, after);
+    const auto optimizer = Optimizer::from_spec(new_way, after);
+    expected->load(file("old.pt"));
+    optimizer->load(file("new.pt"));
+    expect_same_state(*optimizer, *expected);
+  }
+}
+
 TEST_F(Convert, ThereAndBackIsWhatLoadingTwiceMakes) {
   saved(R"({"rule": "adamw"})");
   for (const char* words : {"old.pt new.pt --state int8", "new.pt back.pt --state fp32"})
@@ -209,6 +229,9 @@ TEST_F(Convert, TakesTorchsArchivesAndTorchTakesOurs) {
   torch::load(again, file("back.pt"));
   EXPECT_EQ(again.param_groups()[0].options().get_lr(), 0.02);
   train(again, torchs, 4, 4);
+  const Said other = converted(words + " --replace --rule sgd");
+  EXPECT_EQ(other.status, 1);
+  EXPECT_HAS(other.output, "none of the slots of sgd; it is another rule's");
 }
 
 TEST_F(Convert, TakesRulesAndCodecsOfOnesOwn) {
@@ -239,7 +262,7 @@ TEST_F(Convert, WhatIsWrongIsSaidInOneLine) {
   fs::create_symlink("nowhere", file("link.pt"));
   const std::pair<std::string, std::string> wrong[] = {
       {"none.pt new.pt", "there is no file none.pt"},
-      {". new.pt", "there is no file ."},
+      {". new.pt", ". is a folder; name the file in it"},
       {"cut.pt new.pt", "cut.pt is no whole archive"},
       {"text.pt new.pt", "text.pt is no whole archive"},
       {"model.pt new.pt", "holds no optimizer"},
@@ -300,6 +323,12 @@ TEST_F(Convert, IsMissedClearlyWhereItWasNotBuilt) {
   EXPECT_EQ(said.status, 1);
   EXPECT_HAS(said.output,
              "convert is the work of " + file("jitstep-convert") + ", which is not there");
+}
+
+TEST_F(Convert, FailsIfWhatItSaysCannotBeWritten) {
+  const Said said = shell(std::string(JITSTEP_TOOL) + " convert --help 2>&1 > /dev/full");
+  EXPECT_EQ(said.status, 1);
+  EXPECT_HAS(said.output, "No space left on device");
 }
 
 TEST_F(Convert, SaysWhatBecameOfEachSlot) {

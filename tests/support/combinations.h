@@ -20,7 +20,7 @@ emulation::RuleOptions fullest_options(const std::string& rule);
 
 /// The codecs that a rule is tried in by default: all, or kCodecsOfARule in turn where there are more.
 std::vector<std::string> codecs_for(const std::string& rule);
-inline constexpr std::size_t kCodecsOfARule = 2;
+inline constexpr std::size_t kCodecsOfARule = 1;
 
 /// Beyond ci_combinations(), without tensors: every rule with its fullest options in codecs_for() it; every value
 /// of its flags, as many at once as go together, in codecs, weight formats and dtypes in turn; every codec in

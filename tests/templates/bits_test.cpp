@@ -23,7 +23,7 @@ INSTANTIATE_TEST_SUITE_P(Extensions, Bits, testing::ValuesIn(extension_bit_cases
 INSTANTIATE_TEST_SUITE_P(LargeExtensions, Bits, testing::ValuesIn(large_bit_cases(Share::part)),
                          kCaseName);
 // Rules meet codecs, dtypes and values of their flags.
-INSTANTIATE_TEST_SUITE_P(Cover, Bits, testing::ValuesIn(by_rule(covering_cases, 3)), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Cover, Bits, testing::ValuesIn(by_rule(covering_cases, 6)), kCaseName);
 
 // The comparison itself: one bit of a gradient is enough to be seen.
 TEST(BitComparison, ADifferentSeedIsADifferentOutcome) {

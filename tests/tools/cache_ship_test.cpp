@@ -66,6 +66,14 @@ TEST_F(CacheShip, WarmThatFailsSaysWhichAndFails) {
   EXPECT_TRUE(said.output.ends_with("0 of 1 kernels are in the cache\n")) << said.output;
 }
 
+TEST_F(CacheShip, WarmWithoutAFolderHasNowhereToCompileTo) {
+  const Finished said = run({"cache", "warm", R"({"rule": "lion"})"},
+                            {{"JITSTEP_CACHE_DIR", ""}, {"HOME", ""}, {"XDG_CACHE_HOME", ""}});
+  EXPECT_EQ(said.status, 1);
+  EXPECT_NE(said.output.find("there is no cache folder to compile into"), std::string::npos)
+      << said.output;
+}
+
 TEST_F(CacheShip, AnExportedFolderServesAMachineWithoutACompiler) {
   warmed({R"({"rule": "lion"})"});
   EXPECT_EQ(run({"cache", "export", folder / "shipped"}).status, 0);

@@ -146,7 +146,7 @@ TEST(Inspect, AnotherVariantsDifferenceIsShown) {
   const Words words = {"--target", "cpu", "--show", "source,flat", "--diff", "chunk=32"};
   const std::string difference = shown(words);
   for (const char* line : {"-variant  vector 256, chunk 16", "+variant  vector 256, chunk 32",
-                           "+why      asked for by --variant\n", "---- source\n@@ ", "---- flat\n"})
+                           "+why      asked for by --diff\n", "---- source\n@@ ", "---- flat\n"})
     EXPECT_TRUE(has(difference, line)) << line << "\n" << difference;
   EXPECT_TRUE(has(shown({"--target", "cpu", "--show", "source", "--diff", "chunk=16"}),
                   "---- source: the same\n"));
@@ -174,6 +174,13 @@ TEST(Inspect, ShowsWhatBecomesOfAnEditedText) {
   EXPECT_EQ(made.at("key").at("constants").at(0).at("because"), "given by --override");
 }
 
+TEST(Inspect, SaysThatAWeightFormatIsNotForTheParameters) {
+  const std::string said = shown({"--target", "cpu", "--weights", "split16", "--param", "float32"});
+  EXPECT_TRUE(has(said, "note     split16 is not for float32 parameters, which stay native"))
+      << said;
+  EXPECT_FALSE(has(shown({"--target", "cpu"}), "note "));
+}
+
 TEST(Inspect, SaysInOneLineWhatDoesNotGoTogether) {
   const std::pair<Words, std::string> wrong[] = {
       {{"--rule", "none"}, "none"},
@@ -186,6 +193,9 @@ TEST(Inspect, SaysInOneLineWhatDoesNotGoTogether) {
       {{"--variant", "lanes=64"}, "lanes (at most 32)"},
       {{"--show", "ptx", "--target", "cpu"}, "--show ptx is for GPUs"},
       {{"--show", "asm"}, "--show asm is for --target cpu"},
+      {{"--diff", "vector=much"}, "--diff: \"much\" is no number for vector"},
+      {{"--override", JITSTEP_SOURCE_DIR "/examples/signum.cuh"},
+       "signum.cuh has no jitstep_apply"},
       {{"--override", "/none"}, "cannot load /none"}};
   for (const auto& [words, part] : wrong) {
     const Finished said = run(words);

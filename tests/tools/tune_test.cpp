@@ -8,7 +8,7 @@
 
 #include "jit/base/process.h"
 #include "jit/codegen/tuning_files.h"
-#include "jit/fixtures.h"
+#include "jit/cache/cache_fixtures.h"
 
 namespace jitstep::jit {
 namespace {
@@ -54,6 +54,27 @@ TEST_F(TuneTool, ADryRunNamesCandidatesAndMeasuresNothing) {
   EXPECT_TRUE(records().records.empty());
 }
 
+// Each candidate for a GPU is compiled to be told its place.
+TEST_F(TuneTool, ADryRunForAGpuKeepsToItsBudget) {
+  if (Settings::from_environment().nvrtc.empty()) GTEST_SKIP() << "no NVRTC";
+  const Finished said = run({"tune", "--sizes", "1M", "--dry-run", "--target", "sm_90", "--budget",
+                             "1s", "--rule", "sgd"});
+  ASSERT_EQ(said.status, 0) << said.output;
+  EXPECT_NE(said.output.find("candidates for sm_90 are compiled, as far as the budget goes"),
+            std::string::npos);
+  EXPECT_NE(said.output.find(" more were not compiled within the budget"), std::string::npos)
+      << said.output;
+}
+
+TEST_F(TuneTool, AFileOfSomethingElseIsLeftAlone) {
+  testing::write_file(folder / "notes.txt", "my notes\n");
+  const Finished said = run(tune({"--records", folder / "notes.txt"}));
+  EXPECT_EQ(said.status, 1);
+  EXPECT_NE(said.output.find("notes.txt holds no records but something else"), std::string::npos)
+      << said.output;
+  EXPECT_EQ(testing::content_of(folder / "notes.txt"), "my notes\n");
+}
+
 TEST_F(TuneTool, BadWordsGetOneClearLine) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--budget", "soon"}, "the budget \"soon\" is no time"},
@@ -71,6 +92,8 @@ TEST_F(TuneTool, BadWordsGetOneClearLine) {
   EXPECT_EQ(run({"tune", "--strategy", "luck"}).status, 2);
   EXPECT_EQ(run({"tune", "--sizes", "4k", "--model", "x.json"}).status, 2);
   EXPECT_EQ(run({"tune", "--sizes", "none"}).status, 1);
+  for (const char* command : {"tune", "bench"})
+    EXPECT_EQ(run({command, "--sizes", "4k", "--threads", "100000"}).status, 2);
 }
 
 // A record whose winner is a variant that is nobody's default.

@@ -86,6 +86,14 @@ Optimizer optimizer_of(const Groups& groups, const std::vector<std::string>& rul
 
 std::string format_of(const StateBuffers& buffers, std::size_t slot) {
   if (slot >= buffers.slots.size() || !buffers.slots[slot].codes.defined()) return "";
+  switch (buffers.slots[slot].codes.scalar_type()) {  // torch's own are as wide as the parameters
+    case torch::kBFloat16:
+      return "bf16";
+    case torch::kFloat16:
+      return "fp16";
+    default:
+      break;
+  }
   return jit::to_string(*buffers.format.slots[slot]);
 }
 

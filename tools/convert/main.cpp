@@ -9,7 +9,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "../jitstep/not_negative.h"
 #include "../jitstep/optimizer_words.h"
+#include "../jitstep/output.h"
 #include "../jitstep/template_file.h"
 #include "conversion.h"
 
@@ -46,7 +48,7 @@ void add_words(CLI::App& app, Words& words) {
                  "A weight format that keeps nothing beside the parameters: native or stochastic");
   app.add_option("--min-quantized-size", words.min_quantized_size,
                  "Parameters with fewer elements keep fp32 where a codec has blocks")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   app.add_option("--rule", words.formats.rule,
                  "The rule of a file that does not say it, as torch's own do not");
   app.add_option("--with", words.with, "A file with a rule or codec of yours that the file names")
@@ -77,8 +79,8 @@ std::string to_text(const Conversion& made) {
   };
   return jit::text(jit::joined(made.rules), ", ", made.parameters, " parameters, ", made.with_state,
                    " with state, of ", made.elements, " elements\n\n", jit::text_table(rows, {3}),
-                   "\nstate: ", each(made.state_bytes_before), " bytes/parameter, now ",
-                   each(made.state_bytes), "\n");
+                   "\nstate: from ", each(made.state_bytes_before), " to ", each(made.state_bytes),
+                   " bytes/parameter\n");
 }
 
 std::string to_json(const Conversion& made) {
@@ -120,7 +122,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    return status_of_output(app.exit(error) == 0 ? 0 : kUsage);
   }
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
@@ -131,7 +133,7 @@ int run(int argc, char** argv) {
     std::cerr << "jitstep: " << one_line(error) << "\n";
     return 1;
   }
-  return 0;
+  return status_of_output(0);
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ void add_bench_command(CLI::App& app, int& status) {
       ->check(CLI::Range(1, 999))
       ->capture_default_str();
   command->add_option("--threads", request->threads, "Threads to run in (default: all processors)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMostThreads));
   command->add_option("--plot", request->plot, "Writes one HTML page with a plot");
   command->add_flag("--json", request->json, "Prints JSON instead of a table");
   command->callback([request, &status] {

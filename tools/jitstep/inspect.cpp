@@ -72,20 +72,22 @@ void add_words(CLI::App& command, Words& words) {
 
 nlohmann::json json_of(const Subject& subject) {
   const Variant& v = subject.variant;
-  return {{"kernel", subject.unit.name},
-          {"target", to_string(subject.target)},
-          {"variant",
-           {{"threads", v.threads},
-            {"lanes", v.lanes},
-            {"vector", v.vector},
-            {"chunk", v.chunk},
-            {"width", v.width},
-            {"unroll", v.unroll},
-            {"grain", v.grain},
-            {"workers", v.workers}}},
-          {"why", subject.reason},
-          {"entries", subject.unit.entries},
-          {"edited", subject.edited}};
+  nlohmann::json out = {{"kernel", subject.unit.name},
+                        {"target", to_string(subject.target)},
+                        {"variant",
+                         {{"threads", v.threads},
+                          {"lanes", v.lanes},
+                          {"vector", v.vector},
+                          {"chunk", v.chunk},
+                          {"width", v.width},
+                          {"unroll", v.unroll},
+                          {"grain", v.grain},
+                          {"workers", v.workers}}},
+                        {"why", subject.reason},
+                        {"entries", subject.unit.entries},
+                        {"edited", subject.edited}};
+  if (!subject.note.empty()) out["note"] = subject.note;
+  return out;
 }
 
 // A text alone is printed bare, so that it can be sent into a file.
@@ -119,6 +121,7 @@ void run(Words words) {
   std::optional<Subject> other;
   if (!words.other_variant.empty()) {
     words.request.variant = words.other_variant;
+    words.request.variant_word = "--diff";
     other = inspect::subject(words.request);
   }
   if (!words.json)

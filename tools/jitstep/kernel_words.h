@@ -10,6 +10,9 @@
 
 namespace jitstep::tool {
 
+/// That --threads may say: more than machines have, and fewer than they refuse to start.
+inline constexpr int kMostThreads = 1024;
+
 /// As they are given; sizes or a model, not both.
 struct KernelWords {
   OptimizerWords optimizer;  // but for its state

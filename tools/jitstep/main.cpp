@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "convert.h"
+#include "output.h"
 
 namespace {
 constexpr int kUsage = 2;
@@ -51,11 +52,12 @@ int main(int argc, char** argv) {
       jitstep::tool::hand_over_convert(argv + 1);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    return jitstep::tool::status_of_output(app.exit(error) == 0 ? 0 : kUsage);
   } catch (const std::exception& error) {
     std::cerr << "jitstep: " << error.what() << "\n";
     return 1;
   }
   // A folder that is refused is bad news for who looks after it, and for nobody else.
-  return warned && status == 0 && app.got_subcommand("cache") ? 1 : status;
+  if (warned && status == 0 && app.got_subcommand("cache")) status = 1;
+  return jitstep::tool::status_of_output(status);
 }

@@ -7,14 +7,18 @@
 #include <jitstep/jit/unit.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <iostream>
+#include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "command.h"
 #include "kernel_words.h"
+#include "not_negative.h"
 #include "tuning/host_device.h"
 #include "tuning/plot.h"
 #include "tuning/report_page.h"
@@ -88,42 +92,75 @@ tuning::Model model_for(const Target& target, const Hardware& hardware, const Wo
       bytes);
 }
 
-using Candidates = std::vector<std::pair<Variant, double>>;  // with their predicted costs
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-Candidates candidates_of(const Workload& workload, const Hardware& hardware) {
-  const tuning::Model model = model_for(hardware.target, hardware, workload);
+// Costs of those that it comes to in time: on a GPU each is compiled for it.
+tuning::Model model_until(std::chrono::steady_clock::time_point end, tuning::Model model) {
+  const auto known = std::make_shared<std::map<std::string, double>>();
+  return [=](const Variant& variant) {
+    const auto [cost, fresh] = known->try_emplace(to_string(variant), kUnknown);
+    if (fresh && std::chrono::steady_clock::now() < end) cost->second = model(variant);
+    return cost->second;
+  };
+}
+
+struct Candidates {
+  std::vector<std::pair<Variant, double>> ordered;  // with their predicted costs
+  std::size_t unknown = 0;                          // those that time was too short for
+};
+
+Candidates candidates_of(const Workload& workload, const Hardware& hardware,
+                         std::chrono::steady_clock::time_point end) {
+  const auto space = variant_space(workload.plan, hardware);
+  if (hardware.target.is_cuda())
+    std::cerr << "jitstep: " << space.all().size() << " candidates for "
+              << to_string(hardware.target) << " are compiled, as far as the budget goes\n";
+  const tuning::Model model = model_until(end, model_for(hardware.target, hardware, workload));
   Candidates candidates;
-  for (const Variant& one : tuning::by_model(variant_space(workload.plan, hardware), model))
-    candidates.emplace_back(one, model(one));
+  for (const Variant& one : tuning::by_model(space, model)) {
+    const double cost = model(one);
+    if (cost == kUnknown)
+      ++candidates.unknown;
+    else
+      candidates.ordered.emplace_back(one, cost);
+  }
   return candidates;
 }
 
 std::string table_of(const Candidates& candidates) {
   std::vector<std::vector<std::string>> rows = {{"variant", "predicted cost"}};
-  for (const auto& [variant, cost] : candidates)
+  for (const auto& [variant, cost] : candidates.ordered)
     rows.push_back({to_string(variant), fixed(cost, 2)});
-  return text_table(rows, {1});
+  const std::string rest = text(
+      candidates.unknown, " more were not compiled within the budget; the same command goes on\n");
+  return text_table(rows, {1}) + (candidates.unknown > 0 ? rest : "");
 }
 
 json to_json(const Candidates& candidates) {
   json out = json::array();
-  for (const auto& [variant, cost] : candidates)
+  for (const auto& [variant, cost] : candidates.ordered)
     out.push_back({{"variant", to_string(variant)}, {"cost", cost}});
   return out;
 }
 
 void dry_run(const Request& request) {
   const Hardware hardware = hardware_for(parse_target(request.target), request);
+  const auto end = std::chrono::steady_clock::now() +
+                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                       std::chrono::duration<double>(parse_seconds(request.budget)));
   json out = json::array();
   for (const Workload& workload : workloads_of(request.kernels)) {
-    const Candidates candidates = candidates_of(workload, hardware);
+    const Candidates candidates = candidates_of(workload, hardware, end);
     const std::string usual = to_string(default_variant(workload.plan, hardware.target));
     if (!request.json)
-      std::cout << workload.name() << " on " << hardware.architecture << ": " << candidates.size()
-                << " candidates against " << usual << "\n\n"
+      std::cout << workload.name() << " on " << hardware.architecture << ": "
+                << candidates.ordered.size() + candidates.unknown << " candidates against " << usual
+                << "\n\n"
                 << table_of(candidates) << "\n";
-    out.push_back(
-        {{"workload", workload.name()}, {"default", usual}, {"candidates", to_json(candidates)}});
+    out.push_back({{"workload", workload.name()},
+                   {"default", usual},
+                   {"candidates", to_json(candidates)},
+                   {"not_compiled", candidates.unknown}});
   }
   if (request.json) std::cout << out.dump(2) << "\n";
 }
@@ -209,6 +246,7 @@ int tune(const Request& request) {
              request.target, " would be tried"));
   const auto work = workloads_of(request.kernels);
   const auto options = options_of(request);
+  if (auto problem = foreign_records(options.records)) throw Error(*problem);
   if (!request.report.empty()) tuning::check_page_path(request.report);
   tuning::HostDevice device(default_engine(), limits_of(request));
   std::signal(SIGINT, [](int) { interrupted = 1; });
@@ -238,12 +276,12 @@ void add_tune_command(CLI::App& app, int& status) {
   command->add_option("--budget", request->budget, "Time for all workloads: 60s, 5m, 1h")
       ->capture_default_str();
   command->add_option("--trials", request->trials, "At most so many of a workload (default: all)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   command->add_option("--strategy", request->strategy, "exhaustive, random or local")
       ->check(CLI::IsMember(tuning::strategy_names()))
       ->capture_default_str();
   command->add_option("--threads", request->threads, "Threads to run in (default: all processors)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMostThreads));
   command->add_option("--scratch", request->scratch_mib, "Most memory for scratch tensors, in MiB")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -71,14 +71,20 @@ std::string weights_for(Dtype dtype, const Formats& formats, const Manifest& rul
   return std::find(known.begin(), known.end(), dtype) != known.end() ? chosen : kNative;
 }
 
+// The fewest elements that formats with scales are for; 0: of any parameter, whatever its shape.
+std::int64_t least_elements(const Formats& formats, const Manifest& rule,
+                            const NamedValues& flags) {
+  return formats.min_quantized_size.value_or(
+      rule.min_quantized_size(flags).value_or(kMinQuantizedSize));
+}
+
 StateFormat state_format(const OptionValues& values, const NamedValues& flags,
                          const Formats& formats, const ParameterKind& parameter) {
   const Manifest& rule = values.rule();
   StateFormat state{.weights = weights_for(parameter.dtype, formats, rule),
                     .dtype = parameter.dtype};
   const std::string rule_default = rule.default_state(flags);
-  const std::int64_t least = formats.min_quantized_size.value_or(
-      rule.min_quantized_size(flags).value_or(kMinQuantizedSize));
+  const std::int64_t least = least_elements(formats, rule, flags);
   for (const auto& slot : rule.slots) {
     CodecChoice choice = chosen(slot, formats, rule_default);
     const Manifest& codec = default_catalog().codec(choice.name, values.edition());
@@ -91,6 +97,35 @@ StateFormat state_format(const OptionValues& values, const NamedValues& flags,
     state.slots.emplace_back(choice);
   }
   return state;
+}
+
+// Bytes that a slot's codec keeps of rows, columns and the like.
+std::int64_t memory_bytes(const Plan& plan, std::size_t slot,
+                          const std::vector<std::int64_t>& sizes) {
+  std::int64_t bytes = 0;
+  for (const PlannedMemory& field : plan.memory) {
+    if (field.part != codec_part(static_cast<int>(slot))) continue;
+    const unsigned reduced = field.domain.reduced(static_cast<int>(sizes.size()));
+    std::int64_t entries = 1;
+    for (std::size_t d = 0; d < sizes.size(); ++d)
+      if ((reduced >> d & 1u) == 0) entries *= sizes[d];
+    bytes += 2 * field.bytes * entries;
+  }
+  return bytes;
+}
+
+// Rows and columns may be so short that what is kept of each takes more than the elements in fp32: such slots are kept as
+// those of vectors. Says whether there are any.
+bool keep_short_as_vectors(StateFormat& state, const Plan& plan, const ParameterKind& parameter) {
+  bool any = false;
+  for (std::size_t slot = 0; slot < state.slots.size(); ++slot) {
+    const Manifest* const codec = plan.codec(static_cast<int>(slot));
+    if (codec == nullptr || codec->vectors.empty()) continue;
+    if (memory_bytes(plan, slot, parameter.sizes) <= 4 * parameter.elements) continue;
+    state.slots[slot] = CodecChoice{codec->vectors};
+    any = true;
+  }
+  return any;
 }
 
 }  // namespace
@@ -135,12 +170,19 @@ void check_formats(const Formats& formats, const OptionValues& values) {
 Plan resolve(const OptionValues& values, const Formats& formats, const ParameterKind& parameter) {
   values.validate_dims(parameter.dims);
   const NamedValues flags = values.flags(parameter.dims);
-  return resolve({.rule = values.rule().name,
-                  .flags = flags,
-                  .gradient_flags = values.gradient_flags(),
-                  .state = state_format(values, flags, formats, parameter),
-                  .gradient = parameter.dtype,
-                  .edition = values.edition()});
+  StateFormat state = state_format(values, flags, formats, parameter);
+  const auto plan = [&] {
+    return resolve({.rule = values.rule().name,
+                    .flags = flags,
+                    .gradient_flags = values.gradient_flags(),
+                    .state = state,
+                    .gradient = parameter.dtype,
+                    .edition = values.edition()});
+  };
+  Plan made = plan();
+  const bool any_shape =
+      parameter.sizes.empty() || least_elements(formats, values.rule(), flags) == 0;
+  return !any_shape && keep_short_as_vectors(state, made, parameter) ? plan() : made;
 }
 
 }  // namespace jitstep::jit

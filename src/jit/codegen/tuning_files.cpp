@@ -44,6 +44,15 @@ std::optional<RecordFile> read_if_trusted(const std::string& path, Trust trust) 
   return parse_records(text_of(*bytes), path);
 }
 
+// A file that has lines, and no record in any of them, is somebody's.
+std::optional<std::string> foreign(const std::string& path, const RecordFile& file) {
+  if (file.problems.empty() || !file.records.empty() || !file.newer.empty()) return {};
+  return text(path,
+              " holds no records but something else, which would be lost; name another file, or "
+              "remove it (",
+              file.problems.front(), ")");
+}
+
 }  // namespace
 
 RecordFile parse_records(std::string_view content, const std::string& name) {
@@ -88,6 +97,10 @@ std::vector<RecordSource> record_sources(const Settings& settings) {
   return all;
 }
 
+std::optional<std::string> foreign_records(const std::string& path) {
+  return foreign(path, read_records(path));
+}
+
 std::optional<std::string> add_record(const std::string& path, const TuningRecord& record) {
   const std::string folder = fs::absolute(path).parent_path().string();
   if (auto problem = make_folder(folder)) return problem;
@@ -97,6 +110,7 @@ std::optional<std::string> add_record(const std::string& path, const TuningRecor
   if (fs::exists(path) && !read_trusted(path, Trust::own, kMostBytes))
     return text("cannot read ", path, ", so that nothing is added: it may belong to another user");
   RecordFile file = read_records(path);
+  if (auto problem = foreign(path, file)) return problem;
   std::erase_if(file.records, [&](const TuningRecord& old) { return record.replaces(old); });
   file.records.push_back(record);
   return write_atomically(path, bytes_of(lines_of(file)));

@@ -37,6 +37,9 @@ struct RecordSource {
 /// that of the read-only layer, those that ship. A file that is not read, as others may write to it, is a problem here.
 JITSTEP_API std::vector<RecordSource> record_sources(const Settings& settings);
 
+/// Why no record is added to a file: it holds something else. Nothing where there is none, or an empty one.
+JITSTEP_API std::optional<std::string> foreign_records(const std::string& path);
+
 /// Adds a record, in the place of one that it replaces. Other processes may do the same at the same time: nothing
 /// of theirs is lost, nor lines of newer schemas; what was damaged is left out. The file is whole at any time. The
 /// reason, if it cannot be written.

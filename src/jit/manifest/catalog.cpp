@@ -23,8 +23,10 @@ struct KindNames {
 };
 
 const KindNames& names_of(Kind kind) {
-  static const KindNames rule = {"rules/", "rule", "; load_rule adds a file of your own"};
-  static const KindNames codec = {"codecs/", "codec", "; load_codec adds a file of your own"};
+  static const KindNames rule = {"rules/", "rule",
+                                 "; load_rule, or its path in the tool, adds a file of your own"};
+  static const KindNames codec = {"codecs/", "codec",
+                                  "; load_codec, or its path in the tool, adds a file of your own"};
   static const KindNames weights = {"weights/", "weight format", ""};
   static const KindNames core = {"core/", "gradient", ""};
   switch (kind) {

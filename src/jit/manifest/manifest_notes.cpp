@@ -86,8 +86,18 @@ void refuse_note(std::string_view segment, const Place& place) {
   }
 }
 
+// A range in words, which would hold nobody back.
+static void refuse_range(std::string_view segment, const Place& place) {
+  for (const std::string_view word : {"between", "at least", "at most"})
+    if (begins_with_word(segment, word))
+      place.fail(text("the note `", segment,
+                      "` is no range; write `>= 0`, `in [0, 1)` or the like, ",
+                      "or begin prose with another word"));
+}
+
 void keep_prose(std::string_view segment, const Place& place, std::string* note) {
   refuse_note(segment, place);
+  if (note != nullptr) refuse_range(segment, place);
   const auto key = key_of(segment);
   if (!key.empty())
     place.fail(text("the note `", key, ":` has no meaning here; prose has no word before a colon"));

@@ -48,7 +48,7 @@ std::shared_ptr<const jit::Plan> GroupRecord::plan(const torch::Tensor& p) const
   const int dims = std::max<int>(1, static_cast<int>(p.dim()));
   return as_argument_error([&] {
     return std::make_shared<jit::Plan>(
-        jit::resolve(*values_, formats_, {dtype_of(p), dims, p.numel()}));
+        jit::resolve(*values_, formats_, {dtype_of(p), dims, p.numel(), p.sizes().vec()}));
   });
 }
 

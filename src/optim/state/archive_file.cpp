@@ -43,6 +43,8 @@ void write_whole(OutputArchive& archive, const std::string& path) {
 
 // Torch says neither which file nor what may have become of it.
 InputArchive open_archive(const std::string& file, std::optional<torch::Device> device) {
+  TORCH_CHECK(!fs::is_directory(file), file,
+              " is a folder; name the file in it that an optimizer was saved to");
   TORCH_CHECK(fs::is_regular_file(file), "there is no file ", file, " to load an optimizer from");
   InputArchive archive;
   try {
@@ -64,6 +66,9 @@ void write_file(OutputArchive& archive, const std::string& file) {
   TORCH_CHECK(!fs::exists(before) || fs::is_regular_file(before),
               "the optimizer cannot be saved to ", file, ", which is no regular file and would be ",
               "replaced; name another, or torch::save into a stream");
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  TORCH_CHECK(fs::is_directory(folder), "the optimizer cannot be saved to ", file,
+              ": there is no folder ", folder.string());
   const std::string aside = name_beside(target);
   try {
     write_whole(archive, aside);

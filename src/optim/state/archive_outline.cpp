@@ -4,6 +4,7 @@
 #include <sstream>
 #include <utility>
 
+#include "jitstep/jit/catalog.h"
 #include "optim/state/archive.h"
 #include "optim/state/archive_fields.h"
 #include "optim/tensor/errors.h"
@@ -25,20 +26,29 @@ std::int64_t elements_of(const Sizes& sizes) {
   return product;
 }
 
-// Before a tensor is made of what an archive says: two codes lie in a byte at most.
+// Before a tensor is made of what an archive says: two codes lie in a byte at most, and what has none keeps something of
+// each row and column.
 void check_held(const ParamState& state, std::int64_t elements) {
-  for (const auto& slot : state.buffers().slots)
-    TORCH_CHECK(!slot.codes.defined() || elements <= 2 * slot.codes.numel(), "the archive holds ",
-                slot.codes.numel(), " codes of a slot for ", elements,
+  const StateBuffers& held = state.buffers();
+  const auto most = static_cast<double>(held.bytes());
+  for (std::size_t i = 0; i < held.slots.size(); ++i) {
+    const torch::Tensor& codes = held.slots[i].codes;
+    if (!codes.defined()) continue;
+    const auto& codec = jit::default_catalog().codec(held.format.slots.at(i).value().name);
+    const bool coded = codec.code_bits(held.format.dtype) > 0;
+    TORCH_CHECK(coded ? elements <= 2 * codes.numel() : elements <= most * most,
+                "the archive holds ", coded ? codes.numel() : held.bytes(),
+                coded ? " codes" : " bytes", " of a slot for ", elements,
                 " elements; it is damaged: save the optimizer again");
+  }
 }
 
 torch::Tensor values_in(const ParamState& state) {
   for (const auto& slot : state.buffers().slots)
     if (slot.codes.defined()) return slot.codes;
-  TORCH_CHECK(false,
-              "the archive holds a state that says nothing of its parameter's shape; load it ",
-              "into an optimizer that has the parameters, and save that");
+  TORCH_CHECK(
+      false, "the archive holds a state with none of the slots of ", state.rule(),
+      "; it is another rule's, or of a parameter whose state holds no tensor, and says no shape");
 }
 
 // Torch's own states say no shape, but each slot has it.

@@ -29,6 +29,13 @@ bool same_form(const torch::Tensor& a, const torch::Tensor& b) {
          a.strides() == b.strides() && has_memory(a) == has_memory(b);
 }
 
+// A square's average below 0 has no root, and formats without signs would each make something else of it.
+void check_sign(const jit::Slot& slot, const torch::Tensor& values) {
+  TORCH_CHECK(slot.is_signed || !values.defined() || !has_memory(values) ||
+                  !values.lt(0).any().item<bool>(),
+              "the slot ", slot.torch_name, " is never negative, and some of its new values are");
+}
+
 // Of the parameter, then of all that is kept for it.
 std::vector<TensorPlace> places_of(const torch::Tensor& p, const StateBuffers& buffers) {
   std::vector<TensorPlace> places = {TensorPlace(p)};
@@ -103,6 +110,7 @@ torch::Tensor ParamState::slot_value(std::size_t slot) const {
 
 void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   torch::NoGradGuard no_grad;
+  check_sign(declared_slots().at(slot), values);
   buffers_.revision = next_revision();
   shared_.set();
   if (is_bound() && !values.defined()) {

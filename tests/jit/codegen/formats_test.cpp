@@ -68,6 +68,31 @@ TEST(Formats, WhatIsNotForAParameterFallsBack) {
   EXPECT_EQ(format_of(values, formats, {Dtype::float32, 1, 1 << 20}).weights, "native");
 }
 
+TEST(Formats, WhatIsKeptOfRowsAndColumnsTakesNoMoreThanFp32) {
+  const OptionValues values("adamw");
+  const auto kept_as = [&](const std::string& codec, const std::vector<std::int64_t>& sizes) {
+    std::int64_t elements = 1;
+    for (const std::int64_t size : sizes) elements *= size;
+    const Formats formats{.slots = {{"v", CodecChoice{codec}}}};
+    return format_of(values, formats,
+                     {Dtype::float32, static_cast<int>(sizes.size()), elements, sizes})
+        .slots[1]
+        ->name;
+  };
+  EXPECT_EQ(kept_as("factored", {256, 256}), "factored");
+  EXPECT_EQ(kept_as("factored", {64, 64, 5, 5}), "factored")
+      << "8 (1/5 + 1/5) bytes are fewer than 4";
+  EXPECT_EQ(kept_as("factored", {64, 64, 3, 3}), "int4") << "8 (1/3 + 1/3) bytes are more";
+  EXPECT_EQ(kept_as("factored", {256, 256, 1, 1}), "int4");
+  EXPECT_EQ(kept_as("factored", {1, 8192}), "int4");
+  EXPECT_EQ(kept_as("int4_rank1", {64, 64, 3, 3}), "int4_rank1")
+      << "it has one for each dimension's indices";
+  EXPECT_EQ(kept_as("int4_rank1", {8192, 1}), "int4");
+  const Formats every{.slots = {{"v", CodecChoice{"factored"}}}, .min_quantized_size = 0};
+  EXPECT_EQ(format_of(values, every, {Dtype::float32, 2, 15, {3, 5}}).slots[1]->name, "factored")
+      << "asked for of all";
+}
+
 class KeptFormats : public ::testing::Test {
  protected:
   void SetUp() override {

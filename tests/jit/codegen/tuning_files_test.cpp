@@ -8,7 +8,7 @@
 #include <set>
 
 #include "jit/codegen/tuning_samples.h"
-#include "jit/fixtures.h"
+#include "jit/cache/cache_fixtures.h"
 
 namespace jitstep::jit {
 namespace {
@@ -127,6 +127,20 @@ TEST_F(TuningFiles, AFileThatCannotBeReadIsNotReplaced) {
   EXPECT_TRUE(add_record(path, of_size(2)));
   ::chmod(path.c_str(), 0600);
   EXPECT_EQ(sizes_in(path), std::set<std::int64_t>{1});
+}
+
+TEST_F(TuningFiles, SomebodysNotesAreNoRecords) {
+  const std::string notes = "# mine\n\nof today\n";
+  testing::write_file(path, notes);
+  ::chmod((folder / "cache").c_str(), 0700);
+  ASSERT_TRUE(foreign_records(path));
+  EXPECT_NE(foreign_records(path)->find("holds no records but something else"), std::string::npos);
+  EXPECT_EQ(add_record(path, of_size(1)), foreign_records(path));
+  EXPECT_EQ(testing::content_of(path), notes);
+  testing::write_file(path, "");
+  EXPECT_FALSE(foreign_records(path));
+  EXPECT_FALSE(add_record(path, of_size(1)));
+  EXPECT_FALSE(foreign_records(path));
 }
 
 TEST_F(TuningFiles, LieBesideTheCache) {

@@ -102,6 +102,8 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, HYPER "double a = 1;  // in [0, 1\n};\n", "expected `]`, found the end"},
       {Kind::rule, 3, HYPER "double a = 1;  // => 0\n};\n",
        "cannot read the note `=> 0`; a range is `>= 0`, `in [0, 1)` or the like, and prose begins"},
+      {Kind::rule, 3, HYPER "double a = 1;  // between 0 and 1\n};\n",
+       "the note `between 0 and 1` is no range; write `>= 0`, `in [0, 1)` or the like"},
       {Kind::rule, 3, HYPER "double a = 1;  // size: a\n};\n",
        "the note `size:` has no meaning here; prose has no word before a colon"},
       // ---- notes that are not written as they are read

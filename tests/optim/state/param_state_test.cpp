@@ -64,6 +64,12 @@ TEST(ParamState, ValuesCanBeSet) {
   EXPECT_EQ(state.step(), 10);
   EXPECT_HAS(argument_error([&] { state.exp_avg(torch::zeros({3})); }), "shape");
   EXPECT_HAS(argument_error([&] { state.value("w"); }), "it has m, v, vmax");
+  state.exp_avg(torch::full({70, 60}, -0.5));
+  EXPECT_HAS(argument_error([&] {
+               state.exp_avg_sq(torch::full({70, 60}, -0.25));
+             }),
+             "exp_avg_sq is never negative");
+  EXPECT_TRUE(torch::equal(state.exp_avg_sq(), torch::full({70, 60}, 0.25)));
 }
 
 TEST(ParamState, ASlotThatWasDroppedCanBeSetAgain) {

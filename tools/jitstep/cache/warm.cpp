@@ -149,6 +149,8 @@ json json_of(const Wanted& one) {
 int warm(const Request& request) {
   std::vector<Wanted> all = wanted(request);
   if (all.empty()) throw Error("nothing to compile: give specs, or --from with a file of them");
+  if (default_engine().settings().cache_dir.empty())
+    throw Error("there is no cache folder to compile into; set JITSTEP_CACHE_DIR");
   std::mutex printing;
   std::size_t done = 0, failed = 0;
   {

@@ -103,7 +103,8 @@ nlohmann::json section_json(const std::string& name, const Subject& subject) {
 std::string heading(const Subject& subject) {
   return text("kernel   ", subject.unit.name, "\ntarget   ", to_string(subject.target),
               "\nvariant  ", to_string(subject.variant), "\nwhy      ", subject.reason, "\n",
-              subject.edited ? "text     edited, given by --override\n" : "");
+              subject.edited ? "text     edited, given by --override\n" : "",
+              subject.note.empty() ? "" : "note     " + subject.note + "\n");
 }
 
 }  // namespace jitstep::tool::inspect

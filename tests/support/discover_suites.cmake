@@ -1,0 +1,17 @@
+# Read by ctest: one test for each suite of a program, not for each of its tests, as programs that link LibTorch take a third
+# of a second to start. The includer sets `program`, `name`, `folder` (to run in) and `seconds`, `labels`, `environment`.
+execute_process(
+  COMMAND "${program}" --gtest_list_tests --gtest_filter=-*.DISABLED_*
+  WORKING_DIRECTORY "${folder}" OUTPUT_VARIABLE listed RESULT_VARIABLE failure)
+if(failure)
+  add_test("${name}.NOT_BUILT" "${program}")
+  set(listed "")
+endif()
+string(REGEX MATCHALL "\n[^ \n]+\\." suites "\n${listed}")
+foreach(suite IN LISTS suites)
+  string(STRIP "${suite}" suite)
+  string(REGEX REPLACE "\\.$" "" suite "${suite}")
+  add_test("${name}.${suite}" "${program}" "--gtest_filter=${suite}.*:-*.DISABLED_*")
+  set_tests_properties("${name}.${suite}" PROPERTIES
+    WORKING_DIRECTORY "${folder}" LABELS "${labels}" ENVIRONMENT "${environment}" TIMEOUT ${seconds})
+endforeach()
