@@ -288,6 +288,16 @@ TEST_F(CheckTool, TakesACodecOfAFileAndACodecsOptions) {
   EXPECT_NE(kernels.at(1).at("spec").get<std::string>().find("int8(block=64"), std::string::npos);
 }
 
+// As an optimizer does: what is said of all slots is not said of them.
+TEST_F(CheckTool, SlotsThatKeepACodecOfTheirOwnKeepIt) {
+  const std::string file = rule_with("// torch: buffer", "// torch: buffer; keeps: bf16");
+  const Finished checked =
+      run(file, {"--codec", "int8", "--weights", "stochastic", "--target", "cpu"});
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  EXPECT_TRUE(says(checked, "m 2.000")) << checked.output;
+  EXPECT_FALSE(says(checked, "m 1.016")) << checked.output;
+}
+
 TEST_F(CheckTool, FindsSumsByRowAndColumnRight) {
   const Finished checked =
       run(JITSTEP_TEST_DATA "/templates/extensions/axis_maxima8.cuh", {"--target", "cpu"});

@@ -39,15 +39,15 @@ struct ParameterKind {
   Dtype dtype = Dtype::float32;
   int dims = 1;
   std::int64_t elements = 0;
-  std::vector<std::int64_t> sizes =
-      {};  // of the dimensions; none where they are not known, which counts as long
+  /// Of the dimensions; none where they are not known, which counts as long.
+  std::vector<std::int64_t> sizes = {};
 };
 
 /// The kernel of a parameter with gradients of its own dtype: an Error says
 /// what does not go together. A format that is not for the parameter falls back: state to fp32 for
 /// float64 (whose state is float64 then) and, in block-scaled codecs, for small parameters; a codec with
-/// something for each row and column to the one that it names for vectors, of these and where fp32 would take less;
-/// weights to native for a dtype that the format does not list.
+/// something for each row and column to the one that it names for vectors, of these and, unless min_quantized_size is 0,
+/// where fp32 would take less; weights to native for a dtype that the format does not list.
 JITSTEP_API Plan resolve(const OptionValues& values, const Formats& formats,
                          const ParameterKind& parameter);
 

@@ -73,7 +73,9 @@ std::vector<Choice> choices_of_rule(const Manifest& rule, const Request& request
                                     Workbenches& benches) {
   const Catalog& catalog = benches.plain.catalog;
   std::vector<CodecChoice> codecs = codecs_for(request, benches);
-  if (rule.slots.empty()) codecs.resize(1);
+  if (std::none_of(rule.slots.begin(), rule.slots.end(),
+                   [](const Slot& slot) { return slot.keeps.empty(); }))
+    codecs.resize(1);
   const std::vector<Weights> weights = weights_for(request, catalog);
   std::vector<Choice> all;
   for (const CodecChoice& codec : codecs)
@@ -141,7 +143,10 @@ Candidate candidate(const Choice& choice, const Catalog& catalog) {
                  .tensors = {},
                  .steps = 4,
                  .dims = choice.options.dims};
-  steps.spec.state.slots.assign(catalog.rule(choice.rule).slots.size(), choice.codec);
+  const bool wide = choice.weights.dtype == Dtype::float64;
+  for (const Slot& slot : catalog.rule(choice.rule).slots)
+    steps.spec.state.slots.emplace_back(slot.keeps.empty() || wide ? choice.codec
+                                                                   : CodecChoice{slot.keeps});
   steps.tensors = tensors_for(options_of(steps, catalog), steps.dims);
   return {name_of(choice, kernel_of(steps, catalog)), steps, choice.options.values.empty()};
 }

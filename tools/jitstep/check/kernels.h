@@ -18,7 +18,7 @@ struct Weights {
   jit::Dtype dtype = jit::Dtype::float32;
 };
 
-/// A kernel as it is asked for, every slot in one codec.
+/// A kernel as it is asked for, every slot in one codec but those that the rule keeps in another (`keeps:`).
 struct Choice {
   std::string rule;
   emulation::RuleOptions options = {};
