@@ -71,7 +71,7 @@ endfunction()
 if(BUILD_SHARED_LIBS)
   jitstep_installed_on_the_ptx_driver(follows_a_trajectory_on_the_ptx_driver test_ptx_golden "*/adamw_default")
   # A torch with CUDA brings the device that the tests give to one without.
-  if(JITSTEP_BUILD_TORCH AND NOT EXISTS "${LibTorch_LIBRARY_DIR}/libtorch_cuda.so")
+  if(TARGET test_optim_cuda)
     jitstep_installed_on_the_ptx_driver(steps_cuda_tensors_on_the_ptx_driver test_optim_cuda "Of/CudaFrontEnd.*/0")
   endif()
 endif()

@@ -4,7 +4,8 @@ execute_process(
   COMMAND "${program}" --gtest_list_tests --gtest_filter=-*.DISABLED_*
   WORKING_DIRECTORY "${folder}" OUTPUT_VARIABLE listed RESULT_VARIABLE failure)
 if(failure)
-  add_test("${name}.NOT_BUILT" "${program}")
+  add_test("${name}.NOT_BUILT" "${program}")  # says why, and fails
+  set_tests_properties("${name}.NOT_BUILT" PROPERTIES LABELS "${labels}")
   set(listed "")
 endif()
 string(REGEX MATCHALL "\n[^ \n]+\\." suites "\n${listed}")
