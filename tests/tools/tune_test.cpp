@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "jit/base/process.h"
-#include "jit/codegen/tuning_files.h"
 #include "jit/cache/cache_fixtures.h"
+#include "jit/codegen/tuning_files.h"
 
 namespace jitstep::jit {
 namespace {

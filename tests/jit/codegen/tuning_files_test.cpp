@@ -7,8 +7,8 @@
 
 #include <set>
 
-#include "jit/codegen/tuning_samples.h"
 #include "jit/cache/cache_fixtures.h"
+#include "jit/codegen/tuning_samples.h"
 
 namespace jitstep::jit {
 namespace {

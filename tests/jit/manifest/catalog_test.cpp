@@ -145,7 +145,9 @@ TEST_F(CatalogTest, RefusesASlotThatKeepsACodecThatIsNotThere) {
   const std::string path = write(folder, "plain.cuh", rule);
   const std::string said = problem([&] { catalog.load_rule(path); });
   EXPECT_TRUE(said.starts_with(path + ":18: there is no codec \"fp9\"; there are bf16, ")) << said;
-  EXPECT_TRUE(said.ends_with("; load_codec, or its path in the tool, adds a file of your own, before the rule")) << said;
+  EXPECT_TRUE(said.ends_with(
+      "; load_codec, or its path in the tool, adds a file of your own, before the rule"))
+      << said;
   EXPECT_FALSE(catalog.has(Kind::rule, "plain"));
   store.add("rules/plain.cuh", rule);
   EXPECT_TRUE(
