@@ -77,13 +77,14 @@ std::vector<Variant> by_model(const jit::VariantSpace& space, const Model& model
 
 jit::Strategy make_strategy(const std::string& name, const jit::VariantSpace& space,
                             const Model& model, std::uint64_t seed) {
-  Variants ordered = by_model(space, model);
-  if (name == "exhaustive") return jit::in_order(std::move(ordered));
-  if (name == "local") return local(space, ordered);
+  if (name == "exhaustive") return jit::in_order(by_model(space, model));
+  if (name == "local") return local(space, by_model(space, model));
   if (name != "random")
     throw jit::Error(jit::text("there is no strategy \"", name, "\"; there are ",
                                jit::joined(strategy_names())));
-  // Not std::shuffle, whose order differs between standard libraries.
+  // From an order that depends on nothing else. Not std::shuffle, whose order differs between standard libraries.
+  Variants ordered = space.all();
+  ordered.erase(ordered.begin());  // the default
   std::mt19937_64 random(seed);
   for (std::size_t i = ordered.size(); i > 1; --i) std::swap(ordered[i - 1], ordered[random() % i]);
   return jit::in_order(std::move(ordered));

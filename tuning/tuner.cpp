@@ -4,7 +4,7 @@
 
 #include "jit/codegen/tuning_files.h"
 #include "jitstep/jit/error.h"
-#include "tuning/host_device.h"
+#include "tuning/clock.h"
 
 namespace jitstep::tuning {
 namespace {
@@ -77,17 +77,22 @@ class Session {
       if (const auto problem = jit::add_record(options_.records, record))
         throw jit::Error(*problem);
     };
+    const auto keep_new = [&] {
+      if (tournament.trials().size() > written && !tournament.done()) keep();
+    };
     while (!tournament.done() && !stopped()) {
       if (tournament.is_new()) {
         if (const auto problem = device_.check(tournament.next()))
           tournament.drop(problem->status, problem->detail);
+        // Now: what ails the candidate may have broken the device, so that nothing runs on it any more.
+        keep_new();
       }
       if (!tournament.done()) tournament.took(device_.seconds(tournament.next()));
       const bool trials_end =
           options_.most_trials > 0 &&
           tournament.trials().size() >= static_cast<std::size_t>(options_.most_trials);
       if (trials_end || now() > until) tournament.enough();
-      if (tournament.trials().size() > written && !tournament.done()) keep();
+      keep_new();
     }
     if (tournament.done()) keep();
   }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "jit/base/text.h"
+#include "jit/step/scratch_tensors.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/layout.h"
 
@@ -79,6 +80,18 @@ std::string Workload::name() const {
   const jit::WorkSize all = size();
   return text(plan.name, ", ", all.tensors == 1 ? "one tensor" : text(all.tensors, " tensors"),
               " of ", all.elements, " elements");
+}
+
+Moved moved_by(const Workload& workload) {
+  Moved moved;
+  moved.read = workload.size().elements * jit::bytes_of(workload.plan.spec.gradient);
+  moved.both = jit::ScratchTensors::bytes(workload.plan, workload.shapes) - moved.read;
+  return moved;
+}
+
+double moved_bytes(const Workload& workload) {
+  const Moved moved = moved_by(workload);
+  return 2.0 * static_cast<double>(moved.both) + static_cast<double>(moved.read);
 }
 
 Shapes parse_size(const std::string& word) {

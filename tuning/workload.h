@@ -26,6 +26,16 @@ struct Workload {
   std::string name() const;
 };
 
+/// Bytes that a step reads and writes, and bytes that it only reads.
+struct Moved {
+  std::int64_t both = 0, read = 0;
+};
+
+/// Parameters and state both ways, gradients one way.
+Moved moved_by(const Workload& workload);
+/// All of them, those both ways twice.
+double moved_bytes(const Workload& workload);
+
 /// The optimizer that is tuned for.
 struct Asked {
   jit::OptionValues options;

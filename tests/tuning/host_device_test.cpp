@@ -60,7 +60,7 @@ TEST_F(HostDeviceTest, WhatTakesTooMuchScratchIsRefusedBeforeItIsMade) {
 }
 
 TEST_F(HostDeviceTest, AStepOfAdamWMovesTwentyEightBytesAParameter) {
-  EXPECT_EQ(HostDevice::moved_bytes(adamw_workload(1000)), 28000);
+  EXPECT_EQ(moved_bytes(adamw_workload(1000)), 28000);
 }
 
 TEST_F(HostDeviceTest, AVariantThatTheLawRefusesIsNoTrial) {

@@ -55,6 +55,8 @@ TEST(Strategies, ExhaustiveFollowsTheModelAndRandomItsSeed) {
   const auto first = played(make_strategy("random", space(), model, 1), no_gain);
   EXPECT_EQ(played(make_strategy("random", space(), model, 1), no_gain), first);
   EXPECT_NE(played(make_strategy("random", space(), model, 2), no_gain), first);
+  const Model other = [](const Variant& v) { return v.chunk; };
+  EXPECT_EQ(played(make_strategy("random", space(), other, 1), no_gain), first);
 }
 
 TEST(Strategies, LocalBeginsWithTheModelsBestAndClimbs) {

@@ -85,6 +85,21 @@ TEST_F(TunerTest, WhatFailsIsRecordedAsSuchAndNeverTimed) {
   }
 }
 
+// As a GPU after a candidate that touched foreign memory: the next tuner must not begin with it again.
+TEST_F(TunerTest, WhatBreaksTheDeviceIsOnRecordBeforeAnythingElseRuns) {
+  for (const Variant& one : jit::variant_space(work.plan, device.is).all())
+    device.failing[one] = TrialStatus::does_not_compile;
+  device.time = [&](const Variant&) {
+    return device.checked.empty() ? 1e-3 : throw jit::Error("the device is gone");
+  };
+  EXPECT_THROW(tuned(options()), jit::Error);
+  const auto kept = jit::read_records(options().records).records;
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_FALSE(kept[0].complete);
+  ASSERT_FALSE(kept[0].trials.empty());
+  EXPECT_EQ(kept[0].trials.front().status, TrialStatus::does_not_compile);
+}
+
 TEST_F(TunerTest, ACandidateIsCheckedOnceBeforeItsFirstRun) {
   tuned(options());
   for (const auto& [variant, runs] : device.runs)

@@ -65,7 +65,7 @@ Measured measured(tuning::HostDevice& device, CpuMachine& machine, const Workloa
   device.begin(workload);
   Measured out{.workload = workload,
                .choice = machine.choose_variant(workload.plan, workload.size()),
-               .bytes = tuning::HostDevice::moved_bytes(workload)};
+               .bytes = tuning::moved_bytes(workload)};
   std::vector<double> times, shares;
   device.seconds(out.choice.variant);  // compiles it
   for (int i = 0; i < rounds; ++i) {

@@ -4,21 +4,20 @@
 #include <jit/codegen/tuning_files.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/unit.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <iostream>
 #include <limits>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
+#include <optional>
 
 #include "command.h"
 #include "kernel_words.h"
 #include "not_negative.h"
+#include "tuning/compiled_model.h"
+#include "tuning/cuda_device.h"
 #include "tuning/host_device.h"
 #include "tuning/plot.h"
 #include "tuning/report_page.h"
@@ -40,6 +39,7 @@ constexpr const char* kFooter =
     "Ctrl-C ends it: the same command goes on where it was.\n\n"
     "  jitstep tune --rule adamw --state int8 --sizes 4k,1M,16M --budget 60s\n"
     "  jitstep tune --rule lamb --model shapes.json --report lamb.html\n"
+    "  jitstep tune --target sm_90 --rule adamw       # on a GPU of that architecture\n"
     "  jitstep tune --target sm_90 --dry-run          # the order of candidates; needs no GPU";
 
 constexpr int kInterrupted = 130;  // as shells have it for Ctrl-C
@@ -48,6 +48,7 @@ struct Request {
   KernelWords kernels;
   std::string target = "cpu", budget = "60s", strategy = "local", report, records;
   int threads = 0, trials = 0;
+  std::optional<int> device;
   std::int64_t scratch_mib = 4096;
   bool dry_run = false, again = false, json = false;
 };
@@ -77,45 +78,22 @@ Hardware hardware_for(const Target& target, const Request& request) {
   return host;
 }
 
-std::vector<Resources> resources_on(const Target& target, const Plan& plan,
-                                    const Variant& variant) {
-  const Unit made = unit(plan, variant, target);
-  return default_engine().build(made.text, made.name, target)->binary.resources;
-}
-
-tuning::Model model_for(const Target& target, const Hardware& hardware, const Workload& workload) {
-  if (!target.is_cuda()) return tuning::cpu_model(hardware, workload.size());
-  const double bytes =
-      tuning::HostDevice::moved_bytes(workload) / static_cast<double>(2 * workload.size().elements);
-  return tuning::gpu_model(
-      [target, plan = workload.plan](const Variant& v) { return resources_on(target, plan, v); },
-      bytes);
-}
-
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
-
-// Costs of those that it comes to in time: on a GPU each is compiled for it.
-tuning::Model model_until(std::chrono::steady_clock::time_point end, tuning::Model model) {
-  const auto known = std::make_shared<std::map<std::string, double>>();
-  return [=](const Variant& variant) {
-    const auto [cost, fresh] = known->try_emplace(to_string(variant), kUnknown);
-    if (fresh && std::chrono::steady_clock::now() < end) cost->second = model(variant);
-    return cost->second;
-  };
-}
 
 struct Candidates {
   std::vector<std::pair<Variant, double>> ordered;  // with their predicted costs
   std::size_t unknown = 0;                          // those that time was too short for
 };
 
-Candidates candidates_of(const Workload& workload, const Hardware& hardware,
-                         std::chrono::steady_clock::time_point end) {
+Candidates candidates_of(const Workload& workload, const Hardware& hardware, double seconds) {
   const auto space = variant_space(workload.plan, hardware);
   if (hardware.target.is_cuda())
     std::cerr << "jitstep: " << space.all().size() << " candidates for "
               << to_string(hardware.target) << " are compiled, as far as the budget goes\n";
-  const tuning::Model model = model_until(end, model_for(hardware.target, hardware, workload));
+  const tuning::Model model =
+      hardware.target.is_cuda()
+          ? tuning::compiled_model(default_engine(), workload, hardware, seconds)
+          : tuning::cpu_model(hardware, workload.size());
   Candidates candidates;
   for (const Variant& one : tuning::by_model(space, model)) {
     const double cost = model(one);
@@ -145,12 +123,10 @@ json to_json(const Candidates& candidates) {
 
 void dry_run(const Request& request) {
   const Hardware hardware = hardware_for(parse_target(request.target), request);
-  const auto end = std::chrono::steady_clock::now() +
-                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                       std::chrono::duration<double>(parse_seconds(request.budget)));
+  const double end = tuning::steady_seconds() + parse_seconds(request.budget);
   json out = json::array();
   for (const Workload& workload : workloads_of(request.kernels)) {
-    const Candidates candidates = candidates_of(workload, hardware, end);
+    const Candidates candidates = candidates_of(workload, hardware, end - tuning::steady_seconds());
     const std::string usual = to_string(default_variant(workload.plan, hardware.target));
     if (!request.json)
       std::cout << workload.name() << " on " << hardware.architecture << ": "
@@ -190,7 +166,7 @@ std::string table_of(const std::vector<Tuned>& all) {
     std::vector<std::string> row = {one.workload.name(), text(one.record.trials.size())};
     if (const Trial* const best = fastest(one.record)) {
       const double seconds = best->times.usual_seconds;
-      const double rate = tuning::HostDevice::moved_bytes(one.workload) / seconds;
+      const double rate = tuning::moved_bytes(one.workload) / seconds;
       const double walk = one.record.hardware.bandwidth;
       row.insert(row.end(),
                  {fixed(1e3 * seconds, 4), fixed(rate / 1e9, 1),
@@ -220,7 +196,7 @@ json to_json(const std::vector<Tuned>& all) {
 
 void write_report(const std::string& path, const std::vector<Tuned>& all) {
   std::vector<double> moved;
-  for (const Tuned& one : all) moved.push_back(tuning::HostDevice::moved_bytes(one.workload));
+  for (const Tuned& one : all) moved.push_back(tuning::moved_bytes(one.workload));
   tuning::write_page(path, tuning::report_page(all, moved));
 }
 
@@ -239,19 +215,39 @@ tuning::TunerOptions options_of(const Request& request) {
   return options;
 }
 
+// Candidates are compiled in a quarter of the time, so that most of it is left for trying them.
+std::unique_ptr<tuning::TuningDevice> gpu_for(const Request& request, std::size_t workloads) {
+  const double budget = parse_seconds(request.budget) / static_cast<double>(workloads);
+  const tuning::CudaLimits limits{.scratch_bytes = request.scratch_mib << 20,
+                                  .order_seconds = budget / 4};
+  try {
+    const int gpu = tuning::gpu_of(default_engine(), parse_target(request.target), request.device);
+    return std::make_unique<tuning::CudaDevice>(default_engine(), gpu, limits);
+  } catch (const Error& error) {
+    throw Error(text(error.what(), "; with --dry-run the candidates for ", request.target,
+                     " are put in order without one"));
+  }
+}
+
+std::unique_ptr<tuning::TuningDevice> device_for(const Request& request, std::size_t workloads) {
+  const Target target = parse_target(request.target);
+  if (target.is_cuda()) return gpu_for(request, workloads);
+  if (target.kind != Target::Kind::cpu)
+    throw Error(text("nothing is tuned for ", request.target, "; use cpu, or sm_ with a number"));
+  if (request.device)
+    throw Error("--device is the number of a GPU; name its architecture, as in --target sm_90");
+  return std::make_unique<tuning::HostDevice>(default_engine(), limits_of(request));
+}
+
 int tune(const Request& request) {
-  if (parse_target(request.target).kind != Target::Kind::cpu)
-    throw Error(
-        text("tuning on a GPU is not there yet; --dry-run says in which order the candidates for ",
-             request.target, " would be tried"));
   const auto work = workloads_of(request.kernels);
   const auto options = options_of(request);
   if (auto problem = foreign_records(options.records)) throw Error(*problem);
   if (!request.report.empty()) tuning::check_page_path(request.report);
-  tuning::HostDevice device(default_engine(), limits_of(request));
+  const auto device = device_for(request, work.size());
   std::signal(SIGINT, [](int) { interrupted = 1; });
   std::signal(SIGTERM, [](int) { interrupted = 1; });
-  const auto all = tuning::tune(work, device, options);
+  const auto all = tuning::tune(work, *device, options);
   if (::isatty(STDERR_FILENO)) std::cerr << "\r\x1b[K";
   std::cout << (request.json ? to_json(all).dump(2) + "\n" : table_of(all));
   if (!request.report.empty()) write_report(request.report, all);
@@ -273,6 +269,10 @@ void add_tune_command(CLI::App& app, int& status) {
   add_kernel_words(*command, request->kernels);
   command->add_option("--target", request->target, "cpu, or sm_ with a number")
       ->capture_default_str();
+  command
+      ->add_option("--device", request->device,
+                   "Which GPU to tune on (default: the first of the target's architecture)")
+      ->check(not_negative());
   command->add_option("--budget", request->budget, "Time for all workloads: 60s, 5m, 1h")
       ->capture_default_str();
   command->add_option("--trials", request->trials, "At most so many of a workload (default: all)")

@@ -10,8 +10,17 @@ namespace {
 
 constexpr int kSteps = 2;  // the second one reads what the first has written
 constexpr int kRegisters = 65536, kSharedBytes = 48 << 10;
+constexpr int kLaunchOutOfResources = 701;  // of CUresult
 
 std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
+
+// A driver that cannot give a block its registers says so at the launch.
+TrialStatus status_of(const Error& error) {
+  const auto* const of_driver = dynamic_cast<const CudaError*>(&error);
+  return of_driver != nullptr && of_driver->code() == kLaunchOutOfResources
+             ? TrialStatus::exceeds_resources
+             : TrialStatus::does_not_compile;
+}
 
 // A tensor of as many dimensions with two chunks and a ragged end, or the tensor itself if it is smaller.
 std::vector<std::int64_t> scratch_sizes(const std::vector<std::int64_t>& sizes, int chunk) {
@@ -80,9 +89,8 @@ std::optional<Trial> check_candidate(Machine& machine, const TriedKernel& kernel
   try {
     return compared(machine, kernel, usual, candidate, download);
   } catch (const Error& error) {
-    return Trial{.variant = candidate,
-                 .status = TrialStatus::does_not_compile,
-                 .detail = first_line(error.what())};
+    return Trial{
+        .variant = candidate, .status = status_of(error), .detail = first_line(error.what())};
   }
 }
 

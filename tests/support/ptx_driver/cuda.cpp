@@ -1,5 +1,6 @@
 // The functions of libcuda.so.1 that the library and its tests look up. See the CUDA driver API manual.
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -85,6 +86,13 @@ CUDA cuDeviceGetCount(int* count) {
 CUDA cuDeviceGet(int* device, int ordinal) {
   return answer("cuDeviceGet", [&](Driver& driver) {
     return driver.device(ordinal) == nullptr ? kInvalidDevice : (*device = ordinal, 0);
+  });
+}
+CUDA cuDeviceGetName(char* name, int size, int ordinal) {
+  return answer("cuDeviceGetName", [&](Driver& driver) {
+    if (driver.device(ordinal) == nullptr) return kInvalidDevice;
+    std::snprintf(name, static_cast<std::size_t>(size), "PTX machine");
+    return 0;
   });
 }
 CUDA cuDeviceGetAttribute(int* value, int attribute, int ordinal) {

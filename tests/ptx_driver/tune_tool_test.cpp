@@ -1,0 +1,53 @@
+// `jitstep tune` for a GPU, as users run it, where the PTX driver is the machine's.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "jit/base/process.h"
+#include "jit/codegen/tuning_files.h"
+#include "jit/fixtures.h"
+
+namespace jitstep::tests {
+namespace {
+
+using nlohmann::json;
+
+class TuneToolOnAGpu : public testing::Test {
+ protected:
+  jit::Finished run(std::vector<std::string> words) const {
+    words.insert(words.begin(), JITSTEP_TOOL);
+    return jit::run_program(words, "",
+                            jit::own_variables({{"JITSTEP_CACHE_DIR", folder / "cache"},
+                                                {"LD_LIBRARY_PATH", JITSTEP_PTX_DRIVER}}));
+  }
+
+  jit::testing::TemporaryFolder folder;
+};
+
+TEST_F(TuneToolOnAGpu, TunesOnTheDeviceOfThatArchitectureAndShowsTheRecord) {
+  const jit::Finished said = run({"tune", "--target", "sm_85", "--sizes", "1k", "--rule", "sgd",
+                                  "--strategy", "random", "--trials", "1", "--budget", "10m"});
+  ASSERT_EQ(said.status, 0) << said.output;
+  const auto records = jit::read_records(folder / "cache/tuning.jsonl").records;
+  ASSERT_EQ(records.size(), 1u) << said.output;
+  EXPECT_TRUE(records[0].complete);
+  EXPECT_EQ(records[0].hardware.target, jit::Target::cuda(85));
+  EXPECT_EQ(records[0].hardware.units, 2) << "the driver's answer";
+  ASSERT_EQ(records[0].trials.size(), 1u);
+  EXPECT_EQ(records[0].trials[0].status, jit::TrialStatus::timed) << records[0].trials[0].detail;
+  const jit::Finished shown =
+      run({"inspect", "--rule", "sgd", "--target", "sm_85", "--show", "records", "--json"});
+  EXPECT_EQ(json::parse(shown.output).at("records").size(), 1u) << shown.output;
+}
+
+TEST_F(TuneToolOnAGpu, AnotherArchitectureIsRefusedWithWhatIsThere) {
+  const jit::Finished said = run({"tune", "--target", "sm_90", "--sizes", "1k"});
+  EXPECT_EQ(said.status, 1);
+  EXPECT_EQ(said.output,
+            "jitstep: no GPU here is sm_90: GPU 0 is sm_99, GPU 1 is sm_85, GPU 2 is sm_129; with "
+            "--dry-run the candidates for sm_90 are put in order without one\n");
+  EXPECT_EQ(run({"tune", "--target", "sm_99", "--device", "1", "--sizes", "1k"}).status, 1);
+}
+
+}  // namespace
+}  // namespace jitstep::tests

@@ -1,0 +1,112 @@
+#include "tuning/cuda_device.h"
+
+#include <algorithm>
+
+#include "jit/base/text.h"
+#include "jit/engine/cuda_driver.h"
+#include "jit/step/cuda_machine.h"
+#include "jitstep/jit/error.h"
+#include "tuning/compiled_model.h"
+#include "tuning/cuda_memory.h"
+
+namespace jitstep::tuning {
+namespace {
+
+using jit::text;
+
+// Vectors that are read and written, and vectors that are read. No byte has a highest bit, so that nothing is written
+// at the end; but the compiler does not know it.
+constexpr const char* kWalk = R"(
+  struct Args { uint4* both; const uint4* read; long long both_vectors, read_vectors; };
+  extern "C" __global__ void __launch_bounds__(256) walk(const Args args) {
+    const long long first = blockIdx.x * 256ll + threadIdx.x, all = gridDim.x * 256ll;
+    unsigned any = 0;
+    #pragma unroll 4
+    for (long long i = first; i < args.read_vectors; i += all) {
+      const uint4 v = args.read[i];
+      any |= v.x | v.y | v.z | v.w;
+    }
+    #pragma unroll 4
+    for (long long i = first; i < args.both_vectors; i += all) {
+      uint4 v = args.both[i];
+      v.x ^= 1; v.y ^= 1; v.z ^= 1; v.w ^= 1;
+      args.both[i] = v;
+    }
+    if (any >> 31) args.both[0].x = any;
+  })";
+constexpr std::int64_t kVector = 16, kThreads = 256, kBlocksOfAUnit = 8;  // fill a multiprocessor
+
+// As the walk takes them.
+struct WalkArgs {
+  void* both;
+  const void* read;
+  std::int64_t both_vectors, read_vectors;
+};
+
+std::int64_t vectors_of(std::int64_t bytes) { return (bytes + kVector - 1) / kVector; }
+
+jit::Hardware hardware_of(jit::Engine& engine, int device, const CudaMemory& memory) {
+  const jit::CudaDevice gpu = engine.driver().device(device);
+  jit::Hardware made =
+      jit::gpu_hardware(engine.cuda_target(device), gpu.multiprocessors, gpu.l2_bytes);
+  made.name = memory.device_name();
+  return made;
+}
+
+}  // namespace
+
+int gpu_of(jit::Engine& engine, const jit::Target& target, std::optional<int> asked) {
+  const jit::CudaDriver& driver = engine.driver();
+  std::vector<std::string> found;
+  for (int i = 0; i < driver.device_count(); ++i) {
+    const int sm = driver.device(i).sm;
+    if (sm == target.sm && asked.value_or(i) == i) return i;
+    found.push_back(text("GPU ", i, " is sm_", sm));
+  }
+  if (found.empty()) found.push_back("there is none");
+  throw jit::Error(text(asked ? text("GPU ", *asked, " is no ") : "no GPU here is ",
+                        to_string(target), ": ", jit::joined(found)));
+}
+
+CudaDevice::Place CudaDevice::make_place(jit::Engine& engine, int device) {
+  auto memory = std::make_unique<CudaMemory>(engine.driver(), device);
+  CudaMemory* const kept = memory.get();
+  return {kept, std::make_unique<jit::CudaMachine>(engine, device, std::move(memory))};
+}
+
+CudaDevice::CudaDevice(jit::Engine& engine, int device, const CudaLimits& limits, Clock clock)
+    : CudaDevice(engine, device, limits, std::move(clock), make_place(engine, device)) {}
+
+CudaDevice::CudaDevice(jit::Engine& engine, int device, const CudaLimits& limits, Clock clock,
+                       Place place)
+    : ScratchDevice(engine, hardware_of(engine, device, *place.memory), std::move(place.machine),
+                    {limits.scratch_bytes, limits.least_seconds}, clock),
+      memory_(*place.memory),
+      device_(device),
+      order_seconds_(limits.order_seconds),
+      clock_(std::move(clock)) {}
+
+Model CudaDevice::model(const Workload& workload) {
+  return compiled_model(engine(), workload, hardware(), order_seconds_, clock_);
+}
+
+void CudaDevice::finish() { memory_.finish(); }
+
+void CudaDevice::download(void* to, const void* from, std::size_t bytes) {
+  memory_.download(to, from, bytes);
+}
+
+std::function<void()> CudaDevice::make_walk(const Workload& workload) {
+  const Moved moved = moved_by(workload);
+  const auto kernel = engine().kernel(kWalk, "walk", hardware().target, device_);
+  const std::int64_t both_vectors = vectors_of(moved.both), read_vectors = vectors_of(moved.read);
+  const auto both = filled(both_vectors * kVector), read = filled(read_vectors * kVector);
+  const WalkArgs args = {both.get(), read.get(), both_vectors, read_vectors};
+  const std::int64_t needed = (std::max(both_vectors, read_vectors) + kThreads - 1) / kThreads;
+  const auto blocks = std::min<std::int64_t>(needed, kBlocksOfAUnit * hardware().units);
+  return [this, kernel, both, read, args, blocks, entry = kernel->cuda("walk")] {
+    entry.launch(memory_.stream(), static_cast<unsigned>(blocks), kThreads, &args);
+  };
+}
+
+}  // namespace jitstep::tuning

@@ -1,0 +1,69 @@
+// What devices to tune on have in common: scratch tensors in a machine's memory, a step for each variant, repeats
+// that are timed, and a walk over as many bytes.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "jit/step/scratch_tensors.h"
+#include "jitstep/jit/engine.h"
+#include "tuning/clock.h"
+#include "tuning/tuning_device.h"
+
+namespace jitstep::tuning {
+
+/// Settings of any device.
+struct ScratchLimits {
+  std::int64_t scratch_bytes = std::int64_t{4} << 30;
+  double least_seconds = 1e-3;  // of a measurement: shorter steps are repeated within it
+};
+
+/// Used by one thread. The engine must outlive it.
+class ScratchDevice : public TuningDevice {
+ public:
+  /// Its bandwidth is that of a walk over as many bytes as a step of the workload reads and writes: the limit of what
+  /// any variant can reach.
+  const jit::Hardware& hardware() const override { return hardware_; }
+  jit::RecordVersions versions(const jit::Plan& plan) override;
+  void begin(const Workload& workload) override;
+  std::optional<jit::Trial> check(const jit::Variant& candidate) override;
+  double seconds(const jit::Variant& variant) override;
+
+  /// Seconds of such a walk.
+  double walk_seconds();
+
+ protected:
+  ScratchDevice(jit::Engine& engine, jit::Hardware hardware, std::unique_ptr<jit::Machine> machine,
+                const ScratchLimits& limits, Clock clock);
+
+  jit::Engine& engine() { return engine_; }
+  /// So many bytes of the machine, with the same in each.
+  std::shared_ptr<void> filled(std::int64_t bytes);
+
+ private:
+  /// Starts a walk over memory of its own, as often as it is called.
+  virtual std::function<void()> make_walk(const Workload& workload) = 0;
+  /// Waits for everything that was started.
+  virtual void finish() = 0;
+  virtual void download(void* to, const void* from, std::size_t bytes) = 0;
+
+  jit::Step& step_of(const jit::Variant& variant);
+  double timed(const std::function<void()>& work, int repeats);
+  double timed_step(const jit::Variant& variant, int repeats);
+  double walk_bandwidth();
+  jit::Variant usual() const;
+
+  jit::Engine& engine_;
+  jit::Hardware hardware_;
+  std::unique_ptr<jit::Machine> machine_;
+  ScratchLimits limits_;
+  Clock clock_;
+  std::optional<Workload> workload_;
+  std::unique_ptr<jit::ScratchTensors> scratch_;
+  std::map<jit::Variant, jit::Step> steps_;
+  std::function<void()> walk_;
+  int repeats_ = 1;
+};
+
+}  // namespace jitstep::tuning
