@@ -8,12 +8,13 @@
 #     bits     ctest -L gpu: results are the CPU's to the last bit
 #     cuda     streams, capture, memory; then compute-sanitizer over a sample
 #     speed    a table against torch's fused optimizer and the bandwidth of a copy
-#   Without parts: build bits cuda speed. Each takes less than 9 minutes and may run alone once there
+#     tune     jitstep tune on a few kernels: what is fastest, with its records
+#   Without parts: build bits cuda speed tune. Each takes less than 9 minutes and may run alone once there
 #   is a build. The summary goes to DIR/gpu_<name>_<date>.txt (default bench/results), numbers beside it.
 #
 #   --dry-run         all that needs no GPU, in the folder of an existing build (--build DIR, default build)
 #   --without-torch   leaves out what a CUDA build of torch does, and needs none; in an existing build
-#   --sample          of the bits a sample, one kernel of each kind
+#   --sample          of the bits a sample, one kernel of each kind; one trial of tuning
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -21,7 +22,7 @@ third_party=${JITSTEP_THIRD_PARTY_DIR:-$root/.third_party}
 python=${PYTHON:-python3}
 out="$root/bench/results" build="$root/build-gpu" dry_run='' without_torch='' sample='' parts=() failures=0
 
-usage() { sed -n '2,17s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,18s/^# \{0,1\}//p' "$0"; }
 while [ $# -gt 0 ]; do
   case "$1" in
     --out | --build)
@@ -32,12 +33,12 @@ while [ $# -gt 0 ]; do
     --without-torch) without_torch=1 ;;
     --sample) sample=1 ;;
     --help | -h) usage; exit 0 ;;
-    headers | build | bits | cuda | speed) parts+=("$1") ;;
+    headers | build | bits | cuda | speed | tune) parts+=("$1") ;;
     *) echo "gpu_check: $1 is no part (--help lists them)" >&2; exit 2 ;;
   esac
   shift
 done
-if [ ${#parts[@]} -eq 0 ]; then parts=(build bits cuda speed); fi
+if [ ${#parts[@]} -eq 0 ]; then parts=(build bits cuda speed tune); fi
 if [ -n "$dry_run$without_torch" ] && [ -z "${build_given:-}" ]; then build="$root/build"; fi
 mkdir -p "$out" "$build" || exit 1
 out=$(cd "$out" && pwd) build=$(cd "$build" && pwd)
@@ -135,7 +136,7 @@ part_build() {
     -DJITSTEP_BUILD_EXAMPLES=OFF -DJITSTEP_BUILD_BENCH=ON -DJITSTEP_INSTALL=OFF \
     -DCMAKE_POLICY_VERSION_MINIMUM=3.5 || return
   step compile 400 cmake --build "$build" -j "$(nproc)" \
-    --target test_templates_gpu test_optim_gpu step_benchmark
+    --target test_templates_gpu test_optim_gpu step_benchmark jitstep_tool
 }
 
 is_built() {
@@ -183,6 +184,16 @@ part_speed() {
   step kernels 60 "$build/bench/step_benchmark" --kernels "$(architecture)"
   step speed 450 "$build/bench/step_benchmark" --device cuda:0 --json "$out/$stem.json"
   cat "$logs/speed.log" "$logs/kernels.log" | tee -a "$summary"
+}
+
+part_tune() {
+  if [ ! -x "$build/tools/jitstep" ]; then cannot tune "$build/tools/jitstep is missing: run the part build first"; return; fi
+  local what=(--state 'fp32,int8,int4' --sizes '4k,1M,16M' --budget 300s)
+  if [ -n "$sample" ]; then what=(--sizes 1k --strategy random --trials 1 --budget 5m); fi
+  step tune 450 "$build/tools/jitstep" tune --target "$(architecture)" "${what[@]}" --again \
+    --records "$out/${stem}_tuning.jsonl" || return
+  rm -f "$out/${stem}_tuning.jsonl.lock"
+  tee -a "$summary" <"$logs/tune.log"
 }
 
 architecture() {
