@@ -1,7 +1,6 @@
 #include "optim/optimizer/step_tuner.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "jit/base/text.h"
@@ -27,37 +26,41 @@ std::string key_of(const jit::Batch& batch) {
   return jit::text(to_string(batch.plan.spec), " ", size.elements, " ", size.tensors);
 }
 
-void download(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
-
 }  // namespace
 
 StepTuner::StepTuner(jit::Engine& engine, jit::Agreement agree)
-    : engine_(engine),
-      agree_(std::move(agree)),
-      rules_(rules_for(!agree_)),
-      chooser_(engine, jit::host_hardware()) {}
+    : engine_(engine), agree_(std::move(agree)), rules_(rules_for(!agree_)) {}
+
+// What is known of one device is nothing on another.
+void StepTuner::be_for(const jit::Hardware& hardware) {
+  if (chooser_ && hardware == hardware_) return;
+  kernels_.clear();
+  hardware_ = hardware;
+  chooser_.emplace(engine_, hardware);
+}
 
 // With others nobody relies on records, which may not be the same everywhere.
 bool StepTuner::is_known(const jit::Batch& batch) {
   const jit::WorkSize size = work_of(batch);
-  return size.elements == 0 || (!agree_ && chooser_.exact(batch.plan, size).has_value());
+  return size.elements == 0 || (!agree_ && chooser_->exact(batch.plan, size).has_value());
 }
 
 StepTuner::Kernel& StepTuner::kernel_of(const jit::Batch& batch) {
   const jit::WorkSize size = work_of(batch);
   const std::string key = key_of(batch);
   if (const auto known = kernels_.find(key); known != kernels_.end()) return known->second;
-  const jit::Variant usual = jit::default_variant(batch.plan, jit::Target::cpu());
-  const auto space = jit::variant_space(batch.plan, jit::host_hardware());
+  const jit::Variant usual = jit::default_variant(batch.plan, hardware_.target);
+  const auto space = jit::variant_space(batch.plan, hardware_);
   Kernel made{batch.plan, size,
               jit::Tournament(usual, jit::in_order(space.single_changes(usual)), rules_, agree_)};
   return kernels_.emplace(key, std::move(made)).first->second;
 }
 
-void StepTuner::begin(const TunedTables& tables) {
+void StepTuner::begin(const TunedTables& tables, const jit::Hardware& hardware) {
   of_batches_.clear();
   steps_.clear();
   known_.clear();
+  be_for(hardware);
   for (const jit::Batch& batch : tables.batches) {
     const bool tuned = kernels_.contains(key_of(batch)) || !is_known(batch);
     of_batches_.push_back(tuned ? &kernel_of(batch) : nullptr);
@@ -83,9 +86,9 @@ void StepTuner::drop_unusable(const TunedTables& tables, const std::vector<jit::
     for (std::size_t i = 0; i < batch; ++i) first += tables.batches[i].tensors.size();
     const jit::TriedKernel tried{kernel->plan, sets.at(static_cast<std::size_t>(inputs[first].set)),
                                  tables.batches[batch].tensors.front().shape.sizes};
-    const jit::Variant usual = jit::default_variant(kernel->plan, jit::Target::cpu());
+    const jit::Variant usual = jit::default_variant(kernel->plan, hardware_.target);
     const auto problem =
-        jit::check_candidate(tables.machine, tried, usual, tournament.next(), download);
+        jit::check_candidate(tables.machine, tried, usual, tournament.next(), tables.download);
     if (!problem) return;
     tournament.drop(problem->status, problem->detail);
   }
@@ -135,8 +138,8 @@ void StepTuner::write(Kernel& kernel) {
       kernel.tournament, {.kernel = kernel.plan.name,
                           .spec = to_string(kernel.plan.spec),
                           .size = kernel.size,
-                          .hardware = jit::host_hardware(),
-                          .versions = jit::versions_of(engine_, kernel.plan, jit::Target::cpu()),
+                          .hardware = hardware_,
+                          .versions = jit::versions_of(engine_, kernel.plan, hardware_.target),
                           .strategy = "in steps",
                           .date = jit::today(),
                           .complete = true});

@@ -9,17 +9,19 @@
 #include <vector>
 
 #include "jit/codegen/tournament.h"
+#include "jit/step/scratch_tensors.h"
 #include "jit/step/variant_chooser.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep {
 
-/// The tensors of one device, the CPU, as a tuner sees them.
+/// The tensors of one device as a tuner sees them.
 struct TunedTables {
   jit::Machine& machine;
   const std::vector<jit::Batch>& batches;
   jit::CommonMemory* common;
+  jit::DownloadFrom download;  // from its memory, when all work on it is over
 };
 
 /// Not thread safe: belongs to one Stepper. What it has found out it writes to the user's records.
@@ -29,13 +31,15 @@ class StepTuner {
   /// at the same one in the same step.
   StepTuner(jit::Engine& engine, jit::Agreement agree);
 
-  /// What is found out later is of these tables.
-  void begin(const TunedTables& tables);
+  /// What is found out later is of these tables, on this machine.
+  void begin(const TunedTables& tables, const jit::Hardware& hardware);
 
   /// The step that is to be run now instead of the usual one, checked on scratch when it is new; null if nothing is
   /// left to be tuned, and nothing was won. `inputs`, `sets`: of this step.
   jit::Step* choose(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
                     const std::vector<HyperSet>& sets);
+  /// Whether the step that choose() gave is to be timed.
+  bool is_trial() const { return timed_; }
   /// The seconds of the step that choose() gave; not to be called for one that the device may have skipped.
   void took(double seconds);
 
@@ -48,6 +52,7 @@ class StepTuner {
     bool written = false;
   };
 
+  void be_for(const jit::Hardware& hardware);
   Kernel* active();
   Kernel& kernel_of(const jit::Batch& batch);
   bool is_known(const jit::Batch& batch);
@@ -59,7 +64,8 @@ class StepTuner {
   jit::Engine& engine_;
   jit::Agreement agree_;
   jit::TrialRules rules_;
-  jit::VariantChooser chooser_;
+  jit::Hardware hardware_;                      // of the tables of now
+  std::optional<jit::VariantChooser> chooser_;  // for it
   std::map<std::string, Kernel> kernels_;
   std::vector<Kernel*> of_batches_;  // of the tables of now; null: known before
   std::map<std::vector<jit::Variant>, jit::Step> steps_;

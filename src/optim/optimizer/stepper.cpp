@@ -9,6 +9,7 @@
 
 #include "jit/step/step_checks.h"
 #include "jitstep/jit/catalog.h"
+#include "optim/optimizer/step_numbers.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/machines.h"
 
@@ -195,32 +196,6 @@ void Stepper::prepare(const std::vector<StepParameter>& parameters,
   *state_ = std::move(fresh);
 }
 
-// The set of a group at a step number, made at its first use in this step. A parameter whose device counts
-// steps that it skips has one of its own, which is none of those that were made for others.
-static int set_for(std::vector<HyperSet>& sets, std::vector<int>& made, const HyperSet& numbers,
-                   std::int64_t t, const torch::Tensor& lag) {
-  for (int set : made)
-    if (sets[set].t == t && !lag.defined()) return set;
-  sets.push_back(numbers);
-  sets.back().t = t;
-  const int set = static_cast<int>(sets.size()) - 1;
-  if (lag.defined())
-    sets.back().lag = reinterpret_cast<int64*>(lag.data_ptr());
-  else
-    made.push_back(set);
-  return set;
-}
-
-static const float* address(const torch::Tensor& number) {
-  return number.defined() ? number.const_data_ptr<float>() : nullptr;
-}
-
-// What kernels count they count for tensors with elements.
-static void count_empty(const StepParameter& parameter, const torch::Tensor& found_inf) {
-  if (found_inf.defined() && parameter.p->numel() == 0)
-    parameter.state->t.lag().add_(found_inf.reshape({}).ne(0));
-}
-
 // Outside of the capture steps begin with tables of their own.
 void Stepper::leave_to_graphs() {
   const auto& devices = state_->devices;
@@ -228,11 +203,6 @@ void Stepper::leave_to_graphs() {
     return device.step && device.step->is_captured() && !device.machine->is_capturing();
   });
   if (left) captured_.push_back(std::exchange(state_, std::make_unique<State>()));
-}
-
-// Whether the step did nothing; asked of steps on the CPU alone, where nobody waits for the answer.
-static bool is_skipped(const StepExtras& extras) {
-  return extras.found_inf.defined() && *extras.found_inf.const_data_ptr<float>() != 0;
 }
 
 // Brings tables and inputs in line with the parameters, each with the numbers of the step it has taken last
@@ -276,12 +246,23 @@ bool Stepper::update(const StepMembers& now, jit::CommonMemory* common, const St
 // The step that is a trial of a variant, or has been chosen by trials; null: the usual one.
 jit::Step* Stepper::tuned_step(bool tables_are_new, jit::CommonMemory* common,
                                const StepExtras& extras) {
-  if (!tuner_ || state_->devices.size() != 1 || !state_->devices[0].device.is_cpu()) return nullptr;
+  if (!tuner_ || state_->devices.size() != 1) return nullptr;
   const DeviceStep& device = state_->devices[0];
-  const TunedTables tables{*device.machine, device.batches, common};
-  if (tables_are_new) tuner_->begin(tables);
+  const TunedTables tables{*device.machine, device.batches, common,
+                           [at = device.device](void* to, const void* from, std::size_t bytes) {
+                             download(at, to, from, bytes);
+                           }};
+  if (tables_are_new) take_turn(nullptr), tuner_->begin(tables, hardware_of(device.device));
   if (extras.capturable) return nullptr;  // as a graph repeats it, by tables that it owns
+  if (device.machine->is_capturing()) return nullptr;  // to be refused like any other
   return tuner_->choose(tables, device.inputs, state_->sets);
+}
+
+// Each jit::Step orders its own launches alone, so that one must be over before another takes its turn.
+void Stepper::take_turn(jit::Step* tuned) {
+  if (std::exchange(last_tuned_, tuned) == tuned) return;
+  for (const DeviceStep& device : state_->devices)
+    if (!device.machine->is_capturing()) wait_for_all(device.device);
 }
 
 void Stepper::step(const StepMembers& now, jit::CommonMemory* common, const StepExtras& extras,
@@ -291,11 +272,14 @@ void Stepper::step(const StepMembers& now, jit::CommonMemory* common, const Step
   State& state = *state_;
   for (DeviceStep& device : state.devices) device.step->count_on_device(extras.capturable);
   jit::Step* const tuned = tuned_step(anew, common, extras);
+  const bool is_trial = tuned != nullptr && tuner_->is_trial();
+  take_turn(tuned);
   const auto step_on = [&](DeviceStep& device) -> jit::Step& {
     return tuned != nullptr ? *tuned : *device.step;
   };
   // All devices are ready before the first of them changes anything.
   for (DeviceStep& device : state.devices) step_on(device).prepare(device.inputs, state.sets);
+  if (is_trial) wait_for_all(state.devices[0].device);
   const auto start = std::chrono::steady_clock::now();
   if (stage)
     for (DeviceStep& device : state.devices)
@@ -303,6 +287,7 @@ void Stepper::step(const StepMembers& now, jit::CommonMemory* common, const Step
         run_stage(stage, now.parameters, device, tensors);
       });
   for (DeviceStep& device : state.devices) step_on(device).launch();
+  if (is_trial) wait_for_all(state.devices[0].device);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   for (const StepParameter& parameter : now.parameters) {
     parameter.state->t.count();
@@ -311,7 +296,7 @@ void Stepper::step(const StepMembers& now, jit::CommonMemory* common, const Step
     if (extras.clears) bump_version(*parameter.grad);
   }
   // Last, as it may ask a function of the program's.
-  if (tuned != nullptr && !is_skipped(extras)) tuner_->took(seconds.count());
+  if (is_trial && !is_skipped(extras)) tuner_->took(seconds.count());
 }
 
 void Stepper::turn(jit::Mode to, const StepMembers& now, jit::CommonMemory* common) {
@@ -320,6 +305,7 @@ void Stepper::turn(jit::Mode to, const StepMembers& now, jit::CommonMemory* comm
   State& state = *state_;
   if (anew)  // of tables that know nothing of gradients: the next step makes its own
     for (Member& member : state.members) member.version = -1;
+  take_turn(nullptr);
   for (DeviceStep& device : state.devices) device.step->prepare(to, device.inputs, state.sets);
   for (DeviceStep& device : state.devices) device.step->launch();
   for (const auto& parameter : now.parameters) bump_version(*parameter.p);

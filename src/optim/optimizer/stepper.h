@@ -74,7 +74,7 @@ class Stepper {
   void step(const StepMembers& members, jit::CommonMemory* common, const StepExtras& extras,
             const StageOfGroup& stage = {});
 
-  /// From now on steps on the CPU are tuned, where it alone has parameters.
+  /// From now on steps are tuned, where all parameters are on one device.
   void tune(std::unique_ptr<StepTuner> tuner) { tuner_ = std::move(tuner); }
 
   /// Turns parameters that have taken a step to another mode, under the same conditions; their gradients
@@ -91,9 +91,11 @@ class Stepper {
               int ahead);
   void leave_to_graphs();
   jit::Step* tuned_step(bool tables_are_new, jit::CommonMemory* common, const StepExtras& extras);
+  void take_turn(jit::Step* tuned);
   std::unique_ptr<State> state_;
   std::vector<std::unique_ptr<State>> captured_;  // which graphs repeat
   std::unique_ptr<StepTuner> tuner_;              // null: steps are not tuned
+  jit::Step* last_tuned_ = nullptr;               // which took the last step; null: the usual one
 };
 
 }  // namespace jitstep

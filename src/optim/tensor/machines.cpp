@@ -86,6 +86,28 @@ c10::Stream current_stream(const torch::Device& device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
+jit::Hardware hardware_of(const torch::Device& device) {
+  if (device.is_cpu()) return jit::host_hardware();
+  jit::Engine& engine = jit::default_engine();
+  const jit::CudaDevice gpu = engine.driver().device(device.index());
+  return jit::gpu_hardware(engine.cuda_target(device.index()), gpu.multiprocessors, gpu.l2_bytes);
+}
+
+void wait_for_all(const torch::Device& device) {
+  if (!device.is_cpu())
+    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
+void download(const torch::Device& device, void* to, const void* from, std::size_t bytes) {
+  const auto size = static_cast<std::int64_t>(bytes);
+  const auto there = torch::dtype(torch::kUInt8).device(device);
+  const torch::Tensor source = at::for_blob(const_cast<void*>(from), {size})  // only read
+                                   .options(there)
+                                   .target_device(device)
+                                   .make_tensor();
+  torch::from_blob(to, {size}, torch::kUInt8).copy_(source);
+}
+
 // Made without the lock, so that a child of fork() never finds it held while a GPU is opened; of two
 // threads that make the same one, the first wins.
 jit::Machine& machine_of(const torch::Device& device) {

@@ -5,45 +5,15 @@
 #include <jitstep/jitstep.h>
 #include <torch/types.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include "optim/optimizer/own_process.h"
 
 namespace jitstep {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
+using tests::OwnProcess;
 
 constexpr int kSteps = 800;  // nine candidates and the second trial of the best take 620 at most
-
-// Runs a test below, which is disabled where nobody asks for it, in a process with these variables.
-class OwnProcess {
- public:
-  OwnProcess() {
-    std::string name = (fs::temp_directory_path() / "jitstep-tuned.XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~OwnProcess() { fs::remove_all(folder_); }
-
-  int run(const std::string& test, const std::string& variables = "") const {
-    const std::string self = fs::read_symlink("/proc/self/exe").string();
-    return std::system(("JITSTEP_CACHE_DIR=" + folder_ + " " + variables + " " + self +
-                        " --gtest_also_run_disabled_tests --gtest_filter=" + test + " > " +
-                        folder_ + "/out 2>&1 || { cat " + folder_ + "/out; exit 1; }")
-                           .c_str());
-  }
-  std::vector<json> records() const {
-    std::vector<json> all;
-    std::ifstream file(folder_ + "/tuning.jsonl");
-    for (std::string line; std::getline(file, line);) all.push_back(json::parse(line));
-    return all;
-  }
-
- private:
-  std::string folder_;
-};
 
 // What so many steps leave of two parameters, one in 8 bits.
 std::vector<torch::Tensor> trained(const AdamWOptions& options, int steps = kSteps,

@@ -1,0 +1,40 @@
+// A process and a cache folder for one test of tuning: what it finds out would otherwise be known to the next one.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace jitstep::tests {
+
+/// Runs a test of this program, which is disabled where nobody asks for it, in a process with these variables.
+class OwnProcess {
+ public:
+  OwnProcess() {
+    std::string name = (std::filesystem::temp_directory_path() / "jitstep-tuned.XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~OwnProcess() { std::filesystem::remove_all(folder_); }
+
+  int run(const std::string& test, const std::string& variables = "") const {
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+    return std::system(("JITSTEP_CACHE_DIR=" + folder_ + " " + variables + " " + self +
+                        " --gtest_also_run_disabled_tests --gtest_filter=" + test + " > " +
+                        folder_ + "/out 2>&1 || { cat " + folder_ + "/out; exit 1; }")
+                           .c_str());
+  }
+  std::vector<nlohmann::json> records() const {
+    std::vector<nlohmann::json> all;
+    std::ifstream file(folder_ + "/tuning.jsonl");
+    for (std::string line; std::getline(file, line);) all.push_back(nlohmann::json::parse(line));
+    return all;
+  }
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace jitstep::tests
