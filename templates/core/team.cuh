@@ -152,18 +152,6 @@ SLOW_PATH int64 entry_of(const TensorRecord& t, uint32 reduced, int64 element) {
   return entry;
 }
 
-// The entry of the finer domain at `position` of `entry` of the coarser one.
-SLOW_PATH int64 finer_entry(const TensorRecord& t, uint32 reduced, uint32 finer, int64 entry,
-                            int64 position) {
-  int64 result = 0, scale = 1;
-  for (int d = t.dims - 1; d >= 0; --d) {
-    if (finer >> d & 1u) continue;
-    result += take_index(t, d, reduced, entry, position) * scale;
-    scale *= t.dim[d].size;
-  }
-  return result;
-}
-
 SLOW_PATH int64 offset_of(const TensorRecord& t, int64 Dim::*stride, int64 element) {
   int64 offset = 0;
   for (int d = 0; d < t.dims; ++d) offset += coordinate(t, d, element) * (t.dim[d].*stride);

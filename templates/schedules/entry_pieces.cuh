@@ -10,9 +10,15 @@ constexpr bool loops() {
   return S::variant.threads == 1 && !S::strided;
 }
 
-// How many elements that follow one another in memory have one entry (step 0), or entries `step` apart.
+// How many elements that follow one another in memory have one entry (step 0), or entries `step` apart, and after
+// how many the entries come again. `outer`: the dimensions along which pieces follow one another.
 struct Piece {
-  int64 length = 1, step = 0;
+  struct Outer {
+    int64 size, step;
+  };
+  int64 length = 1, step = 0, period = 1;
+  int dims = 0;
+  Outer outer[kMaxDims];
 };
 
 KHD int64 entry_stride(const TensorRecord& t, uint32 reduced, int dimension) {
@@ -33,33 +39,84 @@ KHD int dimension_of_stride(const TensorRecord& t, int64 stride) {
 // As many of the dimensions that vary fastest as lie all inside an entry, or all between entries.
 SLOW_PATH Piece piece_of(const TensorRecord& t, uint32 reduced) {
   Piece piece;
-  for (int d = dimension_of_stride(t, 1); d >= 0; d = dimension_of_stride(t, piece.length)) {
-    const int64 step = reduced >> d & 1u ? 0 : entry_stride(t, reduced, d);
-    if (piece.length == 1) piece.step = step;
-    if (step != piece.step * piece.length) break;
-    piece.length *= t.dim[d].size;
+  int64 stride = 1;
+  for (int d = dimension_of_stride(t, 1); d >= 0; d = dimension_of_stride(t, stride)) {
+    const int64 size = t.dim[d].size, step = reduced >> d & 1u ? 0 : entry_stride(t, reduced, d);
+    if (stride == 1) piece.step = step;
+    if (piece.dims == 0 && step == piece.step * piece.length)
+      piece.length *= size;
+    else
+      piece.outer[piece.dims++] = {size, step};
+    stride *= size;
+    if (step != 0) piece.period = stride;
   }
   return piece;
 }
 
-// Those of the domains that a kernel's results and memory differ in; kept where there are loops.
+// The entry of one piece after another, as they follow one another in memory: counted up, not divided.
+class PieceWalk {
+ public:
+  PieceWalk() = default;
+  // At the piece that an element lies in.
+  KHD PieceWalk(const Piece& piece, int64 element) : element_(element) {
+    int64 number = element / piece.length;
+    inside_ = element - number * piece.length;
+    for (int d = 0; d < piece.dims; ++d) {
+      const int64 rest = number / piece.outer[d].size;
+      index_[d] = number - rest * piece.outer[d].size;
+      entry_ += index_[d] * piece.outer[d].step;
+      number = rest;
+    }
+  }
+  // Where the walk began, and how far inside its piece that is.
+  KHD int64 element() const { return element_; }
+  KHD int64 inside() const { return inside_; }
+  // That of the first element of the piece.
+  KHD int64 entry() const { return entry_; }
+  KHD void next(const Piece& piece) {
+    for (int d = 0; d < piece.dims; ++d) {
+      entry_ += piece.outer[d].step;
+      if (++index_[d] < piece.outer[d].size) return;
+      entry_ -= piece.outer[d].size * piece.outer[d].step;
+      index_[d] = 0;
+    }
+  }
+
+ private:
+  int64 element_ = -1, inside_ = 0, entry_ = 0;
+  int64 index_[kMaxDims];
+};
+
+// Those of the domains that a kernel's results and memory differ in, found when they are asked for; kept where there
+// are loops.
 template <class S, bool Loops = loops<S>()>
 struct Pieces {
   KHD explicit Pieces(const TensorRecord&) {}
 };
 template <class S>
-struct Pieces<S, true> {
-  Piece of[kOverSpace];
-  KHD explicit Pieces(const TensorRecord& t) {
-    for_reductions<S>([&](auto r) { find<typename decltype(r)::Domain>(t); });
-    for_list(typename S::MemoryFields{}, [&](auto f) { find<typename decltype(f)::Domain>(t); });
+class Pieces<S, true> {
+ public:
+  KHD explicit Pieces(const TensorRecord& tensor) : tensor_(tensor) {}
+  template <class Domain>
+  KHD const Piece& of() const {
+    if (!(found_ >> Domain::space & 1u))
+      piece_[Domain::space] = piece_of(tensor_, Domain::reduced(tensor_.dims));
+    found_ |= 1u << Domain::space;
+    return piece_[Domain::space];
+  }
+  // A walk from an element on. Several values of a domain are looked up in turn, so the last one is remembered.
+  template <class Domain>
+  KHD const PieceWalk& walk(int64 element) const {
+    PieceWalk& last = last_[Domain::space];
+    if (last.element() != element) last = PieceWalk(of<Domain>(), element);
+    return last;
   }
 
  private:
-  template <class Domain>
-  KHD void find(const TensorRecord& t) {
-    of[Domain::space] = piece_of(t, Domain::reduced(t.dims));
-  }
+  const TensorRecord& tensor_;
+  mutable uint32 found_ = 0;
+  mutable Piece piece_[kOverSpace];
+  mutable PieceWalk last_[kOverSpace];
 };
 
 }  // namespace jitstep

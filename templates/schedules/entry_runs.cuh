@@ -13,35 +13,57 @@ struct Run {
 };
 KHD Run whole_run(int64 base, int count) { return {base, count, 0, count}; }
 
-// f(place in the run, length, entry, step) for each piece of a run.
+// f(place in the run, length, entry) for each piece of a run, at whose first element the walk is.
 template <class F>
-KHD void for_pieces(const TensorRecord& t, uint32 reduced, const Piece& piece, const Run& run,
-                    F&& f) {
-  for (int at = run.begin; at < run.end;) {
-    const int64 element = run.base + at, left = piece.length - element % piece.length;
-    const int length = static_cast<int>(min<int64>(run.end - at, left));
-    f(at, length, entry_of(t, reduced, element), piece.step);
+KHD void for_pieces(const Piece& piece, PieceWalk walk, const Run& run, F&& f) {
+  for (int64 at = run.begin, inside = walk.inside(); at < run.end; walk.next(piece)) {
+    const int64 length = min(run.end - at, piece.length - inside);
+    f(static_cast<int>(at), static_cast<int>(length), walk.entry() + inside * piece.step);
     at += length;
+    inside = 0;
   }
 }
 
-// to[place in the run] = from[entry].
+inline constexpr int kWide = 16;  // values that a few instructions write
+
+// to[i] = value for `length` elements. Of few, what follows them up to `room` may be written too: that costs less than
+// a loop of so few.
 template <class T>
-SLOW_PATH void spread_entries(const TensorRecord& t, uint32 reduced, const Piece& piece, const Run& run,
-                        const T* from, T* to) {
-  for_pieces(t, reduced, piece, run, [&](int at, int length, int64 entry, int64 step) {
-    const T* first = from + entry;
-    if (step == 0)
-      for (int i = 0; i < length; ++i) to[at + i] = *first;
-    else if (step == 1)
-      for (int i = 0; i < length; ++i) to[at + i] = first[i];
+KHD void fill(T* to, int length, int room, T value) {
+  if (length < kWide && kWide <= room)
+    for (int i = 0; i < kWide; ++i) to[i] = value;
+  else
+    for (int i = 0; i < length; ++i) to[i] = value;
+}
+
+// The first `known` elements again and again.
+template <class T>
+KHD void repeat(T* to, int known, int count) {
+  for (; known < count; known *= 2)
+    for (int i = 0, rest = min(known, count - known); i < rest; ++i) to[known + i] = to[i];
+}
+
+// to[place in the run] = from[entry]. What lies in `to` behind the run, up to run.count, may be written too.
+template <class T>
+SLOW_PATH void spread_entries(const Piece& piece, const PieceWalk& walk, const Run& run,
+                              const T* from, T* to) {
+  const int length = run.end - run.begin;
+  const int fresh = static_cast<int>(min<int64>(length, piece.period));
+  const Run first{run.base, run.count, run.begin, run.begin + fresh};
+  for_pieces(piece, walk, first, [&](int at, int count, int64 entry) {
+    if (piece.step == 0)
+      fill(to + at, count, run.count - at, from[entry]);
+    else if (piece.step == 1)
+      for (int i = 0; i < count; ++i) to[at + i] = from[entry + i];
     else
-      for (int i = 0; i < length; ++i) to[at + i] = first[i * step];
+      for (int i = 0; i < count; ++i) to[at + i] = from[entry + i * piece.step];
   });
+  repeat(to + run.begin, fresh, length);
 }
 template <class Domain, class S, class T>
 KHD void spread_entries(const Scope<S>& scope, const Run& run, const T* from, T* to) {
-  spread_entries(scope.tensor, Domain::reduced(scope.tensor.dims), scope.pieces.of[Domain::space],
+  const auto& pieces = scope.pieces;
+  spread_entries(pieces.template of<Domain>(), pieces.template walk<Domain>(run.base + run.begin),
                  run, from, to);
 }
 

@@ -1,8 +1,8 @@
 // One thread's sums over the entries of a domain. Elements of one entry that follow one another in memory are
 // walked in runs. Where entries lie side by side, as columns do, a run crosses as many of them as it has elements,
-// and all their leaves grow together.
+// and all their leaves grow together. Where both are short, blocks of them are walked (entry_blocks.cuh).
 #pragma once
-#include "leaf_sums.cuh"
+#include "entry_blocks.cuh"
 
 namespace jitstep {
 
@@ -34,22 +34,24 @@ KHD void take_members(const Scope<S>& scope, const Gather& at,
   using L = LeafSums<S, Pass, SpaceNumber>;
   const int64 piece = length_of_members(scope.tensor, at.reduced);
   const int valid = static_cast<int>(at.valid);
-  if (piece < min<int64>(kWorthARun, valid)) return take_one_by_one<S, Pass, SpaceNumber>(scope, at, x);
+  if (piece < min<int64>(kWorthARun, valid))
+    return take_one_by_one<S, Pass, SpaceNumber>(scope, at, x);
   for (int done = 0; done < valid;) {
     const int64 left = piece - (at.position + done) % piece;
     const int count = static_cast<int>(min<int64>(valid - done, left));
     L::in_loops(scope, at.element(static_cast<uint32>(done)), count, x, done);
     done += count;
   }
-  L::leave_absent(valid, x);
 }
 
 // ---- entries that lie side by side -------------------------------------------------------------
 
-// Whether entries follow one another in memory, in groups as long as the last dimension.
-KHD bool lie_side_by_side(const TensorRecord& t, uint32 reduced) {
-  const Dim& last = t.dim[t.dims - 1];
-  return !(reduced >> (t.dims - 1) & 1u) && last.stride == 1 && last.size >= kWorthARun;
+// How many entries at a time follow one another in memory: 1, unless it is the last dimension between entries that
+// varies fastest.
+KHD int64 side_by_side(const TensorRecord& t, uint32 reduced) {
+  for (int d = t.dims - 1; d >= 0; --d)
+    if (!(reduced >> d & 1u) && t.dim[d].size > 1) return t.dim[d].stride == 1 ? t.dim[d].size : 1;
+  return 1;
 }
 
 // The leaves of entries side by side, which grow together. Members come with the bits of their place in the leaf
@@ -118,6 +120,27 @@ class GrowingLeaves {
   Waiting waits_[kLeafLevels];
 };
 
+// Where the members of a leaf lie, at equal distances if it is so.
+class Members {
+ public:
+  KHD explicit Members(const Gather& at) : at_(at) {
+    const TensorRecord& t = at.tensor;
+    int d = t.dims - 1;
+    while (d > 0 && (!(at.reduced >> d & 1u) || t.dim[d].size == 1)) --d;
+    first_ = at.element(0);
+    stride_ = t.dim[d].stride;
+    even_ = at.position % t.dim[d].size + at.valid <= t.dim[d].size;
+  }
+  KHD int64 operator[](int place) const {
+    return even_ ? first_ + place * stride_ : at_.element(static_cast<uint32>(place));
+  }
+
+ private:
+  const Gather& at_;
+  int64 first_, stride_;
+  bool even_;
+};
+
 // Leaf `leaf` of `width` entries that lie side by side.
 template <class S, int Pass, int SpaceNumber>
 KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
@@ -128,10 +151,10 @@ KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
   const int valid = static_cast<int>(min<int64>(space.members - position, kLeaf));
   const Gather at{scope.tensor, reduced_in<SpaceNumber>(scope.tensor.dims), entry, position,
                   static_cast<uint32>(valid)};
+  const Members members(at);
   Leaves leaves;
-  const auto& sums = leaves.grown(valid, width, [&](int place, auto& to) {
-    L::in_loops(scope, at.element(static_cast<uint32>(place)), width, to, 0);
-  });
+  const auto& sums = leaves.grown(
+      valid, width, [&](int place, auto& to) { L::in_loops(scope, members[place], width, to, 0); });
   for (int i = 0; i < width; ++i) {
     double sum[L::kTerms];
     for (int n = 0; n < L::kTerms; ++n) sum[n] = sums[n][i];
@@ -139,17 +162,36 @@ KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
   }
 }
 
-// `count` leaves from number `first` on; those of one place in their entries follow one another.
+// `count` leaves from number `first` on; those of one place in their entries follow one another. group: as
+// side_by_side() says.
 template <class S, int Pass, int SpaceNumber>
-KHD void sum_side_by_side(const Scope<S>& scope, int64 first, int count) {
+KHD void sum_side_by_side(const Scope<S>& scope, int64 group, int64 first, int count) {
   const int64 entries = scope.tensor.spaces[SpaceNumber].entries;
-  const int64 group = scope.tensor.dim[scope.tensor.dims - 1].size;
   for (int64 unit = first; unit < first + count;) {
     const int64 entry = unit % entries, left = first + count - unit;
     const int width = static_cast<int>(min<int64>(left, group - entry % group));
     sum_leaves<S, Pass, SpaceNumber>(scope, unit / entries, entry, width);
     unit += width;
   }
+}
+
+// ---- whichever way is the fastest ---------------------------------------------------------------
+
+// Whether the sums of `count` leaves were taken, which are numbered from `first` on as their elements lie in memory;
+// otherwise leaves are to be taken one by one, entry after entry.
+template <class S, int Pass, int SpaceNumber>
+KHD bool sum_in_memory_order(const Scope<S>& scope, int64 first, int count) {
+  const TensorRecord& t = scope.tensor;
+  const uint32 reduced = reduced_in<SpaceNumber>(t.dims);
+  const Block block = block_of(t, reduced, t.spaces[SpaceNumber].members);
+  const int64 group = side_by_side(t, reduced);
+  if (block.size() > 1 && length_of_members(t, reduced) < kLeaf)
+    sum_blocks<S, Pass, SpaceNumber>(scope, block, first, count);
+  else if (group >= kWorthARun)
+    sum_side_by_side<S, Pass, SpaceNumber>(scope, group, first, count);
+  else
+    return false;
+  return true;
 }
 
 }  // namespace jitstep

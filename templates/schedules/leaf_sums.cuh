@@ -29,6 +29,44 @@ KHD auto entry_terms(const auto& value, const auto& rule) {
     return Body::terms(name, value);
 }
 
+// The tree of a leaf (team.cuh) by one thread, of `width` leaves whose places lie side by side. Places from `valid` on
+// are left out: they change nothing but the sign of a zero, and the root gets +0.
+template <class Op>
+KHD void tree_of_part(real* x, int valid, int width) {
+  for (int half = kLeaf / 2; half >= 1; half /= 2) {
+    if (half >= valid) continue;
+    const real* const other = x + half * width;
+    const int count = min(half, valid - half) * width;
+    INDEPENDENT
+    for (int i = 0; i < count; ++i) x[i] = Op::combine(x[i], other[i]);
+  }
+}
+
+// The sum of a leaf's terms, of which `valid` are there.
+template <class S, class Op>
+KHD real sum_of_leaf(real* x, int valid) {
+  if constexpr (loops<S>()) {
+    if (valid == 0) return static_cast<real>(Op::absent);
+    if (valid < kLeaf) {
+      tree_of_part<Op>(x, valid, 1);
+      return x[0];
+    }
+  }
+  return leaf_tree<Op, S::variant>(x);
+}
+
+// What a reduction is taken over: the entries of a finer domain. Those of one entry follow one another, and then those
+// of the next, whatever the two domains are.
+template <class S, class R>
+using FinerReduction = typename At<R::source, typename S::Reductions>::type;
+template <class S, class R>
+KHD auto* finer_entries(const Scope<S>& scope) {
+  using From = FinerReduction<S, R>;
+  return static_cast<const typename From::Coefficients*>(
+             scope.args.reductions[R::source].coefficients) +
+         scope.tensor.spaces[From::space].first_entry;
+}
+
 template <class S, int Pass, int Space>
 struct LeafSums {
   using Shape = Tile<kLeaf, S::variant>;
@@ -39,7 +77,7 @@ struct LeafSums {
 
   // What a reduction takes from one element.
   template <class R>
-  KHD static void take(const auto& terms, real (&x)[kTerms][Shape::fragment], int i, bool valid) {
+  KHD static void take(const auto& terms, auto& x, int i, bool valid) {
     UNROLL
     for (int n = 0; n < R::terms; ++n)
       x[Here::template first_term<R>() + n][i] =
@@ -62,9 +100,8 @@ struct LeafSums {
         });
   }
 
-  // The same of `count` elements that follow one another in memory, as x[first] and on, by one thread.
-  SLOW_PATH void in_loops(const Scope<S>& scope, int64 element, int count,
-                           real (&x)[kTerms][Shape::fragment], int first) {
+  // The same of `count` elements that follow one another in memory, as x[][first] and on, by one thread.
+  SLOW_PATH void in_loops(const Scope<S>& scope, int64 element, int count, auto& x, int first) {
     for (int done = 0; done < count;) {
       const int64 base = (element + done) / kLeaf * kLeaf;
       const int begin = static_cast<int>(element + done - base);
@@ -82,35 +119,41 @@ struct LeafSums {
       done += end - begin;
     }
   }
-  KHD static void leave_absent(int first, real (&x)[kTerms][Shape::fragment]) {
-    for_reductions<S>([&](auto r) {
-      using R = decltype(r);
-      if constexpr (Here::template takes<R> && !R::over)
-        for (int i = first; i < kLeaf; ++i) take<R>(Reals<R::terms>{}, x, i, false);
-    });
-  }
-
-  // Terms over the entries of a finer domain instead of elements.
+  // Terms over the entries of a finer domain instead of elements; `first` is the first of them.
   template <class R>
-  KHD static void from_entries(const Scope<S>& scope, int64 entry, int64 position, uint32 valid,
+  KHD static void from_entries(const Scope<S>& scope, int64 first, uint32 valid,
                                real (&x)[kTerms][Shape::fragment]) {
-    using From = typename At<R::source, typename S::Reductions>::type;
-    using Source = typename From::Coefficients;
-    const int dims = scope.tensor.dims;
-    const auto* from = static_cast<const Source*>(scope.args.reductions[R::source].coefficients) +
-                       scope.tensor.spaces[From::space].first_entry;
+    const auto* from = finer_entries<S, R>(scope) + first;
     UNROLL
     for (int row = 0; row < Shape::rows; ++row) {
       UNROLL
       for (int k = 0; k < Shape::vector; ++k) {
         const uint32 within = Shape::row_start(row) + k;
-        Source value{};
-        if (within < valid)
-          value = from[finer_entry(scope.tensor, R::Domain::reduced(dims),
-                                   From::Domain::reduced(dims), entry, position + within)];
+        typename FinerReduction<S, R>::Coefficients value{};
+        if (within < valid) value = from[within];
         take<R>(entry_terms<R>(value, scope.rule), x, row * Shape::vector + k, within < valid);
       }
     }
+  }
+  // The same by one thread, of those that are there.
+  template <class R>
+  KHD static void from_entries_in_loops(const Scope<S>& scope, int64 first, int valid,
+                                        real (&x)[kTerms][Shape::fragment]) {
+    const auto* from = finer_entries<S, R>(scope) + first;
+    for (int i = 0; i < valid; ++i) take<R>(entry_terms<R>(from[i], scope.rule), x, i, true);
+  }
+
+  // What the terms of a leaf, of which `valid` are there, add up to.
+  KHD static void add(real (&x)[kTerms][Shape::fragment], int valid, double (&sums)[kTerms]) {
+    for_reductions<S>([&](auto r) {
+      using R = decltype(r);
+      if constexpr (Here::template takes<R>) {
+        constexpr int start = Here::template first_term<R>();
+        UNROLL
+        for (int n = 0; n < R::terms; ++n)
+          sums[start + n] = sum_of_leaf<S, typename R::Type>(x[start + n], valid);
+      }
+    });
   }
 };
 

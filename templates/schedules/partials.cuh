@@ -4,30 +4,31 @@
 
 namespace jitstep {
 
-// The elements of leaf `unit` of the whole tensor.
+template <class S, int Pass, int SpaceNumber>
+using Terms =
+    real[LeafSums<S, Pass, SpaceNumber>::kTerms][LeafSums<S, Pass, SpaceNumber>::Shape::fragment];
+
+// The terms of the elements of leaf `unit` of the whole tensor. Returns how many there are, as take_entries() does: a
+// thread that is alone writes no others.
 template <class S, int Pass>
-KHD void take_elements(
-    const Scope<S>& scope, int64 unit,
-    real (&x)[LeafSums<S, Pass, 0>::kTerms][LeafSums<S, Pass, 0>::Shape::fragment]) {
+KHD int take_elements(const Scope<S>& scope, int64 unit, Terms<S, Pass, 0>& x) {
   using L = LeafSums<S, Pass, 0>;
   using Shape = typename L::Shape;
   const int64 position = unit * kLeaf, left = scope.tensor.n - position;
   const auto valid = static_cast<uint32>(left < 0 ? 0 : min<int64>(left, kLeaf));
   if constexpr (loops<S>()) {
     L::in_loops(scope, position, static_cast<int>(valid), x, 0);
-    L::leave_absent(static_cast<int>(valid), x);
   } else {
     const int64 end = position + (Shape::last_of_warp() - Shape::team() + 1) * kLeaf;
     const bool whole = is_dense_and_aligned(scope.step) && end <= scope.tensor.n;
     with_cursor({position, valid, whole}, [&](const auto& at) { L::from_elements(scope, at, x); });
   }
+  return static_cast<int>(valid);
 }
 
 // The leaf `unit` of another space: units count leaf after leaf, entry after entry.
 template <class S, int Pass, int SpaceNumber>
-KHD void take_entries(const Scope<S>& scope, int64 unit,
-                      real (&x)[LeafSums<S, Pass, SpaceNumber>::kTerms]
-                               [LeafSums<S, Pass, SpaceNumber>::Shape::fragment]) {
+KHD int take_entries(const Scope<S>& scope, int64 unit, Terms<S, Pass, SpaceNumber>& x) {
   using L = LeafSums<S, Pass, SpaceNumber>;
   const Space& space = scope.tensor.spaces[SpaceNumber];
   const int64 entry = unit / space.leaves, position = unit % space.leaves * kLeaf;
@@ -35,8 +36,13 @@ KHD void take_entries(const Scope<S>& scope, int64 unit,
   const auto valid = static_cast<uint32>(left < 0 ? 0 : min<int64>(left, kLeaf));
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
-    if constexpr (L::Here::template takes<R> && R::over)
-      L::template from_entries<R>(scope, entry, position, valid, x);
+    if constexpr (!(L::Here::template takes<R> && R::over))
+      return;
+    else if constexpr (loops<S>())
+      L::template from_entries_in_loops<R>(scope, entry * space.members + position,
+                                           static_cast<int>(valid), x);
+    else
+      L::template from_entries<R>(scope, entry * space.members + position, valid, x);
   });
   if constexpr (SpaceNumber < kOverSpace) {
     const uint32 reduced = reduced_in<SpaceNumber>(scope.tensor.dims);
@@ -46,26 +52,20 @@ KHD void take_entries(const Scope<S>& scope, int64 unit,
     else
       L::from_elements(scope, at, x);
   }
+  return static_cast<int>(valid);
 }
 
 template <class S, int Pass, int SpaceNumber>
 KHD void sum_leaf(const Scope<S>& scope, int64 unit,
                   double (&sums)[LeafSums<S, Pass, SpaceNumber>::kTerms]) {
   using L = LeafSums<S, Pass, SpaceNumber>;
-  real x[L::kTerms][L::Shape::fragment];
+  Terms<S, Pass, SpaceNumber> x;
+  int valid;
   if constexpr (SpaceNumber == 0)
-    take_elements<S, Pass>(scope, unit, x);
+    valid = take_elements<S, Pass>(scope, unit, x);
   else
-    take_entries<S, Pass, SpaceNumber>(scope, unit, x);
-  for_reductions<S>([&](auto r) {
-    using R = decltype(r);
-    if constexpr (L::Here::template takes<R>) {
-      constexpr int start = L::Here::template first_term<R>();
-      UNROLL
-      for (int n = 0; n < R::terms; ++n)
-        sums[start + n] = leaf_tree<typename R::Type, S::variant>(x[start + n]);
-    }
-  });
+    valid = take_entries<S, Pass, SpaceNumber>(scope, unit, x);
+  L::add(x, valid, sums);
 }
 
 // Folds runs of 2^fold leaf sums and writes each reduction's partials.
@@ -102,8 +102,7 @@ KHD void partials_of_entries(const Scope<S>& scope, const Item& item) {
   const int64 units = space.entries * space.leaves;
   const int count = static_cast<int>(min<int64>(units - item.first, kLeaf));
   if constexpr (SpaceNumber < kOverSpace && loops<S>())
-    if (lie_side_by_side(scope.tensor, reduced_in<SpaceNumber>(scope.tensor.dims)))
-      return sum_side_by_side<S, Pass, SpaceNumber>(scope, item.first, count);
+    if (sum_in_memory_order<S, Pass, SpaceNumber>(scope, item.first, count)) return;
   for (int64 unit = item.first; unit < item.first + count; ++unit) {
     double sums[L::kTerms];
     sum_leaf<S, Pass, SpaceNumber>(scope, unit, sums);

@@ -2,9 +2,11 @@
 // alone, no memory.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <vector>
 
 #include "../../templates/core/team.cuh"
+#include "jitstep/jit/domain.h"
 
 namespace jitstep::support {
 namespace {
@@ -52,21 +54,39 @@ TEST(Domains, FindElementsAndEntriesBeyond32Bits) {
     }
 }
 
-TEST(Domains, FindTheEntriesOfFinerOnesBeyond32Bits) {
-  const TensorRecord tensor = record();
-  for (const Place& place : kPlaces)
-    for (uint32 reduced = 0; reduced < 16; ++reduced)
-      for (uint32 finer = 0; finer < 16; ++finer) {
-        if (finer & ~reduced) continue;
-        const std::int64_t entry = place.number(~reduced & 15u);
-        const std::int64_t position = place.number(reduced & ~finer);
-        ASSERT_EQ(finer_entry(tensor, reduced, finer, entry, position), place.number(~finer & 15u));
-      }
+std::vector<jit::Domain> all_domains() {
+  using Kind = jit::Domain::Kind;
+  std::vector<jit::Domain> domains;
+  for (const Kind kind : {Kind::tensor, Kind::first, Kind::rows, Kind::columns, Kind::matrices})
+    domains.push_back({kind, 0});
+  for (int axis = 0; axis < kMaxDims; ++axis) domains.push_back({Kind::axis, axis});
+  return domains;
 }
 
-TEST(Domains, FindElementsInMemoryBeyond32Bits) {
-  for (const Place& place : kPlaces)
-    EXPECT_EQ(offset_of(record(), &Dim::p_stride, place.element()), 2 * place.element());
+// As the manifest demands of reductions over entries (manifest_fields.cpp).
+bool is_finer(const jit::Domain& fine, const jit::Domain& coarse) {
+  for (int dims = 1; dims <= kMaxDims; ++dims)
+    if (fine.reduced(dims) & ~coarse.reduced(dims)) return false;
+  return true;
+}
+
+// Kernels number those of one entry from entry * members on (from_entries in leaf_sums.cuh): no dimension between
+// entries of the coarser domain comes after one that only the finer domain keeps.
+TEST(Domains, EntriesOfFinerOnesFollowOneAnotherInOneEntry) {
+  int pairs = 0;
+  for (const jit::Domain& coarse : all_domains())
+    for (const jit::Domain& fine : all_domains()) {
+      if (coarse == fine || !is_finer(fine, coarse)) continue;
+      ++pairs;
+      for (int dims = 1; dims <= kMaxDims; ++dims) {
+        const unsigned between = ~coarse.reduced(dims) & ((1u << dims) - 1);
+        const unsigned inside = coarse.reduced(dims) & ~fine.reduced(dims);
+        if (inside == 0) continue;
+        EXPECT_EQ(between >> std::countr_zero(inside), 0u)
+            << to_string(fine) << " in " << to_string(coarse) << ", " << dims << " dimensions";
+      }
+    }
+  EXPECT_GE(pairs, 12);  // the tensor over all others
 }
 
 }  // namespace

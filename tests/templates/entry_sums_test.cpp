@@ -8,7 +8,8 @@
 namespace jitstep::support {
 namespace {
 
-// Sizes around a leaf, and last dimensions around those that are worth a run; many are several leaves long.
+// Sizes around a leaf, and last dimensions around those that are worth a run; many are several leaves long. Small
+// convolutions, whose entries are mixed in memory, of more blocks than are taken at once, and of 1 x 1.
 std::vector<TensorCase> tensors() {
   std::vector<TensorCase> cases;
   for (const std::vector<std::int64_t>& sizes :
@@ -25,6 +26,11 @@ std::vector<TensorCase> tensors() {
                                               {40, 3, 3, 3},
                                               {8, 4, 5, 16},
                                               {4, 3, 32, 2},
+                                              {3, 130, 3, 3},
+                                              {130, 5, 3, 3},
+                                              {6, 3, 7, 7},
+                                              {20, 300, 1, 1},
+                                              {700, 1, 3},
                                               {600}})
     cases.push_back({.sizes = sizes});
   cases.push_back({.sizes = {300, 20}, .transposed = true, .grad_transposed = true});
@@ -88,8 +94,9 @@ void expect_entries(const std::vector<std::int64_t>& sizes, const std::vector<in
       const int count = static_cast<int>(std::min<std::int64_t>(t.n - base, kLeaf));
       const int begin = count > 7 ? 7 : 0;
       std::int64_t entries[kLeaf] = {};
-      spread_entries(t, reduced, piece_of(t, reduced), {base, count, begin, count}, numbers.data(),
-                     entries);
+      const Piece piece = piece_of(t, reduced);
+      spread_entries(piece, PieceWalk(piece, base + begin), {base, count, begin, count},
+                     numbers.data(), entries);
       for (int i = begin; i < count; ++i)
         ASSERT_EQ(entries[i], entry_of(t, reduced, base + i)) << reduced << " " << base + i;
     }
