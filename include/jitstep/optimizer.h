@@ -66,7 +66,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// throws, parameters and state are what they were, unless a GPU failed in the midst of its
   /// launches, of which some may have been done (a CudaError).
   ///
-  /// With the option tune(true), or JITSTEP_TUNE=1, steps on the CPU try other variants of their kernels, one in a
+  /// With the option tune(true), or JITSTEP_TUNE=1, steps try other variants of their kernels, one in a
   /// step, until it is known which is fastest; steps to come, of later runs too, take that one. The bits are those
   /// of any other run. Steps that compile a variant take longer.
   torch::Tensor step(LossClosure closure = nullptr) override;

@@ -1,6 +1,7 @@
 // The front end on a CUDA device: torch's tensors and streams, kernels as NVRTC writes them, executed by the PTX
 // machine. What it leaves must be what it leaves on the CPU.
 #include "optim/optimizer/cuda.h"
+#include "support/ptx_driver/control.h"
 
 namespace jitstep::tests {
 namespace {
@@ -63,6 +64,19 @@ TEST(CudaFrontEndStreams, AStepRunsOnTheCurrentStreamAndWaitsForTheOneBefore) {
     pair.train(2, 2);
   }
   pair.train(3, 3);
+  pair.expect_equal();
+}
+
+// The second parameter's first gradient gives the optimizer new tables. Freed memory makes this device wait, so that
+// only the call tells.
+TEST(CudaFrontEndStreams, AStepWithOtherTablesWaitsForTheOneBeforeToo) {
+  Pair pair(R"({"rule": "lamb"})");
+  train_same(*pair.host, {pair.here[0]}, 1, 1);
+  train_same(*pair.device, {pair.there[0]}, 1, 1);
+  const c10::StreamGuard other(side_stream());
+  const std::size_t waits = ptx::driver::calls("cuStreamWaitEvent");
+  pair.train(2, 2);
+  EXPECT_GT(ptx::driver::calls("cuStreamWaitEvent"), waits);
   pair.expect_equal();
 }
 

@@ -109,6 +109,10 @@ class JITSTEP_API Step {
            const HostStage& stage = {});
   void run(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
 
+  /// To be called before another Step of the same tensors takes over: what it does on the program's current stream
+  /// then waits for the last launches of this one. Not in a CUDA graph capture.
+  void hand_over();
+
  private:
   struct State;
   State& state() const;

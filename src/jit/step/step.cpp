@@ -338,4 +338,6 @@ void Step::run(Mode to, const std::vector<StepInput>& inputs, const std::vector<
   launch();
 }
 
+void Step::hand_over() { state().wait_for_last_step(); }
+
 }  // namespace jitstep::jit

@@ -193,6 +193,8 @@ void Stepper::prepare(const std::vector<StepParameter>& parameters,
   fresh.place_inputs();
   for (DeviceStep& device : fresh.devices)
     check_apart(device), device.step.emplace(*device.machine, device.batches, common);
+  for (DeviceStep& device : state_->devices)
+    if (device.step && !device.machine->is_capturing()) device.step->hand_over();
   *state_ = std::move(fresh);
 }
 
