@@ -38,12 +38,35 @@ bool is_random(const Plan& plan) {
   return random;
 }
 
+// Whether a slot's codes are more than the upper halves of numbers that are kept so themselves.
+bool is_coded(const Plan& plan, int slot) {
+  const Manifest* const codec = plan.codec(slot);
+  const Dtype parameter = plan.spec.state.dtype;
+  const int bits = codec == nullptr ? 0 : codec->code_bits(parameter);
+  return bits > 0 && bits <= (parameter == Dtype::bfloat16 ? 8 : 16);
+}
+
+// Elements, below which a block's loops are over too soon for vectors of 512 bits.
+constexpr int kWideBlock = 64;
+
+// How wide a host compiler is to make vectors, where the processor has such: what codes or draws is limited by its
+// instructions, the rest by memory, for which the compiler knows best (0).
+int default_width(const Plan& plan) {
+  if (blocks_of(plan).first < kWideBlock) return 0;
+  bool works = is_random(plan);
+  for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot)
+    works |= is_coded(plan, slot);
+  return works ? 512 : 0;
+}
+
 }  // namespace
 
 Variant default_variant(const Plan& plan, const Target& target) {
   const auto [smallest, largest] = blocks_of(plan);
   const int chunk = std::max(16, largest / kLeaf);
-  if (target.kind == Target::Kind::cpu) return {1, 1, smallest, chunk};
+  if (target.kind == Target::Kind::cpu)
+    return {
+        .threads = 1, .lanes = 1, .vector = smallest, .chunk = chunk, .width = default_width(plan)};
   // Eight elements share a draw of random bits.
   return {256, 32, std::min(smallest, is_random(plan) ? 8 : 4), chunk};
 }

@@ -7,10 +7,9 @@ namespace {
 
 std::vector<TunedParameter> cpu_parameters(const Hardware& hardware) {
   const bool avx512 = hardware.architecture.ends_with("avx512");
-  std::vector<TunedParameter> parameters = {
-      {"chunk", &Variant::chunk, {4, 16, 64, 256}},
-      {"width", &Variant::width, avx512 ? std::vector<int>{0, 256, 512} : std::vector<int>{0}},
-      {"unroll", &Variant::unroll, {0, 1}}};
+  std::vector<TunedParameter> parameters = {{"chunk", &Variant::chunk, {4, 16, 64, 256}},
+                                            {"unroll", &Variant::unroll, {0, 1}}};
+  if (avx512) parameters.push_back({"width", &Variant::width, {0, 256, 512}});
   if (hardware.units > 1) {
     parameters.push_back({"grain", &Variant::grain, {0, 1, 32}});
     parameters.push_back({"workers", &Variant::workers, {0, 1}});

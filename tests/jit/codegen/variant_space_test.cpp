@@ -37,6 +37,26 @@ TEST(VariantSpace, LeavesOutWhatTheLawRefuses) {
   EXPECT_EQ(widest, 256) << "16 values by 32 lanes are among the numbers";
 }
 
+// Measured: docs/peers.md.
+TEST(DefaultVariant, HasTheWidestVectorsOfTheCpuWhereCodesAreTheWork) {
+  const auto width_of = [](const std::string& state, int block = 0, Dtype dtype = Dtype::float32) {
+    KernelSpec spec{.rule = "adamw"};
+    spec.state.dtype = dtype;
+    CodecChoice codec{.name = state};
+    if (block != 0) codec.options.emplace("block", block);
+    spec.state.slots = {codec, codec, std::nullopt};
+    return default_variant(resolve(spec), Target::cpu()).width;
+  };
+  for (const char* state : {"int8", "int4", "fp8", "fp16", "bf16", "bf16_sr"})
+    EXPECT_EQ(width_of(state), 512) << state;
+  for (const char* state : {"fp32", "int8_softsign"}) EXPECT_EQ(width_of(state), 0) << state;
+  EXPECT_EQ(width_of("int4", 64), 512);
+  EXPECT_EQ(width_of("int4", 32), 0);
+  EXPECT_EQ(width_of("bf16", 0, Dtype::bfloat16), 0);
+  EXPECT_EQ(width_of("int8", 0, Dtype::bfloat16), 512);
+  EXPECT_EQ(default_variant(adamw_plan("int8"), Target::cuda(90)).width, 0);
+}
+
 TEST(VariantSpace, LeavesOutWhatTheMachineDoesNotHave) {
   const Plan plan = adamw_plan();
   for (const Variant& variant : variant_space(plan, abacus(1)).all()) {
