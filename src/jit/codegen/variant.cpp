@@ -38,25 +38,24 @@ bool is_random(const Plan& plan) {
   return random;
 }
 
-// Whether a slot's codes are more than the upper halves of numbers that are kept so themselves.
-bool is_coded(const Plan& plan, int slot) {
-  const Manifest* const codec = plan.codec(slot);
-  const Dtype parameter = plan.spec.state.dtype;
-  const int bits = codec == nullptr ? 0 : codec->code_bits(parameter);
-  return bits > 0 && bits <= (parameter == Dtype::bfloat16 ? 8 : 16);
-}
-
 // Elements, below which a block's loops are over too soon for vectors of 512 bits.
 constexpr int kWideBlock = 64;
 
 // How wide a host compiler is to make vectors, where the processor has such: what codes or draws is limited by its
-// instructions, the rest by memory, for which the compiler knows best (0).
+// instructions, the rest by memory, for which the compiler knows best (0). So is state of 16 bits beside bfloat16.
 int default_width(const Plan& plan) {
   if (blocks_of(plan).first < kWideBlock) return 0;
-  bool works = is_random(plan);
-  for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot)
-    works |= is_coded(plan, slot);
-  return works ? 512 : 0;
+  const Dtype parameter = plan.spec.state.dtype;
+  bool halves = false;
+  for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot) {
+    const Manifest* const codec = plan.codec(slot);
+    const int bits = codec == nullptr ? 0 : codec->code_bits(parameter);
+    if (bits == 16 && parameter == Dtype::bfloat16)
+      halves = true;
+    else if (bits > 0 && bits <= 16)
+      return 512;
+  }
+  return is_random(plan) && !halves ? 512 : 0;
 }
 
 }  // namespace

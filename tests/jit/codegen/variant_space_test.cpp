@@ -39,9 +39,11 @@ TEST(VariantSpace, LeavesOutWhatTheLawRefuses) {
 
 // Measured: docs/peers.md.
 TEST(DefaultVariant, HasTheWidestVectorsOfTheCpuWhereCodesAreTheWork) {
-  const auto width_of = [](const std::string& state, int block = 0, Dtype dtype = Dtype::float32) {
+  const auto width_of = [](const std::string& state, int block = 0, Dtype dtype = Dtype::float32,
+                           const std::string& weights = "native") {
     KernelSpec spec{.rule = "adamw"};
     spec.state.dtype = dtype;
+    spec.state.weights = weights;
     CodecChoice codec{.name = state};
     if (block != 0) codec.options.emplace("block", block);
     spec.state.slots = {codec, codec, std::nullopt};
@@ -54,6 +56,8 @@ TEST(DefaultVariant, HasTheWidestVectorsOfTheCpuWhereCodesAreTheWork) {
   EXPECT_EQ(width_of("int4", 32), 0);
   EXPECT_EQ(width_of("bf16", 0, Dtype::bfloat16), 0);
   EXPECT_EQ(width_of("int8", 0, Dtype::bfloat16), 512);
+  EXPECT_EQ(width_of("fp32", 0, Dtype::bfloat16, "stochastic"), 512);
+  EXPECT_EQ(width_of("bf16", 0, Dtype::bfloat16, "stochastic"), 0);
   EXPECT_EQ(default_variant(adamw_plan("int8"), Target::cuda(90)).width, 0);
 }
 
