@@ -37,11 +37,47 @@ struct Memory {
   Entry<axis<3>> scale3;  // if dims > 3
 };
 
+// What a value is coded as in units of its scale. What is not finite is that in any.
+template <class Sign, bool stochastic>
+struct Units {
+  using Code = int4_rank1::Code;
+  using Meta = NoMeta;
+  using Book = SignedBook<4>;
+  static constexpr bool random = stochastic;
+
+  KHD static real value_of(float looked_up, const Meta&) { return looked_up; }
+  KHD static int candidate(real y, const Meta&) { return Book::candidate(static_cast<float>(y)); }
+  KHD static uint8 code_of(real value, const Meta&, int candidate, float threshold,
+                           uint32 random_bits = 0) {
+    const float y = static_cast<float>(value);
+    const int code = code_in_book<Book, stochastic>(y, candidate, threshold, random_bits);
+    return static_cast<uint8>(is_finite(y) ? code : Book::zero);
+  }
+  KHD static real decode(uint8 code, const Meta&) { return Book::values.x[code]; }
+  KHD static uint8 encode(real y, const Meta& none, uint32 random_bits) {
+    const int near = candidate(y, none);
+    return code_of(y, none, near, Book::thresholds.x[near], random_bits);
+  }
+};
+template <bool stochastic>
+struct Units<NonNegative, stochastic> {
+  using Code = int4_rank1::Code;
+  using Meta = NoMeta;
+  static constexpr bool random = stochastic;
+
+  KHD static real decode(uint8 code, const Meta&) { return Sixteenths::value(code); }
+  KHD static uint8 encode(real value, const Meta&, uint32 random_bits) {
+    const float y = static_cast<float>(value);
+    const int code = Sixteenths::code<stochastic>(y, random_bits);
+    return static_cast<uint8>(is_finite(y) ? code : Sixteenths::not_finite);
+  }
+};
+
 template <class Sign, Options O>
 struct Codec {
   using Code = int4_rank1::Code;
   using Meta = NoMeta;
-  using B = SignedBook<4>;
+  using InUnits = Units<Sign, O.stochastic>;
   static constexpr int block = 1;
   static constexpr bool random = O.stochastic;
 
@@ -70,22 +106,20 @@ struct Codec {
     return {static_cast<float>(scale)};
   }
 
-  KHD static real decode(uint8 code, const Meta&, const Memory& m) {
-    const Scale scale = least(m.scale0.was, m.scale1.was, m.scale2.was, m.scale3.was);
-    const float value = kSame<Sign, Signed> ? B::values.x[code] : Sixteenths::value(code);
-    return scaled(value, scale);
+  KHD static real from_units(real y, const Memory& m) {
+    return scaled(static_cast<float>(y),
+                  least(m.scale0.was, m.scale1.was, m.scale2.was, m.scale3.was));
   }
-  KHD static uint8 encode(real value, const Meta&, uint32 random_bits, const Memory& m) {
+  KHD static real in_units(real x, const Memory& m) {
     const Scale scale = least(m.scale0.next, m.scale1.next, m.scale2.next, m.scale3.next);
-    const float x = static_cast<float>(value), y = x * inverse_of(scale);
-    if constexpr (kSame<Sign, Signed>) {
-      const int near = B::candidate(y);
-      const int code = code_in_book<B, O.stochastic>(y, near, B::thresholds.x[near], random_bits);
-      return static_cast<uint8>(is_finite(x) ? code : B::zero);
-    } else {
-      const int code = Sixteenths::code<O.stochastic>(y, random_bits);
-      return static_cast<uint8>(is_finite(x) ? code : Sixteenths::not_finite);
-    }
+    return static_cast<float>(x) * inverse_of(scale);
+  }
+
+  KHD static real decode(uint8 code, const NoMeta& none, const Memory& m) {
+    return from_units(InUnits::decode(code, none), m);
+  }
+  KHD static uint8 encode(real x, const NoMeta& none, uint32 random_bits, const Memory& m) {
+    return InUnits::encode(in_units(x, m), none, random_bits);
   }
 };
 

@@ -121,6 +121,7 @@ struct Max : Coefficients_ {
   using Coefficients = Coefficients_;
   using Over = Over_;
   static constexpr int terms = N;
+  static constexpr bool in_any_order = true;  // combined in any order, terms give the same
   static constexpr double absent = -kInfinity;
   template <class T>
   KHD static T combine(T a, T b) {

@@ -1,6 +1,6 @@
-// A table's values at the bytes of a run. Where bytes can be permuted in registers, the table is kept as
-// four tables of bytes and all of a run is looked up before the loop that uses it: compilers would make a
-// load for each element of it.
+// A table's values at the bytes of a run. Where the whole table can be permuted in registers, as floats or as four
+// tables of bytes, all of a run is looked up before the loop that uses it: compilers would make a load for each
+// element of it.
 #pragma once
 #include "list.cuh"
 
@@ -14,8 +14,18 @@ struct Table {
 template <const auto& table>
 inline constexpr int kSizeOf = sizeof table.x / sizeof(float);
 
+enum class LookUp {
+  each,
+  bytes,
+  floats
+};  // one by one; four tables of bytes; one of floats, in a register
+template <const auto& table>
+inline constexpr LookUp kLookUp = kSizeOf<table> <= 2 * kFloatsInRegister ? LookUp::floats
+                                  : kSizeOf<table> <= kPermuted           ? LookUp::bytes
+                                                                          : LookUp::each;
+
 // table.x[index[i]] for i below Count; `room` indices can be read.
-template <const auto& table, int Count, bool Permute = kSizeOf<table> <= kPermuted>
+template <const auto& table, int Count, LookUp How = kLookUp<table>>
 class LookedUp {
  public:
   static constexpr int room = Count;
@@ -53,7 +63,7 @@ struct Register<64> {
 };
 
 template <const auto& table, int Count>
-class LookedUp<table, Count, true> {
+class LookedUp<table, Count, LookUp::bytes> {
   static constexpr int kSize = kSizeOf<table>;
   static constexpr int kWidth = kSize <= 16 ? 16 : 64;
   using Bytes = typename Register<kWidth>::Bytes;
@@ -87,6 +97,62 @@ class LookedUp<table, Count, true> {
 
  private:
   alignas(kWidth) uint8 byte_[4][room];
+};
+#endif
+
+#if defined(JITSTEP_BYTE_VECTORS) && defined(__AVX2__)
+// The numbers of sixteen or eight bytes: compilers that are told to prefer shorter registers would fill one piece by piece.
+template <int Width>
+struct Widened;
+template <>
+struct Widened<8> {
+  typedef int Words __attribute__((vector_size(32)));
+  KHD static Words of(const uint8* bytes) {
+    typedef char Bytes __attribute__((vector_size(16)));
+    typedef long long Pair __attribute__((vector_size(16)));
+    long long eight;
+    __builtin_memcpy(&eight, bytes, sizeof eight);
+    return __builtin_ia32_pmovzxbd256(reinterpret_cast<Bytes>(Pair{eight, 0}));
+  }
+};
+#if defined(__AVX512F__)
+template <>
+struct Widened<16> {
+  typedef int Words __attribute__((vector_size(64)));
+  KHD static Words of(const uint8* bytes) {
+    typedef char Bytes __attribute__((vector_size(16)));
+    Bytes all;
+    __builtin_memcpy(&all, bytes, sizeof all);
+    return __builtin_ia32_pmovzxbd512_mask(all, Words{}, 0xffff);
+  }
+};
+#endif
+
+template <const auto& table, int Count>
+class LookedUp<table, Count, LookUp::floats> {
+  static constexpr int kWidth = kFloatsInRegister;
+  using Words = typename Widened<kWidth>::Words;
+  typedef float Floats __attribute__((vector_size(4 * kWidth)));
+
+ public:
+  static constexpr int room = (Count + kWidth - 1) / kWidth * kWidth;
+  KHD explicit LookedUp(const uint8* index) {
+    Floats values[2];
+    __builtin_memcpy(values, table.x, kSizeOf<table> * sizeof(float));
+    for (int i = 0; i < room; i += kWidth) {
+      const Words at = Widened<kWidth>::of(index + i);
+      Floats found;
+      if constexpr (kSizeOf<table> <= kWidth)
+        found = __builtin_shuffle(values[0], at);
+      else
+        found = at < kWidth ? __builtin_shuffle(values[0], at) : __builtin_shuffle(values[1], at);
+      __builtin_memcpy(x_ + i, &found, sizeof found);
+    }
+  }
+  KHD float operator[](int i) const { return x_[i]; }
+
+ private:
+  alignas(4 * kWidth) float x_[room];
 };
 #endif
 

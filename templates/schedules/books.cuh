@@ -16,6 +16,12 @@ concept HasBook = requires {
 template <class C>
 concept FindsInBook = HasBook<C> && !C::random;
 
+// Whether values are those of a codec within, in units of what is remembered.
+template <class C>
+concept HasUnits = requires {
+  typename C::InUnits;
+};
+
 // Whether whole tiles look slot I up there. One thread alone has its tables near anyway.
 template <class S, int I, class Part = typename S::template Codec<I>>
 constexpr bool shares_book() {

@@ -68,7 +68,14 @@ class PieceWalk {
       number = rest;
     }
   }
-  // Where the walk began, and how far inside its piece that is.
+  // To the piece of another element: a few pieces on without division.
+  KHD void move_to(const Piece& piece, int64 element) {
+    inside_ += element - element_;
+    element_ = element;
+    if (inside_ < 0 || inside_ >= kFewPieces * piece.length) *this = PieceWalk(piece, element);
+    for (; inside_ >= piece.length; inside_ -= piece.length) next(piece);
+  }
+  // Where the walk is, and how far inside its piece that is.
   KHD int64 element() const { return element_; }
   KHD int64 inside() const { return inside_; }
   // That of the first element of the piece.
@@ -83,6 +90,8 @@ class PieceWalk {
   }
 
  private:
+  static constexpr int kFewPieces = 4;
+
   int64 element_ = -1, inside_ = 0, entry_ = 0;
   int64 index_[kMaxDims];
 };
@@ -108,7 +117,11 @@ class Pieces<S, true> {
   template <class Domain>
   KHD const PieceWalk& walk(int64 element) const {
     PieceWalk& last = last_[Domain::space];
-    if (last.element() != element) last = PieceWalk(of<Domain>(), element);
+    const Piece& piece = of<Domain>();
+    if (last.element() < 0)
+      last = PieceWalk(piece, element);
+    else if (last.element() != element)
+      last.move_to(piece, element);
     return last;
   }
 

@@ -60,12 +60,39 @@ SLOW_PATH void spread_entries(const Piece& piece, const PieceWalk& walk, const R
   });
   repeat(to + run.begin, fresh, length);
 }
-template <class Domain, class S, class T>
-KHD void spread_entries(const Scope<S>& scope, const Run& run, const T* from, T* to) {
-  const auto& pieces = scope.pieces;
-  spread_entries(pieces.template of<Domain>(), pieces.template walk<Domain>(run.base + run.begin),
-                 run, from, to);
-}
+
+// Those of an array's values that a run's elements belong to. If Whole, all Count can be read, otherwise those of the
+// run. They are looked at where they lie if that is in the elements' order.
+template <class Domain, class T, int Count, bool Whole>
+class ValuesOfRun {
+ public:
+  template <class S>
+  KHD ValuesOfRun(const Scope<S>& scope, const Run& run, const T* from) {
+    const Piece& piece = scope.pieces.template of<Domain>();
+    const PieceWalk& walk = scope.pieces.template walk<Domain>(run.base + run.begin);
+    const int length = run.end - run.begin;
+    const int64 entry = walk.entry() + walk.inside() * piece.step;
+    if (walk.inside() + length > piece.length) {
+      spread_entries(piece, walk, run, from, own_);
+      for (int i = run.count; i < Count; ++i) own_[i] = own_[0];
+    } else if (piece.step == 1 && (!Whole || length == Count)) {
+      values_ = from + entry - run.begin;
+    } else if (piece.step == 0) {
+      for (int i = 0; i < Count; ++i) own_[i] = from[entry];
+    } else {
+      for (int i = 0; i < Count; ++i)
+        own_[i] = from[entry + clamped(i - run.begin, length) * piece.step];
+    }
+  }
+  ValuesOfRun(const ValuesOfRun&) = delete;
+  KHD const T& operator[](int i) const { return values_[i]; }
+
+ private:
+  KHD static int clamped(int place, int length) { return min(max(place, 0), length - 1); }
+
+  T own_[Count];
+  const T* values_ = own_;
+};
 
 // ---- coefficients ------------------------------------------------------------------------------
 
@@ -73,18 +100,17 @@ KHD void spread_entries(const Scope<S>& scope, const Run& run, const T* from, T*
 template <class S, class R, bool Wanted>
 class CoefficientsOfRun {
  public:
-  KHD CoefficientsOfRun(const Scope<S>& scope, const Run& run) {
-    const auto* from =
-        static_cast<const typename R::Coefficients*>(scope.args.reductions[R::number].coefficients);
-    spread_entries<typename R::Domain>(scope, run, from + scope.tensor.spaces[R::space].first_entry,
-                                       of_);
-  }
+  KHD CoefficientsOfRun(const Scope<S>& scope, const Run& run)
+      : of_(scope, run,
+            static_cast<const typename R::Coefficients*>(
+                scope.args.reductions[R::number].coefficients) +
+                scope.tensor.spaces[R::space].first_entry) {}
   KHD void put(int i, auto& gradient, auto& rule) const {
     coefficients_in<R>(gradient, rule) = of_[i];
   }
 
  private:
-  typename R::Coefficients of_[kLeaf];
+  ValuesOfRun<typename R::Domain, typename R::Coefficients, kLeaf, false> of_;
 };
 template <class S, class R>
 struct CoefficientsOfRun<S, R, false> {
@@ -103,16 +129,14 @@ using EntryCoefficients = Each<S::Reductions::size, ReductionsOfRun<S, Pass>::te
 
 // ---- what codecs remember ----------------------------------------------------------------------
 
-// One field of a codec's memory for Count elements, as codec_memory() has it for one.
+// One field of a codec's memory for Count elements, as codec_memory() has it for one. Of fresh values all Count are
+// read, of others those of the run.
 template <class S, class Field, int Count, bool Fresh, bool Wanted>
 class FieldOfRun {
  public:
-  KHD FieldOfRun(const Scope<S>& scope, const Run& run) {
-    const auto* from =
-        Fresh ? Field::next(scope.tensor, scope.set) : Field::was(scope.tensor, scope.set);
-    spread_entries<typename Field::Domain>(scope, run, from, of_);
-    for (int i = run.count; i < Count; ++i) of_[i] = of_[0];
-  }
+  KHD FieldOfRun(const Scope<S>& scope, const Run& run)
+      : of_(scope, run,
+            Fresh ? Field::next(scope.tensor, scope.set) : Field::was(scope.tensor, scope.set)) {}
   KHD void put(int i, auto& memory) const {
     auto& value = memory.*Field::pointer;
     value.was = of_[i];
@@ -120,7 +144,7 @@ class FieldOfRun {
   }
 
  private:
-  typename Field::Value of_[Count];
+  ValuesOfRun<typename Field::Domain, typename Field::Value, Count, Fresh> of_;
 };
 template <class S, class Field, int Count, bool Fresh>
 struct FieldOfRun<S, Field, Count, Fresh, false> {

@@ -58,15 +58,20 @@ KHD int64 side_by_side(const TensorRecord& t, uint32 reduced) {
 // reversed: 0, 128, 64, 192, ..., so that of the tree, which adds places i and i + s, one node of each level waits for
 // its other half. Places that are not there are left out: +0 changes nothing but the sign of a zero, and the root
 // gets +0.
-template <class S, int Pass, int SpaceNumber>
+template <class S, int Pass, int SpaceNumber, int Width = kLeaf>
 class GrowingLeaves {
  public:
   using L = LeafSums<S, Pass, SpaceNumber>;
-  using Terms = real[L::kTerms][kLeaf];
+  using Terms = real[L::kTerms][Width];
 
-  // The sums of places 0 to valid - 1 of `width` entries; take(place, to).
+  // The sums of places 0 to valid - 1 of `width` entries; take(place, to) lets the first `width` of `to` grow (LeafSums).
   template <class F>
   KHD const Terms& grown(int valid, int width, F&& take) {
+    if constexpr (in_any_order<S, Pass, SpaceNumber>()) {
+      for_reductions<S>([&](auto r) { clear<decltype(r)>(width); });
+      for (int place = 0; place < valid; ++place) take(place, node_);
+      return node_;
+    }
     for (uint32 order = 0; order < kLeaf; ++order) {
       const int place = reversed(order);
       bool there = place < valid;
@@ -86,6 +91,13 @@ class GrowingLeaves {
     bool there;
   };
 
+  template <class R>
+  KHD void clear(int width) {
+    if constexpr (L::Here::template takes<R>)
+      for (int n = 0; n < R::terms; ++n)
+        for (int i = 0; i < width; ++i)
+          node_[L::Here::template first_term<R>() + n][i] = static_cast<real>(R::Type::absent);
+  }
   KHD static int reversed(uint32 order) {
     int place = 0;
     for (int bit = 0; bit < kLeafLevels; ++bit)
@@ -141,6 +153,29 @@ class Members {
   bool even_;
 };
 
+// sums[term][i]: of leaf `leaf` of entry `entry` + i.
+template <class S, int Pass, int SpaceNumber>
+KHD void store_side_by_side(const Scope<S>& scope, int64 leaf, int64 entry, int width,
+                            const auto& sums) {
+  constexpr int kTerms = LeafSums<S, Pass, SpaceNumber>::kTerms;
+  for (int i = 0; i < width; ++i) {
+    double sum[kTerms];
+    for (int n = 0; n < kTerms; ++n) sum[n] = sums[n][i];
+    store_partial<S, Pass, SpaceNumber>(
+        scope, (entry + i) * scope.tensor.spaces[SpaceNumber].leaves + leaf, sum);
+  }
+}
+
+// What elements that follow one another, of `width` entries from the first on, let their leaves grow by.
+template <class S, int Pass, int SpaceNumber>
+SLOW_PATH void grow_in_loops(const Scope<S>& scope, int64 element, int width, auto& to) {
+  using L = LeafSums<S, Pass, SpaceNumber>;
+  for_terms<S, Pass>(scope, element, width, [&](auto r, const auto& terms, int i) {
+    using R = decltype(r);
+    if constexpr (L::Here::template takes<R>) L::template grow<R>(terms, to, i);
+  });
+}
+
 // Leaf `leaf` of `width` entries that lie side by side.
 template <class S, int Pass, int SpaceNumber>
 KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
@@ -153,13 +188,10 @@ KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
                   static_cast<uint32>(valid)};
   const Members members(at);
   Leaves leaves;
-  const auto& sums = leaves.grown(
-      valid, width, [&](int place, auto& to) { L::in_loops(scope, members[place], width, to, 0); });
-  for (int i = 0; i < width; ++i) {
-    double sum[L::kTerms];
-    for (int n = 0; n < L::kTerms; ++n) sum[n] = sums[n][i];
-    store_partial<S, Pass, SpaceNumber>(scope, (entry + i) * space.leaves + leaf, sum);
-  }
+  const auto& sums = leaves.grown(valid, width, [&](int place, auto& to) {
+    grow_in_loops<S, Pass, SpaceNumber>(scope, members[place], width, to);
+  });
+  store_side_by_side<S, Pass, SpaceNumber>(scope, leaf, entry, width, sums);
 }
 
 // `count` leaves from number `first` on; those of one place in their entries follow one another. group: as

@@ -29,6 +29,27 @@ KHD auto entry_terms(const auto& value, const auto& rule) {
     return Body::terms(name, value);
 }
 
+// take(reduction, terms, place) for each reduction over elements that belongs to a pass, and each of `count` elements
+// that follow one another in memory; by one thread.
+template <class S, int Pass, class F>
+KHD void for_terms(const Scope<S>& scope, int64 element, int count, F&& take) {
+  for (int done = 0; done < count;) {
+    const int64 base = (element + done) / kLeaf * kLeaf;
+    const int begin = static_cast<int>(element + done - base);
+    const int end = min(begin + count - done, kLeaf);
+    const Run run{base, static_cast<int>(min<int64>(scope.tensor.n - base, kLeaf)), begin, end};
+    const int shift = done - begin;
+    for_run<S, Pass>(scope, run, [&](int i, const auto& e, const auto& gradient, const auto& rule) {
+      for_reductions<S>([&](auto r) {
+        using R = decltype(r);
+        if constexpr (R::pass == Pass && !R::over)
+          take(r, element_terms<S, R>(e, gradient, rule), shift + i);
+      });
+    });
+    done += end - begin;
+  }
+}
+
 // The tree of a leaf (team.cuh) by one thread, of `width` leaves whose places lie side by side. Places from `valid` on
 // are left out: they change nothing but the sign of a zero, and the root gets +0.
 template <class Op>
@@ -67,6 +88,18 @@ KHD auto* finer_entries(const Scope<S>& scope) {
          scope.tensor.spaces[From::space].first_entry;
 }
 
+// Whether all of a walk's terms give the same in whatever order they are combined.
+template <class S, int Pass, int Space>
+constexpr bool in_any_order() {
+  bool any = true;
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (Walk<S, Pass, Space>::template takes<R>)
+      if constexpr (!requires { R::Type::in_any_order; }) any = false;
+  });
+  return any;
+}
+
 template <class S, int Pass, int Space>
 struct LeafSums {
   using Shape = Tile<kLeaf, S::variant>;
@@ -82,6 +115,15 @@ struct LeafSums {
     for (int n = 0; n < R::terms; ++n)
       x[Here::template first_term<R>() + n][i] =
           valid ? terms[n] : static_cast<real>(R::Type::absent);
+  }
+
+  // The same of one thread's elements that are there: x[][i] becomes them or, in any order, takes them in.
+  template <class R>
+  KHD static void grow(const auto& terms, auto& x, int i) {
+    for (int n = 0; n < R::terms; ++n) {
+      real& to = x[Here::template first_term<R>() + n][i];
+      to = in_any_order<S, Pass, Space>() ? R::Type::combine(to, terms[n]) : terms[n];
+    }
   }
 
   template <class Cursor>
@@ -102,22 +144,9 @@ struct LeafSums {
 
   // The same of `count` elements that follow one another in memory, as x[][first] and on, by one thread.
   SLOW_PATH void in_loops(const Scope<S>& scope, int64 element, int count, auto& x, int first) {
-    for (int done = 0; done < count;) {
-      const int64 base = (element + done) / kLeaf * kLeaf;
-      const int begin = static_cast<int>(element + done - base);
-      const int end = min(begin + count - done, kLeaf);
-      const Run run{base, static_cast<int>(min<int64>(scope.tensor.n - base, kLeaf)), begin, end};
-      const int shift = first + done - begin;
-      for_run<S, Pass>(scope, run,
-                       [&](int i, const auto& e, const auto& gradient, const auto& rule) {
-                         for_reductions<S>([&](auto r) {
-                           using R = decltype(r);
-                           if constexpr (Here::template takes<R> && !R::over)
-                             take<R>(element_terms<S, R>(e, gradient, rule), x, shift + i, true);
-                         });
-                       });
-      done += end - begin;
-    }
+    for_terms<S, Pass>(scope, element, count, [&](auto r, const auto& terms, int i) {
+      if constexpr (Here::template takes<decltype(r)>) take<decltype(r)>(terms, x, first + i, true);
+    });
   }
   // Terms over the entries of a finer domain instead of elements; `first` is the first of them.
   template <class R>

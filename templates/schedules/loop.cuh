@@ -60,6 +60,22 @@ class KeptValues<S, I, true> {
   real values_[kLeaf];
 };
 
+// Values in units of what is remembered are taken from the codes of the codec within.
+template <class S, int I>
+requires HasUnits<typename S::template Codec<I>::Body>
+class KeptValues<S, I, true> {
+  using C = typename S::template Codec<I>::Body;
+
+ public:
+  KHD KeptValues(const Scope<S>& scope, const Run& run)
+      : coded_(scope.tensor.slots[I].codes, run.base, run.count), memory_(scope, run) {}
+  KHD real operator[](int i) const { return C::from_units(coded_.value(i, {}), memory_[i]); }
+
+ private:
+  CodedRun<typename C::InUnits> coded_;
+  MemoryOfRun<S, I, kLeaf, false> memory_;
+};
+
 // Without codes nothing is looked at but what is remembered, and only of elements that are asked for.
 template <class S, int I>
 requires(!kCoded<typename S::template Codec<I>>) class KeptValues<S, I, true> {
@@ -205,6 +221,7 @@ KHD void for_run(const Scope<S>& scope, const Run& run, F&& f) {
 // ---- what is written -----------------------------------------------------------------------------
 
 // The codes of Count values from element base on that share a Meta, by what is remembered of each where there is such.
+// Values may be overwritten.
 template <class S, int I, int Count, bool Remembers>
 struct EncodedBy : EncodedRun<typename S::template Codec<I>::Body, Count> {
   using C = typename S::template Codec<I>::Body;
@@ -226,6 +243,22 @@ class EncodedBy<S, I, Count, true> {
   const real* x_;
   Measured<C> meta_;
   MemoryOfRun<S, I, Count, true> memory_;
+};
+template <class S, int I, int Count>
+requires HasUnits<typename S::template Codec<I>::Body>
+struct EncodedBy<S, I, Count, true>
+    : EncodedRun<typename S::template Codec<I>::Body::InUnits, Count> {
+  using C = typename S::template Codec<I>::Body;
+  KHD EncodedBy(const Scope<S>& scope, const Run& run, real* x, const NoMeta& none)
+      : EncodedRun<typename C::InUnits, Count>(in_units(scope, run, x), none) {}
+
+ private:
+  KHD static const real* in_units(const Scope<S>& scope, const Run& run, real* x) {
+    const MemoryOfRun<S, I, Count, true> memory(scope, run);
+    INDEPENDENT
+    for (int i = 0; i < Count; ++i) x[i] = C::in_units(x[i], memory[i]);
+    return x;
+  }
 };
 
 // Encodes count values of slot I, from element base on, which share a Meta; there is room for a whole block of

@@ -1,4 +1,4 @@
-// Tables that a run of bytes is looked up in: both ways, whatever this machine would choose.
+// Tables that a run of bytes is looked up in: every way, whatever this machine would choose.
 #include "../../templates/core/lookup.cuh"
 
 #include <gtest/gtest.h>
@@ -18,9 +18,9 @@ constexpr Table<N> kValues = [] {
   return table;
 }();
 
-template <int N, int Count, bool Permute>
+template <int N, int Count, LookUp How>
 void expect_each_value() {
-  using Found = LookedUp<kValues<N>, Count, Permute>;
+  using Found = LookedUp<kValues<N>, Count, How>;
   std::vector<uint8> index(
       Found::room);  // on the heap, where a sanitizer sees what is read behind them
   for (std::size_t i = 0; i < Count; ++i) index[i] = static_cast<uint8>((7 * i + 3) % N);
@@ -29,19 +29,23 @@ void expect_each_value() {
     ASSERT_EQ(bits_of(found[i]), bits_of(kValues<N>.x[(7 * i + 3) % N])) << N << " " << i;
 }
 
-template <int N>
-void expect_both_ways() {
-  expect_each_value<N, 256, false>();
-  expect_each_value<N, 256, true>();
-  expect_each_value<N, 32, true>();
-  expect_each_value<N, 65, true>();
+template <int N, LookUp How>
+void expect_every_count() {
+  expect_each_value<N, 256, How>();
+  expect_each_value<N, 32, How>();
+  expect_each_value<N, 65, How>();
 }
 
 TEST(LookedUp, IsTheTablesValueAtEveryIndex) {
-  expect_both_ways<16>();
-  expect_both_ways<64>();
-  expect_both_ways<128>();
-  expect_both_ways<256>();
+  expect_every_count<16, LookUp::each>();
+  expect_every_count<256, LookUp::each>();
+}
+
+TEST(LookedUp, ByBytesIsTheTablesValue) {
+  expect_every_count<16, LookUp::bytes>();
+  expect_every_count<64, LookUp::bytes>();
+  expect_every_count<128, LookUp::bytes>();
+  expect_every_count<256, LookUp::bytes>();
 }
 
 }  // namespace

@@ -1,0 +1,66 @@
+// Kernels made for older processors leave the bits of those made for this one: what they permute in registers, and how
+// wide those are, is the machine's.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "emulation/step_run.h"
+#include "jit/fixtures.h"
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/machine.h"
+#include "support/bits.h"
+#include "support/compilers.h"
+
+namespace jitstep::support {
+namespace {
+
+StepOutcome run_with(const std::string& compiler, const StepCase& c) {
+  jit::Settings settings = jit::Settings::from_environment();
+  settings.cxx = compiler;
+  jit::Engine engine(settings);
+  jit::CpuMachine cpu(engine);
+  return run_case(c, cpu, jit::default_variant(kernel_of(c), cpu.target()));
+}
+
+// GCC as a program that makes code for processors of one level of x86-64, whatever it is told before.
+class Level {
+ public:
+  explicit Level(const std::string& level) : program_(folder_ / ("c++-" + level)) {
+    std::ofstream(program_) << "#!/bin/sh\nexec " << gcc() << " \"$@\" -march=x86-64-" << level
+                            << "\n";
+    std::filesystem::permissions(program_, std::filesystem::perms::owner_all);
+  }
+  const std::string& compiler() const { return program_; }
+
+ private:
+  jit::testing::TemporaryFolder folder_;
+  std::string program_;
+};
+
+void expect_the_same_bits(const std::string& level) {
+  const Level old(level);
+  for (const char* codec : {"int4", "int4_rank1", "int8", "fp8", "int8_softsign"}) {
+    SCOPED_TRACE(codec);
+    StepCase c{.spec = spec_of("adamw", codec), .options = {}, .tensors = {}, .steps = 3};
+    for (const std::vector<std::int64_t>& sizes :
+         std::vector<std::vector<std::int64_t>>{{40, 300}, {1000}, {3, 257}})
+      c.tensors.push_back({.sizes = sizes});
+    EXPECT_EQ(differences(run_with(gcc(), c), run_with(old.compiler(), c)),
+              std::vector<Difference>());
+  }
+}
+
+#if defined(__x86_64__)
+TEST(InstructionSets, OfPermutedBytesLeaveTheSameBits) {
+  if (gcc().empty() || !__builtin_cpu_supports("sse4.2")) return;
+  expect_the_same_bits("v2");
+}
+TEST(InstructionSets, OfRegistersOfEightFloatsLeaveTheSameBits) {
+  if (gcc().empty() || !__builtin_cpu_supports("avx2")) return;
+  expect_the_same_bits("v3");
+}
+#endif
+
+}  // namespace
+}  // namespace jitstep::support
