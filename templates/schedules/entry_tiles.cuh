@@ -5,14 +5,6 @@
 
 namespace jitstep {
 
-// The domain that has the rows where a space has the columns of the same matrices, or -1.
-constexpr int rows_beside(int space) {
-  return space == columns::space ? rows::space : space == axis<1>::space ? axis<0>::space : -1;
-}
-constexpr int columns_beside(int space) {
-  return space == rows::space ? columns::space : space == axis<0>::space ? axis<1>::space : -1;
-}
-
 // Whether a pass sums over elements, and nothing else, in a space.
 template <class S, int Pass, int SpaceNumber>
 constexpr bool sums_elements() {
@@ -23,36 +15,50 @@ constexpr bool sums_elements() {
   });
   return any && all;
 }
-template <class S, int Pass, int Columns>
+template <class S, int Pass, int SpaceNumber>
 constexpr bool sums_tiles() {
-  if constexpr (constexpr int kRows = rows_beside(Columns); kRows >= 0 && loops<S>())
-    return sums_elements<S, Pass, kRows>() && sums_elements<S, Pass, Columns>();
-  else
-    return false;
+  return loops<S>() && (SpaceNumber == rows::space || SpaceNumber == columns::space) &&
+         sums_elements<S, Pass, rows::space>() && sums_elements<S, Pass, columns::space>();
+}
+
+// Tiles of a tensor are spread over the items of all the spaces that they are for, as these are over threads.
+struct Share {
+  int64 begin, end;
+};
+// That of the item with leaf `first` of one of some spaces.
+KHD Share share_of(const TensorRecord& t, uint32 spaces, int space, int64 first, int64 tiles) {
+  int64 item = first / kLeaf, items = 0;
+  for (int s = 0; s < kSpaces; ++s) {
+    if (!(spaces >> s & 1u)) continue;
+    if (s == space) item += items;
+    items += (t.spaces[s].entries * t.spaces[s].leaves + kLeaf - 1) / kLeaf;
+  }
+  return {item * tiles / items, (item + 1) * tiles / items};
 }
 
 inline constexpr int kTileWidth = 4 * kLeaf;  // elements; a tile has kLeaf rows
 
-// Matrices in one tensor, row after row in memory: rows are entries of one space, columns of the other.
+// Whether elements follow one another as the dimensions do.
+KHD bool is_in_order(const TensorRecord& t) {
+  return length_of_members(t, tensor::reduced(t.dims)) == t.n;
+}
+
+// Matrices in one tensor, row after row in memory.
 struct Matrices {
   int64 width = 0, height = 0, count = 0;  // none: the tensor's are not
   KHD int64 across() const { return (width + kTileWidth - 1) / kTileWidth; }
   KHD int64 tiles() const { return across() * ((height + kLeaf - 1) / kLeaf) * count; }
 };
-template <int Rows, int Columns>
 SLOW_PATH Matrices matrices_of(const TensorRecord& t) {
-  const int64 width = t.spaces[Rows].members, height = t.spaces[Columns].members;
-  const bool in_order = length_of_members(t, tensor::reduced(t.dims)) == t.n;
-  const bool across = length_of_members(t, reduced_in<Rows>(t.dims)) == width;
-  const bool down = side_by_side(t, reduced_in<Columns>(t.dims)) == width;
-  if (width < kWorthARun || !in_order || !across || !down) return {};
-  return {width, height, t.spaces[Columns].entries / width};
+  const int64 width = t.spaces[rows::space].members, height = t.spaces[columns::space].members;
+  if (width < kWorthARun || !is_in_order(t)) return {};
+  return {width, height, t.n / (width * height)};
 }
 
-template <class S, int Pass, int Rows, int Columns>
+template <class S, int Pass>
 class EntryTiles {
-  using OfRows = LeafSums<S, Pass, Rows>;
-  using OfColumns = LeafSums<S, Pass, Columns>;
+  using OfRows = LeafSums<S, Pass, rows::space>;
+  using OfColumns = LeafSums<S, Pass, columns::space>;
 
  public:
   KHD EntryTiles(const Scope<S>& scope, const Matrices& matrices)
@@ -73,8 +79,8 @@ class EntryTiles {
         store_row(top + row, (left + start) / kLeaf, count);
       }
     });
-    store_side_by_side<S, Pass, Columns>(scope_, down, matrix * matrices_.width + left, width,
-                                         sums);
+    store_side_by_side<S, Pass, columns::space>(scope_, down, matrix * matrices_.width + left,
+                                                width, sums);
   }
 
  private:
@@ -93,41 +99,26 @@ class EntryTiles {
   KHD void store_row(int64 row, int64 leaf, int valid) {
     double sum[OfRows::kTerms];
     OfRows::add(row_, valid, sum);
-    store_partial<S, Pass, Rows>(scope_, row * scope_.tensor.spaces[Rows].leaves + leaf, sum);
+    store_partial<S, Pass, rows::space>(scope_,
+                                        row * scope_.tensor.spaces[rows::space].leaves + leaf, sum);
   }
 
   const Scope<S>& scope_;
   Matrices matrices_;
   Terms row_;
-  GrowingLeaves<S, Pass, Columns, kTileWidth> columns_;
+  GrowingLeaves<S, Pass, columns::space, kTileWidth> columns_;
 };
 
-// Whether an item of the rows or the columns, the one with leaf `first`, is done with by its share of the tiles: those
-// of a tensor are spread over the items of both, as these are over threads.
-template <class S, int Pass, int Rows, int Columns>
-SLOW_PATH bool sum_share_of_tiles(const Scope<S>& scope, int space, int64 first) {
-  const Matrices matrices = matrices_of<Rows, Columns>(scope.tensor);
+// Whether an item of the rows or the columns, the one with leaf `first`, is done with by its share of the tiles.
+template <class S, int Pass>
+SLOW_PATH bool sum_tiles(const Scope<S>& scope, int space, int64 first) {
+  const Matrices matrices = matrices_of(scope.tensor);
   if (matrices.count == 0) return false;
-  const auto items = [&](int of) {
-    const Space& sums = scope.tensor.spaces[of];
-    return (sums.entries * sums.leaves + kLeaf - 1) / kLeaf;
-  };
-  const int64 item = first / kLeaf + (space == Columns ? items(Rows) : 0);
-  const int64 share = matrices.tiles(), shares = items(Rows) + items(Columns);
-  EntryTiles<S, Pass, Rows, Columns> tiles(scope, matrices);
-  for (int64 tile = item * share / shares; tile < (item + 1) * share / shares; ++tile)
-    tiles.sum(tile);
+  constexpr uint32 kSpacesOfTiles = 1u << rows::space | 1u << columns::space;
+  const Share share = share_of(scope.tensor, kSpacesOfTiles, space, first, matrices.tiles());
+  EntryTiles<S, Pass> tiles(scope, matrices);
+  for (int64 tile = share.begin; tile < share.end; ++tile) tiles.sum(tile);
   return true;
-}
-template <class S, int Pass, int SpaceNumber>
-KHD bool sum_in_tiles(const Scope<S>& scope, int64 first) {
-  constexpr int kColumns = columns_beside(SpaceNumber), kRows = rows_beside(SpaceNumber);
-  if constexpr (sums_tiles<S, Pass, kColumns>())
-    return sum_share_of_tiles<S, Pass, SpaceNumber, kColumns>(scope, SpaceNumber, first);
-  else if constexpr (sums_tiles<S, Pass, SpaceNumber>())
-    return sum_share_of_tiles<S, Pass, kRows, SpaceNumber>(scope, SpaceNumber, first);
-  else
-    return false;
 }
 
 }  // namespace jitstep

@@ -1,6 +1,6 @@
 // First half of a pass: the sums of runs of leaves, one partial for each run.
 #pragma once
-#include "entry_tiles.cuh"
+#include "entry_maxima.cuh"
 
 namespace jitstep {
 
@@ -102,7 +102,10 @@ KHD void partials_of_entries(const Scope<S>& scope, const Item& item) {
   const int64 units = space.entries * space.leaves;
   const int count = static_cast<int>(min<int64>(units - item.first, kLeaf));
   if constexpr (SpaceNumber < kOverSpace && loops<S>()) {
-    if (sum_in_tiles<S, Pass, SpaceNumber>(scope, item.first)) return;
+    if constexpr (joint_maxima<S, Pass>() >> SpaceNumber & 1u)
+      if (take_maxima<S, Pass>(scope, SpaceNumber, item.first)) return;
+    if constexpr (sums_tiles<S, Pass, SpaceNumber>())
+      if (sum_tiles<S, Pass>(scope, SpaceNumber, item.first)) return;
     if (sum_in_memory_order<S, Pass, SpaceNumber>(scope, item.first, count)) return;
   }
   for (int64 unit = item.first; unit < item.first + count; ++unit) {

@@ -13,10 +13,11 @@ namespace {
 std::vector<TensorCase> tensors() {
   std::vector<TensorCase> cases;
   for (const std::vector<std::int64_t>& sizes : std::vector<std::vector<std::int64_t>>{
-           {300, 20},      {257, 16},     {513, 15},       {256, 256},    {20, 700},
-           {3, 1100},      {1, 300},      {300, 1},        {1, 1},        {3, 300, 17},
-           {2, 5, 257},    {40, 3, 3, 3}, {8, 4, 5, 16},   {4, 3, 32, 2}, {3, 130, 3, 3},
-           {130, 5, 3, 3}, {6, 3, 7, 7},  {20, 300, 1, 1}, {700, 1, 3},   {600}})
+           {300, 20},       {257, 16},      {513, 15},      {256, 256},    {20, 700},
+           {3, 1100},       {1, 300},       {300, 1},       {1, 1},        {3, 300, 17},
+           {2, 5, 257},     {40, 3, 3, 3},  {8, 4, 5, 16},  {4, 3, 32, 2}, {3, 130, 3, 3},
+           {130, 5, 3, 3},  {3, 300, 3, 3}, {300, 5, 3, 3}, {300, 70, 3},  {6, 3, 7, 7},
+           {20, 300, 1, 1}, {700, 1, 3},    {600}})
     cases.push_back({.sizes = sizes});
   cases.push_back({.sizes = {300, 20}, .transposed = true, .grad_transposed = true});
   cases.push_back({.sizes = {2, 33, 257}, .transposed = true, .grad_transposed = true});
