@@ -73,6 +73,21 @@ HEATS = {
             peer("torchao AdamW4bit, compiled", "torchao", "torchao 4", W14),
         ],
     },
+    "other formats of 16 and 8 bits": {
+        "dtype": "float32",
+        "small": False,
+        "pairs": [],
+        "rows": [
+            walk(W20, "bfloat16", 2),
+            walk(W16, "uint8", 2),
+            *references(W16),
+            jitstep("jitstep AdamW int8", {"rule": "adamw", "state": "int8"}, W16),
+            *(jitstep(f"jitstep AdamW {state}", {"rule": "adamw", "state": state}, W20)
+              for state in ("fp16", "bf16_sr")),
+            *(jitstep(f"jitstep AdamW {state}", {"rule": "adamw", "state": state}, W16)
+              for state in ("int8_signed", "int8_softsign", "fp8", "fp8_e5m2", "fp8_expanded")),
+        ],
+    },
     "bfloat16 weights, bfloat16 state": {
         "dtype": "bfloat16",
         "small": True,
@@ -121,9 +136,13 @@ AIMS = [
      "instructions: each slot is looked up in a book, measured, and coded by arithmetic and a comparison"),
     ("one_tensor", "state of 16, 8 and 4 bits", "jitstep AdamW int4", "jitstep AdamW", 0.8, "instructions, as of int8"),
     ("gpt2", "state of 16, 8 and 4 bits", "jitstep AdamW int4_rank1", "jitstep AdamW int4", 1 / 1.5,
-     "two walks more for the maxima along both dimensions (four, of convolutions), each of which decodes both slots"),
+     "a walk more for the maxima along the dimensions, which decodes both slots, and a division for each value's own scale"),
     ("gpt2", "state of 16, 8 and 4 bits", "jitstep AdamW factored", "jitstep AdamW int4", 1 / 1.5,
      "a launch more, which reads the gradient for the sums of rows and columns"),
+    *(("one_tensor", "other formats of 16 and 8 bits", f"jitstep AdamW {state}", "jitstep AdamW int8", 1, limit)
+      for state, limit in (("fp8", "the same memory"), ("int8_signed", "the same memory"),
+                           ("int8_softsign", "roots and quotients, in blocks of 32"),
+                           ("fp8_expanded", "two logarithms and two powers of each value"))),
     ("one_tensor", "state of 16, 8 and 4 bits", "jitstep AdamW int8", "torchao AdamW8bit, compiled", 20, "instructions"),
     ("one_tensor", "state of 16, 8 and 4 bits", "jitstep AdamW int8", "bitsandbytes AdamW8bit", 10, "instructions"),
     ("one_tensor", "state of 16, 8 and 4 bits", "jitstep AdamW int8", LOOP, 4, "instructions"),

@@ -56,47 +56,95 @@ struct Register;
 template <>
 struct Register<16> {
   typedef uint8 Bytes __attribute__((vector_size(16)));
+  typedef uint16 Pairs __attribute__((vector_size(16)));
 };
 template <>
 struct Register<64> {
   typedef uint8 Bytes __attribute__((vector_size(64)));
+  typedef uint16 Pairs __attribute__((vector_size(64)));
 };
+
+// Places of N values in two registers, or in one, as a constant that instructions are found for.
+template <class Value, int N>
+struct Places {
+  alignas(N * sizeof(Value)) Value x[N] = {};
+};
+// The values of two registers in turn, of the lower or the upper half of each 16 bytes.
+template <class Value, int N, bool Upper>
+constexpr Places<Value, N> interleaved() {
+  constexpr int kLane = 16 / sizeof(Value);
+  Places<Value, N> places;
+  for (int i = 0; i < N; ++i) {
+    const int lane = i / kLane * kLane, place = i % kLane;
+    places.x[i] =
+        static_cast<Value>(lane + (Upper ? kLane / 2 : 0) + place / 2 + (place % 2 == 0 ? 0 : N));
+  }
+  return places;
+}
+// The order of bytes that becomes their own when those of four registers are interleaved twice.
+template <int N>
+constexpr Places<uint8, N> before_interleaving() {
+  Places<uint8, N> places;
+  for (int i = 0; i < N; ++i) {
+    const int lane = i / 16, quarter = i % 16 / 4;
+    places.x[i] = static_cast<uint8>(quarter * (N / 4) + lane * 4 + i % 4);
+  }
+  return places;
+}
+// By reference: how such vectors are returned depends on the machine.
+template <auto Table, class From, class To>
+KHD void permute(const From& a, const From& b, To& to) {
+  From places;
+  __builtin_memcpy(&places, Table.x, sizeof places);
+  to = reinterpret_cast<To>(__builtin_shuffle(a, b, places));
+}
 
 template <const auto& table, int Count>
 class LookedUp<table, Count, LookUp::bytes> {
   static constexpr int kSize = kSizeOf<table>;
   static constexpr int kWidth = kSize <= 16 ? 16 : 64;
   using Bytes = typename Register<kWidth>::Bytes;
+  using Pairs = typename Register<kWidth>::Pairs;
 
  public:
   static constexpr int room = (Count + kWidth - 1) / kWidth * kWidth;
   KHD explicit LookedUp(const uint8* index) {
-    static_for<4>([&](auto which) {
-      const auto& bytes = kBytesOf<table, decltype(which)::value, kWidth>.x;
-      const auto* from = reinterpret_cast<const Bytes*>(bytes);
-      for (int i = 0; i < room; i += kWidth) {
-        Bytes at;
-        __builtin_memcpy(&at, index + i, kWidth);
-        Bytes found;
-        if constexpr (kSize <= kWidth)
-          found = __builtin_shuffle(from[0], at);
-        else
-          found = __builtin_shuffle(from[0], from[1], at);
-        if constexpr (kSize > 2 * kWidth)
-          found = at < uint8{2 * kWidth} ? found : __builtin_shuffle(from[2], from[3], at);
-        __builtin_memcpy(byte_[which] + i, &found, kWidth);
-      }
-    });
+    for (int i = 0; i < room; i += kWidth) {
+      Bytes at, byte[4];
+      __builtin_memcpy(&at, index + i, kWidth);
+      permute<before_interleaving<kWidth>()>(at, at, at);
+      static_for<4>([&](auto which) { look_up<decltype(which)::value>(at, byte[which.value]); });
+      put<false>(byte, x_ + i);
+      put<true>(byte, x_ + i + kWidth / 2);
+    }
   }
-
-  KHD float operator[](int i) const {
-    return float_of(static_cast<uint32>(byte_[0][i]) | static_cast<uint32>(byte_[1][i]) << 8 |
-                    static_cast<uint32>(byte_[2][i]) << 16 |
-                    static_cast<uint32>(byte_[3][i]) << 24);
-  }
+  KHD float operator[](int i) const { return x_[i]; }
 
  private:
-  alignas(kWidth) uint8 byte_[4][room];
+  // That byte of each value.
+  template <int which>
+  KHD static void look_up(const Bytes& at, Bytes& found) {
+    const auto* from = reinterpret_cast<const Bytes*>(kBytesOf<table, which, kWidth>.x);
+    if constexpr (kSize <= kWidth)
+      found = __builtin_shuffle(from[0], at);
+    else
+      found = __builtin_shuffle(from[0], from[1], at);
+    if constexpr (kSize > 2 * kWidth)
+      found = at < uint8{2 * kWidth} ? found : __builtin_shuffle(from[2], from[3], at);
+  }
+  // The values of the lower or the upper half.
+  template <bool Upper>
+  KHD static void put(const Bytes (&byte)[4], float* to) {
+    Pairs low, high, values;
+    permute<interleaved<uint8, kWidth, Upper>()>(byte[0], byte[1], low);
+    permute<interleaved<uint8, kWidth, Upper>()>(byte[2], byte[3], high);
+    permute<interleaved<uint16, kWidth / 2, false>()>(low, high, values);
+    __builtin_memcpy(to, &values, kWidth);
+    permute<interleaved<uint16, kWidth / 2, true>()>(low, high, values);
+    __builtin_memcpy(to + kWidth / 4, &values, kWidth);
+  }
+
+  alignas(kWidth) float x_[room];
 };
 #endif
 
