@@ -14,15 +14,21 @@ struct Table {
 template <const auto& table>
 inline constexpr int kSizeOf = sizeof table.x / sizeof(float);
 
-enum class LookUp {
-  each,
-  bytes,
-  floats
-};  // one by one; four tables of bytes; one of floats, in a register
+// How many floats a machine's registers can permute as they like.
+#if defined(JITSTEP_BYTE_VECTORS) && defined(__AVX512F__)
+inline constexpr int kFloatLanes = 16;
+#elif defined(JITSTEP_BYTE_VECTORS) && defined(__AVX2__)
+inline constexpr int kFloatLanes = 8;
+#else
+inline constexpr int kFloatLanes = 0;
+#endif
+
+// One by one; in four tables of bytes; in one of floats, which is in a register.
+enum class LookUp { each, bytes, floats };
 template <const auto& table>
-inline constexpr LookUp kLookUp = kSizeOf<table> <= 2 * kFloatsInRegister ? LookUp::floats
-                                  : kSizeOf<table> <= kPermuted           ? LookUp::bytes
-                                                                          : LookUp::each;
+inline constexpr LookUp kLookUp = kSizeOf<table> <= 2 * kFloatLanes ? LookUp::floats
+                                  : kSizeOf<table> <= kPermuted     ? LookUp::bytes
+                                                                    : LookUp::each;
 
 // table.x[index[i]] for i below Count; `room` indices can be read.
 template <const auto& table, int Count, LookUp How = kLookUp<table>>
@@ -178,7 +184,7 @@ struct Widened<16> {
 
 template <const auto& table, int Count>
 class LookedUp<table, Count, LookUp::floats> {
-  static constexpr int kWidth = kFloatsInRegister;
+  static constexpr int kWidth = kFloatLanes;
   using Words = typename Widened<kWidth>::Words;
   typedef float Floats __attribute__((vector_size(4 * kWidth)));
 

@@ -7,8 +7,7 @@
 #define JITSTEP_REAL float
 #endif
 
-// kPermuted: of how many bytes a machine's registers can choose any for each of their own bytes; kFloatsInRegister: how
-// many floats they can permute as they like.
+// kPermuted: of how many bytes a machine's registers can choose any for each of their own bytes.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC_RTC__)
 #define JITSTEP_BYTE_VECTORS
 #endif
@@ -19,13 +18,6 @@ inline constexpr int kPermuted = 256;
 inline constexpr int kPermuted = 16;
 #else
 inline constexpr int kPermuted = 0;
-#endif
-#if defined(JITSTEP_BYTE_VECTORS) && defined(__AVX512F__)
-inline constexpr int kFloatsInRegister = 16;
-#elif defined(JITSTEP_BYTE_VECTORS) && defined(__AVX2__)
-inline constexpr int kFloatsInRegister = 8;
-#else
-inline constexpr int kFloatsInRegister = 0;
 #endif
 // Every GPU is; NVRTC does not say so.
 #if defined(__CUDACC_RTC__)

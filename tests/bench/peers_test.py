@@ -91,7 +91,7 @@ class QuickRun(unittest.TestCase):
 
     def test_a_stopped_run_goes_on_with_what_is_missing(self):
         first = self.result["heats"][0]
-        self.out.write_text(json.dumps(self.result | {"heats": self.result["heats"][:3]}))
+        self.out.write_text(json.dumps(self.result | {"heats": self.result["heats"][:-1]}))
         said = self.call()
         again = json.loads(self.out.read_text())
         self.assertEqual([heat["heat"] for heat in again["heats"]], list(HEATS))

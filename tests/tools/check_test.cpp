@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "jit/base/private_files.h"
 #include "jit/base/process.h"
 #include "jit/fixtures.h"
 
@@ -229,6 +230,20 @@ TEST_F(CheckTool, WarnsOfARuleThatClimbs) {
   EXPECT_EQ(checked.status, 0) << checked.output;
   EXPECT_TRUE(says(checked, "warning: on a bowl")) << checked.output;
   EXPECT_TRUE(says(checked, "1 warning")) << checked.output;
+}
+
+TEST_F(CheckTool, WarnsOfACodecThatGivesBackOtherNumbers) {
+  std::string codec = read_code_file(kExamples + "linear8.cuh");
+  const std::string undoes = "return ", decode = "KHD static real decode(";
+  const std::size_t at = codec.find(undoes, codec.find(decode));
+  ASSERT_NE(at, codec.npos);
+  codec.insert(at + undoes.size(), "0 * ");
+  testing::write_file(folder_ / "linear8.cuh", codec);
+  const Finished checked = run(folder_ / "linear8.cuh", {"--target", "cpu"});
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  EXPECT_TRUE(says(checked, "encoded for slot 'v' decode gives back others: 100 % are lost"))
+      << checked.output;
+  EXPECT_FALSE(says(run(kExamples + "linear8.cuh", {"--target", "cpu"}), "are lost"));
 }
 
 TEST_F(CheckTool, TakesRulesAndCodecsOnly) {

@@ -11,6 +11,7 @@
 #include "check/kernels.h"
 #include "check/report.h"
 #include "check/request.h"
+#include "check/steps.h"
 #include "check/workbench.h"
 #include "command.h"
 #include "progress_line.h"
@@ -30,7 +31,8 @@ constexpr const char* kFooter =
     "the\n"
     "emulation of a GPU; held to the contract, as by JITSTEP_CHECK=1; and stepped on small "
     "tensors,\n"
-    "which must leave the same bits on the CPU and under the emulation.\n\n"
+    "which must leave the same bits on the CPU and under the emulation. What a codec decodes is\n"
+    "compared with what it encoded.\n\n"
     "Exit status: 0 all right, 1 something is wrong with the file, 2 usage, 3 nothing wrong was "
     "found\n"
     "but a compiler is missing, so that not everything was checked. A warning is no error.";
@@ -82,6 +84,11 @@ void check_file(const Request& request, check::Workbenches& benches, Report& rep
   const ProgressLine progress;
   report.kernels = check::check_kernels(kernels, {report.targets.begin() + 1, report.targets.end()},
                                         benches, std::cref(progress));
+  if (report.manifest->kind != Manifest::Kind::codec || report.kernels.empty()) return;
+  check::KernelReport& first = report.kernels.front();  // the codec's default options
+  if (!first.problems.empty()) return;
+  const auto warnings = check::warnings_of_round_trip(kernels.front(), benches.plain);
+  first.warnings.insert(first.warnings.end(), warnings.begin(), warnings.end());
 }
 
 int run(const Request& request) {

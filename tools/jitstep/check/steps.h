@@ -38,4 +38,7 @@ std::string difference_of_poison(const Candidate& candidate, Workbenches& benche
 /// float32.
 std::string warning_of_bowl(const Candidate& candidate, Workbench& plain);
 
+/// A sentence for each slot whose codec gives other numbers back than it was given. Compiles kernels of its own.
+std::vector<std::string> warnings_of_round_trip(const Candidate& candidate, Workbench& plain);
+
 }  // namespace jitstep::tool::check
