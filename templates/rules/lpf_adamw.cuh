@@ -2,6 +2,7 @@
 // by the bias-corrected step size.   class: LPFAdamW
 #pragma once
 #include "../core/contract.cuh"
+#include "../core/divisor.cuh"
 
 namespace jitstep::rules::lpf_adamw {
 
@@ -19,7 +20,7 @@ struct Slots {
 };
 struct Scalars {
   real filter, fresh, amplifier, beta1, fresh1, beta2, fresh2, eps, shrink, step_size;
-  real root_correction;
+  Divisor root_correction;
 };
 
 struct Rule {
@@ -38,7 +39,7 @@ struct Rule {
     s.eps = static_cast<real>(h.eps);
     s.shrink = static_cast<real>(1 - step_size * h.weight_decay);
     s.step_size = static_cast<real>(step_size);
-    s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[2], t)));
+    s.root_correction = divisor(sqrt(1 - power(h.betas[2], t)));
     return s;
   }
   KHD static void moments(auto& e, const auto& c) {
