@@ -19,7 +19,8 @@ KHD Divisor divisor(double by) {
 // Of a number that is 0, not finite or between 2^-80 and 2^80 in magnitude: no quotient or remainder is subnormal then.
 KHD real operator/(real a, const Divisor& by) {
   const real near = a * by.inverse, left = fma(-near, by.value, a);
-  return chosen(left == left, fma(left, by.inverse, near), near);
+  const real rounded = fma(left, by.inverse, near);
+  return left == left ? rounded : near;
 }
 
 }  // namespace jitstep
