@@ -3,7 +3,6 @@
 // 1908.03265): while the variance is too uncertain, plain momentum, or nothing.   class: AdaBelief
 #pragma once
 #include "../core/contract.cuh"
-#include "../core/divisor.cuh"
 
 namespace jitstep::rules::adabelief {
 
@@ -28,8 +27,7 @@ struct Slots {
   NonNegative vmax;  // torch: max_exp_avg_var; if ams_bound
 };
 struct Scalars {
-  real beta1, fresh1, beta2, fresh2, eps, weight_decay, shrink, step_size;
-  Divisor root_correction;
+  real beta1, fresh1, beta2, fresh2, eps, weight_decay, shrink, step_size, root_correction;
   bool adaptive;
 };
 
@@ -53,7 +51,7 @@ struct Rule {
     s.weight_decay = static_cast<real>(h.weight_decay);
     s.shrink = static_cast<real>(1 - (F.fixed_decay ? 1.0 : h.lr) * h.weight_decay);
     s.adaptive = !F.rectify || n >= h.n_sma_threshold;
-    s.root_correction = divisor(F.rectify ? 1.0 : root);
+    s.root_correction = static_cast<real>(F.rectify ? 1.0 : root);
     s.step_size = static_cast<real>(step_size);
     if (F.rectify && s.adaptive)
       s.step_size = static_cast<real>(step_size * root * rectification(n, most));

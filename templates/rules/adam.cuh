@@ -1,7 +1,6 @@
 // Adam, arXiv 1412.6980, with coupled weight decay and AMSGrad as torch.optim.Adam.   class: Adam
 #pragma once
 #include "../core/contract.cuh"
-#include "../core/divisor.cuh"
 
 namespace jitstep::rules::adam {
 
@@ -20,8 +19,7 @@ struct Slots {
   NonNegative vmax;  // torch: max_exp_avg_sq; if amsgrad
 };
 struct Scalars {
-  real beta1, fresh1, beta2, fresh2, eps, weight_decay, step_size;
-  Divisor root_correction;
+  real beta1, fresh1, beta2, fresh2, eps, weight_decay, step_size, root_correction;
 };
 
 template <Flags F>
@@ -35,7 +33,7 @@ struct Rule {
     s.eps = static_cast<real>(h.eps);
     s.weight_decay = static_cast<real>(h.weight_decay);
     s.step_size = static_cast<real>(h.lr / (1 - power(h.betas[0], t)));
-    s.root_correction = divisor(sqrt(1 - power(h.betas[1], t)));
+    s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[1], t)));
     return s;
   }
   KHD static void moments(auto& e, const auto& c) {

@@ -3,7 +3,6 @@
 // 1 - lr wd / (1 - beta1^t), the `step_size` (torchastic). caution, corrected_weight_decay and
 // clipping_threshold (of the step's root mean square, arXiv 2304.13013) are timm's.   class: AdamW
 #pragma once
-#include "../core/divisor.cuh"
 #include "../formulas/caution.cuh"
 #include "../formulas/decay.cuh"
 
@@ -31,8 +30,7 @@ struct Slots {
   NonNegative vmax;  // torch: max_exp_avg_sq; if amsgrad
 };
 struct Scalars {
-  real beta1, fresh1, beta2, fresh2, eps, shrink, step_size;
-  Divisor root_correction;
+  real beta1, fresh1, beta2, fresh2, eps, shrink, step_size, root_correction;
   double clipping_threshold;
 };
 struct Caution {
@@ -62,7 +60,7 @@ struct Rule {
     s.shrink = static_cast<real>(1 - (F.decay == Decay::step_size ? rate / correction : rate) *
                                          h.weight_decay);
     s.step_size = static_cast<real>(h.lr / correction);
-    s.root_correction = divisor(sqrt(1 - power(h.betas[1], t)));
+    s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[1], t)));
     s.clipping_threshold = h.clipping_threshold.value;
     return s;
   }

@@ -1,7 +1,6 @@
 // Adan, arXiv 2208.06677: Nesterov momentum by the difference of gradients, as timm's Adan. The proximal
 // decay divides by 1 + lr wd after the update; no_prox multiplies by 1 - lr wd before it.   class: Adan
 #pragma once
-#include "../core/divisor.cuh"
 #include "../formulas/caution.cuh"
 
 namespace jitstep::rules::adan {
@@ -23,8 +22,7 @@ struct Slots {
   Signed gprev;   // torch: pre_grad; keeps: fp32
 };
 struct Scalars {
-  real beta1, fresh1, beta2, fresh2, beta3, fresh3, eps, step_size, diff_size;
-  Divisor root_correction;
+  real beta1, fresh1, beta2, fresh2, beta3, fresh3, eps, step_size, diff_size, root_correction;
   real shrink;
   bool first;
 };
@@ -49,7 +47,7 @@ struct Rule {
     s.eps = static_cast<real>(h.eps);
     s.step_size = static_cast<real>(h.lr / (1 - power(h.betas[0], t)));
     s.diff_size = static_cast<real>(h.lr * h.betas[1] / (1 - power(h.betas[1], t)));
-    s.root_correction = divisor(sqrt(1 - power(h.betas[2], t)));
+    s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[2], t)));
     s.shrink = static_cast<real>(F.no_prox ? 1 - decay : 1 / (1 + decay));
     s.first = t == 1;
     return s;

@@ -3,7 +3,6 @@
 // the update (apple), or `after` it (bitsandbytes).   class: AdEMAMix
 #pragma once
 #include "../core/contract.cuh"
-#include "../core/divisor.cuh"
 
 namespace jitstep::rules::ademamix {
 
@@ -26,8 +25,7 @@ struct Slots {
   Signed m2;      // torch: exp_avg_slow
 };
 struct Scalars {
-  real beta1, fresh1, beta2, fresh2, beta3, fresh3, eps, shrink, lr, correction;
-  Divisor root_correction;
+  real beta1, fresh1, beta2, fresh2, beta3, fresh3, eps, shrink, lr, correction, root_correction;
   real alpha;
 };
 
@@ -56,7 +54,7 @@ struct Rule {
     s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
     s.lr = static_cast<real>(h.lr);
     s.correction = static_cast<real>(1 - power(h.betas[0], t));
-    s.root_correction = divisor(sqrt(1 - power(h.betas[1], t)));
+    s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[1], t)));
     s.alpha = static_cast<real>(h.alpha * progress(t, h.t_alpha));
     return s;
   }

@@ -2,7 +2,6 @@
 // amplified gradient's second moment. Weight decay by the bias-corrected step size.   class: Compass
 #pragma once
 #include "../core/contract.cuh"
-#include "../core/divisor.cuh"
 
 namespace jitstep::rules::compass {
 
@@ -18,8 +17,7 @@ struct Slots {
   NonNegative v;  // torch: exp_avg_sq
 };
 struct Scalars {
-  real beta1, fresh1, amplifier, beta2, fresh2, eps, shrink, step_size;
-  Divisor root_correction;
+  real beta1, fresh1, amplifier, beta2, fresh2, eps, shrink, step_size, root_correction;
 };
 
 struct Rule {
@@ -36,7 +34,7 @@ struct Rule {
     s.eps = static_cast<real>(h.eps);
     s.shrink = static_cast<real>(1 - step_size * h.weight_decay);
     s.step_size = static_cast<real>(step_size);
-    s.root_correction = divisor(sqrt(1 - power(h.betas[1], t)));
+    s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[1], t)));
     return s;
   }
   KHD static real amplified(const auto& e, const auto& c) {

@@ -3,7 +3,6 @@
 // weight_norm_max 10 it is cybertronai's pytorch-lamb.   class: LAMB
 #pragma once
 #include "../core/contract.cuh"
-#include "../core/divisor.cuh"
 
 namespace jitstep::rules::lamb {
 
@@ -23,8 +22,7 @@ struct Slots {
   NonNegative v;  // torch: exp_avg_sq
 };
 struct Scalars {
-  real beta1, fresh1, beta2, fresh2, eps, weight_decay, lr, correction;
-  Divisor root_correction;
+  real beta1, fresh1, beta2, fresh2, eps, weight_decay, lr, correction, root_correction;
   double weight_norm_max;
 };
 struct Trust {
@@ -46,7 +44,7 @@ struct Rule {
     s.weight_decay = static_cast<real>(h.weight_decay);
     s.lr = static_cast<real>(h.lr);
     s.correction = static_cast<real>(F.bias_correction ? 1 / (1 - power(h.betas[0], t)) : 1.0);
-    s.root_correction = divisor(F.bias_correction ? sqrt(1 - power(h.betas[1], t)) : 1.0);
+    s.root_correction = static_cast<real>(F.bias_correction ? sqrt(1 - power(h.betas[1], t)) : 1.0);
     s.weight_norm_max = h.weight_norm_max.has_value() ? h.weight_norm_max.value : kInfinity;
     return s;
   }

@@ -10,7 +10,6 @@
 // class: LAMB16
 #pragma once
 #include "../core/contract.cuh"
-#include "../core/divisor.cuh"
 
 namespace jitstep::rules::lamb16 {
 
@@ -31,8 +30,7 @@ struct Slots {
   NonNegative v;  // torch: exp_avg_sq
 };
 struct Scalars {
-  real beta1, fresh1, beta2, fresh2, eps, weight_decay, correction;
-  Divisor root_correction;
+  real beta1, fresh1, beta2, fresh2, eps, weight_decay, correction, root_correction;
   double lr, trust_scale;
 };
 struct Trust {
@@ -55,7 +53,7 @@ struct Rule {
     s.eps = static_cast<real>(h.eps);
     s.weight_decay = static_cast<real>(h.weight_decay);
     s.correction = static_cast<real>(original ? 1.0 : 1 / (1 - power(h.betas[0], t)));
-    s.root_correction = divisor(original ? 1.0 : sqrt(1 - power(h.betas[1], t)));
+    s.root_correction = static_cast<real>(original ? 1.0 : sqrt(1 - power(h.betas[1], t)));
     s.lr = h.lr;
     s.trust_scale = h.trust_scale;
     return s;

@@ -1,7 +1,6 @@
 // LaProp, arXiv 2002.04839: the average of gradients that are scaled first, as timm's LaProp. The average
 // holds the learning rate of its time, lr1 the average of those rates. Decays after the update.   class: LaProp
 #pragma once
-#include "../core/divisor.cuh"
 #include "../formulas/caution.cuh"
 #include "../formulas/decay.cuh"
 
@@ -27,8 +26,7 @@ struct Memory {
   Entry<tensor, double> lr2;  // torch: exp_avg_lr_2
 };
 struct Scalars {
-  real beta1, fresh1, beta2, fresh2, eps, correction, shrink;
-  Divisor root_correction;
+  real beta1, fresh1, beta2, fresh2, eps, correction, root_correction, shrink;
 };
 struct Caution {
   real scale;
@@ -53,7 +51,7 @@ struct Rule {
     s.fresh2 = static_cast<real>(fresh2);
     s.eps = static_cast<real>(h.eps);
     s.correction = static_cast<real>(lr1 == 0 ? 0.0 : h.lr / lr1);
-    s.root_correction = divisor(sqrt(lr2));
+    s.root_correction = static_cast<real>(sqrt(lr2));
     s.shrink = static_cast<real>(1 - decay_rate * h.weight_decay);
     return s;
   }

@@ -2,7 +2,6 @@
 // by the bias-corrected step size.   class: LPFAdamW
 #pragma once
 #include "../core/contract.cuh"
-#include "../core/divisor.cuh"
 
 namespace jitstep::rules::lpf_adamw {
 
@@ -20,7 +19,7 @@ struct Slots {
 };
 struct Scalars {
   real filter, fresh, amplifier, beta1, fresh1, beta2, fresh2, eps, shrink, step_size;
-  Divisor root_correction;
+  real root_correction;
 };
 
 struct Rule {
@@ -39,7 +38,7 @@ struct Rule {
     s.eps = static_cast<real>(h.eps);
     s.shrink = static_cast<real>(1 - step_size * h.weight_decay);
     s.step_size = static_cast<real>(step_size);
-    s.root_correction = divisor(sqrt(1 - power(h.betas[2], t)));
+    s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[2], t)));
     return s;
   }
   KHD static void moments(auto& e, const auto& c) {

@@ -1,7 +1,6 @@
 // MARS, arXiv 2411.10438: Adam or Lion over gradients corrected by their difference to the last ones and
 // clipped to the norm 1, as timm's Mars. Vectors take AdamW's step unless optimize_1d.   class: MARS
 #pragma once
-#include "../core/divisor.cuh"
 #include "../formulas/caution.cuh"
 
 namespace jitstep::rules::mars {
@@ -29,8 +28,7 @@ struct Slots {
   Signed gprev;   // torch: last_grad; keeps: fp32
 };
 struct Scalars {
-  real beta1, fresh1, beta2, fresh2, eps, lr, correction, weight_decay, gamma;
-  Divisor root_correction;
+  real beta1, fresh1, beta2, fresh2, eps, lr, correction, root_correction, weight_decay, gamma;
 };
 struct Clip {
   real factor;
@@ -58,7 +56,7 @@ struct Rule {
     s.eps = static_cast<real>(h.eps);
     s.lr = static_cast<real>(F.corrected ? h.lr : h.lr * h.lr_1d_factor);
     s.correction = static_cast<real>(1 - power(beta1, t));
-    s.root_correction = divisor(sqrt(1 - power(beta2, t)));
+    s.root_correction = static_cast<real>(sqrt(1 - power(beta2, t)));
     s.weight_decay = static_cast<real>(h.weight_decay);
     s.gamma = static_cast<real>(t == 1 ? 0.0 : h.gamma * beta1 / (1 - beta1));
     return s;

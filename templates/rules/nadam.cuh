@@ -2,7 +2,6 @@
 // as torch.optim.NAdam.   class: NAdam
 #pragma once
 #include "../core/contract.cuh"
-#include "../core/divisor.cuh"
 
 namespace jitstep::rules::nadam {
 
@@ -24,8 +23,7 @@ struct Memory {
   Entry<tensor, double> mu_product;  // initial: 1
 };
 struct Scalars {
-  real beta1, fresh1, beta2, fresh2, eps, weight_decay, shrink;
-  Divisor root_correction;
+  real beta1, fresh1, beta2, fresh2, eps, weight_decay, shrink, root_correction;
   real gradient_size, momentum_size;
 };
 
@@ -46,7 +44,7 @@ struct Rule {
     s.eps = static_cast<real>(h.eps);
     s.weight_decay = static_cast<real>(h.weight_decay);
     s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
-    s.root_correction = divisor(sqrt(1 - power(h.betas[1], t)));
+    s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[1], t)));
     s.gradient_size = static_cast<real>(h.lr * (1 - now) / (1 - m.mu_product.next));
     s.momentum_size = static_cast<real>(h.lr * then / (1 - m.mu_product.next * then));
     return s;

@@ -3,7 +3,6 @@
 // Adam's step unless `use_nvlamb`. With `adam_w_mode` off the decay is coupled.   class: NVLAMB
 #pragma once
 #include "../core/contract.cuh"
-#include "../core/divisor.cuh"
 
 namespace jitstep::rules::nvlamb {
 
@@ -27,8 +26,7 @@ struct Slots {
   NonNegative v;  // torch: exp_avg_sq
 };
 struct Scalars {
-  real beta1, fresh1, beta2, fresh2, eps, weight_decay, lr, correction;
-  Divisor root_correction;
+  real beta1, fresh1, beta2, fresh2, eps, weight_decay, lr, correction, root_correction;
   double max_grad_norm;
 };
 struct Norm {
@@ -54,7 +52,7 @@ struct Rule {
     s.weight_decay = static_cast<real>(h.weight_decay);
     s.lr = static_cast<real>(h.lr);
     s.correction = static_cast<real>(F.bias_correction ? 1 / (1 - power(h.betas[0], t)) : 1.0);
-    s.root_correction = divisor(F.bias_correction ? sqrt(1 - power(h.betas[1], t)) : 1.0);
+    s.root_correction = static_cast<real>(F.bias_correction ? sqrt(1 - power(h.betas[1], t)) : 1.0);
     s.max_grad_norm = h.max_grad_norm;
     return s;
   }

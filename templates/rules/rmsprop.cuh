@@ -3,7 +3,6 @@
 // torchastic's RMSProp.   class: RMSprop
 #pragma once
 #include "../core/contract.cuh"
-#include "../core/divisor.cuh"
 
 namespace jitstep::rules::rmsprop {
 
@@ -27,8 +26,7 @@ struct Slots {
   Signed gavg;    // torch: grad_avg; if centered
 };
 struct Scalars {
-  real lr, alpha, fresh, eps, weight_decay, shrink, momentum;
-  Divisor root_correction;
+  real lr, alpha, fresh, eps, weight_decay, shrink, momentum, root_correction;
 };
 
 template <Flags F>
@@ -44,7 +42,7 @@ struct Rule {
     s.weight_decay = static_cast<real>(h.weight_decay);
     s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
     s.momentum = static_cast<real>(h.momentum);
-    s.root_correction = divisor(F.bias_correction ? sqrt(1 - power(h.alpha, t)) : 1.0);
+    s.root_correction = static_cast<real>(F.bias_correction ? sqrt(1 - power(h.alpha, t)) : 1.0);
     return s;
   }
   KHD static real decayed(const auto& e, const auto& c) {

@@ -2,7 +2,6 @@
 // and the average x of it, which evaluation uses. Steps and weights are of all tensors.   class: ScheduleFreeAdamW
 // modes: train, eval
 #pragma once
-#include "../core/divisor.cuh"
 #include "../formulas/schedule_free.cuh"
 
 namespace jitstep::rules::schedulefree_adamw {
@@ -27,8 +26,7 @@ struct Memory {
   Entry<all, double> k;
 };
 struct Scalars {
-  real beta2, fresh2, eps, weight_decay, rate, average, back, to_x, to_y;
-  Divisor root_correction;
+  real beta2, fresh2, eps, weight_decay, root_correction, rate, average, back, to_x, to_y;
   bool first;
 };
 
@@ -40,7 +38,8 @@ struct Rule {
     s.fresh2 = static_cast<real>(1 - h.betas[1]);
     s.eps = static_cast<real>(h.eps);
     s.weight_decay = static_cast<real>(h.weight_decay);
-    s.root_correction = divisor(sqrt(1 - power(h.betas[1], static_cast<int64>(m.k.next))));
+    s.root_correction =
+        static_cast<real>(sqrt(1 - power(h.betas[1], static_cast<int64>(m.k.next))));
     s.rate = now.rate;
     s.average = now.average;
     s.back = now.back;
