@@ -1,26 +1,18 @@
 #!/usr/bin/env bash
-# Do the tests notice? Each patch in tests/mutants/ is a defect. It is applied to a copy of the tree, on its own;
-# one of the suites that it names must fail, or it has survived. Fails if a mutant survives, does not apply or
-# does not build, and before that if a suite fails without any mutant.
+# Do the tests notice? Puts one mutant after the other (tests/mutants/*.mutants, see tools/mutants.py) into a copy of the
+# tree. One of the suites that a mutant names must fail, or it has survived. Prints a table of what noticed each.
+# Fails if a mutant survives, does not fit the tree or does not build; before that, if a suite fails without any mutant.
 #
 #   tools/mutate.sh [--table FILE] [--copy FOLDER] [NAME...]
 #
-#   NAME     mutants to try, by the patch's name without .patch (all when none is given)
-#   --table  the Markdown table whose rows are renewed    (tests/mutants/RESULTS.md)
-#   --copy   where the copy and its build folder lie      (build-mutants; kept, so that the next run is fast)
-#
-# A patch is what `git diff` writes, after comment lines:
-#
-#   # what: the sentence that says what is broken
-#   # suites: PROGRAM:GTEST_FILTER [PROGRAM:GTEST_FILTER ...]    build:TARGET stands for a build that must fail
-#   # equivalent: why no test can notice it                      optional; such a mutant must survive
+#   NAME     mutants to try (all when none is given)
+#   --table  also writes the results there, as a Markdown table
+#   --copy   where the copy and its build folder lie (build-mutants; kept, so that the next run is fast)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-mutants="$root/tests/mutants"
-table="$mutants/RESULTS.md"
+table=
 copy="$root/build-mutants"
-command="tools/mutate.sh"
 suite_seconds=900
 
 usage() { sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p}' "${BASH_SOURCE[0]}"; }
@@ -33,27 +25,16 @@ while [ $# -gt 0 ]; do
     --table) table=$(realpath -m "$2"); shift ;;
     --copy) copy=$(realpath -m "$2"); shift ;;
     -*) usage >&2; exit 2 ;;
-    *) names+=("$(basename "$1" .patch)") ;;
+    *) names+=("$1") ;;
   esac
   shift
 done
-if [ ${#names[@]} -eq 0 ]; then
-  for patch in "$mutants"/*.patch; do names+=("$(basename "$patch" .patch)"); done
-fi
+mutants() { python3 "$root/tools/mutants.py" "$@"; }
+mutants check
+if [ ${#names[@]} -eq 0 ]; then mapfile -t names < <(mutants list); fi
 
-# ---- patches -----------------------------------------------------------------------------------
-
-# field NAME KEY: what the patch says under a key; empty if nothing.
-field() { sed -n "/^diff /q; s/^# $2: *//p" "$mutants/$1.patch"; }
-
-check_patches() {
-  local name
-  for name in "${names[@]}"; do
-    [ -e "$mutants/$name.patch" ] || fail "there is no $mutants/$name.patch"
-    [ -n "$(field "$name" what)" ] || fail "$name.patch does not say '# what: ...'"
-    [ -n "$(field "$name" suites)" ] || fail "$name.patch does not say '# suites: PROGRAM:GTEST_FILTER'"
-  done
-}
+# field NAME KEY: what the table says of a mutant under a key; empty if nothing.
+field() { mutants field "$1" "$2"; }
 
 # All suites that are named, each once.
 all_suites() { for name in "${names[@]}"; do field "$name" suites; done | tr -s ' ' '\n' | sort -u; }
@@ -78,8 +59,11 @@ refresh_copy() {
   done < <(cd "$copy" && find src include templates tests -type f -print0)
 }
 
-# The copy may lie in the tree of another repository, which is none of its business.
-apply_patch() { (cd "$copy" && GIT_CEILING_DIRECTORIES=$(dirname "$copy") git apply "$@"); }
+# Takes a mutant out of the copy.
+restore() {
+  local file
+  for file in $(mutants apply "$1" --touched); do cp --preserve=mode "$root/$file" "$copy/$file"; done
+}
 
 build() { "$copy/tools/build.sh" "$@" >"$log" 2>&1; }
 
@@ -136,11 +120,11 @@ noticed_by() {
 try() {
   local found equivalent
   equivalent=$(field "$1" equivalent)
-  if ! apply_patch "$mutants/$1.patch" 2>"$log"; then
-    verdict="error: it does not apply"
+  if ! mutants --tree "$copy" apply "$1" 2>"$log"; then
+    verdict="error: it does not fit the tree"
   else
     found=$(noticed_by "$(field "$1" suites)")
-    apply_patch -R "$mutants/$1.patch"
+    restore "$1"
     case $found in
       error:*) verdict=$found ;;
       "") verdict=${equivalent:+"no: $equivalent"} verdict=${verdict:-"NO: it survives"} ;;
@@ -152,42 +136,31 @@ try() {
 
 # ---- the table ---------------------------------------------------------------------------------
 
-# Rows of mutants that were not tried this time stay as they are; those without a patch go.
 write_table() {
-  local rows old=()
-  [ ! -e "$table" ] || mapfile -t old < <(grep -E '^\| `' "$table")
-  rows=$(printf '%s\n' "${new_rows[@]}" "${old[@]}" | awk -F'`' '!seen[$2]++' | while IFS= read -r row; do
-    name=${row#*\`} name=${name%%\`*}
-    [ ! -e "$mutants/$name.patch" ] || printf '%s\n' "$row"
-  done | sort)
   {
-    echo "# Mutants: defects that the tests must notice"
+    echo "# Mutants of $(git -C "$root" rev-parse --short HEAD 2>/dev/null || echo "a tree without git"), $(date +%F)"
     echo
-    echo "Written by \`$command\` on $(date +%F), $(nproc) processors of"
-    echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(c++ --version | head -n 1)."
-    echo "A mutant is a patch in this folder; \`tools/mutate.sh --help\` describes its form."
+    echo "$(nproc) processors of $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(c++ --version | head -n 1)."
     echo
-    echo "| mutant | what is broken | suites | noticed | date |"
-    echo "|---|---|---|---|---|"
-    printf '%s\n' "$rows"
-  } >"$table.new"
-  mv "$table.new" "$table"
+    echo "| mutant | what is broken | suites | noticed |"
+    echo "|---|---|---|---|"
+    printf '%s\n' "${rows[@]}"
+  } >"$table"
 }
 
-check_patches
 "$root/tools/setup.sh"
 refresh_copy
 log="$copy/mutate.log"
 use_nvrtc
 check_suites
-failures=0 new_rows=()
+failures=0 rows=()
 for name in "${names[@]}"; do
   start=$SECONDS
   try "$name"
   printf '%-40s %s (%d s)\n' "$name" "$verdict" $((SECONDS - start))
   suites=$(field "$name" suites)
-  new_rows+=("| \`$name\` | $(field "$name" what | sed 's/|/\\|/g') | \`${suites// /\` \`}\` | $verdict | $(date +%F) |")
+  rows+=("| \`$name\` | $(field "$name" what | sed 's/|/\\|/g') | \`${suites// /\` \`}\` | $verdict |")
 done
-write_table
-echo "mutate: ${#names[@]} mutants, $failures not as they should be; $table"
+[ -z "$table" ] || write_table
+echo "mutate: ${#names[@]} mutants, $failures not as they should be"
 [ $failures -eq 0 ]

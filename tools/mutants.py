@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Reads the tables of mutants and puts single mutants into a copy of the tree.
+
+A mutant is a small defect that the tests must notice. The tables are tests/mutants/*.mutants:
+
+  [name_of_the_mutant]
+  what: One sentence that says what is broken.
+  suites: PROGRAM:GTEST_FILTER PROGRAM:GTEST_FILTER ...
+  equivalent: Why no test can notice it. (Optional: such a mutant must survive.)
+  file: path/of/a/source.cpp
+    a line that stays
+  - a line that goes
+  + a line that comes
+
+The lines that stay and go follow one another in the file and occur there exactly once.
+Leading and trailing blanks do not count, so that formatting does not matter.
+`file:` may be repeated, for several edits. `build:TARGET` in `suites` names a build that must fail.
+"""
+
+import argparse
+import fnmatch
+import pathlib
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+class MutantError(Exception):
+    """A table or a mutant is wrong. The message names the table's file and line, or the mutant."""
+
+
+@dataclass
+class Edit:
+    """Consecutive lines of one file, without their outer blanks, and what replaces them."""
+
+    file: str
+    before: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+
+    def add(self, line: str) -> bool:
+        """Takes a line of the table; False if it is none of an edit."""
+        mark, text = line[:2].ljust(2), line[2:].strip()
+        if mark not in ("  ", "- ", "+ "):
+            return False
+        if mark != "+ ":
+            self.before.append(text)
+        if mark != "- ":
+            self.after.append(text)
+        return True
+
+    def apply(self, tree: pathlib.Path) -> None:
+        """Replaces the lines in the file below `tree`; they must occur exactly once."""
+        path = tree / self.file
+        if not path.is_file():
+            raise MutantError(f"there is no file {self.file}")
+        lines = path.read_text().split("\n")
+        texts = [line.strip() for line in lines]
+        size = len(self.before)
+        starts = [i for i in range(len(texts) - size + 1) if texts[i : i + size] == self.before]
+        if not size or len(starts) != 1:
+            first = self.before[0] if size else "(no line)"
+            raise MutantError(f"{self.file} has these lines {len(starts)} times, not once: {first} ...")
+        start = starts[0]
+        indent = lines[start][: len(lines[start]) - len(texts[start])]
+        lines[start : start + size] = [indent + text if text else "" for text in self.after]
+        path.write_text("\n".join(lines))
+
+
+@dataclass
+class Mutant:
+    """One entry of a table."""
+
+    name: str
+    fields: dict[str, str] = field(default_factory=dict)
+    edits: list[Edit] = field(default_factory=list)
+
+    def suites(self) -> list[tuple[str, str]]:
+        """(program, filter) of each suite that must fail; ("build", target) for a build."""
+        return [tuple(suite.split(":", 1)) for suite in self.fields["suites"].split()]
+
+    def add(self, line: str) -> bool:
+        """Takes a line of the table that belongs to this mutant; False if it is none."""
+        if self.edits and self.edits[-1].add(line):
+            return True
+        key, separator, value = line.partition(": ")
+        if not separator or key not in ("what", "suites", "equivalent", "file"):
+            return False
+        if key == "file":
+            self.edits.append(Edit(value.strip()))
+        else:
+            self.fields[key] = value.strip()
+        return True
+
+    def check_complete(self) -> None:
+        """Throws if something that every mutant needs is missing."""
+        for key in ("what", "suites"):
+            if not self.fields.get(key):
+                raise MutantError(f"{self.name} has no line '{key}: ...'")
+        if not self.edits or any(edit.before == edit.after for edit in self.edits):
+            raise MutantError(f"{self.name} changes nothing")
+
+
+def read_table(path: pathlib.Path) -> list[Mutant]:
+    """The mutants of one file, in its order."""
+    mutants: list[Mutant] = []
+    for number, line in enumerate(path.read_text().split("\n"), 1):
+        if line.startswith("[") and line.endswith("]"):
+            mutants.append(Mutant(line[1:-1]))
+        elif line.strip() and not (mutants and mutants[-1].add(line)):
+            raise MutantError(f"{path.name}:{number}: not a line of a table of mutants: {line}")
+    return mutants
+
+
+def read_all(tree: pathlib.Path) -> dict[str, Mutant]:
+    """All mutants of a tree by name."""
+    found: dict[str, Mutant] = {}
+    for path in sorted((tree / "tests/mutants").glob("*.mutants")):
+        for mutant in read_table(path):
+            if mutant.name in found:
+                raise MutantError(f"two mutants are called {mutant.name}")
+            mutant.check_complete()
+            found[mutant.name] = mutant
+    return found
+
+
+def tests_of(program: pathlib.Path) -> list[str]:
+    """SUITE.NAME of every test of a program."""
+    listed = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=True)
+    names, suite = [], ""
+    for line in listed.stdout.splitlines():
+        text = line.split("#")[0].rstrip()
+        if text.startswith("  "):
+            names.append(suite + text.strip())
+        elif text.endswith("."):
+            suite = text
+    return names
+
+
+def matches(test: str, gtest_filter: str) -> bool:
+    """Whether a GoogleTest filter picks a test."""
+    wanted, _, unwanted = gtest_filter.partition("-")
+
+    def any_of(patterns: str) -> bool:
+        return any(fnmatch.fnmatchcase(test, p.replace("[", "[[]")) for p in patterns.split(":") if p)
+
+    return any_of(wanted or "*") and not any_of(unwanted)
+
+
+def orphans(mutants: dict[str, Mutant], programs: pathlib.Path) -> list[str]:
+    """Suites that name no test of the programs in a folder, as messages; programs not built are left out."""
+    tests: dict[str, list[str]] = {}
+    messages = []
+    for mutant in mutants.values():
+        for program, pattern in mutant.suites():
+            if program == "build" or not (programs / program).exists():
+                continue
+            if program not in tests:
+                tests[program] = tests_of(programs / program)
+            if not any(matches(test, pattern) for test in tests[program]):
+                messages.append(f"{mutant.name}: {program} has no test {pattern}")
+    return messages
+
+
+def misfits(mutants: dict[str, Mutant], tree: pathlib.Path) -> list[str]:
+    """Mutants that do not fit the tree, as messages. Writes nothing into the tree."""
+    messages = []
+    for mutant in mutants.values():
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                for name in {edit.file for edit in mutant.edits}:
+                    target = pathlib.Path(folder) / name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    if (tree / name).is_file():
+                        target.write_text((tree / name).read_text())
+                for edit in mutant.edits:
+                    edit.apply(pathlib.Path(folder))
+            except MutantError as error:
+                messages.append(f"{mutant.name}: {error}")
+    return messages
+
+
+def check(arguments: argparse.Namespace, mutants: dict[str, Mutant]) -> int:
+    """Prints what does not fit; the exit status."""
+    messages = misfits(mutants, arguments.tree)
+    if arguments.programs:
+        messages += orphans(mutants, arguments.programs)
+    for message in messages:
+        print(message, file=sys.stderr)
+    print(f"{len(mutants)} mutants, {len(messages)} do not fit the tree")
+    return 1 if messages else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tree", type=pathlib.Path, default=ROOT, help="the tree (default: this one)")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="print the names")
+    shown = commands.add_parser("field", help="print what a mutant says under a key")
+    shown.add_argument("name")
+    shown.add_argument("key")
+    applied = commands.add_parser("apply", help="change the files below --tree")
+    applied.add_argument("name")
+    applied.add_argument("--touched", action="store_true", help="print the files that change, and change none")
+    checked = commands.add_parser("check", help="fail if a mutant does not fit the tree")
+    checked.add_argument("--programs", type=pathlib.Path, help="folder of test programs, whose tests `suites` must name")
+    arguments = parser.parse_args()
+    try:
+        mutants = read_all(ROOT)
+        if arguments.command == "list":
+            print("\n".join(mutants))
+        elif arguments.command == "check":
+            return check(arguments, mutants)
+        elif arguments.name not in mutants:
+            raise MutantError(f"there is no mutant {arguments.name}; `list` prints the names")
+        elif arguments.command == "field":
+            print(mutants[arguments.name].fields.get(arguments.key, ""))
+        elif arguments.touched:
+            print("\n".join(sorted({edit.file for edit in mutants[arguments.name].edits})))
+        else:
+            for edit in mutants[arguments.name].edits:
+                edit.apply(arguments.tree)
+    except MutantError as error:
+        print(f"mutants: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
