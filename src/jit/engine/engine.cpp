@@ -49,7 +49,8 @@ struct Engine::State {
   // A unit's flattened text and its digest, kept while the templates stay as they are.
   struct Flat {
     std::string text;
-    std::string digest;
+    std::string digest;       // of the code: what the disk cache knows it by
+    std::string text_digest;  // of all of it: errors name lines, which comments move
     std::string unit;
     Texts included;
     bool is_overridden = false;  // by an edited text, which came with no templates
@@ -135,9 +136,10 @@ Engine::State::FlatPointer Engine::State::flat(const std::string& unit_text,
   }
   auto made = std::make_shared<Flat>();
   made->text = flatten(unit_text, name, templates, made->included);
-  made->digest = sha256_hex(made->text);
+  made->digest = code_digest(made->text);
   made->unit = unit_text;
   override_with_edited(*made, name);
+  made->text_digest = sha256_hex(made->text);
   std::lock_guard lock(mutex);
   if (version == flats_version) flats[id] = made;
   return made;
@@ -149,7 +151,7 @@ void Engine::State::override_with_edited(Flat& flat, const std::string& name) co
   warn(settings.log, text("JITSTEP_OVERRIDE: ", name, " is the edited text in ",
                           folder_of_text(name, flat.digest), ", not its own"));
   flat.text = std::move(*edited);
-  flat.digest = sha256_hex(flat.text);
+  flat.digest = code_digest(flat.text);
   flat.is_overridden = true;
 }
 
@@ -163,7 +165,7 @@ Engine::State::BuiltPointer Engine::State::build(const FlatPointer& flat, const 
     dump.write(*made, flat->digest);
     return made;
   };
-  return built.get(key.digest(), make_it, found);
+  return built.get(key.digest() + flat->text_digest, make_it, found);
 }
 
 Engine::State::BuiltPointer Engine::State::built_of(const FlatPointer& flat, const Key& key,
@@ -261,7 +263,7 @@ Engine::State::KernelPointer Engine::State::load(const FlatPointer& flat, const 
   const Key key{flat->digest, target, compiler_for(target).identity(target)};
   disk.discard(key);
   auto fresh = compile(flat, name, key);
-  built.replace(key.digest(), fresh);
+  built.replace(key.digest() + flat->text_digest, fresh);
   return std::make_shared<Kernel>(fresh, load_module(*fresh, device));
 }
 
@@ -277,7 +279,7 @@ std::shared_ptr<const Kernel> Engine::kernel(const std::string& unit_text, const
                                              const Target& target, int device) {
   const auto flat = state_->flat(unit_text, name);
   const std::string id =
-      text(flat->digest, " ", to_string(target), " ", target.is_cuda() ? device : 0);
+      text(flat->text_digest, " ", to_string(target), " ", target.is_cuda() ? device : 0);
   bool found = false;
   auto kernel = state_->kernels.get(
       id,

@@ -1,19 +1,22 @@
 #include "jit/source/source_digests.h"
 
 #include "jit/base/digest.h"
+#include "jit/source/canonical_text.h"
 
 namespace jitstep::jit {
 
+std::string code_digest(std::string_view text) { return sha256_hex(canonical_text(text)); }
+
 Sources sources_of(const std::string& unit_text, const Texts& included) {
-  Sources sources = {{kUnitSource, sha256_hex(unit_text)}};
-  for (const auto& [name, content] : included) sources[name] = sha256_hex(content);
+  Sources sources = {{kUnitSource, code_digest(unit_text)}};
+  for (const auto& [name, content] : included) sources[name] = code_digest(content);
   return sources;
 }
 
 Sources sources_of_today(const Sources& then, const TemplateStore& store) {
   Sources now = then;
   for (auto& [name, digest] : now) {
-    if (const auto content = store.find(name)) digest = sha256_hex(*content);
+    if (const auto content = store.find(name)) digest = code_digest(*content);
   }
   return now;
 }

@@ -14,6 +14,9 @@ namespace jitstep::jit {
 using Sources = std::map<std::string, std::string>;
 inline constexpr char kUnitSource[] = "(unit)";
 
+/// The digest of a text's code: comments, formatting and line markers do not count.
+std::string code_digest(std::string_view text);
+
 /// The digests of a unit's own text and of the templates it includes.
 Sources sources_of(const std::string& unit_text, const Texts& included);
 

@@ -4,10 +4,10 @@
 
 #include <sstream>
 
-#include "jit/base/digest.h"
 #include "jit/base/text.h"
 #include "jit/codegen/tuning_files.h"
 #include "jit/compiler/host_compiler.h"
+#include "jit/source/source_digests.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/jit/unit.h"
@@ -66,7 +66,7 @@ WorkSize work_of(const Batch& batch) {
 
 std::string template_digest(Engine& engine, const Plan& plan, const Target& target) {
   const Unit made = unit(plan, default_variant(plan, target), target);
-  return sha256_hex(engine.flat_text(made.text, made.name)).substr(0, 16);
+  return code_digest(engine.flat_text(made.text, made.name)).substr(0, 16);
 }
 
 RecordVersions versions_of(Engine& engine, const Plan& plan, const Target& target) {

@@ -96,8 +96,7 @@ const std::vector<Knob> kKnobs = {
     {"vector", [](Asked& a) { a.variant.vector /= 2; }},
     {"chunk", [](Asked& a) { a.variant.chunk *= 2; }},
     {"target", [](Asked& a) { a.target = Target::cpu(); }},
-    {"the unit's name", [](Asked& a) { a.unit_name = "other"; }},
-    {"a byte of text", [](Asked& a) { a.more_text = "\n"; }},
+    {"a token of text", [](Asked& a) { a.more_text = ";"; }},
     {"a template", [](Asked& a) { a.emptied_template = "rules/adamw.cuh"; }},
     {"compiler version", [](Asked& a) { a.rename = with(" version ", "99."); }},
     {"compiler's machine", [](Asked& a) { a.rename = with("Target: ", "other-"); }},
@@ -108,6 +107,8 @@ const std::vector<Knob> kKnobs = {
 
 const std::vector<Knob> kNoKnobs = {
     {"nothing", [](Asked&) {}},
+    {"the unit's name", [](Asked& a) { a.unit_name = "other"; }},
+    {"a comment", [](Asked& a) { a.more_text = "\n  // A comment.\n"; }},
     {"edition, where no file has changed", [](Asked& a) { a.spec.edition = 1; }},
     {"what has its default", [](Asked& a) { a.spec = resolve(a.spec).spec; }},
     {"a codec of a slot that is not stored",

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <thread>
 
-#include "jit/base/digest.h"
 #include "jit/cache/cache_entry.h"
 #include "jit/cache/disk_cache.h"
 #include "jit/compiler/host_compiler.h"
 #include "jit/engine/module.h"
+#include "jit/source/source_digests.h"
 #include "jit/fixtures.h"
 #include "jitstep/jit/error.h"
 #include "support/child.h"
@@ -155,6 +155,28 @@ TEST(Engine, AFailedCompileIsRememberedInMemoryAndNeverOnDisk) {
   EXPECT_TRUE(testing::files_below(folder.path()).empty());
 }
 
+TEST(Engine, ACommentCompilesNothingAnew) {
+  TemporaryFolder folder;
+  Engine engine(settings_with_cache(folder.path()));
+  const std::string unit = adding_unit("1");
+  const auto plain = engine.kernel(unit, "unit", Target::cpu());
+  const auto commented = engine.kernel("// A comment.\n\n" + unit, "unit", Target::cpu());
+  EXPECT_EQ(commented->key(), plain->key());
+  EXPECT_TRUE(commented->from_cache());
+  EXPECT_EQ(engine.statistics().compiled, 1u);
+}
+
+TEST(Engine, AnErrorNamesTheLineOfTheTextAtHandAfterAComment) {
+  TemporaryFolder folder;
+  Engine engine(settings_with_cache(folder.path()));
+  for (const char* text : {"int x = nothing;", "// A comment.\nint x = nothing;"}) {
+    const std::string message =
+        error_of<CompileError>([&] { engine.kernel(text, "my unit", Target::cpu()); });
+    const char* const line = text[0] == '/' ? ">   2 |" : ">   1 |";
+    EXPECT_NE(message.find(line), std::string::npos) << message;
+  }
+}
+
 TEST(Engine, AMissingCompilerIsForgottenOnceThereIsOne) {
   TemporaryFolder folder;
   Settings settings = settings_with_cache(folder / "cache");
@@ -210,7 +232,7 @@ TEST(Engine, AWholeEntryThatDoesNotLoadIsCompiledAnew) {
   TemporaryFolder folder;
   const Settings settings = settings_with_cache(folder.path());
   Engine engine(settings);
-  const Key key{sha256_hex(engine.flat_text(adding_unit("1"), "unit")), Target::cpu(),
+  const Key key{code_digest(engine.flat_text(adding_unit("1"), "unit")), Target::cpu(),
                 HostCompiler(settings).identity(Target::cpu())};
   CacheEntry bad;
   bad.binary.image.assign(1000, std::byte{1});

@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "jit/base/digest.h"
 #include "jit/base/file_io.h"
 #include "jit/cache/cache_fixtures.h"
 #include "jit/compiler/host_compiler.h"
+#include "jit/source/source_digests.h"
 
 namespace jitstep::jit {
 namespace {
@@ -53,7 +53,7 @@ TEST(KernelDump, HasTheTextsTheBinaryTheLogAndTheResources) {
   EXPECT_EQ(flat, *kernel->built()->text);
   EXPECT_EQ(kernel->built()->unit, unit);
   EXPECT_TRUE(dump.file("flat.cuh")
-                  .ends_with("/dump/my_unit-" + sha256_hex(flat).substr(0, 12) + "/flat.cuh"));
+                  .ends_with("/dump/my_unit-" + code_digest(flat).substr(0, 12) + "/flat.cuh"));
   EXPECT_EQ(content_of(dump.file("cpu.so")), text_of(kernel->built()->binary.image));
   EXPECT_EQ(content_of(dump.file("cpu.log")), kernel->built()->binary.log);
   const auto summary = nlohmann::json::parse(content_of(dump.file("cpu.json")));

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "jit/base/digest.h"
 #include "jit/source/flatten.h"
 
 namespace jitstep::jit {
@@ -17,9 +16,9 @@ TEST(SourceDigests, AreOfTheUnitAndOfWhatItIncludes) {
   Texts included;
   flatten(unit, "unit", store, included);
   const Sources sources = sources_of(unit, included);
-  const Sources expected = {{kUnitSource, sha256_hex(unit)},
-                            {"core/a.cuh", sha256_hex("#include \"b.cuh\"\nint a;\n")},
-                            {"core/b.cuh", sha256_hex("int b;\n")}};
+  const Sources expected = {{kUnitSource, code_digest(unit)},
+                            {"core/a.cuh", code_digest("#include \"b.cuh\"\nint a;\n")},
+                            {"core/b.cuh", code_digest("int b;\n")}};
   EXPECT_EQ(sources, expected);
 }
 
@@ -28,7 +27,7 @@ TEST(SourceDigests, OfTodayKeepWhatTheStoreDoesNotKnow) {
   store.add("core/a.cuh", "new");
   const Sources then = {{kUnitSource, "u"}, {"core/a.cuh", "old"}, {"rules/mine.cuh", "mine"}};
   const Sources now = {
-      {kUnitSource, "u"}, {"core/a.cuh", sha256_hex("new")}, {"rules/mine.cuh", "mine"}};
+      {kUnitSource, "u"}, {"core/a.cuh", code_digest("new")}, {"rules/mine.cuh", "mine"}};
   EXPECT_EQ(sources_of_today(then, store), now);
   EXPECT_EQ(unknown_sources(then, store), std::vector<std::string>{"rules/mine.cuh"});
 }

@@ -86,12 +86,15 @@ TEST_F(ChosenByRecords, DamagedLinesAreSkippedWithOneWarning) {
   EXPECT_NE(warnings.messages()[0].find("(and 1 more lines"), std::string::npos);
 }
 
-TEST_F(ChosenByRecords, AnEditedTemplateMakesTheDigestAnother) {
+TEST_F(ChosenByRecords, AnEditedTemplateChangesTheDigestAndACommentDoesNot) {
   const std::string before = template_digest(engine(), adamw_plan(), Target::cpu());
   EXPECT_EQ(before.size(), 16u);
   EXPECT_NE(template_digest(engine(), adamw_plan("int8"), Target::cpu()), before);
   engine().templates().add("formulas/decay.cuh",
                            *engine().templates().find("formulas/decay.cuh") + "// more\n");
+  EXPECT_EQ(template_digest(engine(), adamw_plan(), Target::cpu()), before);
+  engine().templates().add("formulas/decay.cuh",
+                           *engine().templates().find("formulas/decay.cuh") + "struct More {};\n");
   EXPECT_NE(template_digest(engine(), adamw_plan(), Target::cpu()), before);
 }
 
