@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The README's plan and table of memory: bytes per parameter of ours as `jitstep plan` says, of others as they were measured.
+"""The plan and the table of memory in docs/guides/memory.md: bytes per parameter of ours as `jitstep plan` says, of others as they were measured.
 
   tools/memory_table.py            # writes both anew, between two marks
   tools/memory_table.py --check    # says whether they are current: status 1 if not
@@ -106,19 +106,19 @@ def written(tool):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tool", default=ROOT / "build/tools/jitstep", help="the tool, as it is built")
-    parser.add_argument("--readme", type=pathlib.Path, default=ROOT / "README.md", help="where they are")
+    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs/guides/memory.md", help="where they are")
     parser.add_argument("--check", action="store_true", help="writes nothing")
     arguments = parser.parse_args()
-    page = arguments.readme.read_text()
+    page = arguments.page.read_text()
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        sys.exit(f"{arguments.readme} has not the two marks between which the table lies:\n{BEGIN}{END}")
+        sys.exit(f"{arguments.page} has not the two marks between which the table lies:\n{BEGIN}{END}")
     current = before + begin + written(str(arguments.tool)) + end + after
     if arguments.check and page != current:
-        sys.exit(f"what {arguments.readme} says of memory is not current; write it anew: tools/memory_table.py")
+        sys.exit(f"what {arguments.page} says of memory is not current; write it anew: tools/memory_table.py")
     if not arguments.check:
-        arguments.readme.write_text(current)
+        arguments.page.write_text(current)
 
 
 if __name__ == "__main__":

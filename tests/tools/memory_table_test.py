@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Of tools/memory_table.py: that the README is what it writes, and that it notices what is not.
+"""Of tools/memory_table.py: that the page is what it writes, and that it notices what is not.
 
   memory_table_test.py TOOL    TOOL is build/tools/jitstep
 """
@@ -17,15 +17,15 @@ class MemoryTable(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.page = (ROOT / "README.md").read_text()
-        self.copy = pathlib.Path(folder.name, "README.md")
+        self.page = (ROOT / "docs/guides/memory.md").read_text()
+        self.copy = pathlib.Path(folder.name, "memory.md")
 
     def call(self, page, *arguments):
         self.copy.write_text(page)
-        command = [sys.executable, ROOT / "tools/memory_table.py", "--tool", TOOL, "--readme", self.copy]
+        command = [sys.executable, ROOT / "tools/memory_table.py", "--tool", TOOL, "--page", self.copy]
         return subprocess.run(command + list(arguments), stderr=subprocess.PIPE, text=True)
 
-    def test_the_readme_has_the_figures_of_now(self):
+    def test_the_page_has_the_figures_of_now(self):
         done = self.call(self.page, "--check")
         self.assertEqual(done.returncode, 0, done.stderr)
 

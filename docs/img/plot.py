@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Draws the two pictures of the README.
+
+  docs/img/plot.py [--tool build/tools/jitstep]    writes step_time.svg and memory_7b.svg beside this file
+
+step_time.svg shows the newest result of bench/peers.py for the tensors of GPT-2 small. memory_7b.svg shows
+what `jitstep plan` says of a model with 7 billion parameters. Needs matplotlib.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+STYLE = {"svg.fonttype": "none", "svg.hashsalt": "jitstep", "font.size": 11, "axes.spines.top": False,
+         "axes.spines.right": False}
+OURS, THEIRS, BOUND = "#2b6cb0", "#dd8452", "#a0aec0"
+# Title of the comparison, and a label for each implementation that is shown.
+COMPARISON = "GPT-2 small"
+SHOWN = {
+    "torch::optim::AdamW": "torch::optim::AdamW",
+    "torch fused (at::_fused_adamw_)": "torch, fused kernel",
+    "jitstep AdamW": "jitstep, fp32 state",
+    "jitstep AdamW bf16": None,
+    "jitstep AdamW int8": "jitstep, int8 state",
+    "jitstep AdamW int4": "jitstep, int4 state",
+    "bitsandbytes AdamW8bit": "bitsandbytes, 8-bit",
+    "torchao AdamW8bit, compiled": "torchao, 8-bit",
+    "torchao AdamW4bit, compiled": "torchao, 4-bit",
+}
+MEMORY = [
+    ("torch AdamW, float32", "--rule adamw"),
+    ("bfloat16, split16, int8", "--rule adamw --weights split16 --state int8"),
+    ("bfloat16, split16, int4", "--rule adamw --weights split16 --state int4"),
+    ("bfloat16, stochastic, int4", "--rule adamw --weights stochastic --state int4"),
+]
+KINDS = [("parameters", ("parameters",), "#4a5568"), ("gradients", ("gradients",), BOUND),
+         ("extra weight bits", ("beside",), THEIRS), ("optimizer state", ("state", "scales", "memory", "kept"), OURS)]
+
+
+def newest_result():
+    """The newest result of bench/peers.py."""
+    files = [f for f in (ROOT / "bench/results").glob("20*.json")]
+    return json.loads(max(files).read_text())
+
+
+def step_times():
+    """(label, milliseconds) of the implementations that are shown, the slowest first."""
+    for heat in newest_result()["heats"]:
+        names = {c["name"]: c for c in heat.get("rows", [])}
+        if heat["title"].startswith(COMPARISON) and "jitstep AdamW int4" in names and "jitstep AdamW int8" in names:
+            rows = [(label, statistics.median(names[name]["seconds"]) * 1e3)
+                    for name, label in SHOWN.items() if label and "seconds" in names.get(name, {})]
+            return sorted(rows, key=lambda row: -row[1])
+    raise SystemExit("no result of bench/peers.py has GPT-2 small with int8 and int4 state")
+
+
+def draw_step_time():
+    rows = step_times()
+    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    bars = axes.barh([label for label, _ in rows], [ms for _, ms in rows],
+                     color=[OURS if label.startswith("jitstep") else THEIRS for label, _ in rows])
+    axes.bar_label(bars, fmt="%.0f", padding=3)
+    axes.set_xscale("log")
+    axes.set_xlim(10, 10000)
+    axes.set_xlabel("milliseconds per step of AdamW, GPT-2 small")
+    figure.savefig(HERE / "step_time.svg", metadata={"Date": None})
+
+
+def gib(planned, beginnings):
+    return sum(part["bytes"] for part in planned["parts"] if part["what"].startswith(beginnings)) / 2**30
+
+
+def draw_memory(tool):
+    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    for row, (label, words) in enumerate(reversed(MEMORY)):
+        command = [tool, "plan", "--params", "7B", *words.split(), "--json"]
+        planned = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        left = 0.0
+        for kind, beginnings, color in KINDS:
+            width = gib(planned, beginnings)
+            axes.barh(label, width, left=left, color=color, label=kind if row == 0 else None)
+            left += width
+        axes.text(left, row, f" {left:.0f}", va="center")
+    axes.set_xlabel("GiB, AdamW and 7B parameters")
+    axes.legend(frameon=False, fontsize=9)
+    figure.savefig(HERE / "memory_7b.svg", metadata={"Date": None})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tool", default=str(ROOT / "build/tools/jitstep"), help="the tool, as it is built")
+    arguments = parser.parse_args()
+    with plt.rc_context(STYLE):
+        draw_step_time()
+        draw_memory(arguments.tool)
+
+
+if __name__ == "__main__":
+    main()
