@@ -1,4 +1,17 @@
+# `site`: the documentation as web pages, if MkDocs is installed (tools/setup.sh --docs).
 # `docs`: the API reference of the public headers, if doxygen is installed.
+
+find_program(JITSTEP_MKDOCS mkdocs HINTS "${PROJECT_SOURCE_DIR}/.deps/docs/bin")
+find_package(Python3 COMPONENTS Interpreter QUIET)
+mark_as_advanced(JITSTEP_MKDOCS)
+if(JITSTEP_MKDOCS AND Python3_Interpreter_FOUND)
+  add_custom_target(site
+    COMMAND Python3::Interpreter tools/site.py build/site-pages
+    COMMAND "${JITSTEP_MKDOCS}" build --strict --quiet --site-dir "${PROJECT_BINARY_DIR}/site"
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    COMMENT "Writing the documentation to ${PROJECT_BINARY_DIR}/site"
+    VERBATIM)
+endif()
 
 find_program(JITSTEP_DOXYGEN doxygen)
 find_program(JITSTEP_AWK awk)

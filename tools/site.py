@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Gathers the pages of the documentation's site in one folder.
+
+The pages in docs/ link to each other and to files of the tree. MkDocs knows one folder only, so this
+script copies docs/, the pages that lie elsewhere and every file that a page links to, and changes the
+links. A link to a file that does not exist is an error.
+
+  tools/site.py FOLDER    fills FOLDER; the CMake target `site` does that and calls MkDocs
+"""
+
+import pathlib
+import posixpath
+import re
+import shutil
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Pages that lie in the folder of what they describe, and their place in the site.
+PAGES = {
+    "CHANGELOG.md": "project/changelog.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security.md",
+    "src/jit/cache/CACHE_FORMAT.md": "reference/files/cache.md",
+    "src/optim/state/STATE_FORMAT.md": "reference/files/checkpoint.md",
+    "tuning/RECORD_FORMAT.md": "reference/files/tuning-records.md",
+    "templates/README.md": "extending/kernel-language.md",
+}
+LINK = re.compile(r"(?P<before>\]\(|<img src=\"|<a href=\")(?P<target>[^)\"\s#]+)(?P<anchor>#[^)\"\s]*)?")
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
+
+
+class SiteError(Exception):
+    """A link leads nowhere. The message names the page and the target."""
+
+
+def site_path(tree_path: str) -> str:
+    """The path in the site of a file of the tree. Other files of the tree lie below files/."""
+    if tree_path in PAGES:
+        return PAGES[tree_path]
+    if tree_path.startswith("docs/"):
+        return tree_path[len("docs/") :]
+    return "files/" + tree_path
+
+
+class Site:
+    """The folder that is filled."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+
+    def add(self, tree_path: str) -> None:
+        """Copies a file of the tree, with its links changed if it is a page."""
+        target = self.folder / site_path(tree_path)
+        if target.exists():
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source = ROOT / tree_path
+        if source.suffix == ".md":
+            target.write_text(self.changed_links(source.read_text(), tree_path))
+        else:
+            shutil.copyfile(source, target)
+
+    def changed_links(self, text: str, page: str) -> str:
+        """The text of a page whose links are those of the site. Code blocks stay as they are."""
+        out, position = [], 0
+        for fence in FENCE.finditer(text):
+            out += [self.change(text[position : fence.start()], page), fence.group()]
+            position = fence.end()
+        return "".join(out) + self.change(text[position:], page)
+
+    def change(self, text: str, page: str) -> str:
+        return LINK.sub(lambda link: link["before"] + self.link(link["target"], page) + (link["anchor"] or ""), text)
+
+    def link(self, target: str, page: str) -> str:
+        """The target of a link of a page, as the site has it."""
+        if re.match(r"[a-z]+:", target) or target.startswith("api/") or "/api/" in target:
+            return target
+        tree_path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
+        if tree_path.startswith("../") or not (ROOT / tree_path).is_file():
+            raise SiteError(f"{page}: there is no file {target}")
+        if not tree_path.startswith("docs/"):
+            self.add(tree_path)
+        return posixpath.relpath(site_path(tree_path), posixpath.dirname(site_path(page)) or ".")
+
+
+def main() -> int:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    folder = pathlib.Path(sys.argv[1])
+    shutil.rmtree(folder, ignore_errors=True)
+    site = Site(folder)
+    try:
+        for path in sorted((ROOT / "docs").rglob("*")):
+            if path.is_file():
+                site.add(path.relative_to(ROOT).as_posix())
+        for page in PAGES:
+            site.add(page)
+    except SiteError as error:
+        print(f"site: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
