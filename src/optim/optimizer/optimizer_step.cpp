@@ -229,7 +229,7 @@ bool Optimizer::is_bound(std::size_t g, std::size_t i, bool stays) {
     member.held = held;
     member.revision = -1;
   }
-  if (held != nullptr) member.state->check_step();
+  if (held != nullptr) member.state->check_unharmed(), member.state->check_step();
   return member.is_bound(held, group.record.revision(), param_groups_[g].params()[i], stays);
 }
 

@@ -26,6 +26,7 @@ void validate(const jit::OptionValues& values, Moment moment) {
 }  // namespace
 
 void GroupRecord::refresh(const Options& options, Moment moment, HyperSet& numbers) {
+  options.check_unharmed();
   options.snapshot(now_);
   if (now_ == seen_) return;
   as_argument_error([&] {

@@ -239,6 +239,13 @@ void ParamState::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
 
 void ParamState::check_step() const {
   const std::int64_t t = buffers_.t.counted();  // of steps that were skipped one need not know
+void ParamState::check_unharmed() const {
+  TORCH_CHECK(guard_.is_intact(), "jitstep: the state of ", rule_,
+              " was written to through a cast to a state class of torch's, such as ",
+              "static_cast<torch::optim::AdamParamState&>, which it is not; cast it to jitstep's ",
+              "class of the rule, or call step() and set_value() of jitstep::ParamState");
+}
+
   TORCH_CHECK(t >= 0 && t < std::numeric_limits<std::int64_t>::max(), "step is ", t,
               " and must be the number of steps taken, 0 or more");
 }

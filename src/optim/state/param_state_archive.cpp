@@ -66,6 +66,7 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
 }
 
 void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
+  check_unharmed();
   shared_.set();
   if (is_bound() && same_layout(parameter_) && parameter_.device() == layout_.device)
     check_slots(buffers_, parameter_);
