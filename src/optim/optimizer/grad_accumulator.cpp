@@ -23,6 +23,7 @@
 #include "optim/tensor/memory_overlap.h"
 #include "optim/tensor/tensor_place.h"
 
+#include "optim/tensor/own_operations.h"
 namespace jitstep {
 namespace {
 
@@ -186,7 +187,7 @@ void GradAccumulator::State::drop() {
 
 // All are looked at before any is added. `all`: of this backward.
 void GradAccumulator::State::add(const std::vector<Sum*>& waited, bool all) {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   std::vector<Sum*> present;
   std::deque<torch::Tensor> gradients;
   for (Sum* const sum : waited) sum->waits = false;
@@ -242,7 +243,7 @@ GradAccumulator::GradAccumulator(GradAccumulator&&) noexcept = default;
 GradAccumulator& GradAccumulator::operator=(GradAccumulator&&) noexcept = default;
 
 void GradAccumulator::assign_gradients() {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   const std::lock_guard lock(state_->mutex);
   for (const Sum& sum : state_->sums)
     if (sum.begun) check_sum(sum);

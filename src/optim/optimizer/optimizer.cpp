@@ -15,6 +15,7 @@
 #include "optim/optimizer/stages.h"
 #include "optim/options/group_options.h"
 #include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
@@ -305,7 +306,7 @@ ParameterFormats Optimizer::formats_of(const torch::Tensor& parameter) const {
 }
 
 std::vector<torch::Tensor> Optimizer::fp32_weights() const {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   std::vector<torch::Tensor> weights;
   for (const ParamGroup& group : param_groups_)
     for (const torch::Tensor& p : group.params()) {

@@ -10,6 +10,7 @@
 #include "optim/state/weight_conversion.h"
 #include "optim/tensor/machines.h"
 #include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
@@ -40,7 +41,6 @@ bool shares(const jit::Plan& plan) {
 }
 
 torch::Tensor Optimizer::step(LossClosure closure) {
-  torch::NoGradGuard no_grad;
   check_training();
   torch::Tensor loss;
   if (closure != nullptr) {
@@ -48,6 +48,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     loss = closure();
     check_training();
   }
+  const OwnOperations own;
   collect(Purpose::step);
   if (!std::exchange(records_->tuning_is_settled, true))
     records_->stepper.tune(make_step_tuner(records_->tunes, records_->agree));
@@ -75,7 +76,7 @@ bool Optimizer::is_training() const { return records_->mode == jit::Mode::train;
 
 void Optimizer::turn(jit::Mode to) {
   if (!default_options().manifest().modes || records_->mode == to) return;
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   collect(Purpose::turn);
   change([&] {
     auto& work = records_->work;

@@ -18,6 +18,7 @@
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/memory_overlap.h"
 #include "optim/tensor/tensor_place.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
@@ -109,7 +110,7 @@ torch::Tensor ParamState::slot_value(std::size_t slot) const {
 }
 
 void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   check_sign(declared_slots().at(slot), values);
   buffers_.revision = next_revision();
   shared_.set();
@@ -297,7 +298,8 @@ void ParamState::start_new_slots(StateBuffers& fresh, const torch::Tensor& p,
 
 void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> plan, int id,
                       const InitialValues& initial) {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
+  check_unharmed();
   check_step();
   check_start(initial.slots);
   if (from_archive_) check_shape(p);
