@@ -261,7 +261,10 @@ void Optimizer::register_members(std::size_t g) {
   std::set<void*> listed;
   for (const auto& p : param_groups_[g].params()) {
     const bool repeated = !listed.insert(key_of(p)).second;
-    members.push_back({.key = key_of(p), .id = records_->id_of(key_of(p)), .repeated = repeated});
+    members.push_back({.key = key_of(p),
+                       .id = records_->id_of(key_of(p)),
+                       .number = static_cast<int>(listed.size()) - 1,
+                       .repeated = repeated});
   }
   warn_of_repeated(g);
 }

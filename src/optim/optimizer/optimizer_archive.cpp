@@ -118,7 +118,7 @@ void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& 
       conversions.note(*group.states[i], p, *plan);
       ParamState& state = *group.states[i];
       state.bind(p, plan, state.has_id() ? state.id() : member.id,
-                 record.initial(*plan, member.id));
+                 record.initial(*plan, member.number));
     });
   }
 }

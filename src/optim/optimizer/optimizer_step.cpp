@@ -287,7 +287,7 @@ void Optimizer::bind_states() {
     ParamState& state = state_for(p, pending.group);
     about(p, {pending.group, pending.place}, [&] {
       const int id = ids[next++];
-      state.bind(p, pending.plan, id, group.record.initial(*pending.plan, member.id));
+      state.bind(p, pending.plan, id, group.record.initial(*pending.plan, member.number));
     });
     member.held = member.state = &state;
     member.revision = group.record.revision();
