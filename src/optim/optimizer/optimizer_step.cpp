@@ -148,6 +148,7 @@ void Optimizer::check_memory() {
 }
 
 void Optimizer::check_new_gradients() {
+  check_numbers();
   for (const ParameterName& name : records_->new_gradients) {
     const torch::Tensor& p = param_groups_[name.group].params()[name.place];
     records_->memory.check(p.grad(), {&p, name});
