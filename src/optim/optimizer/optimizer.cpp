@@ -178,7 +178,8 @@ void Optimizer::check_distinct(const ParamGroup* more, const ParameterName& firs
       const ParameterName name{begin.group, begin.place + i};
       const auto [found, added] = seen.emplace(key_of(p), Seen{&list, name});
       const ParameterName& before = found->second.name;
-      TORCH_CHECK(added || found->second.list == &list, "jitstep: ", describe(p, name),
+      TORCH_CHECK(added || found->second.list == &list,
+                  "some parameters appear in more than one parameter group: ", describe(p, name),
                   " is parameter ", before.place, " of group ", before.group,
                   " as well; list each parameter once");
       if (added) all.push_back({&p, name});
