@@ -154,6 +154,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void check_start(const std::vector<double>& initial) const;
   void check_shape(const torch::Tensor& parameter) const;
   void check_complete(const StateBuffers& fresh) const;
+  void check_codec_memory(const StateBuffers& fresh) const;
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
   void start_new_slots(StateBuffers& fresh, const torch::Tensor& parameter,
                        const std::vector<double>& initial) const;
