@@ -1,6 +1,7 @@
 // Writes the typed classes of all shipped rules from their manifests:
 //   generate_classes <folder>   ->   <folder>/jitstep/rules.h and <folder>/jitstep/rules.cpp
 // Options with torch-style setters, parameter state with torch's names, the optimizers.
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <fstream>
@@ -36,6 +37,17 @@ std::string class_of(const Manifest& rule) {
     start = c == '_';
   }
   return name;
+}
+
+// Torch's own options classes, and the order of their members, which ours of these names have as well: Options.
+const std::map<std::string, std::vector<std::string>>& torch_members() {
+  static const std::map<std::string, std::vector<std::string>> members = {
+      {"Adam", {"lr", "betas", "eps", "weight_decay", "amsgrad"}},
+      {"AdamW", {"lr", "betas", "eps", "weight_decay", "amsgrad"}},
+      {"SGD", {"lr", "momentum", "dampening", "weight_decay", "nesterov"}},
+      {"RMSprop", {"lr", "alpha", "eps", "weight_decay", "momentum", "centered"}},
+      {"Adagrad", {"lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps"}}};
+  return members;
 }
 
 std::string tuple_of(int count) {
@@ -111,6 +123,8 @@ struct Rule {
   std::vector<const Option*> options;
   bool has_lr = false;
   bool of_matrices = false;  // it refuses everything else
+
+  bool is_torchs() const { return torch_members().count(name) != 0; }
 };
 
 bool takes(const OptionValues& values, int dims) {
@@ -157,6 +171,27 @@ void write_accessors(std::ostream& out, const Option& option, std::size_t place,
       << " = value;\n    mark(" << place << ");\n    return *this;\n  }\n";
 }
 
+// Torch's first, in its order; the others in ours.
+std::vector<const Option*> members_of(const Rule& rule) {
+  std::vector<const Option*> members = rule.options;
+  if (!rule.is_torchs()) return members;
+  const auto& first = torch_members().at(rule.name);
+  const auto rank = [&](const Option* option) {
+    return std::find(first.begin(), first.end(), option->name) - first.begin();
+  };
+  std::stable_sort(members.begin(), members.end(),
+                   [&](const Option* a, const Option* b) { return rank(a) < rank(b); });
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const bool torchs_type = i < members.size() && (members[i]->type == Option::Type::number ||
+                                                    members[i]->type == Option::Type::boolean ||
+                                                    members[i]->type == Option::Type::numbers);
+    if (!torchs_type || members[i]->name != first[i])
+      throw jitstep::jit::Error(text("the rule ", rule.manifest.name, " has no option ", first[i],
+                                     " of torch's type, as torch::optim::", rule.name, "Options"));
+  }
+  return members;
+}
+
 void write_options_class(std::ostream& out, const Rule& rule) {
   const std::string self = rule.name + "Options";
   out << "/// Options of " << rule.name << ".\n";
@@ -168,11 +203,17 @@ void write_options_class(std::ostream& out, const Rule& rule) {
   for (std::size_t i = 0; i < rule.options.size(); ++i)
     write_accessors(out, *rule.options[i], i, self);
   out << "\n  /// Every option and its member, for TypedOptions.\n  static auto fields();\n\n "
-         "private:\n";
-  for (const Option* option : rule.options)
+         "private:\n  const Common& common() const override;\n";
+  if (!rule.is_torchs())
+    out << "  const CastGuard* guard() const override { return &guard_; }\n\n"
+           "  CastGuard guard_{CastGuard::Finds::nan};\n";
+  else
+    out << "\n  // As torch::optim::" << self << " has them, and then what that has not.\n";
+  for (const Option* option : members_of(rule))
     out << "  " << type_of(*option) << " " << option->name << "_ = " << initializer(*option)
         << ";\n";
-  out << "};\nextern template class TypedOptions<" << self << ">;\n\n";
+  out << "  Common common_ = {\"" << rule.manifest.name
+      << "\"};\n};\nextern template class TypedOptions<" << self << ">;\n\n";
 }
 
 void write_state_class(std::ostream& out, const Rule& rule) {
@@ -226,8 +267,9 @@ void write_names(std::ostream& out, const Rule& rule) {
 }
 
 void write_option_definitions(std::ostream& out, const Rule& rule) {
-  const std::string self = rule.name + "Options", name = rule.manifest.name;
-  out << self << "::" << self << "() : TypedOptions(\"" << name << "\") {}\n";
+  const std::string self = rule.name + "Options";
+  out << self << "::" << self << "() = default;\n";
+  out << "const Options::Common& " << self << "::common() const { return common_; }\n";
   if (rule.has_lr)
     out << self << "::" << self << "(double lr) : " << self << "() { this->lr(lr); }\n";
   out << "auto " << self << "::fields() {\n  return std::make_tuple(";

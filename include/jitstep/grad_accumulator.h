@@ -70,7 +70,8 @@ class JITSTEP_API GradAccumulator {
   /// Drops the sums, and the gradients that a backward() which failed has left, such as of micro-batches that went wrong.
   void reset();
 
-  /// How many the sums are of: backward() calls that brought some gradient. One inside of another counts as well.
+  /// How many the sums are of: backward() calls that brought some gradient. Those inside of another one, as
+  /// checkpointing makes them, are part of it, unless they end in another thread, as on several devices.
   std::int64_t micro_batches() const;
 
  private:

@@ -218,6 +218,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void check_extras() const;
   void check_memory();
   void check_new_gradients();
+  void check_numbers() const;
   void check_cleared();
   void count_steps();
   void point_to_lr(std::size_t group);

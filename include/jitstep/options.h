@@ -8,8 +8,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "jitstep/cast_guard.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/formats.h"
 #include "jitstep/jit/option_values.h"
@@ -19,17 +21,18 @@ namespace jitstep {
 /// Base of all options. Each option has a place in names(); one counts as set if its setter was
 /// called or its value is not the default. What a parameter group does not set, it takes from the
 /// optimizer's defaults.
+///
+/// It has no members: those of a derived class begin where those of torch's own classes do. A class of a name that torch
+/// has as well (Adam, AdamW, SGD, RMSprop, Adagrad) has torch's numbers there in torch's order, so that what is written
+/// through `static_cast<torch::optim::AdamOptions&>` is written to the option; any other begins with a CastGuard.
 class JITSTEP_API Options : public torch::optim::OptimizerOptions {
  public:
-  /// Options of a rule, nothing set.
-  explicit Options(std::string rule) : rule_(std::move(rule)) {}
-
   /// The rule these are options of; empty for GenericOptions that no optimizer has taken yet.
-  const std::string& rule() const { return rule_; }
+  const std::string& rule() const { return common().rule; }
   /// The edition of the catalog that rule and codecs are taken from; 0, until an optimizer has taken the
   /// options: the newest.
-  int edition() const { return edition_; }
-  void set_edition(int edition) { edition_ = edition; }
+  int edition() const { return common().edition; }
+  void set_edition(int edition) { common().edition = edition; }
   /// What the rule's file declares in that edition.
   const jit::Manifest& manifest() const;
 
@@ -62,17 +65,19 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   // ---- formats
 
   /// How state and weights are kept; what is not set comes from elsewhere.
-  const jit::Formats& formats() const { return formats_; }
+  const jit::Formats& formats() const { return common().formats; }
   /// Whether an optimizer with these defaults tries in its steps how its kernels run best: Optimizer::step.
-  bool tunes() const { return tunes_; }
+  bool tunes() const { return common().tunes; }
   /// Formats to be changed.
   jit::Formats& edit_formats();
-  std::uint64_t seed() const { return formats_.seed.value_or(0); }
+  std::uint64_t seed() const { return formats().seed.value_or(0); }
 
   // ---- for the optimizer
 
   /// Everything as numbers, for a cheap comparison in every step: equal numbers, equal options.
   virtual void snapshot(std::vector<double>& numbers) const = 0;
+  /// A c10::Error if somebody has written to these through a cast to a class of torch's that they do not agree with.
+  void check_unharmed() const;
 
   // ---- torch's
 
@@ -88,12 +93,27 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   friend bool operator==(const Options& a, const Options& b) { return a.equals(b); }
 
  protected:
+  /// What options of every rule have.
+  struct Common {
+    std::string rule;
+    int edition = 0;
+    jit::Formats formats = {};
+    std::uint64_t formats_version = 0;
+    std::vector<bool> set = {};  // [option]; those behind the end are not
+    bool tunes = false;
+  };
+  /// A derived class holds it behind its own numbers.
+  virtual const Common& common() const = 0;
+  Common& common() { return const_cast<Common&>(std::as_const(*this).common()); }
+  /// Its first member, if that is one.
+  virtual const CastGuard* guard() const { return nullptr; }
+
   /// Counts an option as set.
-  void mark(std::size_t option) { set_ |= std::uint64_t{1} << option; }
+  void mark(std::size_t option) { set_mark(option, true); }
   /// Equal for equal formats only; for snapshot().
-  double formats_version() const { return static_cast<double>(formats_version_); }
-  void rename(std::string rule) { rule_ = std::move(rule); }
-  void set_tunes(bool on) { tunes_ = on; }
+  double formats_version() const { return static_cast<double>(common().formats_version); }
+  void rename(std::string rule) { common().rule = std::move(rule); }
+  void set_tunes(bool on) { common().tunes = on; }
   /// Never the same twice.
   static std::uint64_t next_version();
   /// A name or JSON; a c10::Error if it is neither.
@@ -103,22 +123,14 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   std::size_t place(const std::string& name) const;
   jit::OptionValues defaults() const;
   bool equals(const Options& other) const;
-
-  std::string rule_;
-  int edition_ = 0;
-  jit::Formats formats_;
-  std::uint64_t formats_version_ = 0;
-  std::uint64_t set_ = 0;
-  bool tunes_ = false;
+  bool is_marked(std::size_t option) const;
+  void set_mark(std::size_t option, bool on);
 };
 
 /// Adds the chainable setters of the formats; Derived is the options' own class.
 template <class Derived>
 class FormatSetters : public Options {
  public:
-  /// As Options.
-  using Options::Options;
-
   /// The codec of all slots: a name, or JSON such as {"codec": "int8", "block": 128}.
   Derived& state(const std::string& codec) {
     edit_formats().state = Options::read_codec(codec);
@@ -174,8 +186,6 @@ OptionField(const char*, T Owner::*) -> OptionField<Owner, T>;
 template <class Derived>
 class JITSTEP_API TypedOptions : public FormatSetters<Derived> {
  public:
-  using FormatSetters<Derived>::FormatSetters;
-
   /// By name, as all options.
   using Options::get;
   using Options::put;
@@ -188,7 +198,7 @@ class JITSTEP_API TypedOptions : public FormatSetters<Derived> {
 /// Options of any rule by name, a user's own included.
 class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
  public:
-  GenericOptions() : FormatSetters("") {}
+  GenericOptions() = default;
   /// With a learning rate, which nearly every rule has.
   explicit GenericOptions(double lr) : GenericOptions() { set("lr", lr); }
 
@@ -213,7 +223,13 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
   void put(std::size_t option, const jit::Value& value) override;
   void snapshot(std::vector<double>& numbers) const override;
 
+ protected:
+  const Common& common() const override { return common_; }
+  const CastGuard* guard() const override { return &guard_; }
+
  private:
+  CastGuard guard_{CastGuard::Finds::nan};
+  Common common_ = {};
   jit::NamedValues given_;
   std::optional<jit::OptionValues> values_;  // once the rule is named
   std::vector<std::string> names_;           // of these

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "jitstep/cast_guard.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/state_buffers.h"
 
@@ -118,6 +119,8 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   }
   /// A c10::Error for a step number that kernels cannot go on from.
   void check_step() const;
+  /// A c10::Error if somebody has written to this through a cast to a state class of torch's.
+  void check_unharmed() const;
   /// Makes this the state of a parameter in a kernel's format: fresh if nothing is held, else
   /// what is held, moved where the formats are the same and converted where they differ. If it
   /// throws, nothing has changed.
@@ -135,6 +138,9 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void set_slot_value(std::size_t slot, const torch::Tensor& values);
 
  private:
+  CastGuard guard_{
+      CastGuard::Finds::undefined_tensor};  // the first member: where torch's have theirs
+
   struct Layout {
     std::vector<std::int64_t> sizes, strides;
     c10::ScalarType dtype = c10::ScalarType::Float;
@@ -148,6 +154,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void check_start(const std::vector<double>& initial) const;
   void check_shape(const torch::Tensor& parameter) const;
   void check_complete(const StateBuffers& fresh) const;
+  void check_codec_memory(const StateBuffers& fresh) const;
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
   void start_new_slots(StateBuffers& fresh, const torch::Tensor& parameter,
                        const std::vector<double>& initial) const;

@@ -296,12 +296,21 @@ TEST_F(Convert, AFileIsReplacedOnlyByAWholeOne) {
       old + " " + old + " --replace";  // takes no kernel, which is a file too
   const Said full = shell("trap '' XFSZ; ulimit -f 1; " JITSTEP_TOOL " convert " + replace);
   EXPECT_EQ(full.status, 1);
-  EXPECT_HAS(full.output, "is there room");
+  EXPECT_HAS(full.output, "ulimit -f");
   EXPECT_EQ(text_of_file(old), before);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), {}), 1)
       << "nothing is left beside it";
   EXPECT_EQ(converted("--state int8 " + replace).status, 0);
   EXPECT_LT(fs::file_size(old), before.size() / 2);
+}
+
+TEST_F(Convert, ALinkIsFollowedToWhereItLeads) {
+  const std::string old = saved(R"({"rule": "adamw"})");
+  fs::create_symlink("small.pt", file("latest.pt"));
+  EXPECT_EQ(converted("--state int8 " + old + " " + file("latest.pt")).status, 1);
+  EXPECT_EQ(converted("--state int8 " + old + " " + file("latest.pt") + " --replace").status, 0);
+  EXPECT_TRUE(fs::is_symlink(file("latest.pt")));
+  EXPECT_LT(fs::file_size(file("small.pt")), fs::file_size(old) / 2);
 }
 
 TEST_F(Convert, AKillAtAnyPointLeavesAWholeArchive) {

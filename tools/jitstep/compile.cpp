@@ -1,9 +1,11 @@
 // jitstep compile: a kernel's binary as a file, for other tools to read. Needs no GPU.
+#include <jit/base/file_io.h>
 #include <jit/base/text.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/unit.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -40,7 +42,7 @@ std::string write_image(const Built& built, const std::string& folder) {
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(image.data()),
              static_cast<std::streamsize>(image.size()));
-  if (!file.flush()) throw Error(text("cannot write ", path, ": is there room, and the right to?"));
+  if (!file.flush()) throw Error(text("cannot write ", path, ": ", failure_advice(errno)));
   return path;
 }
 

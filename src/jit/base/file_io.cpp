@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstring>
 
 namespace jitstep::jit {
 namespace {
@@ -28,7 +29,28 @@ bool within_file_limit(std::size_t size) {
   return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || size <= limit.rlim_cur;
 }
 
+const char* advice(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "; make room there, or name a file on another disk";
+    case EFBIG:
+      return "; raise the limit on the size of files (ulimit -f)";
+    case EMFILE:
+    case ENFILE:
+      return "; close some, or raise their limit (ulimit -n)";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "; name a file in a folder that you may write to";
+    default:
+      return "";
+  }
+}
+
 }  // namespace
+
+std::string failure_advice(int error) { return std::string(std::strerror(error)) + advice(error); }
 
 bool write_all(int fd, std::span<const std::byte> bytes) {
   if (!within_file_limit(bytes.size())) {

@@ -8,12 +8,17 @@
 #include <vector>
 
 #include "jit/base/file_handle.h"
+#include "jitstep/jit/export.h"
 
 namespace jitstep::jit {
 
 /// Writes all bytes to an empty file; false (with errno) if that fails. A limit on the size of
 /// files is such a failure, and no signal.
-bool write_all(int fd, std::span<const std::byte> bytes);
+JITSTEP_API bool write_all(int fd, std::span<const std::byte> bytes);
+
+/// What the system says of a file that was not opened or written, and what to do about it: "Too many open files; close
+/// some, or raise their limit (ulimit -n)".
+JITSTEP_API std::string failure_advice(int error);
 
 /// All bytes of a file from its start, or nothing (with errno).
 std::optional<std::vector<std::byte>> read_all(int fd);

@@ -25,6 +25,20 @@ bool writable_by_others(const struct stat& status) {
   return (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
+// Why an opened file is not read; empty if it is.
+std::string distrust(const FileHandle& file, Trust trust, std::uint64_t limit) {
+  struct stat status {};
+  if (!file && errno == ELOOP) return "it is a link; put the file itself there";
+  if (!file || ::fstat(file.get(), &status) != 0) return failure_advice(errno);
+  if (!S_ISREG(status.st_mode)) return "it is not a regular file";
+  if (!trusted_owner(status, trust)) return "it belongs to another user";
+  if (writable_by_others(status))
+    return "it may be written to by other users; take that away with chmod go-w";
+  if (static_cast<std::uint64_t>(status.st_size) > limit)
+    return text("it has ", status.st_size, " bytes, more than the ", limit, " that are read");
+  return "";
+}
+
 std::string reason(const char* doing, const std::string& path) {
   return text("cannot ", doing, " ", path, ": ", std::strerror(errno));
 }
@@ -81,14 +95,14 @@ std::optional<std::string> folder_problem(const std::string& path, Trust trust) 
 }
 
 std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
-                                                   std::uint64_t limit) {
+                                                   std::uint64_t limit, std::string* why) {
   // Non-blocking, should somebody have put a pipe there.
   const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat status {};
-  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
-  if (!trusted_owner(status, trust) || writable_by_others(status)) return {};
-  if (static_cast<std::uint64_t>(status.st_size) > limit) return {};
-  return read_all(file.get());
+  std::optional<std::vector<std::byte>> bytes;
+  std::string problem = distrust(file, trust, limit);
+  if (problem.empty() && !(bytes = read_all(file.get()))) problem = failure_advice(errno);
+  if (why != nullptr) *why = problem;
+  return bytes;
 }
 
 std::string read_code_file(const std::string& path) {

@@ -24,9 +24,10 @@ std::optional<std::string> make_folder(const std::string& path);
 std::optional<std::string> folder_problem(const std::string& path, Trust trust);
 
 /// The content of a regular, trusted file of at most `limit` bytes, or nothing. Links are not
-/// followed, and nothing that could block is waited for.
+/// followed, and nothing that could block is waited for. `why`, if given, becomes the reason for nothing: "it may be
+/// written to by other users; ...".
 std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
-                                                   std::uint64_t limit);
+                                                   std::uint64_t limit, std::string* why = nullptr);
 
 /// The content of a file of code that the user named, such as a template. Throws Error with the
 /// reason unless it is a regular file of this user or root that others cannot write to.

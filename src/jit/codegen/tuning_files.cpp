@@ -37,9 +37,9 @@ std::string lines_of(const RecordFile& file) {
   return out;
 }
 
-// Nothing if it is not there, or is not read, as others may write to it.
-std::optional<RecordFile> read_if_trusted(const std::string& path, Trust trust) {
-  const auto bytes = read_trusted(path, trust, kMostBytes);
+// Nothing if it is not there, or is not read, as others may write to it; `why` says which.
+std::optional<RecordFile> read_if_trusted(const std::string& path, Trust trust, std::string& why) {
+  const auto bytes = read_trusted(path, trust, kMostBytes, &why);
   if (!bytes) return {};
   return parse_records(text_of(*bytes), path);
 }
@@ -71,7 +71,8 @@ RecordFile parse_records(std::string_view content, const std::string& name) {
 }
 
 RecordFile read_records(const std::string& path, Trust trust) {
-  return read_if_trusted(path, trust).value_or(RecordFile());
+  std::string why;
+  return read_if_trusted(path, trust, why).value_or(RecordFile());
 }
 
 std::string user_records(const Settings& settings) {
@@ -83,10 +84,10 @@ std::vector<RecordSource> record_sources(const Settings& settings) {
   const auto add = [&](const std::string& path, Trust trust) {
     std::error_code unseen;  // a folder that may not be looked into has none
     if (path.empty() || !fs::exists(path, unseen)) return;
-    const auto file = read_if_trusted(path, trust);
+    std::string why;
+    const auto file = read_if_trusted(path, trust, why);
     all.push_back({path, file.value_or(RecordFile())});
-    if (!file)
-      all.back().file.problems.push_back(text(path, " is not read, as others may write to it"));
+    if (!file) all.back().file.problems.push_back(text(path, " is not read: ", why));
   };
   add(user_records(settings), Trust::own);
   if (!settings.cache_readonly.empty())
@@ -107,8 +108,9 @@ std::optional<std::string> add_record(const std::string& path, const TuningRecor
   if (auto problem = folder_problem(folder, Trust::own)) return problem;
   const FileHandle lock = locked(path + ".lock");
   if (!lock) return text("cannot lock ", path, ".lock: ", std::strerror(errno));
-  if (fs::exists(path) && !read_trusted(path, Trust::own, kMostBytes))
-    return text("cannot read ", path, ", so that nothing is added: it may belong to another user");
+  std::string why;
+  if (fs::exists(path) && !read_trusted(path, Trust::own, kMostBytes, &why))
+    return text("cannot read ", path, ", so that nothing is added: ", why);
   RecordFile file = read_records(path);
   if (auto problem = foreign(path, file)) return problem;
   std::erase_if(file.records, [&](const TuningRecord& old) { return record.replaces(old); });

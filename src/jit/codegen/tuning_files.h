@@ -34,7 +34,8 @@ struct RecordSource {
 };
 
 /// Where steps of an engine with these settings have records from, in the order in which they count: the user's file,
-/// that of the read-only layer, those that ship. A file that is not read, as others may write to it, is a problem here.
+/// that of the read-only layer, those that ship. A file that is not read, as others may write to it or it is too
+/// long, is a problem here.
 JITSTEP_API std::vector<RecordSource> record_sources(const Settings& settings);
 
 /// Why no record is added to a file: it holds something else. Nothing where there is none, or an empty one.

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
 #include <sstream>
 
 #include "jit/base/file_io.h"
@@ -76,14 +77,25 @@ std::string free_space(const std::string& folder) {
   return failure ? "an unknown number of bytes" : text(space.available >> 10, " KiB");
 }
 
-bool says_what_the_machine_lacks(const std::string& line) {
-  static constexpr std::array kPhrases = {
-      "No space left on device",  "Disk quota exceeded",    "Read-only file system",
-      "File size limit exceeded", "File too large",         "Input/output error",
-      "Cannot allocate memory",   "out of memory",          "virtual memory exhausted",
-      "Too many open files",      "terminated with signal", "Killed signal terminated program"};
-  return std::any_of(kPhrases.begin(), kPhrases.end(),
+bool says_any(const std::string& line, std::initializer_list<const char*> phrases) {
+  return std::any_of(phrases.begin(), phrases.end(),
                      [&](const char* phrase) { return line.find(phrase) != line.npos; });
+}
+
+// What to do about what the machine lacks; empty for a line that says nothing of it.
+std::string advice(const std::string& line, const std::string& folder) {
+  if (says_any(line, {"Too many open files"}))
+    return "close some, or raise their limit (ulimit -n)";
+  if (says_any(line, {"Cannot allocate memory", "out of memory", "virtual memory exhausted",
+                      "Killed signal terminated program"}))
+    return "free memory";
+  if (says_any(line, {"File size limit exceeded", "File too large"}))
+    return "raise the limit on the size of files (ulimit -f)";
+  if (says_any(line, {"No space left on device", "Disk quota exceeded", "Read-only file system",
+                      "Input/output error", "terminated with signal"}))
+    return text("make room there, where ", free_space(folder),
+                " are free, or set TMPDIR to a folder on another disk");
+  return "";
 }
 
 // What the machine lacks, if that is why a compiler gave up: the line of its output that says so. A
@@ -91,7 +103,7 @@ bool says_what_the_machine_lacks(const std::string& line) {
 std::string environment_failure(const std::string& source, const std::string& output) {
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
-    if (!says_what_the_machine_lacks(line)) continue;
+    if (advice(line, "").empty()) continue;
     if (source.find(line) == source.npos && excerpt(source, line).empty()) return line;
   }
   return {};
@@ -106,8 +118,7 @@ std::string environment_failure(const std::string& source, const std::string& ou
   }
   if (const std::string line = environment_failure(source, run.output); !line.empty()) {
     throw Error(text("the host compiler could not do its work for ", name, ": ", line,
-                     "\nIt worked in ", folder, ", where ", free_space(folder),
-                     " are free; make room there or set TMPDIR to a folder on another disk"));
+                     "\nIt worked in ", folder, "; ", advice(line, folder)));
   }
   const std::string first = diagnosis(source, run.output);
   throw CompileError(text(first, first.empty() ? "" : "\n", "compiling ", name, " for ",

@@ -5,7 +5,9 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -21,6 +23,7 @@
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/machines.h"
 #include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/own_operations.h"
 #include "optim/tensor/tensor_place.h"
 
 namespace jitstep {
@@ -31,6 +34,20 @@ jit::OptionValues rule_values() {
   return jit::own_rule("jitstep_gradient_sum", "",
                        "  static constexpr uint32 weights_stream = 128;\n"
                        "  KHD static void apply(auto& e, const auto&) { e.p += e.g; }\n");
+}
+
+namespace autograd = torch::autograd;
+
+// Torch shows one member of the backward that is under way in this thread, and no more.
+const autograd::GraphTask* current_task() {
+  const auto* const member = autograd::get_current_graph_task_exec_info();
+  if (member == nullptr) return nullptr;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+  constexpr std::size_t offset = offsetof(autograd::GraphTask, exec_info_);
+#pragma GCC diagnostic pop
+  return reinterpret_cast<const autograd::GraphTask*>(reinterpret_cast<const char*>(member) -
+                                                      offset);
 }
 
 using Plans = std::map<torch::Dtype, std::shared_ptr<const jit::Plan>>;
@@ -99,8 +116,9 @@ struct GradAccumulator::State : std::enable_shared_from_this<State> {
   std::mutex mutex;                               // devices have threads of their own
   std::optional<GradHooks> hooks;
 
-  // ---- of the backward that is under way
-  int task = -1;              // torch's number of it
+  // ---- of the outermost backward that is under way
+  std::set<int> tasks;        // torch's numbers of it and of those inside of it, so far
+  int last_task = -1;         // whose gradient came last
   std::vector<Sum*> waiting;  // for their gradients to be added
   std::int64_t bytes = 0;     // of these gradients
   std::size_t steps = 0;      // of adding
@@ -108,10 +126,13 @@ struct GradAccumulator::State : std::enable_shared_from_this<State> {
   std::deque<Stepper> steppers;  // of each step: the next backward finds its tables again
 
   void add_parameters(const std::vector<torch::Tensor>& parameters);
-  void begin_backward();
+  void note_backward();
+  void await_end();
   void on_gradient(Sum& sum);
+  void on_inner_end();
   void end_backward();
-  void add_waiting();
+  template <class Call>
+  auto locked(Call call);
   void drop();
   void add(const std::vector<Sum*>& waited, bool all);
   void step(const std::vector<Sum*>& present, const std::deque<torch::Tensor>& gradients, bool all);
@@ -134,22 +155,46 @@ void GradAccumulator::State::add_parameters(const std::vector<torch::Tensor>& pa
   }
 }
 
-// The first gradient of a backward asks for a call at its end.
-void GradAccumulator::State::begin_backward() {
-  const int now = torch::autograd::get_current_graph_task_id();
-  if (task == now) return;
-  torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this()] {
-    if (const auto state = weak.lock()) state->end_backward();
-  });
-  task = now;
-  steps = 0;
-  ++backwards;
+// A function for torch to call, which does nothing when the sums are gone.
+template <class Call>
+auto GradAccumulator::State::locked(Call call) {
+  return [weak = weak_from_this(), call](auto&...) {
+    const auto state = weak.lock();
+    if (!state) return;
+    const std::lock_guard lock(state->mutex);
+    std::invoke(call, *state);
+  };
+}
+
+// The first gradient of a backward asks for a call at its end. Random bits are of one backward each.
+void GradAccumulator::State::note_backward() {
+  const int now = autograd::get_current_graph_task_id();
+  if (std::exchange(last_task, now) != now) ++backwards;
+  if (tasks.insert(now).second) await_end();
+}
+
+// Only when a backward inside of another, as checkpointing makes it, has ended does torch say which one is outside.
+void GradAccumulator::State::await_end() {
+  const autograd::GraphTask* const task = current_task();
+  if (task != nullptr && task->reentrant_depth_ > 0)
+    task->future_result_->addCallback(locked(&State::on_inner_end), /*uses_future=*/false);
+  else
+    autograd::Engine::get_default_engine().queue_callback(locked(&State::end_backward));
+}
+
+// One that ended in another thread than began it is counted alone.
+void GradAccumulator::State::on_inner_end() {
+  const int outer = autograd::get_current_graph_task_id();
+  if (outer < 0)
+    end_backward();
+  else if (tasks.insert(outer).second)
+    await_end();
 }
 
 // What was left by a backward that failed is waiting already. Of other streams' gradients one must not know yet.
 void GradAccumulator::State::on_gradient(Sum& sum) {
   const std::lock_guard lock(mutex);
-  begin_backward();
+  note_backward();
   if (!std::exchange(sum.waits, true)) waiting.push_back(&sum);
   sum.stream = current_stream(sum.p.device());
   if (has_memory(sum.p.grad())) bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
@@ -163,13 +208,11 @@ void GradAccumulator::State::on_gradient(Sum& sum) {
 }
 
 void GradAccumulator::State::end_backward() {
-  const std::lock_guard lock(mutex);
-  add_waiting();
-}
-
-void GradAccumulator::State::add_waiting() {
   bytes = 0;
-  add(std::exchange(waiting, {}), steps == 0);
+  const bool all = std::exchange(steps, 0) == 0;
+  tasks.clear();
+  last_task = -1;
+  add(std::exchange(waiting, {}), all);
   if (std::exchange(added, false)) ++micro_batches;
 }
 
@@ -180,13 +223,16 @@ void GradAccumulator::State::drop() {
     sum->p.mutable_grad().reset();
   }
   for (Sum& sum : sums) sum.begun = false;
+  tasks.clear();
+  last_task = -1;
+  steps = 0;
   bytes = micro_batches = 0;
   added = false;
 }
 
 // All are looked at before any is added. `all`: of this backward.
 void GradAccumulator::State::add(const std::vector<Sum*>& waited, bool all) {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   std::vector<Sum*> present;
   std::deque<torch::Tensor> gradients;
   for (Sum* const sum : waited) sum->waits = false;
@@ -242,11 +288,11 @@ GradAccumulator::GradAccumulator(GradAccumulator&&) noexcept = default;
 GradAccumulator& GradAccumulator::operator=(GradAccumulator&&) noexcept = default;
 
 void GradAccumulator::assign_gradients() {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   const std::lock_guard lock(state_->mutex);
   for (const Sum& sum : state_->sums)
     if (sum.begun) check_sum(sum);
-  state_->add_waiting();  // of a backward that failed
+  state_->end_backward();  // of a backward that failed
   std::vector<torch::Tensor> assigned;
   for (Sum& sum : state_->sums)
     if (std::exchange(sum.begun, false)) assigned.push_back(sum.p.mutable_grad() = sum.values);

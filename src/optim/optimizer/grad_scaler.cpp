@@ -12,6 +12,7 @@
 #include "optim/state/archive_fields.h"
 #include "optim/tensor/checks.h"
 #include "optim/tensor/kernel_tensors.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
@@ -155,7 +156,7 @@ torch::Tensor GradScaler::scale(const torch::Tensor& outputs) {
 void GradScaler::unscale_(Optimizer& optimizer) {
   if (!is_enabled()) return;
   check_scaled("unscale_");
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   Progress& progress = progress_[key_of(optimizer)];
   TORCH_CHECK(progress.stage == Stage::ready, "GradScaler: unscale_() ",
               progress.stage == Stage::unscaled ? "twice" : "after step()",
@@ -176,7 +177,7 @@ void GradScaler::step(Optimizer& optimizer) {
     return;
   }
   check_scaled("step");
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   Progress& progress = progress_[key_of(optimizer)];
   TORCH_CHECK(progress.stage != Stage::stepped, "GradScaler: step() twice for an optimizer since ",
               "the last update(); call update() at the end of each step");
@@ -195,7 +196,7 @@ void GradScaler::step(Optimizer& optimizer) {
 void GradScaler::update() {
   if (!is_enabled()) return;
   check_scaled("update");
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   torch::Tensor found;
   for (const auto& [optimizer, progress] : progress_) {
     TORCH_CHECK(!progress.failed, "GradScaler: update() after a step() that failed, whose ",
@@ -216,7 +217,7 @@ void GradScaler::update(double new_scale) {
   if (!is_enabled()) return;
   check_scaled("update");
   check_scale("the scale", new_scale);
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   scale_.fill_(new_scale);
   progress_.clear();
 }
@@ -247,7 +248,7 @@ void GradScaler::load(torch::serialize::InputArchive& archive) {
   check_options(loaded);
   init_growth_ = read_integer(archive, "_growth_tracker");
   options_ = loaded;
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   if (!scale_.defined()) return;
   scale_.fill_(loaded.init_scale());
   growth_.fill_(init_growth_);

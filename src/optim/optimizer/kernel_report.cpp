@@ -8,6 +8,7 @@
 
 #include "jit/base/text.h"
 #include "optim/optimizer/optimizer_records.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
@@ -50,7 +51,7 @@ void add_kernel(std::vector<KernelReport>& reports, KernelReport one) {
 
 // Of all parameters: for the gradients that there are, elsewhere for ones like the parameters.
 std::vector<KernelReport> Optimizer::compiled_kernels() {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   if (!groups_unchanged()) sync_groups();
   std::deque<StateBuffers> outlines;
   std::vector<StepParameter> parameters;

@@ -15,6 +15,7 @@
 #include "optim/optimizer/stages.h"
 #include "optim/options/group_options.h"
 #include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
@@ -177,7 +178,8 @@ void Optimizer::check_distinct(const ParamGroup* more, const ParameterName& firs
       const ParameterName name{begin.group, begin.place + i};
       const auto [found, added] = seen.emplace(key_of(p), Seen{&list, name});
       const ParameterName& before = found->second.name;
-      TORCH_CHECK(added || found->second.list == &list, "jitstep: ", describe(p, name),
+      TORCH_CHECK(added || found->second.list == &list,
+                  "some parameters appear in more than one parameter group: ", describe(p, name),
                   " is parameter ", before.place, " of group ", before.group,
                   " as well; list each parameter once");
       if (added) all.push_back({&p, name});
@@ -260,7 +262,10 @@ void Optimizer::register_members(std::size_t g) {
   std::set<void*> listed;
   for (const auto& p : param_groups_[g].params()) {
     const bool repeated = !listed.insert(key_of(p)).second;
-    members.push_back({.key = key_of(p), .id = records_->id_of(key_of(p)), .repeated = repeated});
+    members.push_back({.key = key_of(p),
+                       .id = records_->id_of(key_of(p)),
+                       .number = static_cast<int>(listed.size()) - 1,
+                       .repeated = repeated});
   }
   warn_of_repeated(g);
 }
@@ -305,7 +310,7 @@ ParameterFormats Optimizer::formats_of(const torch::Tensor& parameter) const {
 }
 
 std::vector<torch::Tensor> Optimizer::fp32_weights() const {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   std::vector<torch::Tensor> weights;
   for (const ParamGroup& group : param_groups_)
     for (const torch::Tensor& p : group.params()) {

@@ -10,6 +10,7 @@
 #include "optim/state/archive.h"
 #include "optim/state/archive_file.h"
 #include "optim/state/weight_conversion.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 using torch::serialize::InputArchive;
@@ -82,7 +83,7 @@ void Optimizer::load(const std::string& file) {
 }
 
 void Optimizer::load(InputArchive& archive) {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   if (!groups_unchanged()) sync_groups();
   check_origin(archive, default_options(), param_groups_);
   const jit::Mode mode = read_mode(archive);
@@ -117,7 +118,7 @@ void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& 
       conversions.note(*group.states[i], p, *plan);
       ParamState& state = *group.states[i];
       state.bind(p, plan, state.has_id() ? state.id() : member.id,
-                 record.initial(*plan, member.id));
+                 record.initial(*plan, member.number));
     });
   }
 }

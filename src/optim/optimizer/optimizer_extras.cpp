@@ -97,6 +97,7 @@ void Optimizer::set_lr(std::size_t group, torch::Tensor lr) {
   auto& lrs = records_->lrs;
   lrs.resize(std::max(lrs.size(), group + 1));
   lrs[group] = checked_lr(std::move(lr));
+  records_->clearing_checked = false;
 }
 
 void Optimizer::set_lr(const torch::Tensor& lr) {
@@ -120,6 +121,14 @@ void Optimizer::check_extras() const {
   }
 }
 
+// Each thread would read another number where one of them writes.
+void Optimizer::check_numbers() const {
+  for (std::size_t g = 0; g < records_->lrs.size(); ++g)
+    records_->memory.check_number(records_->lrs[g], c10::str("the lr of group ", g));
+  records_->memory.check_number(records_->extras.grad_scale, "grad_scale");
+  records_->memory.check_number(records_->extras.found_inf, "found_inf");
+}
+
 // Looks again when a gradient or some state lies elsewhere than in the step before.
 void Optimizer::check_cleared() {
   Records& records = *records_;
@@ -131,6 +140,8 @@ void Optimizer::check_cleared() {
   for (const StepParameter& one : records.work) add_memory(one, memory);
   for (const torch::Tensor* number : {&records.extras.grad_scale, &records.extras.found_inf})
     if (number->defined()) memory.push_back({number, {}, StepMemory::Use::number});
+  for (const torch::Tensor& lr : records.lrs)
+    if (lr.defined()) memory.push_back({&lr, {}, StepMemory::Use::number});
   jitstep::check_cleared(memory);
   records.clearing_checked = true;
 }

@@ -3,6 +3,7 @@
 
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/optimizer_records.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
@@ -25,7 +26,7 @@ void check_unskipped(const torch::Tensor& found_inf) {
 
 void Optimizer::step_in_backward(bool on) {
   if (!on) return records_->hooks.reset();
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   if (!groups_unchanged()) sync_groups();
   check_unskipped(records_->extras.found_inf);
   for (std::size_t g = 0; g < records_->groups.size(); ++g) {
@@ -63,7 +64,7 @@ void Optimizer::hook_gradients() {
 }
 
 void Optimizer::step_alone(const ParameterName& name) {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   check_training();
   const auto& [g, i] = name;
   TORCH_CHECK(

@@ -35,6 +35,7 @@ struct Optimizer::Member {
   int version = 0;                // another one when the kernels' tables must be
   int revision = -1;              // of the group when the state was bound
   int id = 0;
+  int number = 0;  // in its group, where none counts twice: options that list parameters go by it
   bool repeated = false;  // listed before in its group, and stepped there
   bool shares = false;    // its kernel takes a sum over all parameters, or memory of all
   std::optional<Stepper> alone = {};  // of the steps that it takes inside of a backward()

@@ -10,6 +10,7 @@
 #include "optim/state/weight_conversion.h"
 #include "optim/tensor/machines.h"
 #include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
@@ -40,7 +41,6 @@ bool shares(const jit::Plan& plan) {
 }
 
 torch::Tensor Optimizer::step(LossClosure closure) {
-  torch::NoGradGuard no_grad;
   check_training();
   torch::Tensor loss;
   if (closure != nullptr) {
@@ -48,6 +48,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     loss = closure();
     check_training();
   }
+  const OwnOperations own;
   collect(Purpose::step);
   if (!std::exchange(records_->tuning_is_settled, true))
     records_->stepper.tune(make_step_tuner(records_->tunes, records_->agree));
@@ -75,7 +76,7 @@ bool Optimizer::is_training() const { return records_->mode == jit::Mode::train;
 
 void Optimizer::turn(jit::Mode to) {
   if (!default_options().manifest().modes || records_->mode == to) return;
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   collect(Purpose::turn);
   change([&] {
     auto& work = records_->work;
@@ -147,6 +148,7 @@ void Optimizer::check_memory() {
 }
 
 void Optimizer::check_new_gradients() {
+  check_numbers();
   for (const ParameterName& name : records_->new_gradients) {
     const torch::Tensor& p = param_groups_[name.group].params()[name.place];
     records_->memory.check(p.grad(), {&p, name});
@@ -229,7 +231,7 @@ bool Optimizer::is_bound(std::size_t g, std::size_t i, bool stays) {
     member.held = held;
     member.revision = -1;
   }
-  if (held != nullptr) member.state->check_step();
+  if (held != nullptr) member.state->check_unharmed(), member.state->check_step();
   return member.is_bound(held, group.record.revision(), param_groups_[g].params()[i], stays);
 }
 
@@ -286,7 +288,7 @@ void Optimizer::bind_states() {
     ParamState& state = state_for(p, pending.group);
     about(p, {pending.group, pending.place}, [&] {
       const int id = ids[next++];
-      state.bind(p, pending.plan, id, group.record.initial(*pending.plan, member.id));
+      state.bind(p, pending.plan, id, group.record.initial(*pending.plan, member.number));
     });
     member.held = member.state = &state;
     member.revision = group.record.revision();

@@ -26,6 +26,7 @@ void validate(const jit::OptionValues& values, Moment moment) {
 }  // namespace
 
 void GroupRecord::refresh(const Options& options, Moment moment, HyperSet& numbers) {
+  options.check_unharmed();
   options.snapshot(now_);
   if (now_ == seen_) return;
   as_argument_error([&] {
@@ -56,12 +57,12 @@ std::vector<double> GroupRecord::initial_common() const {
   return as_argument_error([&] { return jit::initial_common_memory(*values_); });
 }
 
-InitialValues GroupRecord::initial(const jit::Plan& plan, int id) const {
+InitialValues GroupRecord::initial(const jit::Plan& plan, int number) const {
   return as_argument_error([&] {
     InitialValues initial;
     for (const auto& slot : values_->rule().slots)
       initial.slots.push_back(values_->initial(slot.initial));
-    initial.memory = jit::initial_memory(plan, *values_, static_cast<std::size_t>(id));
+    initial.memory = jit::initial_memory(plan, *values_, static_cast<std::size_t>(number));
     return initial;
   });
 }

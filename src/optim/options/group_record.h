@@ -42,8 +42,9 @@ class GroupRecord {
   /// What memory of all parameters begins with.
   std::vector<double> initial_common() const;
 
-  /// What the state under that kernel begins with; `id` indexes options that list parameters.
-  InitialValues initial(const jit::Plan& plan, int id) const;
+  /// What the state under that kernel begins with; the parameter's `number` in the group indexes options that list
+  /// parameters.
+  InitialValues initial(const jit::Plan& plan, int number) const;
 
  private:
   std::vector<double> seen_, now_;  // snapshots of the options

@@ -80,11 +80,11 @@ jit::CodecChoice Options::read_codec(const std::string& text) {
 }
 
 const jit::Manifest& Options::manifest() const {
-  return jit::default_catalog().rule(rule_, edition_);
+  return jit::default_catalog().rule(rule(), edition());
 }
 
 jit::OptionValues Options::defaults() const {
-  return jit::OptionValues(rule_, jit::default_catalog(), edition_);
+  return jit::OptionValues(rule(), jit::default_catalog(), edition());
 }
 
 std::size_t Options::place(const std::string& name) const {
@@ -92,7 +92,7 @@ std::size_t Options::place(const std::string& name) const {
   const auto found = std::find(all.begin(), all.end(), name);
   if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
   as_argument_error([&] { defaults().declaration(name); });
-  TORCH_CHECK(false, "the options of ", rule_, " have no \"", name, "\"");
+  TORCH_CHECK(false, "the options of ", rule(), " have no \"", name, "\"");
 }
 
 void Options::put(const std::string& name, const jit::Value& value) {
@@ -101,9 +101,19 @@ void Options::put(const std::string& name, const jit::Value& value) {
   put(option, value);
 }
 
+bool Options::is_marked(std::size_t option) const {
+  const std::vector<bool>& set = common().set;
+  return option < set.size() && set[option];
+}
+
+void Options::set_mark(std::size_t option, bool on) {
+  std::vector<bool>& set = common().set;
+  if (option >= set.size()) set.resize(option + 1);
+  set[option] = on;
+}
+
 bool Options::is_set(std::size_t option) const {
-  if ((set_ >> option & 1) != 0) return true;
-  return !(get(option) == defaults().get(names().at(option)));
+  return is_marked(option) || !(get(option) == defaults().get(names().at(option)));
 }
 
 jit::OptionValues Options::values() const {
@@ -133,16 +143,15 @@ void Options::construct() {
 void Options::inherit(const Options& defaults) {
   for (std::size_t i = 0; i < names().size(); ++i) {
     if (is_set(i)) continue;
-    const std::uint64_t set = set_;
     put(i, defaults.get(i));
-    set_ = set;
+    set_mark(i, false);
   }
   edit_formats().inherit(defaults.formats(), manifest());
 }
 
 jit::Formats& Options::edit_formats() {
-  formats_version_ = next_version();
-  return formats_;
+  common().formats_version = next_version();
+  return common().formats;
 }
 
 std::unique_ptr<Options> Options::copy() const {
@@ -150,17 +159,26 @@ std::unique_ptr<Options> Options::copy() const {
 }
 
 bool Options::equals(const Options& other) const {
-  if (rule_ != other.rule_ || !(formats_ == other.formats_)) return false;
+  if (rule() != other.rule() || !(formats() == other.formats())) return false;
   for (std::size_t i = 0; i < names().size(); ++i)
     if (!(get(i) == other.get(i))) return false;
   return true;
 }
 
+void Options::check_unharmed() const {
+  TORCH_CHECK(guard() == nullptr || guard()->is_intact(), "jitstep: options of ",
+              rule().empty() ? "no rule yet" : rule(), " were written to through a cast to an ",
+              "options class of torch's, such as static_cast<torch::optim::AdamOptions&>, which ",
+              "they are not; cast them to jitstep's class of the rule, or call set_lr() and put() ",
+              "of jitstep::Options");
+}
+
 void Options::serialize(torch::serialize::OutputArchive& archive) const {
+  check_unharmed();
   const jit::OptionValues declared = defaults();
   for (std::size_t i = 0; i < names().size(); ++i)
     archive.write(names()[i], to_ivalue(declared.declaration(names()[i]), get(i)));
-  archive.write(kFormatsKey, c10::IValue(jit::to_json(formats_)));
+  archive.write(kFormatsKey, c10::IValue(jit::to_json(formats())));
 }
 
 // What the archive does not have, such as our own options in one of torch's, stays as it is.
@@ -177,9 +195,15 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
   edit_formats() = as_argument_error([&] { return jit::formats_from_json(value.toStringRef()); });
 }
 
-double Options::get_lr() const { return get("lr").number(); }
+double Options::get_lr() const {
+  check_unharmed();
+  return get("lr").number();
+}
 
-void Options::set_lr(double lr) { put(place("lr"), lr); }
+void Options::set_lr(double lr) {
+  check_unharmed();
+  put(place("lr"), lr);
+}
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): a value is small, and the interface is set.
 GenericOptions& GenericOptions::set(const std::string& name, jit::Value value) {

@@ -1,11 +1,15 @@
 #include "optim/state/archive_file.h"
 
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <torch/types.h>
-#include <unistd.h>
 
-#include <atomic>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
+
+#include "jit/base/file_io.h"
 
 namespace jitstep {
 namespace {
@@ -20,23 +24,43 @@ std::string first_line(const std::exception& error) {
   return all.substr(0, all.find('\n'));
 }
 
-// Of a file that there is not yet, whoever else writes there.
-std::string name_beside(const fs::path& file) {
-  static std::atomic<int> last{0};
-  const std::string own = "." + std::to_string(getpid()) + "." + std::to_string(++last) + ".part";
-  return file.string() + own;
+// Where links lead, be it to a file that there is not yet.
+fs::path followed(fs::path file) {
+  constexpr int kMostLinks = 40;  // as many as the system follows
+  std::error_code problem;
+  for (int links = 0; fs::is_symlink(file, problem); ++links) {
+    TORCH_CHECK(links < kMostLinks, "the optimizer cannot be saved to ", file.string(),
+                ", a link that leads back to itself; remove it");
+    const fs::path to = fs::read_symlink(file);
+    file = to.is_absolute() ? to : file.parent_path() / to;
+  }
+  return file;
+}
+
+// A new file beside another, of a name that nobody can foretell: where others may write to the folder, they would have
+// put a link there, to a file of this user's.
+jit::FileHandle new_file_beside(const fs::path& file, std::string& name) {
+  for (;;) {
+    std::uint64_t number = 0;
+    if (::getrandom(&number, sizeof(number), 0) < 0) return jit::FileHandle();
+    std::ostringstream suffix;
+    suffix << "." << std::hex << number << ".part";
+    name = file.string() + suffix.str();
+    jit::FileHandle made(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (made || errno != EEXIST) return made;
+  }
 }
 
 // Torch's own writer ends the program where a disk is full: this one takes all that it is given, and says at the end
 // that it could not.
-void write_whole(OutputArchive& archive, const std::string& path) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+void write_whole(OutputArchive& archive, int file) {
+  int failure = 0;
   archive.save_to([&](const void* data, std::size_t size) {
-    file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+    if (failure == 0 && !jit::write_all(file, {static_cast<const std::byte*>(data), size}))
+      failure = errno;
     return size;
   });
-  file.close();
-  if (!file) throw std::runtime_error("it cannot be written; is there room, and the right to?");
+  if (failure != 0) throw std::runtime_error(jit::failure_advice(failure));
 }
 
 }  // namespace
@@ -60,8 +84,7 @@ InputArchive open_archive(const std::string& file, std::optional<torch::Device> 
 // Aside first: what an earlier save has left is worth more than the half of a new one.
 void write_file(OutputArchive& archive, const std::string& file) {
   std::error_code problem;
-  const fs::path target =
-      fs::is_symlink(file, problem) ? fs::weakly_canonical(file, problem) : fs::path(file);
+  const fs::path target = followed(file);
   const fs::file_status before = fs::status(target, problem);
   TORCH_CHECK(!fs::exists(before) || fs::is_regular_file(before),
               "the optimizer cannot be saved to ", file, ", which is no regular file and would be ",
@@ -69,10 +92,13 @@ void write_file(OutputArchive& archive, const std::string& file) {
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   TORCH_CHECK(fs::is_directory(folder), "the optimizer cannot be saved to ", file,
               ": there is no folder ", folder.string());
-  const std::string aside = name_beside(target);
+  std::string aside;
+  const jit::FileHandle part = new_file_beside(target, aside);
+  TORCH_CHECK(part, "the optimizer cannot be saved to ", file, ": ", jit::failure_advice(errno));
   try {
-    write_whole(archive, aside);
-    if (fs::is_regular_file(before)) fs::permissions(aside, before.permissions());
+    write_whole(archive, part.get());
+    if (fs::is_regular_file(before))
+      ::fchmod(part.get(), static_cast<mode_t>(before.permissions()));
     fs::rename(aside, target);
   } catch (const std::exception& error) {
     fs::remove(aside, problem);

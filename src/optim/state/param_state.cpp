@@ -11,12 +11,14 @@
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
+#include "jitstep/jit/state_layout.h"
 #include "jitstep/options.h"
 #include "optim/options/group_record.h"
 #include "optim/state/weight_conversion.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/own_operations.h"
 #include "optim/tensor/tensor_place.h"
 
 namespace jitstep {
@@ -109,7 +111,7 @@ torch::Tensor ParamState::slot_value(std::size_t slot) const {
 }
 
 void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   check_sign(declared_slots().at(slot), values);
   buffers_.revision = next_revision();
   shared_.set();
@@ -237,6 +239,13 @@ void ParamState::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
   }
 }
 
+void ParamState::check_unharmed() const {
+  TORCH_CHECK(guard_.is_intact(), "jitstep: the state of ", rule_,
+              " was written to through a cast to a state class of torch's, such as ",
+              "static_cast<torch::optim::AdamParamState&>, which it is not; cast it to jitstep's ",
+              "class of the rule, or call step() and set_value() of jitstep::ParamState");
+}
+
 void ParamState::check_step() const {
   const std::int64_t t = buffers_.t.counted();  // of steps that were skipped one need not know
   TORCH_CHECK(t >= 0 && t < std::numeric_limits<std::int64_t>::max(), "step is ", t,
@@ -277,6 +286,28 @@ void ParamState::check_complete(const StateBuffers& fresh) const {
   }
 }
 
+// A slot whose codec keeps its values in memory would be zeros without it, which no archive may do by a name.
+void ParamState::check_codec_memory(const StateBuffers& fresh) const {
+  const auto plan = held_plan(fresh);
+  const jit::StateLayout layout = jit::state_layout(*plan, {layout_.sizes, layout_.strides},
+                                                    std::vector<double>(plan->memory.size()));
+  const auto& slots = declared_slots();
+  for (std::size_t i = 0; i < plan->memory.size(); ++i) {
+    const std::string& key = plan->memory[i].key;
+    const auto of_slot = [&](const jit::Slot& slot) { return key.starts_with(slot.name + "."); };
+    const auto slot = std::find_if(slots.begin(), slots.end(), of_slot);
+    if (slot == slots.end() || !buffers_.slots[slot - slots.begin()].codes.defined()) continue;
+    const auto held = std::find_if(buffers_.memory.begin(), buffers_.memory.end(),
+                                   [&](const auto& field) { return field.key == key; });
+    TORCH_CHECK(held != buffers_.memory.end() &&
+                    held->halves[0].numel() == layout.memory[i].entries &&
+                    held->halves[1].numel() == layout.memory[i].entries,
+                "the archive does not hold the ", layout.memory[i].entries, " numbers \"", key,
+                "\" that the codec of the slot ", slot->torch_name,
+                " keeps; it is damaged: save the optimizer again");
+  }
+}
+
 // Kernels read what a slot begins with at step 1 only; one that options add later must hold it.
 void ParamState::start_new_slots(StateBuffers& fresh, const torch::Tensor& p,
                                  const std::vector<double>& initial) const {
@@ -290,7 +321,8 @@ void ParamState::start_new_slots(StateBuffers& fresh, const torch::Tensor& p,
 
 void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> plan, int id,
                       const InitialValues& initial) {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
+  check_unharmed();
   check_step();
   check_start(initial.slots);
   if (from_archive_) check_shape(p);
@@ -299,6 +331,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   if (has_slots(buffers_) || !has_slots(fresh)) fresh.t = buffers_.t;
   fresh.revision = next_revision();
   check_complete(fresh);
+  if (from_archive_) as_argument_error([&] { check_codec_memory(fresh); });
   start_new_slots(fresh, p, initial.slots);
   if (!buffers_.slots.empty()) {
     TORCH_CHECK(buffers_.slots.size() == fresh.slots.size(), "state with ", buffers_.slots.size(),

@@ -66,6 +66,7 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
 }
 
 void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
+  check_unharmed();
   shared_.set();
   if (is_bound() && same_layout(parameter_) && parameter_.device() == layout_.device)
     check_slots(buffers_, parameter_);
@@ -103,6 +104,9 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
     });
     buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
                          read_bytes(archive, "meta_" + slots[i].name)};
+    TORCH_CHECK(buffers_.slots[i].codes.defined(), "the archive says how the slot ",
+                slots[i].torch_name, " is coded and holds no \"codes_", slots[i].name,
+                "\"; it is damaged: save the optimizer again");
   }
   TORCH_CHECK(!read_tensor(archive, memory_key("0", 0)).defined(),
               "the archive numbers its memory and does not name it; it is of an early version of ",

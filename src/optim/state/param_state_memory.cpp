@@ -7,6 +7,7 @@
 #include "jitstep/jit/plan.h"
 #include "jitstep/param_state.h"
 #include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
@@ -48,7 +49,7 @@ torch::Tensor ParamState::memory(const std::string& name) const {
 }
 
 void ParamState::set_memory(const std::string& name, const torch::Tensor& values) {
-  torch::NoGradGuard no_grad;
+  const OwnOperations own;
   torch::Tensor now = memory(name);
   TORCH_CHECK(values.sizes() == now.sizes(), "values of shape ", values.sizes(), " for the memory ",
               name, ", whose shape is ", now.sizes());

@@ -44,7 +44,8 @@ StateBuffers::Slot make_slot(const torch::Tensor& p, const jit::Plan& plan, int 
 
 // Bytes in one piece, where p is; no tensor at all for none.
 bool are_bytes(const torch::Tensor& tensor, std::int64_t bytes, const torch::Tensor& p) {
-  if (!tensor.defined() || bytes == 0) return bytes == 0;
+  if (!tensor.defined() || bytes == 0)
+    return bytes == 0 && (!tensor.defined() || tensor.numel() == 0);
   return tensor.scalar_type() == torch::kUInt8 && tensor.is_contiguous() &&
          tensor.numel() == bytes && tensor.device() == p.device() && has_memory(tensor);
 }

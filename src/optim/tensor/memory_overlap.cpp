@@ -174,6 +174,15 @@ void ParameterMemory::check(const torch::Tensor& gradient, const NamedParameter&
                 ", which is written while it is read; clone() it");
 }
 
+void ParameterMemory::check_number(const torch::Tensor& number, const std::string& name) const {
+  if (!number.defined() || !has_memory(number)) return;
+  const auto found = storages_.find(storage_of(number));
+  if (found == storages_.end()) return;
+  for (const Held& one : found->second)
+    TORCH_CHECK(!share_memory(one.tensor, number), "jitstep: ", name, " lies in the memory of ",
+                describe(one.tensor, one.name), ", which is written while it is read; clone() it");
+}
+
 bool share_memory(const torch::Tensor& a, const torch::Tensor& b) {
   return share(range_of({&a, {}}), range_of({&b, {}}));
 }

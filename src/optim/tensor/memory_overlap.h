@@ -4,6 +4,7 @@
 #include <c10/util/flat_hash_map.h>
 #include <torch/types.h>
 
+#include <string>
 #include <vector>
 
 #include "optim/tensor/errors.h"
@@ -59,6 +60,8 @@ class ParameterMemory {
   /// A c10::Error if the gradient of `own` shares memory with another parameter. Costs a look-up
   /// where no parameter lies in the gradient's storage.
   void check(const torch::Tensor& gradient, const NamedParameter& own) const;
+  /// The same for a number that steps read, which may be undefined, and is called `name`.
+  void check_number(const torch::Tensor& number, const std::string& name) const;
 
  private:
   // A handle of its own: the optimizer's may move in memory when parameters are added.

@@ -129,6 +129,31 @@ TEST_F(TuningFiles, AFileThatCannotBeReadIsNotReplaced) {
   EXPECT_EQ(sizes_in(path), std::set<std::int64_t>{1});
 }
 
+TEST_F(TuningFiles, AFileThatIsNotReadIsToldByItsReason) {
+  Settings settings;
+  settings.cache_dir = folder / "cache";
+  testing::write_file(path, to_json(of_size(1)) + "\n");
+  ::chmod((folder / "cache").c_str(), 0700);
+  const auto reason = [&] {
+    const auto problems = record_sources(settings).at(0).file.problems;
+    const auto refused = add_record(path, of_size(2));
+    if (problems.empty() || !refused) return std::string("none");
+    EXPECT_NE(problems[0].find(path), std::string::npos) << problems[0];
+    const std::string why = problems[0].substr(problems[0].find(": ") + 2);
+    EXPECT_TRUE(refused->ends_with(why)) << *refused;
+    return why;
+  };
+  EXPECT_EQ(reason(), "none");
+  testing::fs::resize_file(path, (64 << 20) + 1);
+  EXPECT_EQ(reason(), "it has 67108865 bytes, more than the 67108864 that are read");
+  testing::fs::resize_file(path, 0);
+  ::chmod(path.c_str(), 0620);
+  EXPECT_NE(reason().find("written to by other users"), std::string::npos);
+  testing::fs::rename(path, path + ".other");
+  testing::fs::create_symlink(path + ".other", path);
+  EXPECT_NE(reason().find("it is a link"), std::string::npos);
+}
+
 TEST_F(TuningFiles, SomebodysNotesAreNoRecords) {
   const std::string notes = "# mine\n\nof today\n";
   testing::write_file(path, notes);

@@ -82,6 +82,22 @@ TEST(BadInput, TheSameParameterInTwoGroups) {
   EXPECT_EQ(optimizer.param_groups()[0].params().size(), 1u);
 }
 
+// Torch's add_param_group says so, once a step was taken; its constructor takes both groups and steps the parameter
+// twice in each step.
+TEST(BadInput, TheSameParameterInTwoGroupsIsToldInTorchsWords) {
+  const auto p = leaf(torch::zeros({3}));
+  const std::vector<OptimizerParamGroup> twice = {OptimizerParamGroup({p}),
+                                                  OptimizerParamGroup({p})};
+  EXPECT_HAS(argument_error([&] { AdamW optimizer(twice); }),
+             "some parameters appear in more than one parameter group");
+  AdamW optimizer({p});
+  for (const bool stepped : {false, true}) {
+    if (stepped) train(optimizer, {p}, 1, 1);
+    EXPECT_HAS(argument_error([&] { optimizer.add_param_group(OptimizerParamGroup({p})); }),
+               "some parameters appear in more than one parameter group");
+  }
+}
+
 TEST(BadInput, AParameterThatIsAddedIsCalledWhatItWouldBe) {
   const auto made = torch::zeros({6});
   const auto p = leaf(made), q = leaf(torch::zeros({2}));

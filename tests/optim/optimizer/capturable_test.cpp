@@ -226,5 +226,42 @@ TEST(LearningRateTensor, WhatIsNoneIsRefused) {
   EXPECT_HAS(argument_error([&] { optimizer.set_lr(3, torch::zeros({})); }), "there are 1");
 }
 
+// Threads that read it after another wrote the parameter would step with another rate.
+TEST(LearningRateTensor, ThatLiesInAParameterIsRefusedBeforeTheStep) {
+  for (const bool stepped : {false, true}) {
+    const Tensors parameters = make_parameters();
+    AdamW optimizer(parameters);
+    if (stepped) train(optimizer, parameters, 1, 1);
+    const Tensors before = clones(parameters);
+    optimizer.set_lr(parameters[0].detach()[2][1]);
+    set_gradients(parameters, 2);
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }),
+               "the lr of group 0 lies in the memory of parameter 0 of group 0 (float [5, 3])");
+    optimizer.set_lr(torch::Tensor());
+    optimizer.set_found_inf(parameters[1].detach()[0]);
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "found_inf lies in the memory of");
+    optimizer.set_found_inf({});
+    optimizer.set_grad_scale(parameters[2].detach());
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "grad_scale lies in the memory of");
+    expect_equal(parameters, before);
+    optimizer.set_grad_scale({});
+    EXPECT_NO_THROW(optimizer.step());
+  }
+}
+
+TEST(LearningRateTensor, ThatLiesInAGradientThatTheStepClearsIsRefused) {
+  const Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  optimizer.zero_grad_in_step();
+  set_gradients(parameters, 1);
+  optimizer.step();
+  const torch::Tensor shared = torch::full({6}, 0.25);
+  optimizer.set_lr(shared[3]);
+  parameters[1].mutable_grad() = shared.slice(0, 3, 6);
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "zero_grad_in_step()");
+  optimizer.set_lr(shared[2]);
+  EXPECT_NO_THROW(optimizer.step());
+}
+
 }  // namespace
 }  // namespace jitstep::tests

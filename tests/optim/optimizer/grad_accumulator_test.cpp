@@ -138,6 +138,51 @@ TEST(GradAccumulator, DividesByTheMicroBatchesIfAsked) {
   EXPECT_EQ(parameters[1].grad()[0].item<float>(), 3);
 }
 
+// Computes f's gradients by a backward of its own inside of the outer one, as checkpointing does.
+struct Checkpoint : torch::autograd::Function<Checkpoint> {
+  using Context = torch::autograd::AutogradContext;
+  using Segment = std::function<torch::Tensor(const torch::Tensor&)>;
+  static torch::Tensor forward(Context* context, const torch::Tensor& x, Segment* f) {
+    context->save_for_backward({x});
+    context->saved_data["f"] = reinterpret_cast<std::int64_t>(f);
+    return (*f)(x);
+  }
+  static torch::autograd::tensor_list backward(Context* context, torch::autograd::tensor_list g) {
+    const auto x = context->get_saved_variables()[0].detach().set_requires_grad(true);
+    const torch::AutoGradMode on(true);
+    (*reinterpret_cast<Segment*>(context->saved_data["f"].toInt()))(x).backward(g[0]);
+    return {x.grad(), torch::Tensor()};
+  }
+};
+
+TEST(GradAccumulator, CountsABackwardWithOthersInsideOnce) {
+  for (const std::int64_t waiting : {std::int64_t{0}, std::int64_t{1} << 28})
+    for (const bool outer_has_parameters : {true, false}) {
+      const torch::Tensor p = leaf({3}), q = leaf({3}), last = leaf({3});
+      GradAccumulatorOptions options = kFloats;
+      GradAccumulator sums({p, q, last}, options.mean(true).max_waiting_bytes(waiting));
+      Checkpoint::Segment second = [&](const torch::Tensor& x) { return x + q + 2 * p; };
+      Checkpoint::Segment inner = [&](const torch::Tensor& x) { return x + p; };
+      Checkpoint::Segment first = [&](const torch::Tensor& x) {
+        return Checkpoint::apply(x, &inner);  // one inside of one inside
+      };
+      const torch::Tensor x = torch::ones({3}).set_requires_grad(true);
+      for (int batch = 1; batch <= 2; ++batch) {
+        torch::Tensor loss = Checkpoint::apply(Checkpoint::apply(x, &first), &second).sum();
+        if (outer_has_parameters) loss = loss + (4 * last).sum();
+        loss.backward();
+        EXPECT_EQ(sums.micro_batches(), batch);
+      }
+      sums.assign_gradients();
+      EXPECT_EQ(p.grad()[1].item<float>(), 3);
+      EXPECT_EQ(q.grad()[1].item<float>(), 1);
+      EXPECT_EQ(last.grad().defined(), outer_has_parameters);
+      if (outer_has_parameters) {
+        EXPECT_EQ(last.grad()[1].item<float>(), 4);
+      }
+    }
+}
+
 TEST(GradAccumulator, ForgetsSumsThatAreReset) {
   const torch::Tensor p = leaf({3});
   GradAccumulator sums({p}, kFloats);

@@ -100,6 +100,65 @@ TEST(OwnRule, ASlotThatOptionsAddLaterBeginsWithItsInitialValue) {
   }
 }
 
+// ---- many options
+
+// Steps by lr g, and by as much for each flag that is set.
+std::string rule_of_flags(int count) {
+  std::string flags, sum;
+  for (int i = 0; i < count; ++i) {
+    flags += "  bool f" + std::to_string(i) + " = false;\n";
+    sum += " + (F.f" + std::to_string(i) + " ? 1 : 0)";
+  }
+  return load_rule(own_file("flagged.cuh", R"(// Descent at a rate of many flags.
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::flagged {
+struct Hyper {
+  double lr = 1;  // >= 0
+};
+struct Flags {
+)" + flags + R"(};
+struct Slots {
+  Signed m;
+};
+struct Scalars {
+  real lr;
+};
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) {
+    Scalars s;
+    s.lr = static_cast<real>(h.lr * (1)" + sum +
+                                               R"());
+    return s;
+  }
+  KHD static void moments(auto& e, const auto&) { e.m.next = e.g; }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.g; }
+};
+}  // namespace jitstep::rules::flagged
+)"));
+}
+
+TEST(OwnRule, MayHaveSeventyOptionsEachSetByItself) {
+  const std::string rule = rule_of_flags(69);
+  const auto p = torch::zeros({5}).requires_grad_(), q = torch::zeros({5}).requires_grad_();
+  GenericOptions given, defaults = GenericOptions(0.5);
+  for (const int flag : {1, 63, 65, 68}) defaults.set("f" + std::to_string(flag), true);
+  given.set("f68", false).set("lr", 0.5);
+  std::vector<OptimizerParamGroup> groups;
+  groups.emplace_back(Tensors{p}, std::make_unique<GenericOptions>(given));
+  groups.emplace_back(Tensors{q});
+  Optimizer optimizer(rule, groups, defaults);
+  const auto set = make_options(rule, given);
+  ASSERT_GE(set->names().size(), 70u);
+  for (const std::string& name : set->names())
+    EXPECT_EQ(set->is_set(name), name == "f68" || name == "lr") << name;
+  for (const torch::Tensor& one : {p, q}) one.mutable_grad() = torch::ones({5});
+  optimizer.step();
+  EXPECT_EQ(p[4].item<float>(), -2) << "f68 is its group's, and not the optimizer's";
+  EXPECT_EQ(q[4].item<float>(), -2.5);
+}
+
 // ---- what a rule says of its options and slots
 
 class AnchoredRule : public ::testing::Test {

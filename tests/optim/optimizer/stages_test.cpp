@@ -1,4 +1,6 @@
 // Functions of the host that rules name: what they are given, what they may return, and Muon's.
+#include <ATen/autocast_mode.h>
+
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -175,6 +177,51 @@ TEST(Stages, OfMuonIterateAsTorchDoes) {
   }
   // The momentum may differ in its last bit, and so a few roundings to bfloat16.
   expect_close(parameters, expected, 0, 2e-4);
+}
+
+// A caller may forget to switch autocast off before the step.
+struct Autocast {
+  Autocast() { at::autocast::set_autocast_enabled(at::kCPU, true); }
+  ~Autocast() {
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::clear_cache();
+  }
+};
+
+TEST(Stages, OfMuonIterateInTheirOwnDtypeUnderAutocast) {
+  using Dtype = MuonOptions::IterationDtype;
+  for (const Dtype dtype : {Dtype::real, Dtype::bf16}) {
+    const Tensors parameters = make_parameters(torch::kFloat32, {{24, 40}, {7, 7}, {40, 24}}),
+                  expected = clones(parameters);
+    Muon optimizer(parameters, MuonOptions(0.1).ns_dtype(dtype)),
+        reference(expected, MuonOptions(0.1).ns_dtype(dtype));
+    train(reference, expected, 1, 3);
+    {
+      const Autocast on;
+      train(optimizer, parameters, 1, 3);
+    }
+    expect_equal(parameters, expected);
+  }
+}
+
+TEST(Stages, AreWithoutAutocastAndTheClosureKeepsIt) {
+  torch::Dtype of_closure = torch::kFloat32, of_stage = torch::kBFloat16;
+  const torch::Tensor matrix = torch::ones({4, 4});
+  current() = [&](const torch::Tensor& values, const jit::OptionValues&) {
+    of_stage = matrix.mm(matrix).scalar_type();
+    return values;
+  };
+  const Tensors parameters = make_parameters(torch::kFloat32, {{4, 4}});
+  Optimizer optimizer(probing(), parameters);
+  set_gradients(parameters, 1);
+  const Autocast on;
+  optimizer.step([&] {
+    of_closure = matrix.mm(matrix).scalar_type();
+    return torch::zeros({});
+  });
+  EXPECT_EQ(of_closure, torch::kBFloat16);
+  EXPECT_EQ(of_stage, torch::kFloat32);
+  EXPECT_EQ(matrix.mm(matrix).scalar_type(), torch::kBFloat16) << "it is on again";
 }
 
 // Torch multiplies many matrices in one call by other code than one; batches of any size go the same way.

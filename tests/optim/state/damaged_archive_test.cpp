@@ -1,6 +1,7 @@
 // Archives with anything missing or replaced: refused, and the optimizer is what it was.
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -153,6 +154,54 @@ TEST(DamagedArchive, NoSizeIsTrustedBeforeItIsCompared) {
     }
 }
 
+// Copies an archive with another value wherever an entry has that name.
+void copy_with(InputArchive& from, OutputArchive& to, const std::string& name,
+               const c10::IValue& other) {
+  for (const auto& key : from.keys()) {
+    InputArchive inner;
+    c10::IValue value;
+    if (from.try_read(key, inner)) {
+      OutputArchive copied(to.compilation_unit());
+      copy_with(inner, copied, name, other);
+      to.write(key, copied);
+    } else if (from.try_read(key, value)) {
+      to.write(key, key == name ? other : value);
+    }
+  }
+}
+
+// Such as one that keeps numbers in memory that the archive does not hold: they would all be 0.
+TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecIsNeverZeros) {
+  const std::vector<std::vector<std::int64_t>> shapes = {{70, 60}, {8, 64, 5}};
+  int refused = 0;
+  for (const std::string& held : {"int8", "factored", "int4_rank1"}) {
+    Tensors source = make_parameters(torch::kFloat32, shapes);
+    AdamW saved(source, AdamWOptions().state("int8").state("v", held));
+    train(saved, source, 1, 2);
+    InputArchive whole = archive_of(saved);
+    for (const std::string& codec : shipped(jit::Manifest::Kind::codec))
+      for (const std::string& kept : {std::string("fp32"), codec}) {
+        if (codec == held) continue;
+        OutputArchive out;
+        copy_with(whole, out, "codec_v", c10::IValue(codec));
+        InputArchive hostile = reread(out);
+        const Tensors parameters = clones(source);
+        AdamW optimizer(parameters, AdamWOptions().state("v", kept));
+        try {
+          optimizer.load(hostile);
+        } catch (const c10::Error&) {
+          ++refused;
+          EXPECT_TRUE(optimizer.state().empty());
+          continue;
+        }
+        for (const auto& [key, state] : optimizer.state())
+          EXPECT_TRUE(static_cast<AdamWParamState&>(*state).exp_avg_sq().ne(0).any().item<bool>())
+              << held << " as " << codec << " into " << kept;
+      }
+  }
+  EXPECT_GT(refused, 30);
+}
+
 TEST(DamagedArchive, AFileCutAnywhereIsRefused) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(parameters);
   AdamW optimizer(parameters, AdamWOptions().state("int8")),
@@ -224,6 +273,69 @@ TEST(DamagedArchive, AFileKeepsItsRightsAndALinkLeadsToIt) {
   EXPECT_TRUE(std::filesystem::is_symlink(link));
   EXPECT_EQ(std::filesystem::status(file).permissions(), std::filesystem::perms(0640));
   EXPECT_NO_THROW(optimizer.load(file));
+}
+
+TEST(DamagedArchive, ALinkThatLeadsToNoFileYetIsFollowed) {
+  const Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  train(optimizer, parameters, 1, 1);
+  const OwnFolder folder;
+  const std::string file = folder.path + "/later.pt", link = folder.path + "/latest.pt",
+                    first = folder.path + "/first.pt", loop = folder.path + "/loop.pt",
+                    lost = folder.path + "/lost.pt";
+  std::filesystem::create_symlink("later.pt", link);
+  std::filesystem::create_symlink(link, first);
+  optimizer.save(first);
+  EXPECT_TRUE(std::filesystem::is_symlink(first) && std::filesystem::is_symlink(link));
+  EXPECT_NO_THROW(optimizer.load(file));
+  std::filesystem::create_symlink("loop.pt", loop);
+  EXPECT_HAS(argument_error([&] { optimizer.save(loop); }), "leads back to itself");
+  std::filesystem::create_symlink(folder.path + "/none/file.pt", lost);
+  EXPECT_HAS(argument_error([&] { optimizer.save(lost); }),
+             "there is no folder " + folder.path + "/none");
+}
+
+// Where others may write, they put links to the user's files where a save writes first.
+TEST(DamagedArchive, ASaveWritesThroughNoLinkAtANameThatCanBeForetold) {
+  const Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  const OwnFolder folder;
+  const std::string file = folder.path + "/optimizer.pt", victim = own_file("victim", "mine");
+  for (int number = 1; number < 1000; ++number)
+    std::filesystem::create_symlink(
+        victim, file + "." + std::to_string(::getpid()) + "." + std::to_string(number) + ".part");
+  optimizer.save(file);
+  EXPECT_EQ(text_of_file(victim), "mine");
+  EXPECT_FALSE(std::filesystem::is_symlink(file));
+  EXPECT_NO_THROW(optimizer.load(file));
+}
+
+TEST(DamagedArchive, ANewFileHasTheRightsThatTheUserGivesNewFiles) {
+  const Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  const OwnFolder folder;
+  const mode_t before = ::umask(0027);
+  optimizer.save(folder.path + "/optimizer.pt");
+  ::umask(before);
+  EXPECT_EQ(std::filesystem::status(folder.path + "/optimizer.pt").permissions(),
+            std::filesystem::perms(0640));
+}
+
+TEST(DamagedArchive, AFileThatCannotBeOpenedIsToldByItsCause) {
+  const Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  const std::string file = own_file("optimizer.pt", "");
+  optimizer.save(file);
+  const std::string whole = text_of_file(file);
+  rlimit before;
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none = {0, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const std::string said = argument_error([&] { optimizer.save(file); });
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_HAS(said, "Too many open files");
+  EXPECT_HAS(said, "ulimit -n");
+  EXPECT_EQ(text_of_file(file), whole);
 }
 
 TEST(DamagedArchive, AFileIsReplacedWhenTheNewOneIsWhole) {

@@ -84,6 +84,40 @@ class Memory : public ::testing::Test {
   }
 };
 
+// In which none counts twice, whatever groups there are before it.
+TEST(ListOption, IsIndexedWithinTheGroup) {
+  const Tensors p = make_parameters(torch::kBFloat16, {{3}, {4}, {5}, {6}, {7}});
+  const auto with = [](std::vector<double> decays) {
+    return std::make_unique<AdamWBF16Options>(
+        AdamWBF16Options(0.01).initial_accumulated_decay(std::move(decays)));
+  };
+  const auto groups = [&](const Tensors& q) {
+    std::vector<OptimizerParamGroup> both;
+    both.emplace_back(Tensors{q[0], q[1], q[0], q[2]}, with({1e-3, 2e-3, 3e-3}));
+    both.emplace_back(Tensors{q[3], q[4]}, with({4e-3, 4.5e-3}));
+    return both;
+  };
+  const Warnings of_the_repeated;
+  const std::vector<double> expected = {1e-3, 2e-3, 3e-3, 4e-3, 4.5e-3};
+  const auto decay_of = [](Optimizer& optimizer, const torch::Tensor& q) {
+    auto& state = static_cast<ParamState&>(*optimizer.state().at(q.unsafeGetTensorImpl()));
+    return state.memory("accumulated_decay").item<double>();
+  };
+  AdamWBF16 optimizer(groups(p));
+  train(optimizer, p, 1, 1);
+  for (std::size_t i = 0; i < p.size(); ++i) EXPECT_EQ(decay_of(optimizer, p[i]), expected[i]) << i;
+  const Tensors q = clones(p);
+  AdamWBF16 loaded(groups(q)), fresh(groups(q));
+  q[4].mutable_grad() = torch::ones_like(q[4]);
+  fresh.step();
+  copy_through_archive(fresh, loaded);  // in which only the last one has a state
+  train(loaded, q, 2, 2);
+  for (std::size_t i = 0; i < q.size(); ++i) EXPECT_EQ(decay_of(loaded, q[i]), expected[i]) << i;
+  const Tensors more = make_parameters(torch::kBFloat16, {{2}, {2}});
+  optimizer.add_param_group(OptimizerParamGroup(more, with({1e-3})));
+  EXPECT_HAS(argument_error([&] { train(optimizer, more, 2, 2); }), "none for parameter 1");
+}
+
 TEST_F(Memory, OfAParameterHasTheShapeOfItsEntries) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);

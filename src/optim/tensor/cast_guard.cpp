@@ -1,0 +1,30 @@
+#include "jitstep/cast_guard.h"
+
+#include <c10/core/UndefinedTensorImpl.h>
+
+#include <algorithm>
+
+namespace jitstep {
+namespace {
+
+// A NaN, none of whose bytes is a bool.
+constexpr std::uint64_t kNan = 0x7ff8a5a5a5a5a5a5;
+
+// Of what a torch::Tensor consists while it is undefined.
+std::uint64_t undefined_tensor() {
+  return reinterpret_cast<std::uintptr_t>(
+      static_cast<c10::TensorImpl*>(c10::UndefinedTensorImpl::singleton()));
+}
+
+}  // namespace
+
+CastGuard::CastGuard(Finds finds) : untouched_(finds == Finds::nan ? kNan : undefined_tensor()) {
+  words_.fill(untouched_);
+}
+
+bool CastGuard::is_intact() const {
+  return std::all_of(words_.begin(), words_.end(),
+                     [&](std::uint64_t word) { return word == untouched_; });
+}
+
+}  // namespace jitstep
