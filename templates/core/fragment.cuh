@@ -10,7 +10,7 @@ namespace jitstep {
 struct Place {
   int64 base;
   uint32 valid;
-  bool whole;  // all elements are there, dense and aligned: in every tile of this warp, or in none
+  bool whole;  // all elements are there, dense and aligned: in all tiles of teams in lockstep, or in none
 };
 
 // The indices of a tile are elements base, base + 1, ...; of a Whole one all are there, dense and aligned.

@@ -5,11 +5,20 @@
 
 namespace jitstep {
 
+// Of a tile larger than a leaf more lanes make a team, so that each holds no more elements than of a leaf; as far as the
+// threads of a block make such teams.
+constexpr int lanes_of_tile(int size, Variant v) {
+  int lanes = v.lanes;
+  for (int n = kLeaf; n < size && v.threads % (2 * lanes) == 0; n *= 2) lanes *= 2;
+  return lanes;
+}
+
 // Index `within` a tile of N: row after row, in each row lane after lane, `vector` for each lane.
 template <int N, Variant V>
 struct Tile {
   static constexpr int size = N;
-  static constexpr int lanes = V.lanes;
+  static constexpr int threads = V.threads;
+  static constexpr int lanes = lanes_of_tile(N, V);
   static constexpr int vector = V.vector;
   static constexpr int fragment = N / lanes;  // elements of one lane
   static constexpr int rows = fragment / vector;
@@ -22,8 +31,10 @@ struct Tile {
   // Unsigned, so that a GPU adds them to an address as they are.
   KHD static uint32 lane() { return lanes == 1 ? 0 : thread_index() % lanes; }
   KHD static uint32 team() { return teams == 1 ? 0 : thread_index() / lanes; }
-  // The last team of this one's warp.
-  KHD static uint32 last_of_warp() { return team() | (teams_of_warp - 1); }
+  // The last of the teams that meet at one barrier: those of this one's warp or, where a team has several, of the block.
+  KHD static uint32 last_in_lockstep() {
+    return lanes > 32 ? teams - 1 : team() | (teams_of_warp - 1);
+  }
   // The place in the tile of the lane's first element of a row, and its place among the lane's vectors.
   KHD static uint32 row_start(int row) { return vector_of(row) * vector; }
   KHD static uint32 vector_of(int row) { return static_cast<uint32>(row) * lanes + lane(); }

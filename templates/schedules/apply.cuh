@@ -18,10 +18,32 @@ struct ApplyTile {
   using Shape = Tile<size(), S::variant>;
 };
 
+inline constexpr int kMaximaSite = kFirstBookSite + kMaxSlots;  // behind the books
+
+// The largest among the lanes of as many warps, of which as many stand side by side. All warps of a block call this.
+template <int Warps, int Threads>
+KHD uint32 max_of_warps(uint32 x) {
+  struct Maxima {
+    uint32 of[Threads / 32];
+  };
+  uint32* const of = shared<Maxima, kMaximaSite>()->of;
+  const uint32 warp = thread_index() / 32;
+  const uint32 most = max_of_warp(x);
+  if (thread_index() % 32 == 0) of[warp] = most;
+  block_barrier();
+  x = 0;
+  UNROLL
+  for (int i = 0; i < Warps; ++i) x = max(x, of[warp / Warps * Warps + i]);
+  block_barrier();  // before they are others'
+  return x;
+}
+
 // The largest among as many lanes, of which as many stand side by side.
-template <int Lanes>
+template <int Lanes, int Threads>
 KHD uint32 max_of_lanes(uint32 x) {
-  if constexpr (Lanes == 32) {
+  if constexpr (Lanes > 32) {
+    return max_of_warps<Lanes / 32, Threads>(x);
+  } else if constexpr (Lanes == 32) {
     return max_of_warp(x);
   } else {
     UNROLL
@@ -48,7 +70,7 @@ KHD void measure(const real* x, const Cursor& at, Measured<Codec>* meta) {
           const uint32 own = Codec::key(x[row * V + k], n);
           key[n] = max(key[n], at.has(Shape::row_start(row) + k) ? own : 0u);
         }
-      key[n] = max_of_lanes<kSpread>(key[n]);
+      key[n] = max_of_lanes<kSpread, Shape::threads>(key[n]);
     }
     const auto measured = Codec::measure(key);
     UNROLL
@@ -207,7 +229,7 @@ KHD void for_tiles(const Scope<S>& scope, const Item& item, F&& f) {
   ONE_BY_ONE
   for (uint32 start = 0; start < end; start += Shape::teams * Shape::size) {
     const uint32 at = start + Shape::team() * Shape::size;
-    const bool whole = vectors && start + (Shape::last_of_warp() + 1) * Shape::size <= end;
+    const bool whole = vectors && start + (Shape::last_in_lockstep() + 1) * Shape::size <= end;
     f(Place{first + at, at < end ? min<uint32>(end - at, Shape::size) : 0, whole});
   }
 }

@@ -102,6 +102,7 @@ requires(C::block < kLeaf &&
       typename C::Meta meta{};
       if constexpr (C::block > 1)
         meta = static_cast<const typename C::Meta*>(slot.meta)[(base + start) / kBlock];
+      // vectorized: the loop that decodes
       INDEPENDENT
       for (int i = start; i < start + kBlock; ++i) values_[i] = coded.value(i, meta);
     }
@@ -157,6 +158,7 @@ KHD Measured<Codec> measure(const real* x) {
   uint32 key[Codec::keys];
   for (int n = 0; n < Codec::keys; ++n) {
     uint32 most = 0;
+    // vectorized: the loop that finds a block's key
     for (int i = 0; i < Count; ++i) most = max(most, Codec::key(x[i], n));
     key[n] = most;
   }
@@ -188,6 +190,7 @@ class EncodedRun<C, Count> {
   struct Candidates {
     uint8 x[Thresholds::room] = {};
     KHD Candidates(const real* from, const Measured<C>& meta) {
+      // vectorized: the loop that finds candidates
       INDEPENDENT
       for (int i = 0; i < Count; ++i) x[i] = static_cast<uint8>(C::candidate(from[i], meta));
     }

@@ -49,6 +49,7 @@ class KeptValues<S, I, true> {
       typename C::Meta meta{};
       if constexpr (C::block > 1)
         meta = static_cast<const typename C::Meta*>(slot.meta)[(run.base + start) / C::block];
+      // vectorized: the loop that decodes
       INDEPENDENT
       for (int i = max(start, run.begin); i < min(start + kBlock, run.end); ++i)
         values_[i] = C::decode(codes.begin()[i], meta, memory[i]);
@@ -201,6 +202,7 @@ KHD void for_run(const Scope<S>& scope, const Run& run, F&& f) {
   const auto rule = scope.rule;
   const int64 first = scope.tensor.offset + run.base;
   with_old_values<S>(scope, run, [&](const auto&... slots) {
+    // vectorized: the loop over elements
     INDEPENDENT
     for (int i = run.begin; i < run.end; ++i) {
       Element<typename S::Slots> e;
@@ -255,6 +257,7 @@ struct EncodedBy<S, I, Count, true>
  private:
   KHD static const real* in_units(const Scope<S>& scope, const Run& run, real* x) {
     const MemoryOfRun<S, I, Count, true> memory(scope, run);
+    // vectorized: the loop that encodes
     INDEPENDENT
     for (int i = 0; i < Count; ++i) x[i] = C::in_units(x[i], memory[i]);
     return x;
@@ -279,6 +282,7 @@ KHD void encode_run(const Scope<S>& scope, int64 base, int count, real* x) {
                                                  scope.tensor.offset + base);
   const EncodedBy<S, I, kCount, Part::remembers> encoded(scope, whole_run(base, count), x, meta);
   typename CodeStorage<typename C::Code>::Register code[kCount];
+  // vectorized: the loop that encodes
   INDEPENDENT
   for (int i = 0; i < kCount; ++i) code[i] = encoded.code(i, random[i]);
   StoredCodes<typename C::Code>::store(code, slot.codes, base, count);

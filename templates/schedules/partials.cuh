@@ -19,7 +19,7 @@ KHD int take_elements(const Scope<S>& scope, int64 unit, Terms<S, Pass, 0>& x) {
   if constexpr (loops<S>()) {
     L::in_loops(scope, position, static_cast<int>(valid), x, 0);
   } else {
-    const int64 end = position + (Shape::last_of_warp() - Shape::team() + 1) * kLeaf;
+    const int64 end = position + (Shape::last_in_lockstep() - Shape::team() + 1) * kLeaf;
     const bool whole = is_dense_and_aligned(scope.step) && end <= scope.tensor.n;
     with_cursor({position, valid, whole}, [&](const auto& at) { L::from_elements(scope, at, x); });
   }

@@ -44,6 +44,32 @@ TEST_P(GpuCompile, TheTestExtensionsKeepEverythingInRegisters) {
   expect_registers_only(specs, jit::Target::cuda(GetParam()));
 }
 
+/// AdamW in every codec that has blocks, in each of the sizes that it allows from `least` on.
+inline std::vector<jit::KernelSpec> every_block_from(int least) {
+  std::vector<jit::KernelSpec> specs;
+  for (const std::string& codec : jit::default_catalog().names(jit::Manifest::Kind::codec)) {
+    const jit::Option* const option = jit::default_catalog().codec(codec).find("block");
+    if (option == nullptr) continue;
+    for (int block = least; block <= 4096; block *= 2) {
+      jit::KernelSpec spec = spec_of("adamw", codec);
+      for (auto& slot : spec.state.slots) slot->options["block"] = block;
+      try {
+        specs.push_back(jit::resolve(spec).spec);
+      } catch (const jit::Error&) {
+        break;  // beyond what the codec allows
+      }
+    }
+  }
+  return specs;
+}
+
+// More lanes share a tile that is larger than a leaf.
+TEST_P(GpuCompile, TheLargestBlocksOfEveryCodecKeepEverythingInRegisters) {
+  const auto specs = every_block_from(512);
+  EXPECT_GE(specs.size(), 14u);
+  expect_registers_only(specs, jit::Target::cuda(GetParam()));
+}
+
 /// Instantiates the suite for the numbers of some architectures.
 #define JITSTEP_GPU_COMPILE(...)                                                    \
   INSTANTIATE_TEST_SUITE_P(Architectures, GpuCompile, testing::Values(__VA_ARGS__), \

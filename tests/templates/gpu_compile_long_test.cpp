@@ -14,6 +14,10 @@ TEST_P(CoverGpuCompile, TheCoverKeepsEverythingInRegisters) {
   expect_registers_only(specs, jit::Target::cuda(GetParam()));
 }
 
+TEST_P(CoverGpuCompile, EveryBlockOfEveryCodecKeepsEverythingInRegisters) {
+  expect_registers_only(every_block_from(32), jit::Target::cuda(GetParam()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Architectures, CoverGpuCompile, testing::Values(80, 89, 90, 100, 120),
                          [](const auto& sm) { return "sm_" + std::to_string(sm.param); });
 

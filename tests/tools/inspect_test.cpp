@@ -144,6 +144,20 @@ TEST(Inspect, TheModelCountsTheBytesOfEachLaunch) {
             json({{"entry", "jitstep_partials_0"}, {"read", 4.0}, {"written", 0.0}}));
 }
 
+// By hand, of Adafactor in float32: p and g are 8 bytes. Its third sum takes the means of 1024 rows, 4 bytes each.
+TEST(Inspect, TheModelCountsOfAPassOverEntriesWhatThoseTake) {
+  const json model =
+      shown_json({"--rule", "adafactor", "--target", "cpu", "--show", "model"}).at("model");
+  const double state = 2 * 2 * 1024 * 4.0 / (1024 * 1024);  // rows and columns, in two buffers
+  std::vector<double> read;
+  for (const json& launch : model.at("launches")) read.push_back(launch.at("read"));
+  ASSERT_EQ(read.size(), 4u) << model;
+  EXPECT_DOUBLE_EQ(read[0], 8 + state / 2);
+  EXPECT_DOUBLE_EQ(read[1], 1024 * 4.0 / (1024 * 1024));
+  EXPECT_DOUBLE_EQ(read[2], 8 + state / 2);
+  EXPECT_DOUBLE_EQ(read[3], 8 + state / 2);
+}
+
 TEST(Inspect, AnotherVariantsDifferenceIsShown) {
   const Words words = {"--target", "cpu", "--show", "source,flat", "--diff", "chunk=32"};
   const std::string difference = shown(words);

@@ -11,6 +11,7 @@
 #include "check/kernels.h"
 #include "check/report.h"
 #include "check/request.h"
+#include "check/scalar_loops.h"
 #include "check/steps.h"
 #include "check/workbench.h"
 #include "command.h"
@@ -84,6 +85,7 @@ void check_file(const Request& request, check::Workbenches& benches, Report& rep
   const ProgressLine progress;
   report.kernels = check::check_kernels(kernels, {report.targets.begin() + 1, report.targets.end()},
                                         benches, std::cref(progress));
+  check::warn_of_scalar_loops(kernels, benches.plain, report.kernels);
   if (report.manifest->kind != Manifest::Kind::codec || report.kernels.empty()) return;
   check::KernelReport& first = report.kernels.front();  // the codec's default options
   if (!first.problems.empty()) return;

@@ -25,4 +25,9 @@ std::string assembly_of(const std::string& flat, const std::string& name, const 
   return HostCompiler(Settings::from_environment()).assembly(flat, name, target);
 }
 
+std::vector<ScalarLoop> scalar_loops_of(const std::string& flat, const std::string& name,
+                                        const Settings& settings) {
+  return scalar_loops(flat, HostCompiler(settings).loop_report(flat, name, Target::cpu()));
+}
+
 }  // namespace jitstep::tool

@@ -1,10 +1,12 @@
 // The compilers of this machine, asked for more than a binary.
 #pragma once
 
+#include <jit/compiler/loop_report.h>
 #include <jitstep/jit/settings.h>
 #include <jitstep/jit/target.h>
 
 #include <string>
+#include <vector>
 
 namespace jitstep::tool {
 
@@ -17,5 +19,9 @@ std::string compiler_identity(const jit::Target& target,
 std::string ptx_of(const std::string& flat, const std::string& name, const jit::Target& target);
 std::string assembly_of(const std::string& flat, const std::string& name,
                         const jit::Target& target);
+
+/// The loops over elements of which the host compiler makes no vectors; compiles the text. An Error as above.
+std::vector<jit::ScalarLoop> scalar_loops_of(const std::string& flat, const std::string& name,
+                                             const jit::Settings& settings);
 
 }  // namespace jitstep::tool

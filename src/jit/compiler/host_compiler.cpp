@@ -191,6 +191,20 @@ std::string HostCompiler::assembly(const std::string& source, const std::string&
   return text_of(run(source, name, target, {"-S", "-g1"}, log));
 }
 
+// g++ has so much to say that it does so in a file.
+std::string HostCompiler::loop_report(const std::string& source, const std::string& name,
+                                      const Target& target) {
+  const bool clang = identity(target).find("clang version") != std::string::npos;
+  const PrivateFolder folder(scratch_folders(settings_));
+  const std::string path = folder.path() + "/loops";
+  const Names options =
+      clang ? Names{"-S", "-Rpass-missed=loop-vectorize", "-Rpass-analysis=loop-vectorize"}
+            : Names{"-S", "-fopt-info-vec-missed=" + path};
+  std::string log;
+  run(source, name, target, options, log);
+  return clang ? log : text_of(read_image(path));
+}
+
 const std::string& HostCompiler::identity(const Target& target) {
   {
     std::lock_guard lock(mutex_);

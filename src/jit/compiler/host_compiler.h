@@ -24,6 +24,9 @@ class HostCompiler : public Compiler {
   /// The same text in assembly, of the same code, with the `.loc` lines that say where it comes from.
   std::string assembly(const std::string& text, const std::string& name, const Target& target);
 
+  /// What the compiler says of each loop of the text: whether it made vectors of it, else why not. read_loops() reads it.
+  std::string loop_report(const std::string& text, const std::string& name, const Target& target);
+
   /// The path of the program, or an Error that says what to install.
   std::string program() const;
 

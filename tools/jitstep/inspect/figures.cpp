@@ -87,14 +87,33 @@ std::vector<FunctionCounts> cpu_functions(const Subject& subject) {
   return rows;
 }
 
+std::vector<ScalarLoop> scalar_loops(const Subject& subject) {
+  if (subject.target.kind != Target::Kind::cpu) return {};
+  return scalar_loops_of(subject.flat, subject.unit.name, Settings::from_environment());
+}
+
 std::string cpu_resources(const Subject& subject) {
   Rows rows = {{"entry", "instructions", "512 bits", "256", "128", "scalar", "stack"}};
   for (const FunctionCounts& one : cpu_functions(subject))
     rows.push_back({one.name, word(one.instructions), word(one.wide[0]), word(one.wide[1]),
                     word(one.wide[2]), word(one.scalar), word(one.stack_bytes)});
-  return text_table(rows, {1, 2, 3, 4, 5, 6}) +
-         "\n512, 256, 128: instructions of whole vectors of so many bits; scalar: of one "
-         "floating-point number;\nstack: bytes of the largest frame\n";
+  std::string out =
+      text_table(rows, {1, 2, 3, 4, 5, 6}) +
+      "\n512, 256, 128: instructions of whole vectors of so many bits; scalar: of one "
+      "floating-point number;\nstack: bytes of the largest frame\n";
+  for (const ScalarLoop& loop : scalar_loops(subject))
+    out += text("not vectorized: ", to_string(loop), "\n");
+  return out;
+}
+
+json scalar_loops_json(const Subject& subject) {
+  json all = json::array();
+  for (const ScalarLoop& loop : scalar_loops(subject))
+    all.push_back({{"loop", loop.what},
+                   {"file", loop.place.file},
+                   {"line", loop.place.line},
+                   {"reason", loop.reason}});
+  return all;
 }
 
 json cpu_resources_json(const Subject& subject) {
@@ -119,11 +138,13 @@ std::string resources_text(const Subject& subject) {
 
 json resources_json(const Subject& subject) {
   const auto built = subject.built();
-  return {{"compile_ms", built->compile_ms},
-          {"from_cache", built->from_cache},
-          {"bytes", built->binary.image.size()},
-          {"entries", subject.target.is_cuda() ? gpu_resources_json(subject, *built)
-                                               : cpu_resources_json(subject)}};
+  json out = {{"compile_ms", built->compile_ms},
+              {"from_cache", built->from_cache},
+              {"bytes", built->binary.image.size()},
+              {"entries", subject.target.is_cuda() ? gpu_resources_json(subject, *built)
+                                                   : cpu_resources_json(subject)}};
+  if (!subject.target.is_cuda()) out["scalar_loops"] = scalar_loops_json(subject);
+  return out;
 }
 
 std::string model_text(const Subject& subject) {

@@ -1,6 +1,7 @@
 #include "traffic.h"
 
 #include <jitstep/jit/dtype.h>
+#include <jitstep/jit/layout.h>
 
 #include <jit/base/text.h>
 #include <algorithm>
@@ -14,10 +15,31 @@ using namespace jitstep::jit;
 
 constexpr double kLatencyClocks = 1100;  // of DRAM, as tools/sass.py assumes
 
-// Whether a pass has sums of the gradient's transforms alone, which read nothing else.
-bool is_of_gradient(const Plan& plan, int pass) {
-  return std::all_of(plan.reductions.begin(), plan.reductions.end(),
-                     [&](const auto& r) { return r.pass != pass || r.part == kGradientPart; });
+// As state_bytes() counts.
+Shape matrix() { return {{1024, 1024}, {1024, 1}}; }
+
+// What the sums of a pass over elements read of each: of the gradient's transforms the gradient alone, else all that a
+// step reads.
+double bytes_of_elements(const Plan& plan, int pass, double gradient, double all) {
+  double bytes = 0;
+  for (const PlannedReduction& r : plan.reductions)
+    if (r.pass == pass && !r.over)
+      bytes = std::max(bytes, r.part == kGradientPart ? gradient : all);
+  return bytes;
+}
+
+// What those over entries read for each element: the results of the reductions that they take.
+double bytes_of_entries(const Plan& plan, int pass) {
+  const Shape shape = matrix();
+  double bytes = 0;
+  for (const PlannedReduction& r : plan.reductions) {
+    if (r.pass != pass || !r.over) continue;
+    const auto source = std::find_if(plan.reductions.begin(), plan.reductions.end(),
+                                     [&](const auto& q) { return q.number == r.over_number; });
+    const auto reduced = r.over_domain.reduced(static_cast<int>(shape.sizes.size()));
+    bytes += static_cast<double>(extent(shape, reduced).entries * source->coefficient_bytes);
+  }
+  return bytes / static_cast<double>(shape.elements());
 }
 
 }  // namespace
@@ -30,8 +52,10 @@ std::vector<Traffic> traffic(const Subject& subject) {
   const double kept = parameter + state.all - state.memory / 2;
   std::vector<Traffic> all;
   for (int pass = 0; pass < plan.passes; ++pass)
-    all.push_back({text("jitstep_partials_", pass),
-                   is_of_gradient(plan, pass) ? gradient : kept + gradient, 0});
+    all.push_back(
+        {text("jitstep_partials_", pass),
+         bytes_of_elements(plan, pass, gradient, kept + gradient) + bytes_of_entries(plan, pass),
+         0});
   const double staged = real_bytes(plan.spec.state.dtype);
   const bool has_stage = !plan.rule().host_stage.empty();
   if (has_stage) all.push_back({"jitstep_stage", kept + gradient, staged});

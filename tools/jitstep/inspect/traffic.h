@@ -17,8 +17,9 @@ struct Traffic {
   double all() const { return read + written; }
 };
 
-/// Of each launch of a step that walks over all elements, in their order; "at most": a pass is taken to read all that a
-/// step reads, unless it is of the gradient alone.
+/// Of each launch of a step that walks over all elements or entries, in their order; "at most": sums over elements are
+/// taken to read all that a step reads, unless they are of the gradient alone. Those over the entries of another
+/// reduction read its results.
 std::vector<Traffic> traffic(const Subject& subject);
 
 /// How fast a step is at most on a GPU.

@@ -1,0 +1,84 @@
+#include "jit/compiler/loop_report.h"
+
+#include <map>
+#include <regex>
+
+#include "jit/base/text.h"
+#include "jit/source/source_lines.h"
+
+namespace jitstep::jit {
+namespace {
+
+using Loops = std::map<SourcePlace, std::string>;  // by their `for`
+
+// What the marked loops of a text are.
+Loops marked_loops(std::string_view flat) {
+  constexpr std::string_view kMark = "// vectorized: ";
+  Loops loops;
+  for (const auto& [file, lines] : files_of(flat)) {
+    std::string what;
+    for (const auto& [number, line] : lines) {
+      if (const std::size_t at = line.find(kMark); at != line.npos)
+        what = line.substr(at + kMark.size());
+      if (what.empty() || line.find("for (") == line.npos) continue;
+      loops[{file, number}] = what;
+      what.clear();
+    }
+  }
+  return loops;
+}
+
+bool take_prefix(std::string& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.erase(0, prefix.size());
+  return true;
+}
+
+std::string without_ending(std::string reason) {
+  reason = reason.substr(0, reason.find(" [-R"));  // the option that clang was asked by
+  while (reason.ends_with('.')) reason.pop_back();
+  return reason;
+}
+
+// The reasons, by place, of what has no vectors. g++ gives a reason in a line of its own, with the place of a statement.
+Loops reasons_in(std::string_view report) {
+  static const std::regex kLine(R"(^(.+):(\d+):\d+: (?:missed|remark): +(.*)$)");
+  constexpr std::size_t kLongest = 1000;  // of the lines that matter; others show whole statements
+  Loops reasons;
+  std::string* open = nullptr;  // of the last loop, which waits for its reason
+  while (!report.empty()) {
+    const std::string line(next_line(report));
+    std::smatch found;
+    if (line.size() > kLongest || !std::regex_match(line, found, kLine)) continue;
+    const SourcePlace place{found[1], std::stoi(found[2])};
+    std::string said = found[3];
+    if (take_prefix(said, "couldn't vectorize loop")) {
+      open = &reasons[place];
+    } else if (take_prefix(said, "loop not vectorized")) {
+      std::string& reason = reasons[place];
+      if (take_prefix(said, ": ") && reason.empty()) reason = without_ending(said);
+    } else if (open != nullptr && take_prefix(said, "not vectorized: ")) {
+      if (open->empty()) *open = without_ending(said);
+      open = nullptr;
+    }
+  }
+  return reasons;
+}
+
+}  // namespace
+
+std::vector<ScalarLoop> scalar_loops(std::string_view flat, std::string_view report) {
+  const Loops reasons = reasons_in(report);
+  std::vector<ScalarLoop> loops;
+  for (const auto& [place, what] : marked_loops(flat))
+    if (const auto found = reasons.find(place); found != reasons.end())
+      loops.push_back({what, place, found->second});
+  return loops;
+}
+
+std::string to_string(const ScalarLoop& loop) {
+  return text(loop.what, " (", loop.place.file, ":", loop.place.line,
+              loop.reason.empty() ? "" : ": ", loop.reason, ")");
+}
+
+}  // namespace jitstep::jit

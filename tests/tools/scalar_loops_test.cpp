@@ -1,0 +1,174 @@
+// `jitstep check` and `jitstep inspect` say which loops over elements the host compiler leaves scalar.
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "jit/base/private_files.h"
+#include "jit/base/process.h"
+#include "jit/cache/cache_fixtures.h"
+
+namespace jitstep::jit {
+namespace {
+
+using nlohmann::json;
+using testing::content_of;
+using testing::TemporaryFolder;
+using Words = std::vector<std::string>;
+
+// Sixteen values, chosen by branches.
+const std::string kTree = R"(// A codec of the tests.
+#pragma once
+#include "../core/absmax.cuh"
+namespace jitstep::codecs::tree4 {
+struct Options {
+  int block = 128;  // power of two in [32, 1024]
+};
+using Code = Nibble;
+struct Meta { float scale; };
+template <class Sign, Options O>
+struct Codec : AbsmaxBlock<Meta, Ways{.block = O.block}> {
+  using Code = tree4::Code;
+  using B = AbsmaxBlock<Meta, Ways{.block = O.block}>;
+  KHD static float magnitude(int c) {
+    if (c < 4) {
+      if (c < 2) return c == 0 ? 0.0f : 0.0625f;
+      return c == 2 ? 0.125f : 0.25f;
+    }
+    if (c < 6) return c == 4 ? 0.375f : 0.5f;
+    return c == 6 ? 0.75f : 1.0f;
+  }
+  KHD static real decode(uint8 code, const Meta& meta) {
+    const float x = magnitude(code & 7);
+    return B::value_of(code & 8 ? -x : x, meta);
+  }
+  KHD static uint8 encode(real x, const typename B::Measured& measured, uint32) {
+    const float y = abs(B::in_units(x, measured));
+    int c = 0;
+    for (int k = 1; k < 8; ++k) c = y >= 0.5f * (magnitude(k) + magnitude(k - 1)) ? k : c;
+    if (!kSame<Sign, Signed> && x > 0 && c == 0) c = 1;
+    return static_cast<uint8>(is_finite(static_cast<float>(x)) ? c | (x < 0 ? 8 : 0) : 0);
+  }
+};
+}
+)";
+
+// Halves a large gradient until it is a small one.
+const std::string kHalving = R"(// A rule of the tests.   class: Halving
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::halving {
+struct Hyper {
+  double lr = 1e-3;  // > 0
+};
+struct Flags {
+  bool halves = false;  //
+};
+struct Scalars { real lr; };
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
+  KHD static void apply(auto& e, const auto& c) {
+    if constexpr (F.halves)
+      while (is_finite(e.g) && abs(e.g) > 1) e.g *= real(0.5);
+    e.p -= c.lr * e.g;
+  }
+};
+}
+)";
+
+class ScalarLoops : public ::testing::Test {
+ protected:
+  static Finished run(const Words& words) {
+    Words all = {JITSTEP_TOOL};
+    all.insert(all.end(), words.begin(), words.end());
+    return run_program(all, "", own_variables());
+  }
+  std::string file(const std::string& name, const std::string& text) {
+    testing::write_file(folder_ / name, text);
+    return folder_ / name;
+  }
+  static json checked(const std::string& file, Words words = {}) {
+    words.insert(words.begin(), {"check", file, "--target", "cpu", "--json"});
+    const Finished said = run(words);
+    EXPECT_EQ(said.status, 0) << said.output;
+    return json::parse(said.output);
+  }
+  // The warnings about loops, with their kernels.
+  static json of_loops(const json& report) {
+    json found = json::array();
+    for (const json& warning : report.at("warnings"))
+      if (warning.at("what").get<std::string>().find("does not vectorize") != std::string::npos)
+        found.push_back(warning);
+    return found;
+  }
+  static std::string place_of(const std::string& loop, const std::string& file) {
+    std::istringstream lines(content_of(JITSTEP_SOURCE_DIR "/templates/" + file));
+    bool found = false;
+    int number = 1;
+    for (std::string line; std::getline(lines, line); ++number) {
+      found = found || line.find("// vectorized: " + loop) != line.npos;
+      if (found && line.find("for (") != line.npos) return file + ":" + std::to_string(number);
+    }
+    return "no such loop";
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(ScalarLoops, OfACodecThatBranchesAreAWarningWithTheirPlace) {
+  const json found = of_loops(checked(file("tree4.cuh", kTree)));
+  ASSERT_GE(found.size(), 1u);
+  const std::string what = found.at(0).at("what");
+  EXPECT_NE(what.find("the loop that decodes"), what.npos) << what;
+  EXPECT_NE(what.find(place_of("the loop that decodes", "schedules/coded_run.cuh")), what.npos)
+      << what;
+  EXPECT_NE(what.find("using Book"), what.npos) << what;
+}
+
+TEST_F(ScalarLoops, OfARuleAreAWarningOfTheOptionsThatMakeThem) {
+  const json found = of_loops(checked(file("halving.cuh", kHalving), {"--codec", "fp32"}));
+  ASSERT_EQ(found.size(), 1u);
+  const std::string what = found.at(0).at("what");
+  EXPECT_NE(what.find("the loop over elements"), what.npos) << what;
+  for (const json& kernel : found.at(0).at("kernels"))
+    EXPECT_NE(kernel.get<std::string>().find("halves"), std::string::npos) << found;
+}
+
+TEST_F(ScalarLoops, AreNoneOfTheCodecOfATableInTheDocumentation) {
+  const std::string chapter = content_of(JITSTEP_SOURCE_DIR "/templates/README.md");
+  const std::size_t at = chapter.find("// Block-scaled 4-bit state in the values of NF4");
+  ASSERT_NE(at, chapter.npos);
+  const json report = checked(file("nf4.cuh", chapter.substr(at, chapter.find("```", at) - at)));
+  EXPECT_TRUE(report.at("warnings").empty()) << report.at("warnings");
+  EXPECT_TRUE(report.at("problems").empty()) << report.at("problems");
+}
+
+TEST_F(ScalarLoops, AreAmongTheResourcesOfTheCpu) {
+  const Words tree = {"inspect", "--state",  file("tree4.cuh", kTree), "--target", "cpu",
+                      "--show",  "resources"};
+  const Finished said = run(tree);
+  EXPECT_EQ(said.status, 0) << said.output;
+  EXPECT_NE(said.output.find("\nnot vectorized: the loop that decodes (" +
+                             place_of("the loop that decodes", "schedules/coded_run.cuh")),
+            said.output.npos)
+      << said.output;
+  Words as_json = tree;
+  as_json.push_back("--json");
+  const json loops = json::parse(run(as_json).output).at("resources").at("scalar_loops");
+  ASSERT_GE(loops.size(), 1u);
+  EXPECT_EQ(loops.at(0).at("loop"), "the loop that decodes");
+  EXPECT_EQ(loops.at(0).at("file"), "schedules/coded_run.cuh");
+}
+
+TEST_F(ScalarLoops, AreNoneOfTheShippedFormats) {
+  for (const char* state : {"fp32", "bf16", "int8", "int8_softsign", "int4", "fp8"})
+    for (const char* rule : {"adamw", "lamb"}) {
+      const Finished said = run({"inspect", "--rule", rule, "--state", state, "--target", "cpu",
+                                 "--show", "resources", "--json"});
+      EXPECT_EQ(said.status, 0) << said.output;
+      EXPECT_EQ(json::parse(said.output).at("resources").at("scalar_loops"), json::array())
+          << rule << " " << state;
+    }
+}
+
+}  // namespace
+}  // namespace jitstep::jit

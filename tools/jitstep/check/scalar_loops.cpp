@@ -1,0 +1,47 @@
+#include "scalar_loops.h"
+
+#include <jit/base/parallel.h>
+#include <jit/base/text.h>
+#include <jitstep/jit/unit.h>
+#include <jitstep/jit/variant.h>
+
+#include "../compilers.h"
+
+namespace jitstep::tool::check {
+namespace {
+
+using namespace jitstep::jit;
+
+// Rule, codecs by name, weight format and dtype.
+std::string formats_of(const Candidate& candidate) {
+  const KernelSpec& spec = candidate.steps.spec;
+  const auto name = [](const auto& slot) { return slot ? slot->name : std::string(); };
+  return text(spec.rule, " ", joined(spec.state.slots, " ", name), " ", spec.state.weights, " ",
+              to_string(spec.state.dtype));
+}
+
+std::string warning_of(const ScalarLoop& loop) {
+  return text("the CPU takes one element at a time, as the compiler does not vectorize ",
+              to_string(loop),
+              ". Write `c ? a : b` with both values at hand in place of branches; a codec that "
+              "chooses among the values of a table names it by `using Book`");
+}
+
+}  // namespace
+
+void warn_of_scalar_loops(const std::vector<Candidate>& candidates, const Workbench& plain,
+                          std::vector<KernelReport>& reports) {
+  std::vector<KernelReport*> examined;
+  for (std::size_t i = 0; i < reports.size(); ++i)
+    if (reports[i].problems.empty() && formats_of(candidates[i]) == formats_of(candidates[0]))
+      examined.push_back(&reports[i]);
+  in_parallel(examined.size(), [&](std::size_t i) {
+    const Plan& plan = *examined[i]->plan;
+    const Unit made = unit(plan, default_variant(plan, Target::cpu()), Target::cpu());
+    const std::string flat = plain.engine.flat_text(made.text, made.name);
+    for (const ScalarLoop& loop : scalar_loops_of(flat, made.name, plain.engine.settings()))
+      examined[i]->warnings.push_back(warning_of(loop));
+  });
+}
+
+}  // namespace jitstep::tool::check
