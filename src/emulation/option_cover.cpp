@@ -139,11 +139,12 @@ std::vector<RuleOptions> cover(const Manifest& rule, const Catalog& catalog) {
 std::vector<NamedValues> cover(const Manifest& codec) {
   constexpr std::size_t kMost = 2;  // of numbers: the limits
   std::vector<NamedValues> all = {{}};
-  for (const Option& option : codec.flags) {
-    std::vector<Value> values = alternatives(option);
-    if (!option.is_flag() && values.size() > kMost) values.resize(kMost);
-    for (Value& value : values) all.push_back({{option.name, std::move(value)}});
-  }
+  for (const auto* options : {&codec.hyper, &codec.flags})
+    for (const Option& option : *options) {
+      std::vector<Value> values = alternatives(option);
+      if (!option.is_flag() && values.size() > kMost) values.resize(kMost);
+      for (Value& value : values) all.push_back({{option.name, std::move(value)}});
+    }
   return all;
 }
 

@@ -1,7 +1,8 @@
 // LAMB16's format (github.com/vxst/LAMB16), number for number: one norm for the whole tensor, and each
 // value a multiple of it, in E4M3 up to 15 (signed) or in E5M2 (non-negative). The norm is the root of
 // the sum of squares over the number of elements, so the more elements, the more of them are cut off
-// at 15; a non-negative value far above the others becomes infinity, and stays so. For its own rule in
+// at 15; a non-negative value far above the others becomes infinity, and stays so. least_norm is added to
+// each norm; the original adds its optimizer's eps, and so does our lamb16. For its own rule in
 // its original form: int8_softsign has neither fault. What is not finite is kept (E4M3: as NaN) and is
 // no reason for the norm.
 #pragma once
@@ -9,6 +10,9 @@
 
 namespace jitstep::codecs::fp8_norm {
 
+struct Hyper {
+  double least_norm = 1e-6;  // >= 0
+};
 using Code = uint8;
 struct Norm {
   real norm;
@@ -27,18 +31,18 @@ struct Codec {
   static constexpr int block = 1;
   static constexpr bool random = false;
   static constexpr bool is_signed = kSame<Sign, Signed>;
-  static constexpr real kLeastNorm = real(1e-6);  // the default of its rule's eps
-  static constexpr real kLargest = 10;            // of a square, and of a non-negative value
-  static constexpr real kMostNorms = 15;          // of a signed value
-  static constexpr Code kNotFinite = 0x7f;        // a NaN
+  static constexpr real kLargest = 10;      // of a square, and of a non-negative value
+  static constexpr real kMostNorms = 15;    // of a signed value
+  static constexpr Code kNotFinite = 0x7f;  // a NaN
 
   KHD static real clipped(real x, real limit) { return max(min(x, limit), -limit); }
 
   KHD static Reals<1> terms(Of<Norm>, real x) {
     return {is_finite(x) ? min(x * x, kLargest) : real(0)};
   }
-  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64 count, Memory& m) {
-    m.norm.next = static_cast<real>(sqrt(sum[0])) / static_cast<real>(count) + kLeastNorm;
+  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64 count, const Hyper& h, Memory& m) {
+    const real of_slot = static_cast<real>(sqrt(sum[0])) / static_cast<real>(count);
+    m.norm.next = of_slot + static_cast<real>(h.least_norm);
     return {m.norm.next};
   }
 

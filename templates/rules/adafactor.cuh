@@ -65,10 +65,11 @@ struct Rule {
     return s;
   }
 
-  // The mean of squares of a row or column.
+  // The mean of squares of a row or column. From the nearer end, as torch.lerp: from the other one a new mean that is far
+  // smaller would be lost.
   KHD static real averaged(double sum, int64 count, const auto& c, real was) {
-    const double mean = sum / static_cast<double>(count);
-    return static_cast<real>(was + c.weight * (mean - was));
+    const double mean = sum / static_cast<double>(count), way = mean - was;
+    return static_cast<real>(c.weight < 0.5 ? was + c.weight * way : mean - (1 - c.weight) * way);
   }
   KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {e.g * e.g}; }
   KHD static Row finish(Of<Row>, const Totals<1>& sum, int64 count, const auto& c, Memory& m) {

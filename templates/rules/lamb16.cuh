@@ -5,7 +5,7 @@
 // is not finite is left out of the norms, so that such a gradient harms its own element alone; and its
 // 8 bits have a scale for each block. (Why softsign: of 120 steps of Fashion-MNIST's gradients its
 // momentum has a cosine of 0.9999 to float's and its update one of 0.9996, with int8 0.9996 and 0.998.)
-// default state: fp8_norm if form == original
+// default state: fp8_norm(least_norm = eps) if form == original
 // default state: int8_softsign
 // class: LAMB16
 #pragma once

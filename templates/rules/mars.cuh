@@ -1,5 +1,6 @@
 // MARS, arXiv 2411.10438: Adam or Lion over gradients corrected by their difference to the last ones and
-// clipped to the norm 1, as timm's Mars. Vectors take AdamW's step unless optimize_1d.   class: MARS
+// clipped to the norm 1, as timm's Mars. Vectors take AdamW's step unless optimize_1d. A
+// gradient with a NaN has no norm, and makes all of its tensor NaN where it is clipped.   class: MARS
 #pragma once
 #include "../formulas/caution.cuh"
 

@@ -1,6 +1,7 @@
 // Rprop (Riedmiller and Braun, 1993), as torch.optim.Rprop: each element has a step size of its own,
 // which grows while its gradient keeps its sign and shrinks, without a step, where the sign changes.
-// `lr` is the first step size and acts at step 1 only.   class: Rprop
+// `lr` is the first step size and acts at step 1 only. A gradient that is NaN makes its element NaN, where torch takes
+// its sign for 0.   class: Rprop
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,4 +1,5 @@
-// Tiger, the sign of the average gradient (kexue.fm/archives/9512), as pytorch_optimizer has it.   class: Tiger
+// Tiger, the sign of the average gradient (kexue.fm/archives/9512), as pytorch_optimizer has it. A gradient that is NaN
+// makes its element NaN, where torch.sign gives 0.   class: Tiger
 #pragma once
 #include "../core/contract.cuh"
 

@@ -33,6 +33,19 @@ KHD bool is_centered(const TensorRecord& tensor) {
     return tensor.dims >= 2;
 }
 
+// A codec's, whose numbers may be the rule's as they are in this step.
+template <class S, class R>
+KHD typename R::Coefficients finish_codec(const Scope<S>& scope, const Totals<R::terms>& totals,
+                                          int64 count, typename R::Part::Memory& m) {
+  using Body = typename R::Part::Body;
+  using Hyper = typename R::Part::Hyper;
+  constexpr Of<typename R::Coefficients> name;
+  if constexpr (requires(const Hyper& h) { Body::finish(name, totals, count, h, m); })
+    return Body::finish(name, totals, count, R::Part::Numbers::of(rule_hyper<S>(scope.set)), m);
+  else
+    return Body::finish(name, totals, count, m);
+}
+
 template <class S, class R>
 KHD typename R::Coefficients finish_part(const Scope<S>& scope, const Totals<R::terms>& totals,
                                          int64 count, typename R::Part::Memory& m) {
@@ -46,7 +59,7 @@ KHD typename R::Coefficients finish_part(const Scope<S>& scope, const Totals<R::
     else
       return Body::finish(name, totals, count, scope.rule);
   } else {
-    return Body::finish(name, totals, count, m);
+    return finish_codec<S, R>(scope, totals, count, m);
   }
 }
 

@@ -5,14 +5,16 @@
 
 namespace jitstep {
 
-// A rule, codec or gradient transform together with the structures its file declares.
+// A rule, codec or gradient transform together with the structures its file declares. Of a codec that has numbers,
+// `Numbers::of` makes them of the rule's.
 template <class Body_, class Hyper_ = NoHyper, class Reductions_ = NoReductions,
-          class Memory_ = NoMemory>
+          class Memory_ = NoMemory, class Numbers_ = void>
 struct Part {
   using Body = Body_;
   using Hyper = Hyper_;
   using Reductions = Reductions_;
   using Memory = Memory_;
+  using Numbers = Numbers_;
   static constexpr bool remembers = !kSame<Memory, NoMemory>;
 };
 

@@ -86,6 +86,17 @@ KHD auto codec_memory(const Scope<S>& scope, int64 element) {
 
 // ---- scalars and coefficients ------------------------------------------------------------------
 
+// A group's numbers as the rule sees them: the device may know another learning rate than the host.
+template <class S>
+KHD typename S::Rule::Hyper rule_hyper(const HyperSet& set) {
+  auto hyper = *reinterpret_cast<const typename S::Rule::Hyper*>(set.hyper + kCommonHyper);
+  if constexpr (requires { hyper.lr; })
+    if (set.lr != nullptr)
+      hyper.lr = set.lr_bytes == 8 ? *static_cast<const double*>(set.lr)
+                                   : static_cast<double>(*static_cast<const float*>(set.lr));
+  return hyper;
+}
+
 // Fills in the scalars; what is in result.memory goes through the rule's `prepare`.
 template <class S>
 KHD void prepare_set(const HyperSet& set, Prepared<S>& result) {
@@ -96,14 +107,9 @@ KHD void prepare_set(const HyperSet& set, Prepared<S>& result) {
   if constexpr (Gradient::Body::scaled)
     if (set.grad_scale != nullptr)
       gradient_hyper.grad_scale *= static_cast<double>(*set.grad_scale);
-  auto hyper = *reinterpret_cast<const typename Rule::Hyper*>(set.hyper + kCommonHyper);
-  if constexpr (requires { hyper.lr; })
-    if (set.lr != nullptr)
-      hyper.lr = set.lr_bytes == 8 ? *static_cast<const double*>(set.lr)
-                                   : static_cast<double>(*static_cast<const float*>(set.lr));
   const int64 t = step_number(set);
   result.gradient = prepare<Gradient>(gradient_hyper, t, none);
-  result.rule = prepare<Rule>(hyper, t, result.memory);
+  result.rule = prepare<Rule>(rule_hyper<S>(set), t, result.memory);
 }
 
 template <class S>

@@ -22,8 +22,10 @@ TEST(Fp8Norm, IsTheRootOfTheCappedSumOfSquaresOverTheNumber) {
   for (float x : {std::nanf(""), HUGE_VALF, -HUGE_VALF})
     EXPECT_EQ(Fp8Signed::terms(Of<Norm>{}, x)[0], 0) << "is no reason for a norm";
   codecs::fp8_norm::Memory m = norm_of(1);
-  EXPECT_FLOAT_EQ(Fp8Signed::finish(Of<Norm>{}, Totals<1>{{16}}, 8, m).norm, 0.5f + 1e-6f);
-  EXPECT_FLOAT_EQ(m.norm.next, 0.5f + 1e-6f);
+  EXPECT_FLOAT_EQ(Fp8Signed::finish(Of<Norm>{}, Totals<1>{{16}}, 8, {.least_norm = 0.25}, m).norm,
+                  0.75f);
+  EXPECT_FLOAT_EQ(m.norm.next, 0.75f);
+  EXPECT_FLOAT_EQ(Fp8Signed::finish(Of<Norm>{}, Totals<1>{{0}}, 8, {}, m).norm, 1e-6f);
 }
 
 // As the original divides and casts: of signed values the quotient is cut off, of others the value.

@@ -25,6 +25,8 @@ struct JITSTEP_API Constraint {
 
   /// Whether a number is in the range; never if it is not finite.
   bool accepts(double x) const;
+  /// Whether every number in the other range is in this one, too.
+  bool covers(const Constraint& other) const;
 };
 
 /// ">= 0 and an integer"; "finite" if there is nothing more to say.
@@ -129,7 +131,8 @@ struct JITSTEP_API Refusal {
 /// A rule's own default of something beside its options; the first one whose condition holds.
 struct JITSTEP_API RuleDefault {
   std::string value;
-  std::optional<Expression> condition;
+  NamedValues options = {};  // of a codec, under this rule however it was chosen
+  std::optional<Expression> condition = {};
 };
 
 /// What one file declares. Immutable once read.
@@ -144,12 +147,15 @@ struct JITSTEP_API Manifest {
   std::string description;  // the leading comment
   std::string class_name;   // of the C++ class, may be empty
 
-  // rules, gradient
+  // rules, gradient, codecs: numbers that kernels take as arguments
   std::vector<Option> hyper;
+
+  // rules, gradient
   std::vector<Refusal> refusals;
   std::vector<Slot> slots;
   std::vector<RuleDefault> default_states;
-  std::string default_weights;  // where the user names none and they are for the dtype; may be empty
+  std::string
+      default_weights;  // where the user names none and they are for the dtype; may be empty
   std::vector<RuleDefault> min_quantized_sizes;
   std::string host_stage;  // the function of the host between its sums and `apply`; empty: none
   bool modes = false;      // keeps another point in the parameter while training than in evaluation
@@ -165,9 +171,9 @@ struct JITSTEP_API Manifest {
   std::vector<std::string> scalars;
 
   // codecs
-  std::string code;          // uint8, uint16, real, Nibble or NoCode
-  std::vector<Field> meta;   // per block
-  std::string vectors;       // the codec that parameters of one dimension have instead; empty: this one
+  std::string code;         // uint8, uint16, real, Nibble or NoCode
+  std::vector<Field> meta;  // per block
+  std::string vectors;  // the codec that parameters of one dimension have instead; empty: this one
   std::string signed_slots;  // that slots of values with signs have instead; empty: this one
 
   // weights
@@ -183,6 +189,8 @@ struct JITSTEP_API Manifest {
 
   /// An option by name, lifted ones included, or null.
   const Option* find(std::string_view name) const;
+  /// Whether one of its numbers, which kernels take as arguments, has this name.
+  bool has_number(std::string_view name) const;
   /// The names of what users may set: numbers, then flags.
   std::vector<std::string> option_names() const;
   /// Doubles of all numbers together.
@@ -197,6 +205,8 @@ struct JITSTEP_API Manifest {
   /// Weights: bytes kept beside each element.
   int extra_bytes() const;
 
+  /// What a rule says of a codec's options, where it is a default of its slots; it holds for every slot of the rule.
+  const NamedValues& codec_options(std::string_view codec) const;
   /// The codec of a rule's slots unless the user names one; empty: the library's default.
   std::string default_state(const NamedValues& flags) const;
   /// Elements below which block-scaled codecs are not used; nothing: the library's default.

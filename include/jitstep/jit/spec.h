@@ -22,9 +22,16 @@ struct JITSTEP_API CodecChoice {
 /// "int8(block=128, positive_floor=true)".
 JITSTEP_API std::string to_string(const CodecChoice& choice);
 
-/// The choice with every option given and checked. An Error names what is wrong.
+/// The choice with every option given and checked, by the rule whose slot it is for where that is known: its file may
+/// say some, and a number of the codec may be given by the name of one of the rule's. An Error names what is wrong.
 JITSTEP_API CodecChoice complete(const CodecChoice& choice,
-                                 const Catalog& catalog = default_catalog(), int edition = 0);
+                                 const Catalog& catalog = default_catalog(), int edition = 0,
+                                 const Manifest* rule = nullptr);
+
+/// Whether codes that were made under one choice mean the same under the other: what a codec's numbers decide is in its
+/// memory.
+JITSTEP_API bool same_codes(const CodecChoice& a, const CodecChoice& b,
+                            const Catalog& catalog = default_catalog(), int edition = 0);
 
 /// How a parameter and its state are kept between steps. Two that are equal, once complete, keep the
 /// same bytes for the same values.

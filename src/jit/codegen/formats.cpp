@@ -146,7 +146,7 @@ void Formats::inherit(const Formats& defaults, const Manifest& rule) {
 void check_formats(const Formats& formats, const OptionValues& values) {
   const Manifest& rule = values.rule();
   const auto check = [&](const CodecChoice& codec) {
-    complete(codec, default_catalog(), values.edition());
+    complete(codec, default_catalog(), values.edition(), &rule);
   };
   if (formats.state) check(*formats.state);
   std::map<const Slot*, std::string> names;

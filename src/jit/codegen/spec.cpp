@@ -4,6 +4,7 @@
 
 #include "jit/base/text.h"
 #include "jit/codegen/complete.h"
+#include "jit/manifest/codec_options.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
 
@@ -16,15 +17,14 @@ std::string listed(const std::vector<Named>& all) {
 }
 
 // `values` with what `given` says over it, checked against the declarations.
-NamedValues override(NamedValues values, const NamedValues& given, const Manifest& manifest,
-                     const std::string& what) {
+NamedValues override(NamedValues values, const NamedValues& given, const Manifest& manifest) {
   for (const auto& [name, value] : given) {
     const auto declared =
         std::find_if(manifest.flags.begin(), manifest.flags.end(),
                      [&wanted = name](const Option& option) { return option.name == wanted; });
     if (declared == manifest.flags.end()) {
-      throw Error(text(manifest.name, " has no ", what, " \"", name, "\"; it has ",
-                       listed(manifest.flags)));
+      throw Error(
+          text(manifest.name, " has no flag \"", name, "\"; it has ", listed(manifest.flags)));
     }
     auto problem = declared->type_problem(value);
     if (problem)
@@ -56,7 +56,8 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
     if (!is_stored(slot, spec.flags))
       choice.reset();
     else if (choice)
-      choice = complete(for_slot(*choice, slot, catalog, spec.edition), catalog, spec.edition);
+      choice =
+          complete(for_slot(*choice, slot, catalog, spec.edition), catalog, spec.edition, &rule);
     else
       throw Error(text(rule.name, ": the slot ", slot.name, " has no codec"));
   }
@@ -88,11 +89,20 @@ std::string to_string(const CodecChoice& choice) {
   return options.empty() ? choice.name : choice.name + "(" + options + ")";
 }
 
-CodecChoice complete(const CodecChoice& choice, const Catalog& catalog, int edition) {
-  const Manifest& codec = catalog.codec(choice.name, edition);
-  NamedValues defaults;
-  for (const Option& option : codec.flags) defaults[option.name] = option.initial;
-  return {choice.name, override(std::move(defaults), choice.options, codec, "option")};
+CodecChoice complete(const CodecChoice& choice, const Catalog& catalog, int edition,
+                     const Manifest* rule) {
+  return {choice.name, codec_options(catalog.codec(choice.name, edition), choice.options, rule)};
+}
+
+bool same_codes(const CodecChoice& a, const CodecChoice& b, const Catalog& catalog, int edition) {
+  if (a.name != b.name) return false;
+  const auto constants = [&](const CodecChoice& choice) {
+    NamedValues values = complete(choice, catalog, edition).options;
+    for (const Option& number : catalog.codec(choice.name, edition).hyper)
+      values.erase(number.name);
+    return values;
+  };
+  return constants(a) == constants(b);
 }
 
 std::string to_string(const KernelSpec& spec) {
@@ -118,9 +128,9 @@ KernelSpec complete(const KernelSpec& spec, const Catalog& catalog) {
   if (whole.edition == 0) whole.edition = catalog.edition();
   const Manifest& rule = catalog.rule(spec.rule, whole.edition);
   const OptionValues defaults(rule, catalog.gradient());
-  whole.flags = override(defaults.flags(), spec.flags, rule, "flag");
+  whole.flags = override(defaults.flags(), spec.flags, rule);
   whole.gradient_flags =
-      override(defaults.gradient_flags(), spec.gradient_flags, catalog.gradient(), "flag");
+      override(defaults.gradient_flags(), spec.gradient_flags, catalog.gradient());
   complete_slots(whole, rule, catalog);
   check_weights(whole.state.dtype, catalog.weights(whole.state.weights));
   whole.edition = first_edition(whole, catalog);

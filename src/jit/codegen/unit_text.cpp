@@ -27,6 +27,35 @@ std::string flags_text(const Plan& plan, int part, const char* type) {
   return text(space, type, "{", joined(manifest.flags, ", ", field), "}");
 }
 
+// The C++ name of a part.
+std::string part_name(int part) {
+  if (part == kGradientPart) return "UnitGradient";
+  return part == kRulePart ? "UnitRule" : text("UnitCodec", part - kFirstCodecPart);
+}
+
+std::string numbers_name(int part) { return part_name(part) + "Numbers"; }
+
+// Never one of an integer, which may be too large for that.
+std::string double_text(double x) {
+  const std::string digits = to_string(x);
+  return digits.find_first_not_of("-0123456789") == digits.npos ? digits + ".0" : digits;
+}
+
+// A codec's numbers, each a constant or one of the rule's.
+std::string numbers_text(const Plan& plan, int part) {
+  const Manifest& codec = *plan.parts[static_cast<std::size_t>(part)];
+  if (!codec.has_hyper) return "";
+  const auto field = [&](const Option& option) {
+    const Value& value = plan.flags(part).at(option.name);
+    return text(".", option.name, " = ",
+                value.is_choice() ? "rule." + value.choice() : double_text(value.number()));
+  };
+  const std::string type = namespace_of(codec) + "Hyper";
+  return text("struct ", numbers_name(part), " {\n  KHD static ", type,
+              " of([[maybe_unused]] const auto& rule) {\n    return ", type, "{",
+              joined(codec.hyper, ", ", field), "};\n  }\n};\n");
+}
+
 std::string part_text(const Plan& plan, int part, const std::string& body) {
   const Manifest& manifest = *plan.parts[part];
   const std::string space = namespace_of(manifest);
@@ -35,7 +64,7 @@ std::string part_text(const Plan& plan, int part, const std::string& body) {
   };
   return text("jitstep::Part<", body, ",\n    ", own(manifest.has_hyper, "Hyper"), ", ",
               own(manifest.has_reductions, "Reductions"), ", ", own(manifest.has_memory, "Memory"),
-              ">");
+              part >= kFirstCodecPart && manifest.has_hyper ? ", " + numbers_name(part) : "", ">");
 }
 
 // `jitstep::codecs::int8::Codec<jitstep::Signed, ...>`.
@@ -48,12 +77,6 @@ std::string codec_type(const Plan& plan, int slot) {
   return out + ">";
 }
 
-// The C++ name of a part.
-std::string part_name(int part) {
-  if (part == kGradientPart) return "UnitGradient";
-  return part == kRulePart ? "UnitRule" : text("UnitCodec", part - kFirstCodecPart);
-}
-
 // Each codec by its name, then the list of them and of the slots' fields.
 std::string codecs_text(const Plan& plan) {
   const std::vector<Slot>& slots = plan.rule().slots;
@@ -63,8 +86,8 @@ std::string codecs_text(const Plan& plan) {
     const int part = codec_part(slot);
     const bool stored = plan.codec(slot) != nullptr;
     if (stored)
-      types += text("using ", part_name(part), " = ", part_text(plan, part, codec_type(plan, slot)),
-                    ";\n");
+      types += text(numbers_text(plan, part), "using ", part_name(part), " = ",
+                    part_text(plan, part, codec_type(plan, slot)), ";\n");
     codecs.push_back(stored ? part_name(part) : "jitstep::Absent");
     fields.push_back(text("jitstep::Member<&", namespace_of(plan.rule()),
                           "Slots::", slots[static_cast<std::size_t>(slot)].name, ">"));

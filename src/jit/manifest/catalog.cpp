@@ -6,6 +6,7 @@
 #include "jit/base/fork_guard.h"
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
+#include "jit/manifest/codec_options.h"
 #include "jit/manifest/manifest_reader.h"
 #include "jit/source/flatten.h"
 #include "jitstep/jit/engine.h"
@@ -133,7 +134,14 @@ Manifest Catalog::read(const std::string& content, const std::string& path, Kind
                      names_of(kind).one));
   };
   for (const Slot& slot : manifest.slots) check(Kind::codec, slot.keeps, slot.line);
-  for (const RuleDefault& state : manifest.default_states) check(Kind::codec, state.value, 1);
+  for (const RuleDefault& state : manifest.default_states) {
+    check(Kind::codec, state.value, 1);
+    try {
+      codec_options(codec(state.value), state.options, &manifest);
+    } catch (const Error& error) {
+      throw Error(text(path, ":1: ", error.what()));
+    }
+  }
   check(Kind::codec, manifest.vectors, 1);
   check(Kind::codec, manifest.signed_slots, 1);
   check(Kind::weights, manifest.default_weights, 1);

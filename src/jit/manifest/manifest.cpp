@@ -86,6 +86,17 @@ bool Constraint::accepts(double x) const {
   return !power_of_two || (x >= 1 && std::frexp(x, &exponent) == 0.5);
 }
 
+bool Constraint::covers(const Constraint& other) const {
+  const auto within = [](const auto& own, bool open, const auto& others, bool others_open,
+                         int sign) {
+    if (!own) return true;
+    return others && (sign * *others > sign * *own || (*others == *own && (!open || others_open)));
+  };
+  return within(low, above, other.low, other.above, 1) &&
+         within(high, below, other.high, other.below, -1) && (!integer || other.integer) &&
+         (!power_of_two || other.power_of_two);
+}
+
 std::string to_string(const Constraint& constraint) {
   std::string out;
   const auto& [low, high, above, below, integer, power_of_two] = constraint;
@@ -158,6 +169,10 @@ const Option* Manifest::find(std::string_view option) const {
   return number != nullptr ? number : find_named(flags, option);
 }
 
+bool Manifest::has_number(std::string_view option) const {
+  return find_named(hyper, option) != nullptr;
+}
+
 std::vector<std::string> Manifest::option_names() const {
   std::vector<std::string> names;
   for (const auto* options : {&hyper, &flags}) {
@@ -191,6 +206,13 @@ int Manifest::meta_bytes() const { return has_meta ? bytes_of(meta, Dtype::float
 
 int Manifest::extra_bytes() const {
   return extra.empty() ? 0 : bytes_of_type(extra, Dtype::float32);
+}
+
+const NamedValues& Manifest::codec_options(std::string_view codec) const {
+  static const NamedValues none;
+  for (const RuleDefault& one : default_states)
+    if (one.value == codec && !one.options.empty()) return one.options;
+  return none;
 }
 
 std::string Manifest::default_state(const NamedValues& values) const {

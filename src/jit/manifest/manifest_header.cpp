@@ -15,9 +15,44 @@ using Kind = Manifest::Kind;
 // "CODEC" or "CODEC if CONDITION".
 RuleDefault rule_default(std::string_view value, const Symbols& flags, const Place& place) {
   const std::size_t end = std::min(value.find(" if "), value.size());
-  RuleDefault made{std::string(trimmed(value.substr(0, end))), {}};
+  RuleDefault made{.value = std::string(trimmed(value.substr(0, end)))};
   if (end < value.size()) made.condition = read_condition(value.substr(end + 4), flags, place);
   return made;
+}
+
+Value read_option_value(Cursor& cursor) {
+  if (cursor.take_word("true")) return true;
+  if (cursor.take_word("false")) return false;
+  const std::string_view rest = cursor.rest();
+  if (!rest.empty() && std::string_view("0123456789.-").find(rest[0]) == rest.npos)
+    return cursor.identifier("a value, or one of the rule's numbers by its name");
+  return cursor.number();
+}
+
+// "CODEC(option = value, ...)", and perhaps a condition.
+RuleDefault state_default(std::string_view value, const Symbols& flags, const Place& place) {
+  RuleDefault made = rule_default(value, flags, place);
+  const std::string codec = made.value;
+  Cursor cursor(codec, place);
+  made.value = cursor.identifier("a codec");
+  if (cursor.take("(")) {
+    do {
+      const std::string name = cursor.identifier("an option of the codec");
+      cursor.expect("=");
+      if (!made.options.emplace(name, read_option_value(cursor)).second)
+        place.fail(text("the option `", name, "` is given twice; keep one"));
+    } while (cursor.take(","));
+    cursor.expect(")");
+  }
+  cursor.expect_end();
+  return made;
+}
+
+// What is said of a codec's options holds whatever the condition.
+void add_state_default(RuleDefault state, const Place& place, Manifest& made) {
+  if (!state.options.empty() && !made.codec_options(state.value).empty())
+    place.fail(text("the options of ", state.value, " are given twice; keep one"));
+  made.default_states.push_back(std::move(state));
 }
 
 // The name that a key is for, which there is once.
@@ -57,7 +92,7 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& place, 
   if (rule && starts("class: ")) {
     read_name(value, "class", "the name of a C++ class", place, made, &Manifest::class_name);
   } else if (rule && starts("default state: ")) {
-    made.default_states.push_back(rule_default(value, flags, place));
+    add_state_default(state_default(value, flags, place), place, made);
   } else if (rule && starts("default weights: ")) {
     read_name(value, "default weights", "a weight format", place, made, &Manifest::default_weights);
   } else if (rule && starts("min_quantized_size: ")) {

@@ -31,7 +31,8 @@ struct Grammar {
 const Grammar& grammar_of(Kind kind) {
   static const Grammar rule = {"jitstep::rules",
                                {"Hyper", "Flags", "Slots", "Reductions", "Memory"}};
-  static const Grammar codec = {"jitstep::codecs", {"Options", "Meta", "Reductions", "Memory"}};
+  static const Grammar codec = {"jitstep::codecs",
+                                {"Hyper", "Options", "Meta", "Reductions", "Memory"}};
   static const Grammar weights = {"jitstep::weights", {}};
   static const Grammar gradient = {"jitstep", {"Hyper", "Flags", "Reductions"}};
   switch (kind) {
@@ -132,6 +133,7 @@ class Reader {
     each("Hyper", made_.has_hyper, [&](const SourceLine& line) {
       add(made_.hyper, read_number(line), line.place, kMaxRuleHyper, "numbers");
       name_option(made_.hyper.back(), line.place);
+      check_number(made_.hyper.back(), line.place);
     });
     const int most = made_.kind == Kind::gradient ? kCommonHyper : kMaxRuleHyper;
     if (made_.doubles() > most)
@@ -146,6 +148,16 @@ class Reader {
       flags_[made_.flags.back().name] = made_.flags.back().symbol();
     });
     for (const Option& option : made_.hyper) check_construction(option);
+  }
+
+  // One that a rule may give from its own; conditions would make another kernel of it.
+  void check_number(const Option& option, const Place& place) {
+    if (made_.kind != Kind::codec) return;
+    symbols_.erase(option.name);
+    if (option.type != Option::Type::number || option.name == "dims" || option.name == "block")
+      place.fail(
+          text("a number of a codec is a plain `double`, and no `dims` or `block`, which are ",
+               "constants in Options"));
   }
 
   void check_construction(const Option& option) {

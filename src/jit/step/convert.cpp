@@ -47,13 +47,35 @@ OptionValues slot_rule(const Slot& slot) {
                   "  KHD static void apply(auto&, const auto&) {}\n");
 }
 
-// Its kernel, with the codec of another one's slot.
-Plan plan_of_slot(const OptionValues& rule, const Plan& plan, std::size_t slot) {
-  const Dtype real = plan.spec.state.dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
+// One of a rule's numbers.
+double number_of(const Manifest& rule, const std::vector<double>& hyper, const std::string& name) {
+  if (hyper.empty()) return rule.find(name)->initial.number();
+  std::size_t place = kCommonHyper;
+  for (const Option& option : rule.hyper) {
+    if (option.name == name) break;
+    place += static_cast<std::size_t>(option.doubles());
+  }
+  return hyper.at(place);
+}
+
+// The codec of a slot, whose numbers are the rule's no more but constants.
+CodecChoice codec_of_slot(const KeptTensor& of, std::size_t slot) {
+  CodecChoice choice = of.plan.spec.state.slots[slot].value();
+  for (const Option& number : of.plan.codec(static_cast<int>(slot))->hyper) {
+    Value& value = choice.options.at(number.name);
+    if (value.is_choice()) value = number_of(of.plan.rule(), of.hyper, value.choice());
+  }
+  return choice;
+}
+
+// That rule's kernel, with the codec of another one's slot.
+Plan plan_of_slot(const OptionValues& rule, const KeptTensor& of, std::size_t slot) {
+  const KernelSpec& spec = of.plan.spec;
+  const Dtype real = spec.state.dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
   return resolve({.rule = rule.rule().name,
-                  .state = {.slots = {plan.spec.state.slots[slot]}, .dtype = real},
+                  .state = {.slots = {codec_of_slot(of, slot)}, .dtype = real},
                   .gradient = real,
-                  .edition = plan.spec.edition});
+                  .edition = spec.edition});
 }
 
 // The slot with its memory as that kernel's tensor, whose parameter is not looked at.
@@ -77,7 +99,7 @@ StepTensor tensor_of_slot(const KeptTensor& to, int slot, const Plan& plan, void
 void encode_by_step(Machine& machine, const KeptTensor& to, int slot, const void* values) {
   const std::size_t number = static_cast<std::size_t>(slot);
   const OptionValues rule = slot_rule(to.plan.rule().slots[number]);
-  const Plan plan = plan_of_slot(rule, to.plan, number);
+  const Plan plan = plan_of_slot(rule, to, number);
   const auto bytes = to.tensor.shape.elements() * real_bytes(plan.spec.state.dtype);
   const std::shared_ptr<void> parameter = machine.allocate(static_cast<std::size_t>(bytes));
   Step step(machine, {{plan, {tensor_of_slot(to, slot, plan, parameter.get())}}});

@@ -1,6 +1,8 @@
 // What is kept of one tensor to values and back, by kernels of their own.
 #pragma once
 
+#include <vector>
+
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/machine.h"
 #include "jitstep/jit/plan.h"
@@ -13,6 +15,8 @@ struct KeptTensor {
   const Plan& plan;
   const StepTensor& tensor;
   std::int64_t t = 0;
+  /// HyperSet::hyper, for codecs whose numbers are some of the rule's; empty: the defaults.
+  std::vector<double> hyper = {};
 };
 
 /// Writes what a slot holds: device memory, as wide as the arithmetic, in element order (storage order

@@ -38,7 +38,8 @@ class Optimizer::Conversions {
     for (std::size_t i = 0; i < saved.buffers().slots.size(); ++i) {
       const auto& from = saved.buffers().format.slots[i];
       const auto& to = plan.spec.state.slots.at(i);
-      if (!from || !to || from == to) continue;
+      if (!from || !to || jit::same_codes(*from, *to, jit::default_catalog(), plan.spec.edition))
+        continue;
       formats_.insert(plan.rule().slots[i].name + " from " + jit::to_string(*from) + " to " +
                       jit::to_string(*to));
       differs = true;

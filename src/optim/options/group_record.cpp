@@ -63,6 +63,9 @@ InitialValues GroupRecord::initial(const jit::Plan& plan, int number) const {
     for (const auto& slot : values_->rule().slots)
       initial.slots.push_back(values_->initial(slot.initial));
     initial.memory = jit::initial_memory(plan, *values_, static_cast<std::size_t>(number));
+    for (std::size_t i = 0; i < initial.slots.size(); ++i)
+      if (const jit::Manifest* const codec = plan.codec(static_cast<int>(i)))
+        if (codec->has_hyper) initial.hyper = values_->hyper();
     return initial;
   });
 }

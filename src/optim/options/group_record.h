@@ -20,6 +20,7 @@ enum class Moment { making, training };
 struct InitialValues {
   std::vector<double> slots;   // [slot]
   std::vector<double> memory;  // [field of the kernel's plan]
+  std::vector<double> hyper;   // HyperSet::hyper, where a codec may take numbers from there
 };
 
 /// The validated options of one group in the words of the kernels.

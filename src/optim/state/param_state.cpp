@@ -203,7 +203,10 @@ torch::Tensor ParamState::old_values(std::size_t slot, const StateBuffers& fresh
 // Whether codes may stay as they are. A codec's file may have been loaded again since they were made.
 bool ParamState::same_codec(const StateBuffers& fresh, std::size_t slot) const {
   const int number = static_cast<int>(slot);
-  return buffers_.format.slots[slot] == fresh.format.slots[slot] &&
+  const auto& held = buffers_.format.slots[slot];
+  const auto& made = fresh.format.slots[slot];
+  return held && made &&
+         jit::same_codes(*held, *made, jit::default_catalog(), fresh.plan->spec.edition) &&
          (!is_bound() || buffers_.plan->codec(number) == fresh.plan->codec(number));
 }
 
@@ -330,6 +333,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   // Steps taken without slots say nothing about those there are now, which begin with their first.
   if (has_slots(buffers_) || !has_slots(fresh)) fresh.t = buffers_.t;
   fresh.revision = next_revision();
+  fresh.hyper = initial.hyper;
   check_complete(fresh);
   if (from_archive_) as_argument_error([&] { check_codec_memory(fresh); });
   start_new_slots(fresh, p, initial.slots);

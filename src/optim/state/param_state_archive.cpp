@@ -100,7 +100,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
     if (c10::IValue codec; !archive.try_read(key, codec)) continue;
     buffers_.format.slots[i] = as_argument_error([&] {
       return jit::complete(jit::parse_codec(read_string(archive, key)), jit::default_catalog(),
-                           edition_);
+                           edition_, &jit::default_catalog().rule(rule_, edition_));
     });
     buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
                          read_bytes(archive, "meta_" + slots[i].name)};

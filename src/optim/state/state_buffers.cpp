@@ -174,7 +174,7 @@ void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
   if (p.numel() == 0) return;
   as_argument_error([&] {
     jit::encode_slot(machine_of(p.device()),
-                     {*state.plan, step_tensor(p, state, p.strides()), state.t}, slot,
+                     {*state.plan, step_tensor(p, state, p.strides()), state.t, state.hyper}, slot,
                      ordered.data_ptr());
   });
 }

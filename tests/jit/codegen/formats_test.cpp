@@ -153,6 +153,48 @@ TEST(DefaultFormats, GoByTheRulesOptionsAndGiveWayToTheUsers) {
   EXPECT_EQ(format_of(values, {.state = CodecChoice{"int8"}}, large).slots[1]->name, "int8");
 }
 
+// What a rule's file says of a codec holds however the codec was chosen, unless the user says otherwise.
+TEST(DefaultFormats, SayOptionsOfACodecForEverySlotOfTheRule) {
+  const auto least_norm = [](const char* rule, const char* form, const CodecChoice& state) {
+    OptionValues values(rule);
+    if (form != nullptr) values.set("form", form);
+    const auto kept = format_of(values, {.state = state}, {Dtype::float32, 1, 4096});
+    return to_string(kept.slots[0]->options.at("least_norm"));
+  };
+  EXPECT_EQ(least_norm("lamb16", "original", {"fp8_norm"}), "eps");
+  EXPECT_EQ(least_norm("lamb16", "corrected", {"fp8_norm"}), "eps");
+  EXPECT_EQ(least_norm("lamb16", "corrected", {"fp8_norm", {{"least_norm", 0.5}}}), "0.5");
+  EXPECT_EQ(least_norm("adamw", nullptr, {"fp8_norm"}), "1e-06");
+  EXPECT_EQ(least_norm("adamw", nullptr, {"fp8_norm", {{"least_norm", "eps"}}}), "eps");
+}
+
+TEST(CodecNumbers, OfARuleAreInItsRangeAndPlain) {
+  const auto problem = [](const char* rule, const char* name) {
+    return testing::error_of([&] {
+      check_formats({.state = CodecChoice{"fp8_norm", {{"least_norm", name}}}}, OptionValues(rule));
+    });
+  };
+  EXPECT_EQ(problem("adamw", "epsilon"),
+            "fp8_norm: least_norm expects a number or the name of one of adamw's, which has no "
+            "number \"epsilon\"");
+  EXPECT_NE(problem("adamw", "betas").find("no number \"betas\""), std::string::npos);
+  EXPECT_NE(problem("adamw", "amsgrad").find("no number \"amsgrad\""), std::string::npos);
+  EXPECT_NE(problem("adamw", "clipping_threshold").find("no number"), std::string::npos);
+  EXPECT_EQ(problem("asgd", "t0"),
+            "fp8_norm: least_norm must be >= 0, and asgd's t0 need not: it must be finite");
+}
+
+TEST(CodecNumbers, LeaveCodesAsTheyAre) {
+  const CodecChoice plain{"fp8_norm"}, half{"fp8_norm", {{"least_norm", 0.5}}},
+      eps{"fp8_norm", {{"least_norm", "eps"}}}, int8{"int8"}, small{"int8", {{"block", 64}}},
+      usual{"int8", {{"block", 256}}};
+  EXPECT_TRUE(same_codes(plain, half));
+  EXPECT_TRUE(same_codes(eps, half));
+  EXPECT_TRUE(same_codes(int8, usual));
+  EXPECT_FALSE(same_codes(int8, small));
+  EXPECT_FALSE(same_codes(int8, plain));
+}
+
 TEST(DefaultFormats, TakeTheFirstLineThatHolds) {
   const testing::TemporaryFolder folder;
   testing::write_file(folder / "sized.cuh", R"(// Descent.   default state: int8

@@ -162,6 +162,24 @@ TEST_F(CatalogTest, RefusesADefaultStateThatIsNotThere) {
   EXPECT_FALSE(catalog.has(Kind::rule, "plain"));
 }
 
+TEST_F(CatalogTest, RefusesOptionsOfADefaultStateThatItsCodecDoesNotTake) {
+  const auto said = [&](const std::string& state) {
+    const std::string path =
+        write(folder, "plain.cuh", "// default state: " + state + "\n" + kRule);
+    const std::string all = problem([&] { catalog.load_rule(path); });
+    return all.starts_with(path + ":1: ") ? all.substr(path.size() + 4) : "elsewhere: " + all;
+  };
+  EXPECT_EQ(said("int8(size = 64)"),
+            "int8 has no option \"size\"; it has block, positive_floor, signed_scale, stochastic");
+  EXPECT_EQ(said("int8(block = 63)"), "int8: block is 63 and must be a power of two in [32, 1024]");
+  EXPECT_EQ(said("bf16(block = 64)"), "bf16 has no option \"block\"; it has none");
+  EXPECT_EQ(said("int8(block = lr)"), "int8: block expects a number, not lr");
+  EXPECT_EQ(said("fp8_norm(least_norm = epsilon)"),
+            "fp8_norm: least_norm expects a number or the name of one of plain's, which has no "
+            "number \"epsilon\"");
+  EXPECT_FALSE(catalog.has(Kind::rule, "plain"));
+}
+
 TEST_F(CatalogTest, MayBeAskedByManyThreads) {
   const std::string path = write(folder, "plain.cuh", kRule);
   std::vector<const Manifest*> found(8);

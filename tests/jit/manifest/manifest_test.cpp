@@ -181,6 +181,37 @@ TEST(Manifest, ReadsDefaultsOfARuleByOption) {
   EXPECT_FALSE(m.min_quantized_size({{"form", "right"}}));
 }
 
+TEST(Manifest, ReadsWhatADefaultStateSaysOfItsCodecsOptions) {
+  const Manifest m = rule(
+      "enum class Form { old, right };\nstruct Hyper { \n  double eps = 1e-6;  // >= 0\n};\n"
+      "struct Flags {\n  Form form = Form::old;\n};\n",
+      "// default state: normed(least = eps, block = 64, exact = true, way = up) if form == old\n"
+      "// default state: bf16\n// default state: int8\n");
+  EXPECT_EQ(m.default_state({{"form", "old"}}), "normed");
+  EXPECT_EQ(m.default_state({{"form", "right"}}), "bf16");
+  EXPECT_EQ(to_string(m.codec_options("normed")), "block=64, exact=true, least=eps, way=up");
+  EXPECT_TRUE(m.codec_options("bf16").empty());
+  EXPECT_TRUE(m.codec_options("int4").empty());
+}
+
+TEST(Constraint, CoversThoseThatAreTighter) {
+  const Constraint any, at_least{.low = 0}, above{.low = 0, .above = true},
+      unit{.low = 0, .high = 1, .below = true}, closed{.low = 0, .high = 1},
+      whole{.low = 1, .integer = true};
+  for (const Constraint& one : {any, at_least, above, unit, closed, whole}) {
+    EXPECT_TRUE(any.covers(one)) << to_string(one);
+    EXPECT_TRUE(one.covers(one)) << to_string(one);
+    EXPECT_EQ(one.covers(any), one.accepts(-1)) << to_string(one);
+  }
+  EXPECT_TRUE(at_least.covers(above));
+  EXPECT_FALSE(above.covers(at_least));
+  EXPECT_TRUE(closed.covers(unit));
+  EXPECT_FALSE(unit.covers(closed));
+  EXPECT_FALSE(unit.covers(above));
+  EXPECT_TRUE(above.covers(whole));
+  EXPECT_FALSE(whole.covers(Constraint{.low = 2}));
+}
+
 TEST(Manifest, ReadsTheHostStageOfARule) {
   EXPECT_EQ(rule("", "// Words.   host stage: newton_schulz\n").host_stage, "newton_schulz");
   EXPECT_EQ(rule("", "// Words.\n").host_stage, "");

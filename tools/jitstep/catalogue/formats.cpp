@@ -13,9 +13,12 @@ using namespace jitstep::jit;
 
 // "block=256 (a power of two, in [32, 1024]), floor=true (true, false)".
 std::string options_of_codec(const Manifest& codec) {
-  return joined(codec.flags, ", ", [](const Option& option) {
-    return text(code(option.name + "=" + to_string(option.initial)), " (", taken_by(option), ")");
-  });
+  std::vector<std::string> all;
+  for (const auto* some : {&codec.hyper, &codec.flags})
+    for (const Option& option : *some)
+      all.push_back(
+          text(code(option.name + "=" + to_string(option.initial)), " (", taken_by(option), ")"));
+  return joined(all);
 }
 
 std::string codecs_table(const Catalog& catalog) {

@@ -118,13 +118,13 @@ std::string weights_of(const Manifest& rule, const Catalog& catalog) {
   return joined(formats);
 }
 
-// "State: `fp8_norm` if `form == original`, else `int8_softsign`, unless another is chosen. "; nothing for a rule that
-// leaves it to the library.
+// "State: `fp8_norm(least_norm=eps)` if `form == original`, else `int8_softsign`, unless another is chosen. "; nothing
+// for a rule that leaves it to the library.
 std::string state_of(const Manifest& rule) {
   if (rule.default_states.empty()) return "";
   Words states;
   for (const RuleDefault& one : rule.default_states)
-    states.push_back(code(one.value) +
+    states.push_back(code(to_string(CodecChoice{one.value, one.options})) +
                      (one.condition ? " if " + code(one.condition->written()) : ""));
   if (rule.default_states.back().condition) states.push_back(code("fp32"));
   return text("State: ", joined(states, ", else "), ", unless another is chosen. ");

@@ -1,0 +1,51 @@
+#include "jit/manifest/codec_options.h"
+
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+using Problem = std::optional<std::string>;
+
+// Why one of the rule's numbers cannot be this one of a codec.
+Problem following_problem(const Option& number, const std::string& name, const Manifest& rule) {
+  const Option* const followed = rule.find(name);
+  if (followed == nullptr || followed->type != Option::Type::number)
+    return text(number.name, " expects a number or the name of one of ", rule.name,
+                "'s, which has no number \"", name, "\"");
+  if (number.constraint.covers(followed->constraint)) return {};
+  return text(number.name, " must be ", to_string(number.constraint), ", and ", rule.name, "'s ",
+              name, " need not: it must be ", to_string(followed->constraint));
+}
+
+Problem problem(const Manifest& codec, const Option& option, const Value& value,
+                const Manifest* rule) {
+  if (codec.has_number(option.name) && value.is_choice())
+    return rule == nullptr ? Problem() : following_problem(option, value.choice(), *rule);
+  if (const Problem type = option.type_problem(value)) return text(option.name, " ", *type);
+  return option.range_problem(value);
+}
+
+}  // namespace
+
+NamedValues codec_options(const Manifest& codec, const NamedValues& given, const Manifest* rule) {
+  NamedValues values;
+  for (const auto* options : {&codec.hyper, &codec.flags})
+    for (const Option& option : *options) values[option.name] = option.initial;
+  const NamedValues none;
+  for (const NamedValues* some :
+       {rule == nullptr ? &none : &rule->codec_options(codec.name), &given})
+    for (const auto& [name, value] : *some) {
+      const Option* const option = codec.find(name);
+      if (option == nullptr)
+        throw Error(text(codec.name, " has no option \"", name, "\"; it has ",
+                         values.empty() ? "none" : joined(codec.option_names())));
+      if (const Problem wrong = problem(codec, *option, value, rule))
+        throw Error(text(codec.name, ": ", *wrong));
+      values[name] = value;
+    }
+  return values;
+}
+
+}  // namespace jitstep::jit

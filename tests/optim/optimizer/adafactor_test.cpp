@@ -1,0 +1,55 @@
+// Adafactor: what its averages become where gradients change by many orders of magnitude.
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+torch::Tensor memory_of(Optimizer& optimizer, const torch::Tensor& p, const std::string& name) {
+  auto& state = static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
+  return state.memory(name).clone();
+}
+
+// An average that gives all of its weight to the last gradient forgets the one before, however large that was.
+TEST(Adafactor, HasTheMeansOfTheLastGradientAloneWhereNothingDecays) {
+  for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+    const Tensors parameters = make_parameters(dtype, {{2, 3}, {1, 1}, {2, 5, 300}});
+    Adafactor optimizer(parameters, AdafactorOptions().beta2_decay(0));
+    for (const double scale : {1e4, 1e-5, 1e-9}) {
+      set_gradients(parameters, 1);
+      for (const auto& p : parameters) p.mutable_grad().mul_(scale);
+      optimizer.step();
+      for (const auto& p : parameters) {
+        const auto squares = p.grad().square();
+        EXPECT_TRUE(torch::allclose(memory_of(optimizer, p, "row_var"), squares.mean(-1), 1e-5, 0))
+            << scale << p.sizes();
+        EXPECT_TRUE(torch::allclose(memory_of(optimizer, p, "col_var"), squares.mean(-2), 1e-5, 0))
+            << scale << p.sizes();
+      }
+    }
+  }
+}
+
+// Torch's lerp, which goes from the nearer end, whatever the weight of the new gradient.
+TEST(Adafactor, AveragesAsTorchsLerpDoes) {
+  for (const double decay : {-1e-9, -0.3, -0.8, -2.0}) {
+    const auto p = torch::ones({3, 4}, torch::kFloat64).requires_grad_();
+    Adafactor optimizer({p}, AdafactorOptions().beta2_decay(decay));
+    torch::Tensor row = torch::zeros({3}, torch::kFloat64),
+                  column = torch::zeros({4}, row.options());
+    for (int step = 1; step <= 6; ++step) {
+      set_gradients({p}, step);
+      p.mutable_grad().mul_(std::pow(10.0, 4 - 5 * (step % 2)));
+      optimizer.step();
+      const double weight = std::pow(step, decay);
+      row = row.lerp(p.grad().square().mean(-1), weight);
+      column = column.lerp(p.grad().square().mean(-2), weight);
+      EXPECT_TRUE(torch::allclose(memory_of(optimizer, p, "row_var"), row, 1e-12, 0))
+          << decay << step;
+      EXPECT_TRUE(torch::allclose(memory_of(optimizer, p, "col_var"), column, 1e-12, 0))
+          << decay << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace jitstep::tests
