@@ -98,6 +98,9 @@ class EveryCodec : public testing::TestWithParam<CodecAndSwitch> {
       check(Keeper(own_, cpu_, choice(), non_negative));
     }
   }
+  Keeper in_blocks_of(int block, bool non_negative) {
+    return Keeper(own_, cpu_, {GetParam().first, {{"block", block}}}, non_negative);
+  }
 
  private:
   jit::CodecChoice choice() const {
@@ -244,6 +247,32 @@ TEST_P(EveryCodec, KeepsABlockThatIsNotWholeAsOneFilledUpWithZeros) {
       EXPECT_EQ(part, Floats(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(size))) << size;
     }
     EXPECT_TRUE(keeper.keep({}).values.empty());
+  });
+}
+
+// The least and the most elements that a block may have.
+std::vector<int> block_sizes(const jit::Manifest& codec) {
+  const jit::Option* const block = codec.find("block");
+  if (block == nullptr) return {};
+  return {static_cast<int>(*block->constraint.low), static_cast<int>(*block->constraint.high)};
+}
+
+TEST_P(EveryCodec, SharesAScaleInBlocksOfTheSizeThatIsAskedForAndNoFurther) {
+  if (!GetParam().second.empty()) return;
+  for_slots([this](const Keeper& usual) {
+    if (is_not_for_vectors(usual)) return;
+    for (const int block : block_sizes(usual.codec())) {
+      SCOPED_TRACE(block);
+      const Keeper keeper = in_blocks_of(block, usual.non_negative());
+      Floats x(static_cast<std::size_t>(3 * block), 0.00123f);
+      const Floats before = keeper.keep(x).values;
+      x[0] = 4096;
+      const Floats after = keeper.keep(x).values;
+      const auto end = static_cast<std::ptrdiff_t>(block);
+      EXPECT_NE(after[static_cast<std::size_t>(block - 1)], before[0]);
+      EXPECT_EQ(Floats(after.begin() + end, after.end()),
+                Floats(before.begin() + end, before.end()));
+    }
   });
 }
 

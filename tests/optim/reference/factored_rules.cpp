@@ -1,0 +1,228 @@
+// Rules of whole matrices, the last two dimensions of a tensor: factored second moments, and Muon.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "optim/reference/reference.h"
+
+namespace jitstep::tests::reference {
+namespace {
+
+// The matrices of a tensor of two or more dimensions, and where an element lies.
+struct Matrices {
+  std::size_t rows, columns, count;
+
+  explicit Matrices(const Tensor& x)
+      : rows(static_cast<std::size_t>(x.shape[x.shape.size() - 2])),
+        columns(static_cast<std::size_t>(x.shape.back())),
+        count(x.size() / rows / columns) {}
+
+  std::size_t matrix(std::size_t i) const { return i / columns / rows; }
+  std::size_t row(std::size_t i) const { return i / columns; }  // of all
+  std::size_t column(std::size_t i) const { return matrix(i) * columns + i % columns; }
+  double n_rows() const { return static_cast<double>(rows); }
+  double n_columns() const { return static_cast<double>(columns); }
+};
+
+// Averages of the rows' and columns' means of some values, as exponential moving averages.
+struct Factors {
+  Matrices at;
+  Numbers &row, &column;
+
+  Factors(Tensor& x, const char* rows, const char* columns)
+      : at(x),
+        row(x.kept(rows, at.count * at.rows)),
+        column(x.kept(columns, at.count * at.columns)) {}
+
+  void add(const Numbers& values, double beta) {
+    Numbers by_row(row.size()), by_column(column.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      by_row[at.row(i)] += values[i] / at.n_columns();
+      by_column[at.column(i)] += values[i] / at.n_rows();
+    }
+    for (std::size_t k = 0; k < row.size(); ++k) average(row[k], beta, by_row[k]);
+    for (std::size_t k = 0; k < column.size(); ++k) average(column[k], beta, by_column[k]);
+  }
+  // The mean of the rows of an element's matrix.
+  double mean(std::size_t i) const {
+    const std::size_t first = at.matrix(i) * at.rows;
+    double sum = 0;
+    for (std::size_t k = first; k < first + at.rows; ++k) sum += row[k];
+    return sum / at.n_rows();
+  }
+};
+
+Numbers squares(const Numbers& g, double more = 0) {
+  Numbers all;
+  for (const double x : g) all.push_back(x * x + more);
+  return all;
+}
+
+// torch.optim.Adafactor
+void adafactor(const Options& o, Tensor& x) {
+  const double lr = o.number("lr"), beta = 1 - std::pow(x.t, o.number("beta2_decay"));
+  const double eps1 =
+      o.json("eps").at(0).is_null() ? std::numeric_limits<double>::epsilon() : o.number("eps", 0);
+  const double alpha = std::max(o.number("eps", 1), rms(x.p)) * std::min(lr, 1 / std::sqrt(x.t));
+  Numbers second(x.size());
+  if (x.shape.size() > 1) {
+    Factors means(x, "row", "col");
+    means.add(squares(x.g), beta);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      second[i] = means.row[means.at.row(i)] * means.column[means.at.column(i)] /
+                  std::max(means.mean(i), eps1);
+  } else {
+    Numbers& v = x.slot("v");
+    for (std::size_t i = 0; i < x.size(); ++i) average(v[i], beta, square(x.g[i]));
+    second = v;
+  }
+  Numbers u(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    u[i] = x.g[i] / std::sqrt(std::max(second[i], eps1 * eps1));
+  const double size = alpha / std::max(1.0, rms(u) / o.number("d"));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x.p[i] *= 1 - lr * o.number("weight_decay");
+    x.p[i] -= size * u[i];
+  }
+}
+
+// pytorch_optimizer's CAME, arXiv 2307.02047
+Numbers scaled(const Factors& means, const Numbers& values) {
+  Numbers result(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    result[i] = values[i] / std::sqrt(means.row[means.at.row(i)] / means.mean(i)) /
+                std::sqrt(means.column[means.at.column(i)]);
+  return result;
+}
+Numbers came_update(const Options& o, Tensor& x, const Numbers& g) {
+  const double b2 = o.number("betas", 1);
+  const Numbers q = squares(g, o.number("eps1"));
+  Numbers u = g;
+  if (x.shape.size() > 1) {
+    Factors means(x, "row", "column");
+    means.add(q, b2);
+    u = scaled(means, g);
+  } else {
+    Numbers& v = x.slot("v");
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      average(v[i], b2, q[i]);
+      u[i] = g[i] / std::sqrt(v[i]);
+    }
+  }
+  const double clip = std::max(1.0, rms(u) / o.number("clip_threshold"));
+  for (double& value : u) value /= clip;
+  return u;
+}
+void came(const Options& o, Tensor& x) {
+  const double lr = o.number("lr"), wd = o.number("weight_decay");
+  Numbers g = x.g;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (o.on("weight_decouple"))
+      x.p[i] *= 1 - wd * (o.on("fixed_decay") ? 1 : lr);
+    else
+      g[i] += wd * x.p[i];
+  const Numbers u = came_update(o, x, g);
+  Numbers& m = x.slot("m");
+  Numbers distance(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    average(m[i], o.number("betas", 0), u[i]);
+    distance[i] = square(u[i] - m[i]) + o.number("eps2");
+  }
+  Numbers step = m;
+  if (x.shape.size() > 1) {
+    Factors confidence(x, "res_row", "res_column");
+    confidence.add(distance, o.number("betas", 2));
+    step = scaled(confidence, m);
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) x.p[i] -= lr * step[i];
+}
+
+// ---- Muon -----------------------------------------------------------------------------------------
+
+// Rows of a matrix.
+struct Matrix {
+  std::size_t rows, columns;
+  Numbers values;
+
+  double& at(std::size_t i, std::size_t k) { return values[i * columns + k]; }
+  double at(std::size_t i, std::size_t k) const { return values[i * columns + k]; }
+};
+
+Matrix transposed(const Matrix& a) {
+  Matrix b{a.columns, a.rows, Numbers(a.values.size())};
+  for (std::size_t i = 0; i < a.rows; ++i)
+    for (std::size_t k = 0; k < a.columns; ++k) b.at(k, i) = a.at(i, k);
+  return b;
+}
+
+Matrix product(const Matrix& a, const Matrix& b) {
+  Matrix c{a.rows, b.columns, Numbers(a.rows * b.columns)};
+  for (std::size_t i = 0; i < a.rows; ++i)
+    for (std::size_t j = 0; j < a.columns; ++j)
+      for (std::size_t k = 0; k < b.columns; ++k) c.at(i, k) += a.at(i, j) * b.at(j, k);
+  return c;
+}
+
+// The nearest bfloat16, ties to even.
+double bf16(double x) {
+  if (x == 0) return x;
+  const double unit = std::ldexp(1.0, std::ilogb(x) - 7);
+  return std::nearbyint(x / unit) * unit;
+}
+void round(const Options& o, Matrix& a) {
+  if (o.is("ns_dtype", "bf16"))
+    for (double& x : a.values) x = bf16(x);
+}
+
+Matrix sum(double a, const Matrix& x, double b, const Matrix& y) {
+  Matrix z = x;
+  for (std::size_t k = 0; k < z.values.size(); ++k) z.values[k] = a * x.values[k] + b * y.values[k];
+  return z;
+}
+
+// torch.optim.Muon's Newton-Schulz iteration, of a matrix that is not taller than wide
+Matrix orthogonal(const Options& o, Matrix x) {
+  const auto c = [&](int i) { return o.number("ns_coefficients", i); };
+  round(o, x);
+  Matrix size{1, 1, {std::max(norm(x.values), o.number("eps"))}};
+  round(o, size);
+  for (double& value : x.values) value /= size.values[0];
+  round(o, x);
+  for (int k = 0; k < o.number("ns_steps"); ++k) {
+    Matrix gram = product(x, transposed(x));
+    round(o, gram);
+    Matrix polynomial = sum(c(1), gram, c(2), product(gram, gram));
+    round(o, polynomial);
+    x = sum(c(0), x, 1, product(polynomial, x));
+    round(o, x);
+  }
+  return x;
+}
+
+void muon(const Options& o, Tensor& x) {
+  const double mu = o.number("momentum"), lr = o.number("lr");
+  Matrix u{static_cast<std::size_t>(x.shape[0]), static_cast<std::size_t>(x.shape[1]), x.g};
+  Numbers& m = x.slot("m");
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    average(m[i], mu, x.g[i]);
+    u.values[i] = o.on("nesterov") ? (1 - mu) * x.g[i] + mu * m[i] : m[i];
+  }
+  const bool tall = u.rows > u.columns;
+  const Matrix wide = orthogonal(o, tall ? transposed(u) : u);
+  u = tall ? transposed(wide) : wide;
+  const double rows = static_cast<double>(u.rows), columns = static_cast<double>(u.columns);
+  const double size = o.is("adjust_lr_fn", "original") ? std::sqrt(std::max(1.0, rows / columns))
+                                                       : 0.2 * std::sqrt(std::max(rows, columns));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x.p[i] *= 1 - lr * o.number("weight_decay");
+    x.p[i] -= lr * size * u.values[i];
+  }
+}
+
+}  // namespace
+
+Rules factored_rules() {
+  return {{"adafactor", each(adafactor)}, {"came", each(came)}, {"muon", each(muon)}};
+}
+
+}  // namespace jitstep::tests::reference
