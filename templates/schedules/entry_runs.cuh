@@ -78,7 +78,9 @@ class ValuesOfRun {
     } else if (piece.step == 1 && (!Whole || length == Count)) {
       values_ = from + entry - run.begin;
     } else if (piece.step == 0) {
-      for (int i = 0; i < Count; ++i) own_[i] = from[entry];
+      const T value = from[entry];  // once: for all that compilers know it lies in own_
+      // vectorized: the loop that spreads an entry's value
+      for (int i = 0; i < Count; ++i) own_[i] = value;
     } else {
       for (int i = 0; i < Count; ++i)
         own_[i] = from[entry + clamped(i - run.begin, length) * piece.step];

@@ -93,7 +93,8 @@ TEST_P(Vectorised, IsTheLoopOverElementsOfEveryWeightFormat) {
 }
 
 TEST_P(Vectorised, IsWhatHasResultsByRowAndColumn) {
-  expect_vectorised(spec_of("adafactor", "fp32"), {kElements, kLeavesSideBySide});
+  const Loop value_of_a_row = {"schedules/entry_runs.cuh", "const T value = from[entry]"};
+  expect_vectorised(spec_of("adafactor", "fp32"), {kElements, kLeavesSideBySide, value_of_a_row});
 }
 
 TEST_P(Vectorised, AreTheLoopsOverBlocks) {

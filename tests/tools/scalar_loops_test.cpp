@@ -67,9 +67,10 @@ template <Flags F>
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
   KHD static void apply(auto& e, const auto& c) {
+    real g = e.g;
     if constexpr (F.halves)
-      while (is_finite(e.g) && abs(e.g) > 1) e.g *= real(0.5);
-    e.p -= c.lr * e.g;
+      while (is_finite(g) && abs(g) > 1) g *= real(0.5);
+    e.p -= c.lr * g;
   }
 };
 }
@@ -159,15 +160,19 @@ TEST_F(ScalarLoops, AreAmongTheResourcesOfTheCpu) {
   EXPECT_EQ(loops.at(0).at("file"), "schedules/coded_run.cuh");
 }
 
-TEST_F(ScalarLoops, AreNoneOfTheShippedFormats) {
-  for (const char* state : {"fp32", "bf16", "int8", "int8_softsign", "int4", "fp8"})
-    for (const char* rule : {"adamw", "lamb"}) {
-      const Finished said = run({"inspect", "--rule", rule, "--state", state, "--target", "cpu",
-                                 "--show", "resources", "--json"});
-      EXPECT_EQ(said.status, 0) << said.output;
-      EXPECT_EQ(json::parse(said.output).at("resources").at("scalar_loops"), json::array())
-          << rule << " " << state;
-    }
+TEST_F(ScalarLoops, AreNoneOfWhatShips) {
+  const std::pair<const char*, const char*> kernels[] = {{"adafactor", "fp32"},
+                                                         {"came", "fp32"},
+                                                         {"lamb", "int8"},
+                                                         {"adamw", "int4"},
+                                                         {"adamw", "fp8"}};
+  for (const auto& [rule, state] : kernels) {
+    const Finished said = run({"inspect", "--rule", rule, "--state", state, "--target", "cpu",
+                               "--show", "resources", "--json"});
+    EXPECT_EQ(said.status, 0) << said.output;
+    EXPECT_EQ(json::parse(said.output).at("resources").at("scalar_loops"), json::array())
+        << rule << " " << state;
+  }
 }
 
 }  // namespace
