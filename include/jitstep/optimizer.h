@@ -210,8 +210,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void turn(jit::Mode to);
   void change(const std::function<void()>& launch);
   void collect(Purpose purpose);
-  bool collect_group(std::size_t group, Purpose purpose);
-  bool collect_member(std::size_t group, std::size_t place, Purpose purpose);
+  void collect_group(std::size_t group, Purpose purpose);
+  void collect_member(std::size_t group, std::size_t place, Purpose purpose);
   void refresh_options(std::size_t group);
   const torch::Tensor* gradient_of(const torch::Tensor& p, const ParameterName& name);
   void check_devices() const;

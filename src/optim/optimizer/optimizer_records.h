@@ -117,7 +117,8 @@ struct Optimizer::Records {
     new_gradients.clear();
     materialised.clear();
   }
-  // Whether a parameter lies where it lay when memory was last checked; if not, what is known of it is void.
+  // Whether a parameter lies where it lay when last looked at. If not, what was known of it is void: its state may no
+  // longer fit, kernels' tables have its old address, and it may share memory with others.
   bool stays(Member& member, const torch::Tensor& p) {
     if (member.place.holds(p)) return true;
     member.gradient_checked = false;
@@ -128,4 +129,7 @@ struct Optimizer::Records {
   int id_of(void* key) { return ids.emplace(key, static_cast<int>(ids.size())).first->second; }
 };
 
+    if (!member.place.has_form_of(p)) member.revision = -1;
+    member.place = TensorPlace(p);
 }  // namespace jitstep
+    memory_checked = false;
