@@ -224,6 +224,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void clear_materialised();
   void add_pending(std::size_t group, std::size_t place);
   bool is_bound(std::size_t group, std::size_t place, bool stays);
+  void look_up(Member& member, torch::optim::OptimizerParamState* held,
+               const std::string& rule) const;
   std::vector<int> ids_of_pending() const;
   void bind_states();
   void bind_common();

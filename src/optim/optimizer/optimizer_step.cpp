@@ -212,18 +212,27 @@ bool Optimizer::is_bound(std::size_t g, std::size_t i, bool stays) {
   Records::Group& group = records_->groups[g];
   Member& member = group.members[i];
   auto* const held = held_in(state_, member.key);
-  if (held != member.held) {
-    auto* const state = dynamic_cast<ParamState*>(held);
-    TORCH_CHECK(
-        held == nullptr || (state != nullptr && state->rule() == group.rule),
-        "the state of a parameter was replaced by another optimizer's; use the state class of ",
-        group.rule);
-    member.state = state;
-    member.held = held;
-    member.revision = -1;
+  if (member.knows(held)) {
+    if (held != nullptr) member.state->check_step();
+    if (member.is_bound(held, group.record.revision(), param_groups_[g].params()[i], stays))
+      return true;
   }
-  if (held != nullptr) member.state->check_step();
-  return member.is_bound(held, group.record.revision(), param_groups_[g].params()[i], stays);
+  look_up(member, held, group.rule);
+  return false;
+}
+
+// What there is to be bound, which must be state of the rule.
+void Optimizer::look_up(Member& member, torch::optim::OptimizerParamState* held,
+                        const std::string& rule) const {
+  auto* const state = dynamic_cast<ParamState*>(held);
+  TORCH_CHECK(
+      held == nullptr || (state != nullptr && state->rule() == rule),
+      "the state of a parameter was replaced by another optimizer's; use the state class of ",
+      rule);
+  member.state = state;
+  member.held = held;
+  member.type = held == nullptr ? nullptr : &typeid(*held);
+  if (held != nullptr) state->check_step();
 }
 
 ParamState& Optimizer::state_for(const torch::Tensor& p, std::size_t g) {
@@ -274,6 +283,7 @@ void Optimizer::bind_states() {
     pending.made = member.held == nullptr;
     if (!pending.made) {
       pending.before = *member.state;
+      pending.bound_to = member.state->owner_.parameter;
       pending.parameter = copy_if_rewritten(pending.before->buffers(), *pending.plan, p);
     }
     ParamState& state = state_for(p, pending.group);
@@ -282,6 +292,8 @@ void Optimizer::bind_states() {
       state.bind(p, pending.plan, id, group.record.initial(*pending.plan, member.id));
     });
     member.held = member.state = &state;
+    member.type = &typeid(state);
+    member.plan = pending.plan;
     member.revision = group.record.revision();
     records_->work[pending.work].state = &state.buffers_;
   }
@@ -297,6 +309,7 @@ void Optimizer::restore_states() {
       member.held = member.state = nullptr;
     } else if (pending.before) {
       *member.state = std::move(*pending.before);
+      member.state->owner_.parameter = pending.bound_to;
     }
     put_back(*records_->work[pending.work].p, pending.parameter);
     member.revision = -1;
