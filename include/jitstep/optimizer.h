@@ -238,6 +238,9 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void renumber(const std::set<int>& taken);
   std::vector<KernelReport> compiled_kernels();
   ParamState& state_for(const torch::Tensor& p, std::size_t group);
+  std::map<void*, std::unique_ptr<ParamState>> early_states(const ParamGroup& group,
+                                                            const ParameterName& first);
+  void take_in(std::size_t group, std::map<void*, std::unique_ptr<ParamState>> states);
 
   std::unique_ptr<Records> records_;
 };

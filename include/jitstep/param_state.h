@@ -168,9 +168,10 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void check_complete(const StateBuffers& fresh) const;
   void check_memory(const StateBuffers& fresh) const;
   void resize(torch::IntArrayRef sizes);
+  void count_given();
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
-  void start_new_slots(StateBuffers& fresh, const torch::Tensor& parameter,
-                       const std::vector<double>& initial) const;
+  void start_slots(StateBuffers& fresh, const torch::Tensor& parameter,
+                   const std::vector<double>& initial) const;
   const jit::PlannedMemory& planned_memory(const std::string& name) const;
   std::size_t memory_place(const jit::PlannedMemory& field) const;
   void take_memory(StateBuffers& fresh) const;

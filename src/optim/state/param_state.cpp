@@ -116,6 +116,7 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   check_sign(declared_slots().at(slot), values);
   buffers_.revision = next_revision();
   shared_.set();
+  if (has_id() && values.defined()) count_given();
   if (is_bound() && !same_layout(owner_.parameter)) owner_ = {};  // it has become another one
   if (is_bound() && !values.defined()) {
     buffers_.slots.at(slot) = {};
@@ -212,6 +213,7 @@ torch::Tensor ParamState::old_values(std::size_t slot, std::shared_ptr<const jit
                                          torch::TensorOptions(layout_.dtype).device(device));
   StateBuffers old = state_outline(std::move(plan));
   old.t = buffers_.t;
+  old.initial = buffers_.initial;
   old.slots[slot] = {on(buffers_.slots[slot].codes, device), on(buffers_.slots[slot].meta, device)};
   old.memory = make_memory(like, *old.plan, std::vector<double>(old.memory.size()));
   take_memory(old);
@@ -229,6 +231,8 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
   const auto& held = buffers_.slots[slot];
   auto& made = fresh.slots[slot];
   if (!held.codes.defined() || !made.codes.defined()) return;
+  if (fresh.t == 0 && !made.codes.is_floating_point())
+    return;  // which start from zeros whatever they stand for
   if (holds_values(slot)) {
     TORCH_CHECK(p.numel() == 0 || has_memory(held.codes), "the slot ",
                 declared_slots()[slot].torch_name,
@@ -243,6 +247,11 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
   } else {
     encode_slot(fresh, p, static_cast<int>(slot), old_values(slot, held_plan(fresh), p.device()));
   }
+}
+
+// Where the original keeps no step number, a slot that was set is one that it goes on from.
+void ParamState::count_given() {
+  if (manifest().no_step_number && step() == 0) step() = 1;
 }
 
 void ParamState::check_step() const {
@@ -260,7 +269,10 @@ void ParamState::check_start(const std::vector<double>& initial) const {
     if (!codes.defined()) continue;
     const auto hold = [&](double value) { return !codes.ne(value).any().item<bool>(); };
     const double start = holds_values(i) ? initial.at(i) : 0;
-    TORCH_CHECK(hold(start) || (has_id() && hold(0)), "the slot ", declared_slots()[i].torch_name,
+    const auto as_made = [&] {
+      return hold(0) || (i < buffers_.initial.size() && hold(buffers_.initial[i]));
+    };
+    TORCH_CHECK(hold(start) || (has_id() && as_made()), "the slot ", declared_slots()[i].torch_name,
                 " holds values at step 0, where it starts from ", start,
                 "; set step() to 1 or more to go on from them, or erase the state");
   }
@@ -284,14 +296,19 @@ void ParamState::check_complete(const StateBuffers& fresh) const {
   }
 }
 
-// Kernels read what a slot begins with at step 1 only; one that options add later must hold it.
-void ParamState::start_new_slots(StateBuffers& fresh, const torch::Tensor& p,
-                                 const std::vector<double>& initial) const {
-  for (std::size_t i = 0; fresh.t > 0 && i < fresh.slots.size(); ++i) {
+// Kernels read what a slot begins with at step 1 only; one that options add later must hold it. Before that step
+// values are for those who look.
+void ParamState::start_slots(StateBuffers& fresh, const torch::Tensor& p,
+                             const std::vector<double>& initial) const {
+  for (std::size_t i = 0; i < fresh.slots.size(); ++i) {
+    const torch::Tensor& codes = fresh.slots[i].codes;
     const bool held = i < buffers_.slots.size() && buffers_.slots[i].codes.defined();
-    if (held || !fresh.slots[i].codes.defined() || initial[i] == 0) continue;
-    const auto values = torch::full({}, initial[i], torch::kFloat64).expand(p.sizes());
-    encode_slot(fresh, p, static_cast<int>(i), values);
+    if (!codes.defined() || initial[i] == 0) continue;
+    if (fresh.t > 0 && !held)
+      encode_slot(fresh, p, static_cast<int>(i),
+                  torch::full({}, initial[i], torch::kFloat64).expand(p.sizes()));
+    else if (fresh.t == 0 && manifest().early_state && codes.is_floating_point())
+      codes.fill_(initial[i]);
   }
 }
 
@@ -299,12 +316,14 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
                       const InitialValues& initial) {
   torch::NoGradGuard no_grad;
   check_step();
+  if (!has_id() && has_slots(buffers_)) count_given();
   check_start(initial.slots);
   if (from_archive_) check_shape(p);
   StateBuffers fresh = make_state(p, std::move(plan), id, initial.memory);
   // Steps taken without slots say nothing about those there are now, which begin with their first.
   if (has_slots(buffers_) || !has_slots(fresh)) fresh.t = buffers_.t;
   fresh.revision = next_revision();
+  if (manifest().early_state) fresh.initial = initial.slots;
   check_complete(fresh);
   check_memory(fresh);
   take_memory(fresh);  // before slots, whose codecs' memory is made with their codes
@@ -313,7 +332,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
                 " slots for the rule ", rule_, ", which has ", fresh.slots.size());
     for (std::size_t i = 0; i < fresh.slots.size(); ++i) take_slot(fresh, i, p);
   }
-  start_new_slots(fresh, p, initial.slots);
+  start_slots(fresh, p, initial.slots);
   take_extra(fresh, p);
   if (is_shared()) check_apart(fresh, p);
   buffers_ = std::move(fresh);
