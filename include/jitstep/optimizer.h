@@ -210,8 +210,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void turn(jit::Mode to);
   void change(const std::function<void()>& launch);
   void collect(Purpose purpose);
-  bool collect_group(std::size_t group, Purpose purpose);
-  bool collect_member(std::size_t group, std::size_t place, Purpose purpose);
+  void collect_group(std::size_t group, Purpose purpose);
+  void collect_member(std::size_t group, std::size_t place, Purpose purpose);
   void refresh_options(std::size_t group);
   const torch::Tensor* gradient_of(const torch::Tensor& p, const ParameterName& name);
   void check_devices() const;
@@ -225,6 +225,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void clear_materialised();
   void add_pending(std::size_t group, std::size_t place);
   bool is_bound(std::size_t group, std::size_t place, bool stays);
+  void look_up(Member& member, torch::optim::OptimizerParamState* held,
+               const std::string& rule) const;
   std::vector<int> ids_of_pending() const;
   void bind_states();
   void bind_common();
@@ -237,6 +239,9 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void renumber(const std::set<int>& taken);
   std::vector<KernelReport> compiled_kernels();
   ParamState& state_for(const torch::Tensor& p, std::size_t group);
+  std::map<void*, std::unique_ptr<ParamState>> early_states(const ParamGroup& group,
+                                                            const ParameterName& first);
+  void take_in(std::size_t group, std::map<void*, std::unique_ptr<ParamState>> states);
 
   std::unique_ptr<Records> records_;
 };

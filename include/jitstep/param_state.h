@@ -18,8 +18,9 @@ namespace jitstep {
 
 class TensorPlace;
 namespace jit {
+struct Manifest;
 struct PlannedMemory;
-}
+}  // namespace jit
 struct InitialValues;
 
 /// Whether somebody else may hold the tensors of a state: once they do, for good. Who copies them shares them.
@@ -46,9 +47,25 @@ class SharedMark {
   mutable std::atomic<bool> set_ = false;
 };
 
-/// Step number and slots of one parameter. Bound to its parameter by the optimizer; a state made by
-/// hand or read from an archive is unbound, and bound (and converted to the optimizer's formats)
-/// when an optimizer takes it. Copies share their tensors, as torch's do.
+/// The parameter that a state is bound to. A copy of the state is bound to none.
+struct StateOwner {
+  StateOwner() = default;
+  StateOwner(const StateOwner&) noexcept {}
+  StateOwner(StateOwner&&) noexcept = default;
+  StateOwner& operator=(const StateOwner&) noexcept {
+    parameter.reset();
+    return *this;
+  }
+  StateOwner& operator=(StateOwner&&) noexcept = default;
+  ~StateOwner() = default;
+
+  torch::Tensor parameter;  // undefined: none
+};
+
+/// Step number and slots of one parameter. The optimizer binds a state to its parameter and converts it to its own
+/// formats. A state that was made by hand, copied or read from an archive is unbound until an optimizer takes it.
+/// Copies share their tensors, as torch's do. Their slots may be set to values of any shape, all of them then; the
+/// optimizer that takes the copy compares them with its parameter.
 class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
  public:
   /// Unbound state of a rule, no step taken: of the rule as it is in an edition of the catalog, by default
@@ -66,8 +83,8 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   /// The values of a slot, by its name ("v") or torch's ("exp_avg_sq"): the storage itself where it
   /// is as wide as the arithmetic, else decoded into a new tensor. Undefined if it is left out.
   torch::Tensor value(const std::string& slot) const { return slot_value(place(slot)); }
-  /// Encodes values of the parameter's shape into a slot. An undefined tensor drops what it holds: set it
-  /// again before the next step.
+  /// Encodes values of the parameter's shape into a slot; an unbound state takes values of any shape, and each other
+  /// slot must then be set, too. An undefined tensor drops what it holds: set it again before the next step.
   void set_value(const std::string& slot, const torch::Tensor& values) {
     set_slot_value(place(slot), values);
   }
@@ -80,10 +97,10 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   /// ("v.scale"): the memory itself, of the parameter's shape without the dimensions that one entry covers
   /// (none for a number of the whole tensor). A c10::Error if there is none of that name.
   torch::Tensor memory(const std::string& name) const;
-  /// Sets it from values of that shape.
+  /// Sets it from values of that shape; of any shape if the state is unbound.
   void set_memory(const std::string& name, const torch::Tensor& values);
 
-  /// Whether it keeps something beside this parameter, and is bound to it.
+  /// Whether it keeps something beside this parameter, and is bound to it: in whatever order that lies now.
   bool keeps_more_of(const torch::Tensor& parameter) const;
   /// What the weight format keeps beside the parameter, as bytes in its storage order. Undefined: nothing.
   torch::Tensor extra() const;
@@ -105,10 +122,11 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
 
   // ---- for the optimizer
 
-  /// Whether it has an id: that of the parameter it was bound to, or an archive's.
-  bool has_id() const { return is_bound() || from_archive_; }
+  /// Whether it has an id, formats and a layout: of the parameter that it, or what it is a copy of, was bound to, or an
+  /// archive's.
+  bool has_id() const { return buffers_.plan != nullptr || from_archive_; }
   /// Whether it belongs to a parameter, and what the kernels read and write.
-  bool is_bound() const { return parameter_.defined(); }
+  bool is_bound() const { return owner_.parameter.defined(); }
   StateBuffers& buffers() {
     shared_.set();
     return buffers_;
@@ -155,15 +173,20 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void check_shape(const torch::Tensor& parameter) const;
   void check_complete(const StateBuffers& fresh) const;
   void check_codec_memory(const StateBuffers& fresh) const;
+  void check_memory(const StateBuffers& fresh) const;
+  void resize(torch::IntArrayRef sizes);
+  void count_given();
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
-  void start_new_slots(StateBuffers& fresh, const torch::Tensor& parameter,
-                       const std::vector<double>& initial) const;
+  void start_slots(StateBuffers& fresh, const torch::Tensor& parameter,
+                   const std::vector<double>& initial) const;
   const jit::PlannedMemory& planned_memory(const std::string& name) const;
+  std::size_t memory_place(const jit::PlannedMemory& field) const;
   void take_memory(StateBuffers& fresh) const;
   void take_extra(StateBuffers& fresh, const torch::Tensor& parameter) const;
   std::shared_ptr<const jit::Plan> held_plan(const StateBuffers& fresh) const;
-  torch::Tensor old_values(std::size_t slot, const StateBuffers& fresh,
+  torch::Tensor old_values(std::size_t slot, std::shared_ptr<const jit::Plan> plan,
                            const c10::Device& device) const;
+  const jit::Manifest& manifest() const;
   const std::vector<jit::Slot>& declared_slots() const;
   bool same_codec(const StateBuffers& fresh, std::size_t slot) const;
   void write_formats(torch::serialize::OutputArchive& archive) const;
@@ -172,8 +195,8 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   std::string rule_;
   int edition_;
   StateBuffers buffers_;
-  Layout layout_;            // of the parameter when the buffers were made
-  torch::Tensor parameter_;  // undefined: unbound
+  Layout layout_;  // of the parameter when the buffers were made
+  StateOwner owner_;
   std::shared_ptr<const std::vector<TensorPlace>> places_;  // of the buffers' tensors, once bound
   bool from_archive_ = false;  // unbound, but its buffers have codecs and a layout
   SharedMark shared_;

@@ -37,12 +37,13 @@ struct JITSTEP_API StateBuffers {
   jit::StateFormat format;                // how the tensors are kept
   std::shared_ptr<const jit::Plan> plan;  // the kernel they are for, of this format; null: none yet
   std::vector<Slot> slots;
-  std::vector<Memory> memory;  // one for each of the plan's
-  std::vector<double> hyper;  // of the group, when the plan was chosen, if some codec takes numbers
-  torch::Tensor extra;        // of the weight format; undefined: none
-  StepCount t;                // steps taken
-  int id = 0;                 // order of add_parameter; names the random bits
-  int revision = 0;           // to be raised whenever the plan or a tensor is replaced
+  std::vector<Memory> memory;   // one for each of the plan's
+  std::vector<double> hyper;    // of the group, when the plan was chosen, if some codec takes numbers
+  torch::Tensor extra;          // of the weight format; undefined: none
+  std::vector<double> initial;  // what slots hold before the first step; empty: nothing
+  StepCount t;                  // steps taken
+  int id = 0;                   // order of add_parameter; names the random bits
+  int revision = 0;             // to be raised whenever the plan or a tensor is replaced
 
   /// Visits codes, meta, memory and extra, undefined tensors too, always in the same order.
   template <class Visit>

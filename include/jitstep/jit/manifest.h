@@ -159,6 +159,8 @@ struct JITSTEP_API Manifest {
   std::vector<RuleDefault> min_quantized_sizes;
   std::string host_stage;  // the function of the host between its sums and `apply`; empty: none
   bool modes = false;      // keeps another point in the parameter while training than in evaluation
+  bool early_state = false;     // state is there before the first step
+  bool no_step_number = false;  // a slot that is set before the first step is gone on from
 
   // rules, gradient: Flags; codecs: Options
   std::vector<Option> flags;

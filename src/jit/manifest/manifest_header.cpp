@@ -65,10 +65,11 @@ void read_name(std::string_view value, const char* key, const char* of, const Pl
   cursor.expect_end();
 }
 
-void read_modes(std::string_view value, const Place& place, Manifest& made) {
-  if (value != "train, eval")
-    place.fail(text("cannot read the modes `", value, "`: there is `modes: train, eval`"));
-  made.modes = true;
+// A key that has one value.
+bool read_only(std::string_view value, const char* key, std::string_view only, const Place& place) {
+  if (value != only)
+    place.fail(text("cannot read the ", key, " `", value, "`: there is `", key, ": ", only, "`"));
+  return true;
 }
 
 void read_dtypes(std::string_view value, const Place& place, Manifest& made) {
@@ -101,7 +102,11 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& place, 
   } else if (rule && starts("host stage: ")) {
     read_name(value, "host stage", "the name of a host stage", place, made, &Manifest::host_stage);
   } else if (rule && starts("modes: ")) {
-    read_modes(value, place, made);
+    made.modes = read_only(value, "modes", "train, eval", place);
+  } else if (rule && starts("initial state: ")) {
+    made.early_state = read_only(value, "initial state", "at construction", place);
+  } else if (rule && starts("step number: ")) {
+    made.no_step_number = read_only(value, "step number", "none", place);
   } else if (made.kind == Kind::weights && starts("for: ")) {
     read_dtypes(value, place, made);
   } else if (made.kind == Kind::codec && starts("vectors: ")) {

@@ -41,6 +41,8 @@ inline constexpr RuleKey kRuleKeys[] = {{"class", "NAME"},
                                         {"default weights", "FORMAT"},
                                         {"min_quantized_size", "NUMBER"},
                                         {"host stage", "NAME"},
-                                        {"modes", "train, eval"}};
+                                        {"modes", "train, eval"},
+                                        {"initial state", "at construction"},
+                                        {"step number", "none"}};
 
 }  // namespace jitstep::jit

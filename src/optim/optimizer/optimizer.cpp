@@ -198,12 +198,12 @@ void Optimizer::add_param_group(const ParamGroup& group) {
   const ParameterName first{param_groups_.size(), 0};
   check_group(whole, first, Moment::making);
   check_distinct(&whole, first);
+  auto states = early_states(whole, first);
   torch::optim::Optimizer::add_param_group(whole);
   // Torch replaces options it does not know by the defaults.
   param_groups_.back().set_options(whole.options().clone());
   records_->resize(param_groups_.size());
-  register_members(records_->groups.size() - 1);
-  if (steps_in_backward()) hook_gradients();
+  take_in(records_->groups.size() - 1, std::move(states));
 }
 
 void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
@@ -214,9 +214,9 @@ void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
   const ParameterName first{0, param_groups_[0].params().size()};
   check_group(added, first, Moment::training);
   check_distinct(&added, first);
+  auto states = early_states(added, first);
   torch::optim::Optimizer::add_parameters(parameters);
-  register_members(0);
-  if (steps_in_backward()) hook_gradients();
+  take_in(0, std::move(states));
 }
 
 // Whether a group has the parameters it had when last looked at: torch's users may change them.

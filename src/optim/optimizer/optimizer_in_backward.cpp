@@ -91,11 +91,11 @@ void Optimizer::collect_alone(const ParameterName& name) {
   const torch::Tensor& p = param_groups_[g].params()[i];
   records_->start_collecting();
   refresh_options(g);
-  const bool stays = collect_member(g, i, Purpose::step);
+  collect_member(g, i, Purpose::step);
   check_alone(p, name, records_->groups[g].rule, records_->groups[g].members[i].shares);
   check_unskipped(records_->extras.found_inf);
   check_extras();
-  if (!stays || !records_->memory_checked) check_memory();
+  if (!records_->memory_checked) check_memory();
   check_new_gradients();
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <typeinfo>
 #include <unordered_map>
 #include <vector>
 
@@ -28,25 +29,31 @@ bool shares(const jit::Plan& plan);
 struct Optimizer::Member {
   void* key = nullptr;
   torch::optim::OptimizerParamState* held = nullptr;
-  ParamState* state = nullptr;    // the same, once it is known to be one
-  TensorPlace place = {};         // when memory was last checked
-  TensorPlace gradient = {};      // as it was last read
-  bool gradient_checked = false;  // as long as it lies there
-  int version = 0;                // another one when the kernels' tables must be
-  int revision = -1;              // of the group when the state was bound
+  ParamState* state = nullptr;           // the same, once it is known to be one
+  const std::type_info* type = nullptr;  // of what is held: another object may come to lie there
+  std::shared_ptr<const jit::Plan> plan = nullptr;  // of this binding of the state alone
+  TensorPlace place = {};                           // when last looked at
+  TensorPlace gradient = {};                        // as it was last read
+  bool gradient_checked = false;                    // as long as it lies there
+  int version = 0;                                  // another one when the kernels' tables must be
+  int revision = -1;                                // of the group when the state was bound
   int id = 0;
   int number = 0;  // in its group, where none counts twice: options that list parameters go by it
   bool repeated = false;  // listed before in its group, and stepped there
   bool shares = false;    // its kernel takes a sum over all parameters, or memory of all
   std::optional<Stepper> alone = {};  // of the steps that it takes inside of a backward()
 
-  // Whether what is held for it now is the state that it was bound with, under these options, and still fits:
-  // a parameter that stays has the form it was bound with. At step 0 binding looks whether there is anything to
-  // go on from.
+  // Whether what is held for it now is the object that was last looked at.
+  bool knows(const torch::optim::OptimizerParamState* now) const {
+    return now == held && (now == nullptr || typeid(*now) == *type);
+  }
+  // Whether that is the state that it was bound with, under these options, by nobody else since, and still fits: a
+  // parameter that stays has the form it was bound with. At step 0 binding looks whether there is anything to go on
+  // from.
   bool is_bound(const torch::optim::OptimizerParamState* now, int of_group, const torch::Tensor& p,
                 bool stays) const {
-    return now != nullptr && now == held && revision == of_group &&
-           state->buffers_.t.counted() > 0 && state->is_bound() &&
+    return now != nullptr && knows(now) && revision == of_group && state->is_bound() &&
+           state->buffers_.plan == plan && state->buffers_.t.counted() > 0 &&
            ((stays && !state->is_shared()) || state->fits(p));
   }
   StepParameter in_step(const torch::Tensor& p, const torch::Tensor* grad,
@@ -68,6 +75,7 @@ struct Optimizer::Records {
     std::shared_ptr<const jit::Plan> plan;
     bool made;                         // in this step: there was no state before
     std::optional<ParamState> before;  // what there was, once it may have changed
+    torch::Tensor bound_to = {};       // whose it was
     torch::Tensor parameter = {};      // as it was, where it is rounded anew
   };
 
@@ -118,11 +126,15 @@ struct Optimizer::Records {
     new_gradients.clear();
     materialised.clear();
   }
-  // Whether a parameter lies where it lay when memory was last checked; if not, what is known of it is void.
+  // Whether a parameter lies where it lay when last looked at. If not, what was known of it is void: its state may no
+  // longer fit, kernels' tables have its old address, and it may share memory with others.
   bool stays(Member& member, const torch::Tensor& p) {
     if (member.place.holds(p)) return true;
+    if (!member.place.has_form_of(p)) member.revision = -1;
+    member.place = TensorPlace(p);
     member.gradient_checked = false;
     member.version = ++versions;
+    memory_checked = false;
     return false;
   }
   // Numbers in the order of first appearance.

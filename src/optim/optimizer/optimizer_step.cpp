@@ -104,10 +104,9 @@ void Optimizer::change(const std::function<void()>& launch) {
 void Optimizer::collect(Purpose purpose) {
   if (!groups_unchanged()) sync_groups();
   records_->start_collecting();
-  bool stay = records_->memory_checked;
-  for (std::size_t g = 0; g < records_->groups.size(); ++g) stay &= collect_group(g, purpose);
+  for (std::size_t g = 0; g < records_->groups.size(); ++g) collect_group(g, purpose);
   if (purpose == Purpose::step) check_devices(), check_extras();
-  if (!stay || !records_->pending.empty()) check_memory();
+  if (!records_->memory_checked || !records_->pending.empty()) check_memory();
   if (purpose == Purpose::step) check_new_gradients();
 }
 
@@ -138,8 +137,7 @@ void Optimizer::check_memory() {
     for (std::size_t i = 0; i < records_->groups[g].members.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
       Member& member = records_->groups[g].members[i];
-      if (!member.place.has_form_of(p)) member.revision = -1;  // also if this step goes no further
-      member.place = TensorPlace(p);
+      records_->stays(member, p);  // those that this step is not about have tables as well
       member.gradient_checked = false;
       records_->memory.add({&p, {g, i}});
       if (p.grad().defined() && !is_lazy(p.grad())) records_->new_gradients.push_back({g, i});
@@ -179,33 +177,28 @@ void Optimizer::refresh_options(std::size_t g) {
   point_to_lr(g);
 }
 
-// Says whether all that take part lie where they lay when they were last looked at.
-bool Optimizer::collect_group(std::size_t g, Purpose purpose) {
+void Optimizer::collect_group(std::size_t g, Purpose purpose) {
   refresh_options(g);
-  bool stay = true;
-  for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i)
-    stay &= collect_member(g, i, purpose);
-  return stay;
+  for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) collect_member(g, i, purpose);
 }
 
-bool Optimizer::collect_member(std::size_t g, std::size_t i, Purpose purpose) {
+void Optimizer::collect_member(std::size_t g, std::size_t i, Purpose purpose) {
   const torch::Tensor& p = param_groups_[g].params()[i];
   const Records::Group& group = records_->groups[g];
   Member& member = records_->groups[g].members[i];
-  if (member.repeated) return true;
+  if (member.repeated) return;
   const bool stepping = purpose == Purpose::step;
   const bool stays = records_->stays(member, p);
   const torch::Tensor* const grad = stepping ? gradient_of(p, {g, i}) : &p;
   if (grad == nullptr) {
     if (member.is_bound(held_in(state_, member.key), group.record.revision(), p, stays))
       records_->resting.push_back(member.in_step(p, nullptr, {g, i}));
-    return true;
+    return;
   }
   const bool bound = about(p, {g, i}, [&] { return is_bound(g, i, stays); });
-  if (!stepping && (member.state == nullptr || member.state->step() == 0)) return true;
+  if (!stepping && (member.state == nullptr || member.state->step() == 0)) return;
   if (!bound) add_pending(g, i);
   records_->work.push_back(member.in_step(p, grad, {g, i}));
-  return stays;
 }
 
 void Optimizer::add_pending(std::size_t g, std::size_t i) {
@@ -221,18 +214,27 @@ bool Optimizer::is_bound(std::size_t g, std::size_t i, bool stays) {
   Records::Group& group = records_->groups[g];
   Member& member = group.members[i];
   auto* const held = held_in(state_, member.key);
-  if (held != member.held) {
-    auto* const state = dynamic_cast<ParamState*>(held);
-    TORCH_CHECK(
-        held == nullptr || (state != nullptr && state->rule() == group.rule),
-        "the state of a parameter was replaced by another optimizer's; use the state class of ",
-        group.rule);
-    member.state = state;
-    member.held = held;
-    member.revision = -1;
+  if (member.knows(held)) {
+    if (held != nullptr) member.state->check_unharmed(), member.state->check_step();
+    if (member.is_bound(held, group.record.revision(), param_groups_[g].params()[i], stays))
+      return true;
   }
-  if (held != nullptr) member.state->check_unharmed(), member.state->check_step();
-  return member.is_bound(held, group.record.revision(), param_groups_[g].params()[i], stays);
+  look_up(member, held, group.rule);
+  return false;
+}
+
+// What there is to be bound, which must be state of the rule.
+void Optimizer::look_up(Member& member, torch::optim::OptimizerParamState* held,
+                        const std::string& rule) const {
+  auto* const state = dynamic_cast<ParamState*>(held);
+  TORCH_CHECK(
+      held == nullptr || (state != nullptr && state->rule() == rule),
+      "the state of a parameter was replaced by another optimizer's; use the state class of ",
+      rule);
+  member.state = state;
+  member.held = held;
+  member.type = held == nullptr ? nullptr : &typeid(*held);
+  if (held != nullptr) state->check_unharmed(), state->check_step();
 }
 
 ParamState& Optimizer::state_for(const torch::Tensor& p, std::size_t g) {
@@ -283,6 +285,7 @@ void Optimizer::bind_states() {
     pending.made = member.held == nullptr;
     if (!pending.made) {
       pending.before = *member.state;
+      pending.bound_to = member.state->owner_.parameter;
       pending.parameter = copy_if_rewritten(pending.before->buffers(), *pending.plan, p);
     }
     ParamState& state = state_for(p, pending.group);
@@ -291,6 +294,8 @@ void Optimizer::bind_states() {
       state.bind(p, pending.plan, id, group.record.initial(*pending.plan, member.number));
     });
     member.held = member.state = &state;
+    member.type = &typeid(state);
+    member.plan = pending.plan;
     member.revision = group.record.revision();
     records_->work[pending.work].state = &state.buffers_;
   }
@@ -306,6 +311,7 @@ void Optimizer::restore_states() {
       member.held = member.state = nullptr;
     } else if (pending.before) {
       *member.state = std::move(*pending.before);
+      member.state->owner_.parameter = pending.bound_to;
     }
     put_back(*records_->work[pending.work].p, pending.parameter);
     member.revision = -1;

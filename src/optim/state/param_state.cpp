@@ -14,7 +14,6 @@
 #include "jitstep/jit/state_layout.h"
 #include "jitstep/options.h"
 #include "optim/options/group_record.h"
-#include "optim/state/weight_conversion.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/memory_overlap.h"
@@ -79,9 +78,11 @@ int next_revision() {
 
 }  // namespace
 
-const std::vector<jit::Slot>& ParamState::declared_slots() const {
-  return jit::default_catalog().rule(rule_, edition_).slots;
+const jit::Manifest& ParamState::manifest() const {
+  return jit::default_catalog().rule(rule_, edition_);
 }
+
+const std::vector<jit::Slot>& ParamState::declared_slots() const { return manifest().slots; }
 
 std::size_t ParamState::place(const std::string& name) const {
   const auto& slots = declared_slots();
@@ -102,12 +103,14 @@ bool ParamState::holds_values(std::size_t slot) const {
 torch::Tensor ParamState::slot_value(std::size_t slot) const {
   if (slot >= buffers_.slots.size()) return {};
   shared_.set();
-  if (is_bound()) return decode_slot(buffers_, parameter_, static_cast<int>(slot));
+  if (is_bound() && same_layout(owner_.parameter))
+    return decode_slot(buffers_, owner_.parameter, static_cast<int>(slot));
   const auto& codes = buffers_.slots[slot].codes;
+  if (!codes.defined() || holds_values(slot)) return codes;
   TORCH_CHECK(
-      !codes.defined() || holds_values(slot), "the slot ", declared_slots()[slot].name,
+      buffers_.plan != nullptr, "the slot ", declared_slots()[slot].name,
       " is quantised and not bound to a parameter yet; read it after the optimizer took it");
-  return codes;
+  return old_values(slot, buffers_.plan, codes.device());
 }
 
 void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
@@ -115,6 +118,8 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   check_sign(declared_slots().at(slot), values);
   buffers_.revision = next_revision();
   shared_.set();
+  if (has_id() && values.defined()) count_given();
+  if (is_bound() && !same_layout(owner_.parameter)) owner_ = {};  // it has become another one
   if (is_bound() && !values.defined()) {
     buffers_.slots.at(slot) = {};
     return;
@@ -122,13 +127,29 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   if (is_bound()) {
     TORCH_CHECK(buffers_.format.slots.at(slot), "the slot ", declared_slots()[slot].name,
                 " is left out under the optimizer's options; change them first");
-    encode_slot(buffers_, parameter_, static_cast<int>(slot), values);
+    encode_slot(buffers_, owner_.parameter, static_cast<int>(slot), values);
     return;
   }
+  if (has_id() && values.defined() && values.sizes() != layout_.sizes) resize(values.sizes());
   buffers_.slots.resize(declared_slots().size());
   buffers_.format.slots.resize(buffers_.slots.size());
   buffers_.slots[slot] = {values, {}};
   buffers_.format.slots[slot] = jit::CodecChoice{"fp32"};
+}
+
+// Values of another shape are those of another parameter. Nothing goes along that the formats keep in the shape and
+// order of the old one; slots become values, to be set as well before an optimizer takes them.
+void ParamState::resize(torch::IntArrayRef sizes) {
+  std::vector<StateBuffers::Slot> values;
+  for (std::size_t i = 0; i < buffers_.slots.size(); ++i) values.push_back({slot_value(i), {}});
+  buffers_.slots = std::move(values);
+  for (auto& format : buffers_.format.slots)
+    if (format) format = jit::CodecChoice{"fp32"};
+  std::erase_if(buffers_.memory,
+                [](const auto& field) { return field.key.find('.') != field.key.npos; });
+  buffers_.extra.reset();
+  layout_.sizes = sizes.vec();
+  layout_.strides = torch::empty(sizes, torch::kMeta).strides().vec();
 }
 
 torch::Tensor ParamState::codes(const std::string& slot) const {
@@ -176,7 +197,7 @@ bool ParamState::fits(const torch::Tensor& p) const {
 // The kernel of what is held. An archive says no flags, and no format of slots it lacks: those of now
 // stand in.
 std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh) const {
-  if (is_bound()) return buffers_.plan;
+  if (buffers_.plan != nullptr) return buffers_.plan;
   jit::KernelSpec spec = fresh.plan->spec;
   if (edition_ != 0) spec.edition = edition_;
   spec.state = buffers_.format;
@@ -187,13 +208,14 @@ std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh
 }
 
 // The values of a slot as it was kept before: in its formats and in the order of its elements then.
-torch::Tensor ParamState::old_values(std::size_t slot, const StateBuffers& fresh,
+torch::Tensor ParamState::old_values(std::size_t slot, std::shared_ptr<const jit::Plan> plan,
                                      const torch::Device& device) const {
   const jit::Shape shape{layout_.sizes, layout_.strides};
   const auto like = torch::empty_strided(layout_.sizes, jit::compact_strides(shape),
                                          torch::TensorOptions(layout_.dtype).device(device));
-  StateBuffers old = state_outline(held_plan(fresh));
+  StateBuffers old = state_outline(std::move(plan));
   old.t = buffers_.t;
+  old.initial = buffers_.initial;
   old.slots[slot] = {on(buffers_.slots[slot].codes, device), on(buffers_.slots[slot].meta, device)};
   old.memory = make_memory(like, *old.plan, std::vector<double>(old.memory.size()));
   take_memory(old);
@@ -207,13 +229,15 @@ bool ParamState::same_codec(const StateBuffers& fresh, std::size_t slot) const {
   const auto& made = fresh.format.slots[slot];
   return held && made &&
          jit::same_codes(*held, *made, jit::default_catalog(), fresh.plan->spec.edition) &&
-         (!is_bound() || buffers_.plan->codec(number) == fresh.plan->codec(number));
+         (buffers_.plan == nullptr || buffers_.plan->codec(number) == fresh.plan->codec(number));
 }
 
 void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& p) const {
   const auto& held = buffers_.slots[slot];
   auto& made = fresh.slots[slot];
   if (!held.codes.defined() || !made.codes.defined()) return;
+  if (fresh.t == 0 && !made.codes.is_floating_point())
+    return;  // which start from zeros whatever they stand for
   if (holds_values(slot)) {
     TORCH_CHECK(p.numel() == 0 || has_memory(held.codes), "the slot ",
                 declared_slots()[slot].torch_name,
@@ -226,20 +250,13 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
              same_form(held.meta, made.meta)) {
     made = {on(held.codes, p.device()), on(held.meta, p.device())};
   } else {
-    encode_slot(fresh, p, static_cast<int>(slot), old_values(slot, fresh, p.device()));
+    encode_slot(fresh, p, static_cast<int>(slot), old_values(slot, held_plan(fresh), p.device()));
   }
 }
 
-void ParamState::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
-  if (rewrites_parameter(buffers_, *fresh.plan)) {
-    StateBuffers old = state_outline(held_plan(fresh));
-    old.t = buffers_.t;
-    old.extra = on(buffers_.extra, p.device());
-    convert_weights(old, layout_.strides, fresh, p);
-  } else if (buffers_.format.weights == fresh.format.weights && same_layout(p) &&
-             same_form(buffers_.extra, fresh.extra)) {
-    fresh.extra = on(buffers_.extra, p.device());
-  }
+// Where the original keeps no step number, a slot that was set is one that it goes on from.
+void ParamState::count_given() {
+  if (manifest().no_step_number && step() == 0) step() = 1;
 }
 
 void ParamState::check_unharmed() const {
@@ -259,13 +276,15 @@ void ParamState::check_step() const {
 // from, as in torch's Adagrad, or be as our own are until the first step that is not skipped.
 void ParamState::check_start(const std::vector<double>& initial) const {
   if (step() > 0) return;
-  const bool made_here = is_bound() || from_archive_;
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
     const auto& codes = buffers_.slots[i].codes;
     if (!codes.defined()) continue;
     const auto hold = [&](double value) { return !codes.ne(value).any().item<bool>(); };
     const double start = holds_values(i) ? initial.at(i) : 0;
-    TORCH_CHECK(hold(start) || (made_here && hold(0)), "the slot ", declared_slots()[i].torch_name,
+    const auto as_made = [&] {
+      return hold(0) || (i < buffers_.initial.size() && hold(buffers_.initial[i]));
+    };
+    TORCH_CHECK(hold(start) || (has_id() && as_made()), "the slot ", declared_slots()[i].torch_name,
                 " holds values at step 0, where it starts from ", start,
                 "; set step() to 1 or more to go on from them, or erase the state");
   }
@@ -311,14 +330,19 @@ void ParamState::check_codec_memory(const StateBuffers& fresh) const {
   }
 }
 
-// Kernels read what a slot begins with at step 1 only; one that options add later must hold it.
-void ParamState::start_new_slots(StateBuffers& fresh, const torch::Tensor& p,
-                                 const std::vector<double>& initial) const {
-  for (std::size_t i = 0; fresh.t > 0 && i < fresh.slots.size(); ++i) {
+// Kernels read what a slot begins with at step 1 only; one that options add later must hold it. Before that step
+// values are for those who look.
+void ParamState::start_slots(StateBuffers& fresh, const torch::Tensor& p,
+                             const std::vector<double>& initial) const {
+  for (std::size_t i = 0; i < fresh.slots.size(); ++i) {
+    const torch::Tensor& codes = fresh.slots[i].codes;
     const bool held = i < buffers_.slots.size() && buffers_.slots[i].codes.defined();
-    if (held || !fresh.slots[i].codes.defined() || initial[i] == 0) continue;
-    const auto values = torch::full({}, initial[i], torch::kFloat64).expand(p.sizes());
-    encode_slot(fresh, p, static_cast<int>(i), values);
+    if (!codes.defined() || initial[i] == 0) continue;
+    if (fresh.t > 0 && !held)
+      encode_slot(fresh, p, static_cast<int>(i),
+                  torch::full({}, initial[i], torch::kFloat64).expand(p.sizes()));
+    else if (fresh.t == 0 && manifest().early_state && codes.is_floating_point())
+      codes.fill_(initial[i]);
   }
 }
 
@@ -327,6 +351,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   const OwnOperations own;
   check_unharmed();
   check_step();
+  if (!has_id() && has_slots(buffers_)) count_given();
   check_start(initial.slots);
   if (from_archive_) check_shape(p);
   StateBuffers fresh = make_state(p, std::move(plan), id, initial.memory);
@@ -334,21 +359,24 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   if (has_slots(buffers_) || !has_slots(fresh)) fresh.t = buffers_.t;
   fresh.revision = next_revision();
   fresh.hyper = initial.hyper;
+  if (manifest().early_state) fresh.initial = initial.slots;
   check_complete(fresh);
+  check_memory(fresh);
   if (from_archive_) as_argument_error([&] { check_codec_memory(fresh); });
-  start_new_slots(fresh, p, initial.slots);
+  take_memory(fresh);  // before slots, whose codecs' memory is made with their codes
   if (!buffers_.slots.empty()) {
     TORCH_CHECK(buffers_.slots.size() == fresh.slots.size(), "state with ", buffers_.slots.size(),
                 " slots for the rule ", rule_, ", which has ", fresh.slots.size());
     for (std::size_t i = 0; i < fresh.slots.size(); ++i) take_slot(fresh, i, p);
   }
-  if (has_id()) take_memory(fresh), take_extra(fresh, p);
+  start_slots(fresh, p, initial.slots);
+  take_extra(fresh, p);
   if (is_shared()) check_apart(fresh, p);
   buffers_ = std::move(fresh);
   edition_ = buffers_.plan->spec.edition;
   places_ = std::make_shared<std::vector<TensorPlace>>(places_of(p, buffers_));
   layout_ = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
-  parameter_ = p;
+  owner_.parameter = p;
   from_archive_ = false;
 }
 

@@ -68,14 +68,14 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
 void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
   check_unharmed();
   shared_.set();
-  if (is_bound() && same_layout(parameter_) && parameter_.device() == layout_.device)
-    check_slots(buffers_, parameter_);
+  if (is_bound() && same_layout(owner_.parameter) && owner_.parameter.device() == layout_.device)
+    check_slots(buffers_, owner_.parameter);
   archive.write("step", c10::IValue(step()));
   const auto& slots = declared_slots();
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i)
     if (buffers_.slots[i].codes.defined() && holds_values(i))
       write_tensor(archive, slots[i].torch_name, buffers_.slots[i].codes);
-  if (!is_bound()) return;
+  if (!has_id()) return;
   torch::serialize::OutputArchive formats(archive.compilation_unit());
   write_formats(formats);
   archive.write("jitstep", formats);
@@ -125,7 +125,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
 void ParamState::serialize(torch::serialize::InputArchive& archive) {
   shared_.set();
   buffers_ = {};
-  parameter_ = torch::Tensor();
+  owner_ = {};
   const auto& slots = declared_slots();
   buffers_.slots.resize(slots.size());
   buffers_.format.slots.resize(slots.size());

@@ -6,6 +6,7 @@
 #include "jit/base/text.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/param_state.h"
+#include "optim/state/weight_conversion.h"
 #include "optim/tensor/memory_overlap.h"
 #include "optim/tensor/own_operations.h"
 
@@ -25,7 +26,7 @@ std::vector<std::int64_t> entry_sizes(const jit::Domain& domain, torch::IntArray
 }  // namespace
 
 const jit::PlannedMemory& ParamState::planned_memory(const std::string& name) const {
-  TORCH_CHECK(is_bound(), "the memory ", name,
+  TORCH_CHECK(buffers_.plan != nullptr, "the memory ", name,
               " belongs to no parameter yet; read it after the optimizer took the state");
   const std::vector<jit::PlannedMemory>& fields = buffers_.plan->memory;
   const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& field) {
@@ -41,23 +42,42 @@ const jit::PlannedMemory& ParamState::planned_memory(const std::string& name) co
   return *found;
 }
 
+// Those of a codec are no longer there once a copy's slots were set to values of another shape.
+std::size_t ParamState::memory_place(const jit::PlannedMemory& field) const {
+  const auto held = std::find_if(buffers_.memory.begin(), buffers_.memory.end(),
+                                 [&](const auto& one) { return one.key == field.key; });
+  TORCH_CHECK(held != buffers_.memory.end(), "the memory ", field.key,
+              " was made of values that have been replaced; it is made anew when an optimizer "
+              "takes the state");
+  return static_cast<std::size_t>(held - buffers_.memory.begin());
+}
+
 torch::Tensor ParamState::memory(const std::string& name) const {
   shared_.set();
   const jit::PlannedMemory& field = planned_memory(name);
-  const auto& halves = buffers_.memory[static_cast<std::size_t>(field.number)].halves;
-  return halves[buffers_.t & 1].view(entry_sizes(field.domain, layout_.sizes));
+  const torch::Tensor& now = buffers_.memory[memory_place(field)].halves[buffers_.t & 1];
+  const auto sizes = entry_sizes(field.domain, layout_.sizes);
+  return now.numel() == c10::multiply_integers(sizes) ? now.view(sizes) : now;
 }
 
 void ParamState::set_memory(const std::string& name, const torch::Tensor& values) {
   const OwnOperations own;
   torch::Tensor now = memory(name);
+  if (!is_bound()) {
+    for (torch::Tensor& half : buffers_.memory[memory_place(planned_memory(name))].halves)
+      half = values.to(now.options(), false, true).contiguous();
+    return;
+  }
   TORCH_CHECK(values.sizes() == now.sizes(), "values of shape ", values.sizes(), " for the memory ",
               name, ", whose shape is ", now.sizes());
   now.copy_(values);
 }
 
+// Also before the optimizer has seen that the parameter lies in another order now.
 bool ParamState::keeps_more_of(const torch::Tensor& p) const {
-  return is_bound() && buffers_.extra.defined() && fits(p);
+  return is_bound() && owner_.parameter.is_same(p) && buffers_.extra.defined() &&
+         p.sizes() == layout_.sizes && p.scalar_type() == layout_.dtype &&
+         p.device() == layout_.device;
 }
 
 torch::Tensor ParamState::extra() const {
@@ -65,7 +85,27 @@ torch::Tensor ParamState::extra() const {
   return buffers_.extra;
 }
 
-torch::Tensor ParamState::weights() const { return decode_weights(buffers_, parameter_); }
+torch::Tensor ParamState::weights() const {
+  TORCH_CHECK(is_bound(),
+              "the state is bound to no parameter; ask that of the parameter's optimizer");
+  return weights_of(buffers_, layout_.strides, owner_.parameter);
+}
+
+// What a rule keeps of rows or columns is not that of a parameter which has others.
+void ParamState::check_memory(const StateBuffers& fresh) const {
+  if (buffers_.plan == nullptr || step() == 0) return;
+  for (const jit::PlannedMemory& field : buffers_.plan->memory) {
+    const auto same = [&](const auto& other) { return other.key == field.key; };
+    const auto held = std::find_if(buffers_.memory.begin(), buffers_.memory.end(), same);
+    const auto made = std::find_if(fresh.memory.begin(), fresh.memory.end(), same);
+    if (field.part != jit::kRulePart || held == buffers_.memory.end() || made == fresh.memory.end())
+      continue;
+    TORCH_CHECK(held->halves[0].numel() == made->halves[0].numel(), "the state keeps ",
+                held->halves[0].numel(), " numbers as \"", field.key,
+                "\", where the parameter needs ", made->halves[0].numel(),
+                "; set_memory() of a copy of the state, or erase it to start anew");
+  }
+}
 
 void ParamState::take_memory(StateBuffers& fresh) const {
   const int turn = static_cast<int>((buffers_.t ^ fresh.t) & 1);  // where the newest half goes
@@ -77,9 +117,25 @@ void ParamState::take_memory(StateBuffers& fresh) const {
       const torch::Tensor& from = held->halves[half ^ turn];
       TORCH_CHECK(from.numel() == 0 || has_memory(from), "what is kept as \"", key,
                   "\" has no memory; erase the state to start anew");
-      if (from.sizes() == halves[half].sizes()) halves[half].copy_(from);
+      if (from.numel() == halves[half].numel()) halves[half].copy_(from.reshape({-1}));
     }
   }
+}
+
+// Bits that a parameter of another dtype or shape lacks are not those that are kept.
+void ParamState::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
+  if (!buffers_.extra.defined() || !fresh.extra.defined() || p.sizes() != layout_.sizes ||
+      p.scalar_type() != layout_.dtype)
+    return;
+  StateBuffers old = state_outline(held_plan(fresh));
+  old.t = buffers_.t;
+  old.extra = buffers_.extra;
+  check_extra(old, p.numel());
+  old.extra = old.extra.to(p.device());
+  if (rewrites_parameter(buffers_, *fresh.plan))
+    convert_weights(old, layout_.strides, fresh, p);
+  else
+    fresh.extra = same_layout(p) ? old.extra : reordered_extra(old, layout_.strides, p);
 }
 
 }  // namespace jitstep

@@ -138,6 +138,8 @@ torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int
   const auto& codes = state.slots[slot].codes;
   if (!codes.defined() || is_wide(state, slot)) return codes;
   torch::Tensor values = zeros_of(p, real_dtype(state.format.dtype));
+  if (state.t == 0 && !state.initial.empty())
+    values.fill_(state.initial.at(static_cast<std::size_t>(slot)));
   if (state.t == 0 || p.numel() == 0) return values;
   check_slot(state, p, slot);
   jit::decode_slot(machine_of(p.device()),

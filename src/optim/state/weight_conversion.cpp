@@ -7,16 +7,32 @@
 #include "jitstep/jit/plan.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/machines.h"
+#include "optim/tensor/memory_overlap.h"
 
 namespace jitstep {
 namespace {
 
+std::vector<std::int64_t> compact(torch::IntArrayRef sizes,
+                                  const std::vector<std::int64_t>& strides) {
+  return jit::compact_strides({sizes.vec(), strides});
+}
+
 // The same values in the storage order of a tensor with these strides, without gaps.
 torch::Tensor in_order(const torch::Tensor& values, const std::vector<std::int64_t>& strides) {
-  const jit::Shape shape{values.sizes().vec(), strides};
   const auto options = values.options().requires_grad(false);
-  return torch::empty_strided(values.sizes(), jit::compact_strides(shape), options)
+  return torch::empty_strided(values.sizes(), compact(values.sizes(), strides), options)
       .copy_(values.detach());
+}
+
+// So many bytes of each element, one after another in the order of a tensor of these sizes and strides, as a tensor of
+// these sizes and the bytes.
+torch::Tensor by_element(const torch::Tensor& bytes, std::int64_t of_each, torch::IntArrayRef sizes,
+                         const std::vector<std::int64_t>& strides) {
+  std::vector<std::int64_t> all = sizes.vec(), steps = compact(sizes, strides);
+  for (std::int64_t& step : steps) step *= of_each;
+  all.push_back(of_each);
+  steps.push_back(1);
+  return bytes.as_strided(all, steps);
 }
 
 }  // namespace
@@ -36,15 +52,35 @@ void put_back(const torch::Tensor& p, const torch::Tensor& copy) {
   if (copy.defined()) p.detach().copy_(copy);
 }
 
+void check_extra(const StateBuffers& held, std::int64_t elements) {
+  const std::int64_t bytes = held.plan->weights->extra_bytes() * elements;
+  const torch::Tensor& extra = held.extra;
+  TORCH_CHECK(extra.numel() == bytes && extra.scalar_type() == torch::kUInt8 &&
+                  extra.is_contiguous() && (bytes == 0 || has_memory(extra)),
+              "the state holds ", extra.numel(), " elements of ", extra.dtype(),
+              " beside the parameter, where the weight format ", held.format.weights, " keeps ",
+              bytes, " bytes; load an archive that is whole, or erase the state");
+}
+
+torch::Tensor weights_of(const StateBuffers& held, const std::vector<std::int64_t>& strides,
+                         const torch::Tensor& p) {
+  check_extra(held, p.numel());
+  return in_order(decode_weights(held, in_order(p, strides)), p.strides().vec());
+}
+
+torch::Tensor reordered_extra(const StateBuffers& held, const std::vector<std::int64_t>& strides,
+                              const torch::Tensor& p) {
+  const std::int64_t of_each = held.plan->weights->extra_bytes();
+  const torch::Tensor made = torch::empty_like(held.extra);
+  by_element(made, of_each, p.sizes(), p.strides().vec())
+      .copy_(by_element(held.extra, of_each, p.sizes(), strides));
+  return made;
+}
+
 void convert_weights(const StateBuffers& from, const std::vector<std::int64_t>& strides,
                      StateBuffers& to, const torch::Tensor& p) {
-  const std::int64_t bytes = from.plan->weights->extra_bytes() * p.numel();
-  TORCH_CHECK(from.extra.numel() == bytes, "the state holds ", from.extra.numel(),
-              " bytes beside the parameter, where the weight format ", from.format.weights,
-              " keeps ", bytes, "; load an archive that is whole, or erase the state");
   if (p.numel() == 0) return;
-  const torch::Tensor weights =
-      in_order(decode_weights(from, in_order(p, strides)), p.strides().vec());
+  const torch::Tensor weights = weights_of(from, strides, p);
   const torch::Tensor rounded = torch::empty_like(weights, p.scalar_type());
   as_argument_error([&] {
     jit::encode_weights(machine_of(p.device()),

@@ -157,6 +157,10 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 2, "// host stage: x\n// host stage: y\n" RULE, "a rule has one `host stage:`"},
       {Kind::rule, 3, SLOTS "Signed staged;\n};\n", "`staged` is what a host stage returns"},
       {Kind::rule, 1, "// Modes: train, eval\n" RULE, "write `modes: train, eval`"},
+      {Kind::rule, 1, "// initial state: early\n" RULE,
+       "there is `initial state: at construction`"},
+      {Kind::rule, 1, "// Step number: none\n" RULE, "write `step number: none`"},
+      {Kind::rule, 1, "// step number: 1\n" RULE, "cannot read the step number `1`"},
       {Kind::rule, 1, "// modes: eval\n" RULE,
        "cannot read the modes `eval`: there is `modes: train, eval`"},
       // ---- names and letters

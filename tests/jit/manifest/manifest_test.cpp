@@ -222,6 +222,13 @@ TEST(Manifest, ReadsWhetherARuleHasModes) {
   EXPECT_FALSE(rule("", "// Words, which begin with no key: it has modes.\n").modes);
 }
 
+TEST(Manifest, ReadsWhatARuleSaysOfStateBeforeTheFirstStep) {
+  EXPECT_TRUE(rule("", "// Words.   initial state: at construction\n").early_state);
+  EXPECT_TRUE(rule("", "// Words.   step number: none\n").no_step_number);
+  EXPECT_FALSE(rule("", "// Words.\n").early_state);
+  EXPECT_FALSE(rule("", "// Words.\n").no_step_number);
+}
+
 TEST(Manifest, NamesFileAndLineOfAnError) {
   EXPECT_EQ(
       hyper_problem("  float lr = 1;"),

@@ -89,6 +89,69 @@ TEST(StepInBackward, HasTheBitsOfAStepOfSeveralRulesAndOptionsThatChange) {
   expect_equal(train_it(true), train_it(false));
 }
 
+void move(const Tensors& parameters) {
+  for (const torch::Tensor& p : parameters) p.set_data(p.detach().clone());
+}
+
+// Between steps `change` may move parameters; what comes out is as if nothing had.
+template <class Change>
+void expect_no_difference(Change change) {
+  const Tensors parameters = make_parameters(torch::kFloat32, kShapes),
+                expected = clones(parameters);
+  AdamW opt(parameters), reference(expected);
+  for (int step = 1; step <= 6; ++step) {
+    opt.step_in_backward(change(opt, parameters, step));
+    for (auto& [optimizer, of] : {std::pair{&opt, parameters}, std::pair{&reference, expected}}) {
+      backward(of, random_gradients(of, step));
+      optimizer->step();
+      optimizer->zero_grad();
+    }
+  }
+  expect_equal(parameters, expected);
+}
+
+TEST(StepInBackward, FindsAllParametersThatWereMovedTogether) {
+  expect_no_difference([](AdamW&, const Tensors& parameters, int) {
+    move(parameters);
+    return true;
+  });
+}
+
+TEST(StepInBackward, FindsParametersThatWereMovedWhenAGroupCame) {
+  Tensors late;
+  expect_no_difference([&](AdamW& opt, const Tensors& parameters, int step) {
+    if (step % 2 == 0) {
+      late.push_back(leaf({5}));
+      opt.add_param_group({{late.back()}});
+      move(parameters);
+    }
+    return true;
+  });
+}
+
+// All are moved, one of them steps in a backward(), and then all by step().
+TEST(StepInBackward, LeavesStepParametersThatWereMovedBefore) {
+  const Tensors parameters = make_parameters(torch::kFloat32, kShapes),
+                expected = clones(parameters);
+  AdamW opt(parameters), reference(expected);
+  train(opt, parameters, 1, 2);
+  train(reference, expected, 1, 2);
+  for (int step = 3; step <= 6; ++step) {
+    opt.zero_grad();
+    reference.zero_grad();
+    move(parameters);
+    const auto gradient = random_gradients({parameters[1]}, step)[0];
+    opt.step_in_backward();
+    backward(parameters[1], gradient);
+    opt.step_in_backward(false);
+    backward(expected[1], gradient);
+    reference.step();
+    train(opt, parameters, step, step);
+    train(reference, expected, step, step);
+  }
+  expect_equal(parameters, expected);
+}
+
 TEST(StepInBackward, FreesEachGradientBeforeTheNextOneComes) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{3}, {3}, {3}});
   AdamW opt(parameters);

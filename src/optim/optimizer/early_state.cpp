@@ -1,0 +1,41 @@
+// State that is there before the first step, of rules that declare it, as torch's Adagrad makes its own.
+#include <torch/types.h>
+
+#include "jitstep/jit/manifest.h"
+#include "jitstep/jit/plan.h"
+#include "optim/optimizer/optimizer_records.h"
+
+namespace jitstep {
+
+// Of the parameters of a group that is about to be added; empty if its rule makes none so early.
+std::map<void*, std::unique_ptr<ParamState>> Optimizer::early_states(const ParamGroup& group,
+                                                                     const ParameterName& first) {
+  std::map<void*, std::unique_ptr<ParamState>> states;
+  const auto& options = static_cast<const Options&>(group.options());
+  if (!options.manifest().early_state) return states;
+  GroupRecord record;
+  HyperSet numbers;
+  about_group(first.group, [&] { record.refresh(options, Moment::training, numbers); });
+  for (std::size_t i = 0; i < group.params().size(); ++i) {
+    const torch::Tensor& p = group.params()[i];
+    auto& state = states[p.unsafeGetTensorImpl()];
+    if (state) continue;
+    state = make_param_state(options.rule(), default_options().edition());
+    about(p, {first.group, first.place + i}, [&] {
+      const auto plan = record.plan(p);
+      const int id = records_->id_of(p.unsafeGetTensorImpl());
+      state->bind(p, plan, id, record.initial(*plan, id));
+    });
+  }
+  return states;
+}
+
+// A group to which parameters were added, and their early states. A state that is there already stays.
+void Optimizer::take_in(std::size_t group, std::map<void*, std::unique_ptr<ParamState>> states) {
+  register_members(group);
+  for (auto& [key, state] : states)
+    if (auto& held = state_[key]; !held) held = std::move(state);
+  if (steps_in_backward()) hook_gradients();
+}
+
+}  // namespace jitstep

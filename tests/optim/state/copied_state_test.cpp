@@ -1,0 +1,270 @@
+// States that programs move between optimizers, or copy, change and put under other parameters.
+#include <sstream>
+
+#include "jitstep/param_state.h"
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+AdamWParamState& state_of(AdamW& optimizer, const torch::Tensor& p) {
+  return static_cast<AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
+}
+
+// ---- moved to another optimizer and back
+
+// Steps of two optimizers by turns with one state, which `hand_over` takes along.
+template <class HandOver>
+Tensors by_turns(const AdamWOptions& first, const AdamWOptions& second, torch::Dtype dtype,
+                 HandOver hand_over) {
+  const Tensors p = make_parameters(dtype, {{70, 60}});
+  AdamW a(p, first), b(p, second);
+  auto* const key = p[0].unsafeGetTensorImpl();
+  train(a, p, 1, 2);
+  for (int step = 3; step <= 8; ++step) {
+    AdamW& from = step % 2 == 1 ? a : b;
+    AdamW& to = step % 2 == 1 ? b : a;
+    to.state()[key] = hand_over(std::move(from.state().at(key)));
+    from.state().erase(key);
+    train(to, p, step, step);
+  }
+  return p;
+}
+
+TEST(MovedStates, AreSteppedByTheOptionsAndFormatsOfTheOptimizerThatHoldsThem) {
+  const auto options = [] { return AdamWOptions(0.01); };
+  using Held = std::unique_ptr<torch::optim::OptimizerParamState>;
+  for (const auto& [other, dtype] : {std::pair{options().maximize(true), torch::kFloat32},
+                                     std::pair{options().amsgrad(true), torch::kFloat32},
+                                     std::pair{options().state("int8"), torch::kFloat32},
+                                     std::pair{options().weights("master"), torch::kBFloat16}}) {
+    const Tensors moved = by_turns(options(), other, dtype, [](Held held) { return held; });
+    // Another object is one that the optimizer has not seen yet.
+    const Tensors fresh = by_turns(options(), other, dtype, [](Held held) -> Held {
+      return std::make_unique<AdamWParamState>(std::move(static_cast<AdamWParamState&>(*held)));
+    });
+    expect_equal(moved, fresh);
+  }
+}
+
+TEST(MovedStates, OfAnotherRuleAreRefusedAlsoWhereTheOldOneLay) {
+  const Tensors p = make_parameters();
+  const std::string name = load_rule(example_file("yogi.cuh"));
+  Optimizer optimizer(name, p, GenericOptions(0.1));
+  train(optimizer, p, 1, 2);
+  auto& state = static_cast<ParamState&>(*optimizer.state().at(p[0].unsafeGetTensorImpl()));
+  state = ParamState("adamw");
+  EXPECT_HAS(argument_error([&] { train(optimizer, p, 3, 3); }), "replaced by another optimizer's");
+}
+
+// ---- copied, resized and put under another parameter
+
+enum class Way { constructor, clone };
+
+std::unique_ptr<AdamWParamState> copy_of(const AdamWParamState& state, Way way) {
+  if (way == Way::constructor) return std::make_unique<AdamWParamState>(state);
+  return std::unique_ptr<AdamWParamState>(static_cast<AdamWParamState*>(state.clone().release()));
+}
+
+AdamWOptions options_of(const std::string& codec, const std::string& weights) {
+  return AdamWOptions(0.01).amsgrad(true).min_quantized_size(0).state(codec).weights(weights);
+}
+
+// As programs that split and prune what they fit do it: parameter, state and gradient get other rows.
+template <class Rows>
+void expect_resized(const std::string& codec, torch::Dtype dtype, const std::string& weights,
+                    Way way, Rows rows) {
+  SCOPED_TRACE(codec + " " + weights);
+  const Tensors old = make_parameters(dtype, {{40, 30}, {7}});
+  AdamW optimizer(old, options_of(codec, weights));
+  train(optimizer, old, 1, 3);
+  const auto copy = copy_of(state_of(optimizer, old[0]), way);
+  const Tensors values = {rows(copy->exp_avg()), rows(copy->exp_avg_sq()),
+                          rows(copy->max_exp_avg_sq())};
+  copy->exp_avg(values[0]).exp_avg_sq(values[1]).max_exp_avg_sq(values[2]);
+  Tensors p = {rows(old[0].detach()).clone().requires_grad_()}, twin = clones(p);
+  optimizer.state().erase(old[0].unsafeGetTensorImpl());
+  optimizer.param_groups()[0].params()[0] = p[0];
+  optimizer.state()[p[0].unsafeGetTensorImpl()] = copy->clone();
+
+  AdamW other(twin, options_of(codec, weights));
+  auto made = std::make_unique<AdamWParamState>();
+  made->step(3);
+  made->exp_avg(values[0].clone()).exp_avg_sq(values[1].clone()).max_exp_avg_sq(values[2].clone());
+  other.state()[twin[0].unsafeGetTensorImpl()] = std::move(made);
+  train(optimizer, {p[0], old[1]}, 4, 6);
+  train(other, twin, 4, 6);
+  expect_equal(p, twin);
+  EXPECT_EQ(state_of(optimizer, p[0]).step(), 6);
+  EXPECT_TRUE(state_of(optimizer, p[0]) == state_of(other, twin[0]));
+}
+
+torch::Tensor longer(const torch::Tensor& values) {
+  return torch::cat({values, torch::full({11, 30}, 0.25, values.options().requires_grad(false))});
+}
+
+torch::Tensor shorter(const torch::Tensor& values) {
+  return values.index({torch::arange(1, 40, 3)});
+}
+
+torch::Tensor flat(const torch::Tensor& values) { return values.flatten(); }
+
+torch::Tensor none(const torch::Tensor& values) { return values.slice(0, 0, 0).clone(); }
+
+TEST(CopiedStates, AreResizedInEveryStateFormat) {
+  for (const std::string& codec : shipped(jit::Manifest::Kind::codec)) {
+    expect_resized(codec, torch::kFloat32, "native", Way::constructor, longer);
+    expect_resized(codec, torch::kFloat32, "native", Way::clone, shorter);
+  }
+}
+
+TEST(CopiedStates, AreResizedToShapesOfOtherDimensionsAndToNone) {
+  for (const char* codec : {"fp32", "int8", "int4_rank1"}) {
+    expect_resized(codec, torch::kFloat32, "native", Way::constructor, flat);
+    expect_resized(codec, torch::kFloat32, "native", Way::constructor, none);
+  }
+}
+
+TEST(CopiedStates, AreResizedInEveryWeightFormat) {
+  for (const char* weights : {"stochastic", "master", "split16", "split8", "kahan"})
+    expect_resized("int8", torch::kBFloat16, weights, Way::constructor, longer);
+}
+
+TEST(CopiedStates, ShowTheValuesOfTheOriginalAndLeaveItAlone) {
+  for (const char* codec : {"fp32", "int8", "factored", "int4_rank1"}) {
+    const Tensors p = make_parameters(torch::kFloat32, {{40, 30}}), twin = clones(p);
+    const auto options = AdamWOptions().min_quantized_size(0).state("v", codec).state("m", "int8");
+    AdamW optimizer(p, options), other(twin, options);
+    train(optimizer, p, 1, 2);
+    train(other, twin, 1, 2);
+    {
+      AdamWParamState copy = state_of(optimizer, p[0]);
+      EXPECT_TRUE(copy == state_of(optimizer, p[0])) << codec;
+      copy.exp_avg(torch::ones({3})).exp_avg_sq(torch::ones({4, 5}));
+      EXPECT_TRUE(torch::equal(copy.exp_avg(), torch::ones({3})));
+      EXPECT_TRUE(torch::equal(copy.exp_avg_sq(), torch::ones({4, 5})));
+    }
+    EXPECT_TRUE(state_of(optimizer, p[0]) == state_of(other, twin[0])) << codec;
+    train(optimizer, p, 3, 4);
+    train(other, twin, 3, 4);
+    expect_equal(p, twin);
+  }
+}
+
+// The parameter is resized in place, and its state with it.
+TEST(CopiedStates, NeedNoCopyWhereTheParameterHasItsNewShapeAlready) {
+  for (const char* codec : {"fp32", "int8", "int4_rank1"}) {
+    const Tensors p = make_parameters(torch::kFloat32, {{40, 30}}), twin = clones(p);
+    const auto options = AdamWOptions().min_quantized_size(0).state(codec);
+    AdamW optimizer(p, options);
+    train(optimizer, p, 1, 2);
+    auto& state = state_of(optimizer, p[0]);
+    const torch::Tensor m = longer(state.exp_avg()), v = longer(state.exp_avg_sq());
+    p[0].set_data(longer(p[0].detach()));
+    twin[0].set_data(p[0].detach().clone());
+    state.exp_avg(m.clone()).exp_avg_sq(v.clone());
+    AdamW other(twin, options);
+    auto made = std::make_unique<AdamWParamState>();
+    made->step(2).exp_avg(m).exp_avg_sq(v);
+    other.state()[twin[0].unsafeGetTensorImpl()] = std::move(made);
+    train(optimizer, p, 3, 4);
+    train(other, twin, 3, 4);
+    expect_equal(p, twin);
+  }
+}
+
+// The means of rows and columns are made of the new values.
+TEST(CopiedStates, TakeValuesOfTheSameShapeWithTheMemoryThatBelongsToThem) {
+  for (const char* codec : {"factored", "int4_rank1"}) {
+    const Tensors p = make_parameters(torch::kFloat32, {{40, 30}});
+    AdamW optimizer(p, AdamWOptions().min_quantized_size(0).state("v", codec));
+    train(optimizer, p, 1, 2);
+    auto copy = copy_of(state_of(optimizer, p[0]), Way::constructor);
+    copy->exp_avg_sq(torch::full({40, 30}, 16.0));
+    optimizer.state()[p[0].unsafeGetTensorImpl()] = std::move(copy);
+    p[0].mutable_grad() = torch::zeros({40, 30});
+    optimizer.step();
+    EXPECT_TRUE(torch::allclose(state_of(optimizer, p[0]).exp_avg_sq(),
+                                torch::full({40, 30}, 0.999 * 16.0), 1e-3))
+        << codec;
+  }
+}
+
+TEST(CopiedStates, ThatDoNotFitAreRefusedWhenAnOptimizerTakesThem) {
+  for (const char* codec : {"fp32", "int8", "int4_rank1"}) {
+    const Tensors p = make_parameters(torch::kFloat32, {{40, 30}, {7}});
+    AdamW optimizer(p, AdamWOptions().min_quantized_size(0).state(codec));
+    train(optimizer, p, 1, 2);
+    auto copy = copy_of(state_of(optimizer, p[0]), Way::constructor);
+    copy->exp_avg(torch::zeros({51, 30}));  // and the other slot is forgotten
+    const Tensors before = clones(p);
+    for (const std::int64_t rows : {51, 40, 13}) {
+      p[0].set_data(torch::zeros({rows, 30}));
+      optimizer.state()[p[0].unsafeGetTensorImpl()] = copy->clone();
+      set_gradients(p, 3);
+      const std::string refusal = argument_error([&] { optimizer.step(); });
+      EXPECT_HAS(refusal, c10::str("for a parameter of shape [", rows, ", 30]"));
+      EXPECT_HAS(refusal, "parameter 0 of group 0");
+      EXPECT_TRUE(torch::equal(p[1], before[1]));
+    }
+  }
+}
+
+TEST(CopiedStates, OfRulesThatKeepRowsAndColumnsAreResizedWithThem) {
+  const Tensors old = make_parameters(torch::kFloat32, {{40, 30}});
+  Adafactor optimizer(old, AdafactorOptions());
+  train(optimizer, old, 1, 3);
+  const auto& original =
+      static_cast<AdafactorParamState&>(*optimizer.state().at(old[0].unsafeGetTensorImpl()));
+  auto copy = std::make_unique<AdafactorParamState>(original);
+  const torch::Tensor p = torch::zeros({51, 30}).requires_grad_();
+  optimizer.param_groups()[0].params()[0] = p;
+  auto& held = optimizer.state()[p.unsafeGetTensorImpl()];
+  held = copy->clone();
+  set_gradients({p}, 4);
+  const std::string refusal = argument_error([&] { optimizer.step(); });
+  EXPECT_HAS(refusal, "40 numbers as \"row\"");
+  EXPECT_HAS(refusal, "needs 51");
+  const torch::Tensor rows = torch::cat({copy->memory("row"), torch::full({11}, 0.5)});
+  copy->set_memory("row", rows);
+  held = std::move(copy);
+  EXPECT_NO_THROW(optimizer.step());
+  const auto& now = static_cast<AdafactorParamState&>(*held);
+  EXPECT_EQ(now.step(), 4);
+  EXPECT_EQ(now.memory("row").sizes(), torch::IntArrayRef({51}));
+  EXPECT_TRUE(torch::equal(original.memory("row"), rows.slice(0, 0, 40)));
+}
+
+TEST(CopiedStates, AreSavedInTheirFormatsBeforeAStepTakesThem) {
+  const Tensors p = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(p);
+  const auto options = AdamWOptions().state("int8");
+  AdamW optimizer(p, options), other(twin, options), loaded(p, options);
+  train(optimizer, p, 1, 2);
+  train(other, twin, 1, 2);
+  auto& held = optimizer.state()[p[0].unsafeGetTensorImpl()];
+  held = held->clone();
+  copy_through_archive(optimizer, loaded);
+  train(loaded, p, 3, 4);
+  train(other, twin, 3, 4);
+  expect_equal(p, twin);
+}
+
+TEST(CopiedStates, StayUsableWhereAStepFailed) {
+  const Tensors p = make_parameters(torch::kFloat32, {{70, 60}, {9}}), twin = clones(p);
+  const auto options = AdamWOptions().state("int8");
+  AdamW optimizer(p, options), other(twin, options);
+  train(optimizer, p, 1, 2);
+  train(other, twin, 1, 2);
+  state_of(optimizer, p[0]).exp_avg();  // from now on somebody else may hold it
+  auto wrong = std::make_unique<AdamWParamState>();
+  wrong->step(2).exp_avg(torch::zeros({3})).exp_avg_sq(torch::zeros({3}));
+  optimizer.state()[p[1].unsafeGetTensorImpl()] = std::move(wrong);
+  static_cast<AdamWOptions&>(optimizer.param_groups()[0].options()).amsgrad(true);
+  EXPECT_HAS(argument_error([&] { train(optimizer, p, 3, 3); }), "shape");
+  EXPECT_TRUE(state_of(optimizer, p[0]) == state_of(other, twin[0]));
+  EXPECT_HAS(argument_error([&] { state_of(optimizer, p[0]).exp_avg(torch::zeros({3})); }), "shape")
+      << "it is bound as before";
+}
+
+}  // namespace
+}  // namespace jitstep::tests
