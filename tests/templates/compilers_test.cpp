@@ -27,6 +27,26 @@ TEST_P(Compilers, MakeKernelsOfTheSameBits) {
   }
 }
 
+// What the others of this file need; without one of the two they are not there.
+TEST(CompilersOfTheTests, AreBothInstalled) {
+  EXPECT_NE(gcc(), "") << "no g++: apt install g++";
+  EXPECT_NE(clang(), "") << "no clang++-14 or clang++: apt install clang, as tools/setup.sh does";
+}
+
+// Every clang from 14 on is promised, not only the one that the other tests take.
+TEST(CompilersOfTheTests, MakeAKernelEach) {
+  for (const char* name :
+       {"clang++-14", "clang++-15", "clang++-16", "clang++-17", "clang++-18", "clang++-19"}) {
+    if (installed({name}).empty()) continue;
+    SCOPED_TRACE(name);
+    StepCase c{.spec = spec_of("adamw", "int8"),
+               .options = {},
+               .tensors = {{.sizes = {3, 257}}},
+               .steps = 2};
+    EXPECT_EQ(differences(run_with(gcc(), c), run_with(name, c)), std::vector<Difference>());
+  }
+}
+
 // None where one of the two is missing. The combinations only: block sizes and layouts are for
 // emulation, which compiles less.
 std::vector<BitCase> combinations() {
