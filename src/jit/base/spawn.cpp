@@ -28,7 +28,7 @@ struct Request {
 };
 
 // The host's handlers must not run in the child, and a host that ignores signals must not make the program deaf.
-// By the kernel's call: sanitizers keep a table of handlers in the memory that both share.
+// By the kernel's calls, here and below: sanitizers keep tables of handlers and files in the memory that both share.
 __attribute__((no_sanitize_address, no_sanitize_thread)) void reset_signals() {
   constexpr std::size_t kMaskBytes = 8;
   const unsigned long by_default[4] =
@@ -52,7 +52,8 @@ __attribute__((no_sanitize_address, no_sanitize_thread)) int become_program(void
   const auto& [group, dies_with_thread] = request.kinship;
   const bool ready = ::setpgid(0, group) == 0 &&
                      (!dies_with_thread || ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0) &&
-                     ::dup2(in, 0) >= 0 && ::dup2(out, 1) >= 0 && ::dup2(error, 2) >= 0;
+                     ::syscall(SYS_dup3, in, 0, 0) >= 0 && ::syscall(SYS_dup3, out, 1, 0) >= 0 &&
+                     ::syscall(SYS_dup3, error, 2, 0) >= 0;
   // A parent that had ended before the signal was asked for does not send it.
   if (ready && ::getppid() == request.parent) {
     reset_signals();
