@@ -56,7 +56,8 @@ std::string first_line(const std::string& message) { return message.substr(0, me
 void compile_a_kernel(Settings settings) {
   settings.cache_dir = settings.cache_readonly = "";
   settings.log = LogLevel::off;
-  const Plan plan = resolve({.rule = "adamw"});
+  const Plan plan =
+      resolve({.rule = "adamw", .state = {{CodecChoice{"fp32"}, CodecChoice{"fp32"}, {}}}});
   const Unit made = unit(plan, default_variant(plan, Target::cpu()), Target::cpu());
   Engine(settings).kernel(made.text, made.name, Target::cpu());
 }
