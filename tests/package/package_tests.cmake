@@ -38,6 +38,7 @@ jitstep_package_test(names_no_folder_of_the_build LABELS cpu
           "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}" "${package_dir}/installed")
 set(check_headers "${scripts}/check_headers.sh" "${includedir}" "${CMAKE_CXX_COMPILER}")
 jitstep_package_test(headers_compile_alone_without_torch LABELS cpu COMMAND ${check_headers} alone)
+jitstep_package_test(headers_say_that_they_need_cpp20 LABELS cpu COMMAND ${check_headers} too_old)
 if(JITSTEP_BUILD_TORCH)
   jitstep_package_test(headers_compile_together_with_torch LABELS cpu
     COMMAND ${check_headers} together "${LibTorch_ROOT}")
