@@ -5,6 +5,7 @@
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/machine.h"
 #include "support/bit_cases.h"
+#include "support/bits.h"
 #include "support/compilers.h"
 
 namespace jitstep::support {
