@@ -131,12 +131,20 @@ function(jitstep_program target)
   target_link_libraries(${target} PRIVATE ${library} ${arg_LIBRARIES})
 endfunction()
 
+# The versions of LibTorch that the tests pass with. With others the build may fail, or its results may differ.
+set(JITSTEP_TESTED_LIBTORCH 2.13)
+
 # The front end asks torch for the current stream's native handle; older versions cannot tell.
-function(jitstep_require_native_handle)
+function(jitstep_check_libtorch)
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" minor "${LibTorch_VERSION}")
+  list(JOIN JITSTEP_TESTED_LIBTORCH ", " tested)
   set(header "${LibTorch_ROOT}/include/c10/core/Stream.h")
   file(STRINGS "${header}" found REGEX "native_handle")
   if(NOT found)
     message(FATAL_ERROR "LibTorch ${LibTorch_VERSION} in ${LibTorch_ROOT} is too old: its c10::Stream "
-      "has no native_handle(). Use a newer LibTorch (2.13 is the tested one; tools/setup.sh installs it).")
+      "has no native_handle(). Use a newer LibTorch (tested: ${tested}; tools/setup.sh installs it).")
+  elseif(NOT minor IN_LIST JITSTEP_TESTED_LIBTORCH)
+    message(WARNING "LibTorch ${LibTorch_VERSION} in ${LibTorch_ROOT} is not among the tested versions "
+      "(${tested}); tools/setup.sh installs one.")
   endif()
 endfunction()

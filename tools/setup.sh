@@ -41,6 +41,7 @@ missing_packages() {
 }
 missing_optional_packages() {
   has_command ccache || echo ccache
+  has_command clang++-14 || has_command clang++ || echo clang  # tests compile kernels with it as well
   [ -e "$datasets" ] || echo dataset-fashion-mnist
   [ -e "$text/computers" ] || echo fortunes
 }

@@ -120,11 +120,14 @@ struct CoefficientsOfRun<S, R, false> {
   KHD void put(int, auto&, auto&) const {}
 };
 
-// By number, as Each (core/list.cuh) asks for them.
+// By number, as Each (core/list.cuh) asks for them: with one parameter, as clang takes no defaulted second one there.
 template <class S, int Pass>
 struct ReductionsOfRun {
-  template <int I, class R = typename At<I, typename S::Reductions>::type>
-  using Of = CoefficientsOfRun<S, R, (R::part < kFirstCodecPart && R::pass < Pass && !R::uniform)>;
+  template <class R>
+  using OfReduction =
+      CoefficientsOfRun<S, R, (R::part < kFirstCodecPart && R::pass < Pass && !R::uniform)>;
+  template <int I>
+  using Of = OfReduction<typename At<I, typename S::Reductions>::type>;
 };
 template <class S, int Pass>
 using EntryCoefficients = Each<S::Reductions::size, ReductionsOfRun<S, Pass>::template Of>;
@@ -156,8 +159,10 @@ struct FieldOfRun<S, Field, Count, Fresh, false> {
 
 template <class S, int Part, int Count, bool Fresh>
 struct FieldsOfRun {
-  template <int I, class Field = typename At<I, typename S::MemoryFields>::type>
-  using Of = FieldOfRun<S, Field, Count, Fresh, Field::part == Part>;
+  template <class Field>
+  using OfField = FieldOfRun<S, Field, Count, Fresh, Field::part == Part>;
+  template <int I>
+  using Of = OfField<typename At<I, typename S::MemoryFields>::type>;
 };
 
 // What the codec of slot I remembers of each element of a run.

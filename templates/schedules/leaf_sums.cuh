@@ -104,7 +104,8 @@ template <class S, int Pass, int Space>
 struct LeafSums {
   using Shape = Tile<kLeaf, S::variant>;
   using Here = Walk<S, Pass, Space>;
-  static constexpr int kTerms = Here::terms();
+  // A pass may name this for a space of which it sums nothing; no array is empty.
+  static constexpr int kTerms = Here::terms() > 0 ? Here::terms() : 1;
   static constexpr int kChunk = S::variant.chunk;
   using Shared = double[kChunk][kTerms];
 

@@ -38,6 +38,7 @@ jitstep_package_test(names_no_folder_of_the_build LABELS cpu
           "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}" "${package_dir}/installed")
 set(check_headers "${scripts}/check_headers.sh" "${includedir}" "${CMAKE_CXX_COMPILER}")
 jitstep_package_test(headers_compile_alone_without_torch LABELS cpu COMMAND ${check_headers} alone)
+jitstep_package_test(headers_say_that_they_need_cpp20 LABELS cpu COMMAND ${check_headers} too_old)
 if(JITSTEP_BUILD_TORCH)
   jitstep_package_test(headers_compile_together_with_torch LABELS cpu
     COMMAND ${check_headers} together "${LibTorch_ROOT}")
@@ -79,16 +80,38 @@ endif()
 # ---- what is not there -------------------------------------------------------------------------
 
 # Configures a project that asks for what there is not; `message` must be said.
+# Further arguments are options.
 function(jitstep_refusal_test name ask message)
   jitstep_package_test(${name} LABELS cpu
     COMMAND "${CMAKE_COMMAND}" -S "${scripts}/refusal" -B "${package_dir}/${name}"
-            -G "${CMAKE_GENERATOR}" "-DCMAKE_PREFIX_PATH=${prefix}" "-DASK=${ask}")
+            -G "${CMAKE_GENERATOR}" "-DCMAKE_PREFIX_PATH=${prefix}" "-DASK=${ask}" ${ARGN})
   set_tests_properties(package.${name} PROPERTIES PASS_REGULAR_EXPRESSION "${message}")
 endfunction()
 
 jitstep_refusal_test(another_version_is_refused "0.2" "compatible with requested[ \n]+version \"0.2\"")
 jitstep_refusal_test(an_unknown_component_is_refused "COMPONENTS python"
   "jitstep has no component \"python\"")
+
+# As much of a LibTorch as is looked at.
+function(jitstep_pretend_libtorch folder version)
+  string(REPLACE "." ";" numbers "${version}")
+  set(text "")
+  set(names MAJOR MINOR PATCH)
+  foreach(name number IN ZIP_LISTS names numbers)
+    string(APPEND text "#define TORCH_VERSION_${name} ${number}\n")
+  endforeach()
+  file(WRITE "${folder}/include/torch/csrc/api/include/torch/torch.h" "")
+  file(WRITE "${folder}/include/torch/headeronly/version.h" "${text}")
+  file(WRITE "${folder}/lib/libtorch.so" "")
+  file(WRITE "${folder}/lib/libtorch_cpu.so" "")
+endfunction()
+
+if(JITSTEP_BUILD_TORCH)
+  set(other_torch "${package_dir}/other_libtorch")
+  jitstep_pretend_libtorch("${other_torch}" "2.5.1")
+  jitstep_refusal_test(another_minor_version_of_torch_is_refused ""
+    "built with LibTorch[ \n]+${LibTorch_VERSION}.*2\\.5\\.1.*Torch_DIR" "-DTorch_DIR=${other_torch}")
+endif()
 
 # ---- others' projects --------------------------------------------------------------------------
 

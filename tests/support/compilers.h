@@ -17,6 +17,8 @@ inline std::string installed(std::initializer_list<const char*> names) {
   return "";
 }
 inline std::string gcc() { return installed({"g++-12", "g++"}); }
-inline std::string clang() { return installed({"clang++-14", "clang++"}); }
+inline std::string clang() {
+  return installed({"clang++-14", "clang++"});
+}  // as tools/setup.sh looks for it
 
 }  // namespace jitstep::support

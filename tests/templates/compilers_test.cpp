@@ -5,6 +5,7 @@
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/machine.h"
 #include "support/bit_cases.h"
+#include "support/bits.h"
 #include "support/compilers.h"
 
 namespace jitstep::support {
@@ -24,6 +25,26 @@ TEST_P(Compilers, MakeKernelsOfTheSameBits) {
   for (const StepCase& c : GetParam().make()) {
     SCOPED_TRACE(to_string(kernel_of(c).spec));
     EXPECT_EQ(differences(run_with(gcc(), c), run_with(clang(), c)), std::vector<Difference>());
+  }
+}
+
+// What the others of this file need; without one of the two they are not there.
+TEST(CompilersOfTheTests, AreBothInstalled) {
+  EXPECT_NE(gcc(), "") << "no g++: apt install g++";
+  EXPECT_NE(clang(), "") << "no clang++-14 or clang++: apt install clang, as tools/setup.sh does";
+}
+
+// Every clang from 14 on is promised, not only the one that the other tests take.
+TEST(CompilersOfTheTests, MakeAKernelEach) {
+  for (const char* name :
+       {"clang++-14", "clang++-15", "clang++-16", "clang++-17", "clang++-18", "clang++-19"}) {
+    if (installed({name}).empty()) continue;
+    SCOPED_TRACE(name);
+    StepCase c{.spec = spec_of("adamw", "int8"),
+               .options = {},
+               .tensors = {{.sizes = {3, 257}}},
+               .steps = 2};
+    EXPECT_EQ(differences(run_with(gcc(), c), run_with(name, c)), std::vector<Difference>());
   }
 }
 

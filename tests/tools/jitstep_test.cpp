@@ -34,8 +34,10 @@ class Tool : public ::testing::Test {
     Settings settings = settings_with_cache(cache);
     settings.templates = folder / "templates";
     testing::write_file(folder / "templates/rules/mine.cuh", "constexpr int kMine = 1;\n");
-    Engine(settings).build("#include \"rules/mine.cuh\"\n" + adding_unit("kMine"), name,
-                           Target::cpu());
+    // The name is no part of a key.
+    Engine(settings).build("#include \"rules/mine.cuh\"\nconstexpr char kName[] = \"" + name +
+                               "\";\n" + adding_unit("kMine"),
+                           name, Target::cpu());
   }
 
   static bool says(const Finished& run, const std::string& part) {
@@ -176,6 +178,48 @@ TEST_F(Tool, VerifyNamesDamageAndFails) {
   verify = run({"cache", "verify"});
   EXPECT_EQ(verify.status, 1);
   EXPECT_TRUE(says(verify, "writable by others")) << verify.output;
+}
+
+// Whole files of binaries that do not run: cut off, or in need of a library that is not here.
+TEST_F(Tool, VerifyFindsBinariesThatDoNotLoad) {
+  make_kernel(folder / "cache", "my_unit");
+  Settings settings = settings_with_cache(folder / "cache");
+  DiskCache cache(settings);
+  const EntryHeader header = *cache.list(true).at(0).header;
+  const CacheEntry whole = *cache.find(header.key);
+  CacheEntry half = whole, unresolved = whole;
+  half.binary.image.resize(half.binary.image.size() / 2);
+  unresolved.binary = HostCompiler(settings).compile("void none();\n" + adding_unit("1; none()"),
+                                                     "unit", Target::emulated());
+  for (const auto& [entry, word] : {std::pair(half, "cut off"), std::pair(unresolved, "none")}) {
+    cache.publish(header.key, entry);
+    const std::string file = testing::files_below(folder / "cache").at(0);
+    const Finished verify = run({"cache", "verify"});
+    EXPECT_EQ(verify.status, 1) << verify.output;
+    EXPECT_TRUE(says(verify, file + ": ") && says(verify, word)) << verify.output;
+    EXPECT_TRUE(says(verify, "1 never used")) << verify.output;
+    EXPECT_EQ(nlohmann::json::parse(run({"cache", "verify", "--json"}).output)[0]
+                  .at("problem")
+                  .get<std::string>()
+                  .empty(),
+              false);
+  }
+  cache.publish(header.key, whole);
+  EXPECT_EQ(run({"cache", "verify"}).status, 0);
+}
+
+// It takes an empty function, and no template.
+TEST_F(Tool, DoctorTriesTheCompilerWithAKernel) {
+  const std::string old = folder / "c++";
+  testing::write_file(old, "#!/bin/sh\nexec c++ \"$@\" -std=c++11\n");
+  ::chmod(old.c_str(), 0700);
+  const Finished told = run({"doctor", "--json"}, "", old);
+  EXPECT_EQ(told.status, 1) << told.output;
+  const auto all = nlohmann::json::parse(told.output);
+  EXPECT_EQ(all.at(0).at("what"), "compiler");
+  EXPECT_EQ(all.at(0).at("state"), "missing");
+  EXPECT_NE(all.at(0).at("words").get<std::string>().find(old), std::string::npos) << told.output;
+  EXPECT_EQ(nlohmann::json::parse(run({"doctor", "--json"}).output).at(0).at("state"), "ok");
 }
 
 TEST_F(Tool, ExplainSaysWhatHasChangedSince) {

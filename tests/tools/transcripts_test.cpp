@@ -50,7 +50,7 @@ std::string masked(std::string text, const std::string& folder) {
   text = replaced(text, "^((jitstep_\\w+|not inlined)) .*\\d$", "$1  N");  // of a compiler's work
   text = replaced(text, "^(signum_\\w+ .*kept.*) \\d+ +(m .*)$", "$1  N  $2");
   text = replaced(text, "(gcc|clang|Debian|Ubuntu) ?version .*", "COMPILER");
-  text = replaced(text, "^( *)(compiler +.*|Target|isa|options): .*", "$1$2: WORDS");
+  text = replaced(text, "^( *)(compiler +.*|Target|isa|arrived|options): .*", "$1$2: WORDS");
   text = replaced(text, "^(sm_\\d+ .*\n)+", "GPUS\n");
   text = replaced(text, "^(ok|missing) +(compiler|cache) .*", "$1  $2  WORDS");
   text = replaced(text, "^((ok|note|missing) +(NVRTC|driver|GPU|nvdisasm) .*\n)+", "FOR GPUS\n");

@@ -1,9 +1,11 @@
 // jitstep cache: what is in the cache folders, whether it is whole, why it would not be used, and
 // how to make room.
 #include <jit/base/private_files.h>
+#include <jit/base/scratch.h>
 #include <jit/base/text.h>
 #include <jit/cache/disk_cache.h>
 #include <jit/cache/explain.h>
+#include <jit/engine/module.h>
 #include <jitstep/jit/error.h>
 
 #include <algorithm>
@@ -89,8 +91,22 @@ int list(bool json) {
   return 0;
 }
 
+// What only loading tells, such as a library that is not here. Others' kernels need the program that emulates, or a GPU.
+std::string loading_problem(const ListedEntry& listed) {
+  const auto entry = content_of(listed);
+  if (!entry || listed.header->key.target.kind != Target::Kind::cpu) return {};
+  try {
+    load_host_module(entry->binary.image, entry->name, scratch_folders(settings()));
+    return {};
+  } catch (const ImageError& error) {
+    return error.what();
+  }
+}
+
 int verify(bool json) {
-  const Entries entries = DiskCache(settings()).list(true);
+  Entries entries = DiskCache(settings()).list(true);
+  for (ListedEntry& entry : entries)
+    if (entry.problem.empty()) entry.problem = loading_problem(entry);
   const auto is_bad = [](const ListedEntry& entry) { return !entry.problem.empty(); };
   const auto bad = std::count_if(entries.begin(), entries.end(), is_bad);
   if (json) {

@@ -10,6 +10,7 @@
 #include <jitstep/jit/catalog.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
+#include <jitstep/jit/unit.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -51,16 +52,30 @@ Finding found(const char* what, const std::string& words) {
 // The sentence of an error, which may go on with a log.
 std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
 
+// A kernel as programs use it: a compiler that makes something of an empty function may still refuse the templates.
+void compile_a_kernel(Settings settings) {
+  settings.cache_dir = settings.cache_readonly = "";
+  settings.log = LogLevel::off;
+  const Plan plan =
+      resolve({.rule = "adamw", .state = {{CodecChoice{"fp32"}, CodecChoice{"fp32"}, {}}}});
+  const Unit made = unit(plan, default_variant(plan, Target::cpu()), Target::cpu());
+  Engine(settings).kernel(made.text, made.name, Target::cpu());
+}
+
 Finding compiler(const Settings& settings) {
   HostCompiler host(settings);
   try {
-    host.compile("extern \"C\" void nothing() {}\n", "nothing", Target::cpu());
     const std::string identity = host.identity(Target::cpu());
     const std::size_t version =
         std::min(identity.find("gcc version"), identity.find("clang version"));
+    compile_a_kernel(settings);
     return found("compiler",
                  text(host.program(), ", ",
                       version == identity.npos ? "" : first_line(identity.substr(version))));
+  } catch (const CompileError& error) {
+    return {"compiler", Finding::State::missing,
+            text(host.program(), " does not compile AdamW's kernel: ", first_line(error.what()),
+                 "; JITSTEP_CXX names another compiler")};
   } catch (const Error& error) {
     return {"compiler", Finding::State::missing, first_line(error.what())};
   }

@@ -74,7 +74,9 @@ struct JITSTEP_API Plan {
   const Manifest& gradient() const { return *parts[kGradientPart]; }
   const Manifest& rule() const { return *parts[kRulePart]; }
   /// The codec of a slot; null: the slot is left out.
-  const Manifest* codec(int slot) const { return parts[codec_part(slot)]; }
+  const Manifest* codec(int slot) const {
+    return parts[static_cast<std::size_t>(codec_part(slot))];
+  }
   /// The constants of a part that is there: a rule's flags, a codec's options.
   const NamedValues& flags(int part) const;
   /// Elements of a slot that share a scale; 1 without blocks, or without the slot.

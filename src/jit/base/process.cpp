@@ -1,11 +1,13 @@
 #include "jit/base/process.h"
 
 #include <fcntl.h>
-#include <spawn.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -18,86 +20,149 @@
 namespace jitstep::jit {
 namespace {
 
-// posix_spawn's two parameter objects, freed on every way out.
-struct SpawnSetup {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
+// Above the standard three, which the host may have closed.
+FileHandle high(const FileHandle& file) {
+  return FileHandle(file ? ::fcntl(file.get(), F_DUPFD_CLOEXEC, 3) : -1);
+}
 
-  SpawnSetup() {
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    // A host that blocks or ignores signals must not make the child deaf.
-    sigset_t none, reset;
-    sigemptyset(&none);
-    sigemptyset(&reset);
-    for (int signal : {SIGPIPE, SIGCHLD, SIGTERM}) sigaddset(&reset, signal);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &reset);
-    // A group of its own: what it starts, such as an assembler, can be killed with it.
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(
-        &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  }
-  ~SpawnSetup() {
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-  }
-  SpawnSetup(const SpawnSetup&) = delete;
-  SpawnSetup& operator=(const SpawnSetup&) = delete;
+FileHandle scratch_file(std::string_view content) {
+  FileHandle file = high(memory_file("jitstep", bytes_of(content), false));
+  if (!file) throw Error(text("cannot make a file in memory: ", std::strerror(errno)));
+  return file;
+}
+
+struct Pipe {
+  FileHandle read, write;
 };
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> result;
-  result.reserve(words.size() + 1);
-  for (std::string& word : words) result.push_back(word.data());
-  result.push_back(nullptr);
-  return result;
+Pipe make_pipe() {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw Error(text("cannot make a pipe: ", std::strerror(errno)));
+  const FileHandle read(ends[0]), write(ends[1]);
+  Pipe pipe{high(read), high(write)};
+  if (!pipe.read || !pipe.write) throw Error(text("cannot make a pipe: ", std::strerror(errno)));
+  ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
+  return pipe;
 }
 
-// A copy above the standard three, which the host may have closed.
-FileHandle scratch_file(std::string_view content) {
-  const FileHandle file = memory_file("jitstep", bytes_of(content), false);
-  FileHandle high(file ? ::fcntl(file.get(), F_DUPFD_CLOEXEC, 3) : -1);
-  if (!high) throw Error(text("cannot make a file in memory: ", std::strerror(errno)));
-  return high;
-}
+// The kernel kills the program that this one started when this one ends, but not what that has started in turn, such as
+// cc1plus. A shell that leads their group waits for a word from this process, and kills them all if it ends without one.
+class Watchdog {
+ public:
+  Watchdog() {
+    int ends[2] = {-1, -1};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
+    here_.reset(ends[0]);
+    const FileHandle there = high(FileHandle(ends[1]));
+    const FileHandle nowhere = high(FileHandle(::open("/dev/null", O_RDWR | O_CLOEXEC)));
+    if (!there || !nowhere) return;
+    try {
+      shell_ = spawn({"/bin/sh", "-c", "read word && exit; kill -KILL 0"}, {},
+                     {there.get(), nowhere.get(), nowhere.get()}, {.dies_with_thread = false});
+    } catch (const Error&) {  // no shell here: the program itself is killed all the same
+    }
+  }
+  ~Watchdog() {
+    if (shell_ <= 0) return;
+    ::send(here_.get(), "\n", 1, MSG_NOSIGNAL);
+    wait_for(shell_);
+  }
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  // What it kills; 0 if there is no shell.
+  pid_t group() const { return shell_; }
+
+ private:
+  FileHandle here_;
+  pid_t shell_ = 0;
+};
+
+// Of what is written, the first and the last bytes.
+class Ends {
+ public:
+  explicit Ends(std::size_t most) : most_(most) {}
+
+  void add(std::string_view piece) {
+    const std::size_t room = std::min(most_ - first_.size(), piece.size());
+    first_ += piece.substr(0, room);
+    last_ += piece.substr(room);
+    if (last_.size() / 2 > most_) drop();
+  }
+  std::string text() {
+    drop();
+    return dropped_ == 0
+               ? first_ + last_
+               : jit::text(first_, "\n[... ", dropped_, " bytes are left out ...]\n", last_);
+  }
+
+ private:
+  void drop() {
+    const std::size_t more = last_.size() - std::min(last_.size(), most_);
+    last_.erase(0, more);
+    dropped_ += more;
+  }
+
+  std::size_t most_, dropped_ = 0;
+  std::string first_, last_;
+};
+
+// Reads what a program writes.
+class Reader {
+ public:
+  Reader(FileHandle pipe, std::size_t most) : pipe_(std::move(pipe)), ends_(most) {}
+
+  // Waits for as long, at most, for something to read. False once nobody can write any more.
+  bool read_within(std::chrono::milliseconds time) {
+    pollfd ready{pipe_.get(), POLLIN, 0};
+    ::poll(&ready, 1, static_cast<int>(time.count()));
+    const ssize_t got = ::read(pipe_.get(), buffer_.data(), buffer_.size());
+    if (got > 0) ends_.add({buffer_.data(), static_cast<std::size_t>(got)});
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+  }
+  // All that a program has written by its end. What it has started, and left, may write on for ever.
+  std::string rest() {
+    const int room = ::fcntl(pipe_.get(), F_GETPIPE_SZ);
+    for (int read = 0; read < room && read_within({}); read += static_cast<int>(buffer_.size())) {
+    }
+    return ends_.text();
+  }
+
+ private:
+  FileHandle pipe_;
+  Ends ends_;
+  std::array<char, 1 << 16> buffer_;
+};
 
 using Clock = std::chrono::steady_clock;
 
-// Waits until the child has ended or `end` is past: then false. Naps, short at first, as no way to
-// wait for a child with a limit works on every kernel and leaves the host's signals alone.
-bool wait_until(Clock::time_point end, pid_t child, int& status) {
-  constexpr std::chrono::milliseconds kLongest{10};
-  for (auto nap = std::chrono::milliseconds(1); Clock::now() < end;
-       nap = std::min(2 * nap, kLongest)) {
-    if (const pid_t ended = ::waitpid(child, &status, WNOHANG); ended != 0) {
-      if (ended < 0) status = -1;  // somebody else reaped it
-      return true;
-    }
-    std::this_thread::sleep_for(nap);
-  }
-  return false;
+bool ended(pid_t child, int& status) {
+  const pid_t found = ::waitpid(child, &status, WNOHANG);
+  if (found < 0 && errno != EINTR) status = -1;  // somebody else reaped it
+  return found > 0 || status == -1;
 }
 
-int wait_for(pid_t child) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return -1;
-  }
-  return status;
-}
-
-// How the child ended; it is killed with its group once the limit is past.
-Finished finish(pid_t child, std::chrono::seconds limit) {
+// How the child ended; it is killed with its group once the limit is past. Naps, short at first, where there is nothing
+// to read: no way to wait for a child with a limit works on every kernel and leaves the host's signals alone.
+Finished finish(pid_t child, pid_t group, Reader& reader, std::chrono::seconds limit) {
+  constexpr std::chrono::milliseconds kShortest{1}, kLongest{10};
+  const auto end = limit.count() == 0 ? Clock::time_point::max() : Clock::now() + limit;
   Finished finished;
   int status = 0;
-  if (limit.count() == 0) {
-    status = wait_for(child);
-  } else if (!wait_until(Clock::now() + limit, child, status)) {
-    ::kill(-child, SIGKILL);
-    finished.stopped = true;
-    status = wait_for(child);
+  bool open = true;
+  for (auto nap = kShortest; !ended(child, status); nap = std::min(2 * nap, kLongest)) {
+    if (!finished.stopped && Clock::now() >= end) {
+      ::kill(-group, SIGKILL);
+      finished.stopped = true;
+    }
+    if (!open) {
+      std::this_thread::sleep_for(nap);
+    } else if (open = reader.read_within(nap); !open) {
+      nap = kShortest;
+    }
   }
+  finished.output = reader.rest();
   finished.status = status < 0            ? -1
                     : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
                                           : WEXITSTATUS(status);
@@ -124,22 +189,15 @@ Variables own_variables(const Variables& changes) {
 }
 
 Finished run_program(const std::vector<std::string>& arguments, std::string_view input,
-                     const Variables& environment, std::chrono::seconds limit) {
-  // Files in memory instead of pipes: nothing can block, however much is written.
-  const FileHandle in = scratch_file(input), out = scratch_file({});
-  SpawnSetup setup;
-  posix_spawn_file_actions_adddup2(&setup.actions, in.get(), 0);
-  posix_spawn_file_actions_adddup2(&setup.actions, out.get(), 1);
-  posix_spawn_file_actions_adddup2(&setup.actions, out.get(), 2);
-  std::vector<std::string> words = arguments, variables;
-  for (const auto& [name, value] : environment) variables.push_back(text(name, "=", value));
-  pid_t child = 0;
-  const int failure = ::posix_spawn(&child, words[0].c_str(), &setup.actions, &setup.attributes,
-                                    pointers(words).data(), pointers(variables).data());
-  if (failure) throw Error(text("cannot run ", words[0], ": ", std::strerror(failure)));
-  Finished finished = finish(child, limit);
-  if (const auto bytes = read_all(out.get())) finished.output = text_of(*bytes);
-  return finished;
+                     const Variables& environment, const Limits& limits) {
+  const FileHandle in = scratch_file(input);  // no pipe, into which writing could block
+  Pipe out = make_pipe();
+  const Watchdog watchdog;
+  const pid_t child = spawn(arguments, environment, {in.get(), out.write.get(), out.write.get()},
+                            {.group = watchdog.group()});
+  out.write.reset();
+  Reader reader(std::move(out.read), limits.output_ends);
+  return finish(child, watchdog.group() ? watchdog.group() : child, reader, limits.time);
 }
 
 std::string find_program(const std::string& name, const std::string& path) {

@@ -2,20 +2,20 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-namespace jitstep::jit {
+#include "jit/base/spawn.h"
 
-/// Names and values of an environment.
-using Variables = std::vector<std::pair<std::string, std::string>>;
+namespace jitstep::jit {
 
 /// The variables of this process with some set, or taken away where the value is empty.
 Variables own_variables(const Variables& changes = {});
 
-/// How a program ended and all it wrote.
+/// How a program ended and what it wrote.
 struct Finished {
   /// The exit status; 128 + n after signal n; -1 if the host process ignores its children's ends.
   int status = 0;
@@ -23,11 +23,18 @@ struct Finished {
   bool stopped = false;  // it ran past its limit and was killed with all that it had started
 };
 
-/// Runs `arguments[0]` (a path) to its end, or for `limit` if that is not zero, with `input` as its
-/// standard input and `environment` as its whole environment, in a process group of its own. An Error
-/// if it cannot be started.
+/// What a program may take.
+struct Limits {
+  std::chrono::seconds time{};  // zero: for ever
+  /// Of an output of more than twice as many bytes, so many are kept at each end; no more memory is used.
+  std::size_t output_ends = std::numeric_limits<std::size_t>::max() / 4;
+};
+
+/// Runs `arguments[0]` (a path) to its end with `input` as its standard input and `environment` as its whole
+/// environment, in a process group of its own. All of the group is killed when this process ends, by whatever signal.
+/// An Error if it cannot be started.
 Finished run_program(const std::vector<std::string>& arguments, std::string_view input,
-                     const Variables& environment, std::chrono::seconds limit = {});
+                     const Variables& environment, const Limits& limits = {});
 
 /// The path of a program: `name` itself if it holds a slash, else looked up in the colon-separated
 /// `path`. Empty if there is no such executable file.

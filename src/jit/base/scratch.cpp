@@ -1,13 +1,37 @@
 #include "jit/base/scratch.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kName =
+    "jitstep-work-XXXXXX";  // folders of other names may have no lock
+constexpr std::string_view kStart = kName.substr(0, kName.size() - 6);
+
+FileHandle open_folder(const std::string& path) {
+  return FileHandle(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+bool is_own(const FileHandle& folder) {
+  struct stat status {};
+  return folder && ::fstat(folder.get(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
+}  // namespace
 
 std::vector<std::string> scratch_folders(const Settings& settings) {
   std::vector<std::string> folders;
@@ -19,14 +43,39 @@ std::vector<std::string> scratch_folders(const Settings& settings) {
   return folders;
 }
 
+void sweep_scratch(const std::vector<std::string>& parents) {
+  for (const std::string& parent : parents) {
+    std::error_code failure;
+    fs::directory_iterator entry(parent, failure);
+    for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+      const std::string name = entry->path().filename().string();
+      if (name.size() != kName.size() || !name.starts_with(kStart)) continue;
+      const FileHandle folder = open_folder(entry->path().string());
+      if (!is_own(folder) || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) continue;
+      std::error_code ignored;
+      fs::remove_all(entry->path(), ignored);
+    }
+  }
+}
+
+// File systems that know no locks, and say so, are never swept. Between making and locking a folder another program may
+// have swept it.
+bool PrivateFolder::make_in(const std::string& parent) {
+  struct stat status {};
+  do {
+    path_ = text(parent, "/", kName);
+    if (!::mkdtemp(path_.data())) return false;
+    lock_ = open_folder(path_);
+    if (!lock_) return ::rmdir(path_.c_str()), false;
+    ::flock(lock_.get(), LOCK_EX);
+  } while (::stat(path_.c_str(), &status) != 0);
+  return true;
+}
+
 PrivateFolder::PrivateFolder(const std::vector<std::string>& parents) {
   std::string tried;
   for (const std::string& parent : parents) {
-    std::string path = parent + "/jitstep-XXXXXX";
-    if (mkdtemp(path.data())) {
-      path_ = path;
-      return;
-    }
+    if (make_in(parent)) return;
     tried += text(tried.empty() ? "" : ", ", parent, " (", std::strerror(errno), ")");
   }
   throw Error(
@@ -35,7 +84,7 @@ PrivateFolder::PrivateFolder(const std::vector<std::string>& parents) {
 
 PrivateFolder::~PrivateFolder() {
   std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+  fs::remove_all(path_, ignored);
 }
 
 }  // namespace jitstep::jit

@@ -7,6 +7,7 @@
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
 #include "jit/cache/explain.h"
+#include "jit/compiler/image.h"
 
 namespace jitstep::jit {
 namespace {
@@ -18,6 +19,14 @@ std::string problem_of(std::span<const std::byte> bytes) {
   const auto schema = schema_of(bytes);
   const bool other = schema && *schema != std::uint32_t{kCacheSchema};
   return other ? text("schema ", *schema, "; this version reads ", kCacheSchema) : "damaged";
+}
+
+// The same, with its binary looked at.
+std::string content_problem(std::span<const std::byte> bytes, const Key& key) {
+  const auto entry = decode_entry(bytes, key);
+  if (!entry) return problem_of(bytes);
+  const std::string problem = image_problem(entry->binary.image, key.target);
+  return problem.empty() ? "" : "its binary is damaged: " + problem;
 }
 
 }  // namespace
@@ -184,9 +193,12 @@ ListedEntry DiskCache::listed(Layer layer, const EntryFile& file, bool check) co
     return entry;
   }
   entry.header = header_of(*bytes);
-  const bool named = entry.header && entry_path(folder(layer), entry.header->key) == file.path;
-  if (!named || (check && !decode_entry(*bytes, entry.header->key))) {
-    entry.problem = named || !entry.header ? problem_of(*bytes) : "under the name of another entry";
+  if (!entry.header) {
+    entry.problem = problem_of(*bytes);
+  } else if (entry_path(folder(layer), entry.header->key) != file.path) {
+    entry.problem = "under the name of another entry";
+  } else if (check) {
+    entry.problem = content_problem(*bytes, entry.header->key);
   }
   return entry;
 }

@@ -14,7 +14,7 @@ using Phrases = std::vector<std::string>;
 
 // The part of a compiler's identity under a label, or what stands under none: its version.
 struct IdentityParts {
-  std::string version, isa, options;
+  std::string version, isa, options, arrived, wrapper;
 };
 
 IdentityParts parts_of(const std::string& identity) {
@@ -25,6 +25,10 @@ IdentityParts parts_of(const std::string& identity) {
       parts.isa = line.substr(4);
     } else if (line.starts_with("options:")) {
       parts.options = line.substr(8);
+    } else if (line.starts_with("arrived:")) {
+      parts.arrived = line.substr(8);
+    } else if (line.starts_with("wrapper:")) {
+      parts.wrapper = line.substr(8);
     } else if (!line.empty()) {
       parts.version += (parts.version.empty() ? "" : ", ") + line;
     }
@@ -65,6 +69,10 @@ void compare_compilers(const std::string& had, const std::string& now, Phrases& 
   }
   compare_words("ISA flags", before.isa, after.isa, out);
   compare_words("compiler options", before.options, after.options, out);
+  if (before.options == after.options)  // else they arrive as others
+    compare_words("options as they reach the compiler", before.arrived, after.arrived, out);
+  if (before.wrapper != after.wrapper)
+    out.push_back("the script around its compiler is another, or there was none");
 }
 
 std::string called(const std::string& source) {

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <sstream>
 
+#include "jit/base/digest.h"
 #include "jit/base/file_io.h"
 #include "jit/base/private_files.h"
 #include "jit/base/process.h"
@@ -54,6 +55,23 @@ Words link_flags(const Target& target) {
   Words flags = {"-shared", "-Wl,--as-needed"};
   if (target.kind == Target::Kind::cpu) flags.push_back("-Wl,--no-undefined");
   return flags;
+}
+
+// Of the words that reach the compiler proper, those that may decide bits, whether they are ours, the distribution's or a
+// wrapper's: not the folders of headers, nor what stands in the ISA.
+bool is_option(const std::string& word) {
+  return word.size() > 1 && word.starts_with('-') && !word.starts_with("-internal-") &&
+         word != "-target-feature";
+}
+
+// A script may tell apart when it is asked and when it works: it is known by its text as well.
+std::string wrapper_line(const std::string& program) {
+  const FileHandle file(::open(program.c_str(), O_RDONLY | O_CLOEXEC));
+  char start[2] = {};
+  if (!file || ::pread(file.get(), start, 2, 0) != 2 || start[0] != '#' || start[1] != '!')
+    return {};
+  const auto content = read_all(file.get());
+  return content ? text("wrapper: ", sha256_hex(text_of(*content)), "\n") : std::string();
 }
 
 // The last line of an identity.
@@ -135,11 +153,14 @@ std::string environment_failure(const std::string& source, const std::string& ou
                    run.output));
 }
 
+// A megabyte of errors says no more than its first and last lines.
+constexpr std::size_t kOutputEnds = 64 << 10;
+
 // Runs the compiler, for no longer than it may.
 Finished run_compiler(const Words& words, std::string_view input, const Settings& settings,
                       const std::string& folder) {
   Finished run = run_program(words, input, environment(settings, folder),
-                             std::chrono::seconds(settings.compile_seconds));
+                             {std::chrono::seconds(settings.compile_seconds), kOutputEnds});
   if (run.stopped) refuse_stopped(words, settings, run);
   return run;
 }
@@ -160,7 +181,7 @@ HostCompiler::HostCompiler(Settings settings) : settings_(std::move(settings)) {
 std::vector<std::byte> HostCompiler::run(const std::string& source, const std::string& name,
                                          const Target& target, const Names& options,
                                          std::string& log) const {
-  const PrivateFolder folder(scratch_folders(settings_));
+  const PrivateFolder folder = work_folder();
   const std::string out = folder.path() + "/kernel.so";
   Words words = {program(), "-x", "c++", "-pipe", "-fdiagnostics-color=never"};
   for (const Words& more : {code_flags(target, settings_.check), options, Words{"-o", out, "-"}}) {
@@ -236,18 +257,28 @@ std::string HostCompiler::program() const {
                    "; install one (apt install g++) or set JITSTEP_CXX to its path"));
 }
 
+// The first of this object removes what killed programs have left.
+PrivateFolder HostCompiler::work_folder() const {
+  const std::vector<std::string> parents = scratch_folders(settings_);
+  if (!swept_.exchange(true)) sweep_scratch(parents);
+  return PrivateFolder(parents);
+}
+
+// Asked with the options of the work, so that a wrapper does to them what it does to those.
 std::string HostCompiler::read_identity(const Target& target) const {
   Words words = {program(), "-x", "c++", "-E", "-v", "-"};
-  if (target.kind == Target::Kind::cpu) words.insert(words.begin() + 1, "-march=native");
+  const Words flags = code_flags(target, settings_.check);
+  words.insert(words.begin() + 1, flags.begin(), flags.end());
   const RememberedIdentity remembered(settings_, words, environment(settings_, ""));
   if (const auto known = remembered.find()) return *known + options_line(target, settings_.check);
-  const PrivateFolder folder(scratch_folders(settings_));
+  const PrivateFolder folder = work_folder();
   const Finished run = run_compiler(words, "", settings_, folder.path());
-  const std::string resolved = resolved_identity(run.output);
-  if (run.status > 0 || resolved.empty()) {
+  const std::string found = resolved_identity(run.output);
+  if (run.status > 0 || found.empty()) {
     throw Error(text(words[0], " is no g++ or clang++ that can be used (", joined(words, " "),
                      "); set JITSTEP_CXX to one. Its output: ", run.output));
   }
+  const std::string resolved = found + wrapper_line(words[0]);
   remembered.keep(resolved, run.output);
   return resolved + options_line(target, settings_.check);
 }
@@ -259,7 +290,7 @@ bool HostCompiler::accepts(const std::string& identity, const Target& target) co
 
 std::string resolved_identity(const std::string& report) {
   std::istringstream lines(report);
-  std::string line, version, isa;
+  std::string line, version, isa, arrived;
   while (std::getline(lines, line)) {
     if (line.starts_with("gcc version") || line.find("clang version") != std::string::npos ||
         line.starts_with("Target:")) {
@@ -273,10 +304,12 @@ std::string resolved_identity(const std::string& report) {
                          before == "-target-feature" || before == "-tune-cpu";
       if (value || (gcc && (word.starts_with("-m") || word.starts_with("--param=")))) {
         isa += " " + word;
+      } else if (is_option(word)) {
+        arrived += " " + word.substr(0, word.find('/'));
       }
     }
   }
-  return version.empty() ? "" : text(version, "isa:", isa, "\n");
+  return version.empty() ? "" : text(version, "isa:", isa, "\narrived:", arrived, "\n");
 }
 
 }  // namespace jitstep::jit

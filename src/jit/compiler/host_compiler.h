@@ -1,11 +1,13 @@
 // The machine's C++ compiler as a Compiler: targets cpu and emulated.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "jit/base/fork_guard.h"
+#include "jit/base/scratch.h"
 #include "jitstep/jit/compiler.h"
 #include "jitstep/jit/settings.h"
 
@@ -37,15 +39,17 @@ class HostCompiler : public Compiler {
   std::string find() const;  // the program's path; empty if there is none
   std::vector<std::byte> run(const std::string& text, const std::string& name, const Target& target,
                              const Names& options, std::string& log) const;
+  PrivateFolder work_folder() const;
   std::string read_identity(const Target& target) const;
 
   Settings settings_;
   ForkSafeMutex mutex_;
   std::map<Target, std::string> identities_;
+  mutable std::atomic<bool> swept_ = false;
 };
 
-/// The code-deciding words of a compiler's `-E -v` report: version, machine, and the ISA flags that
-/// -march=native stands for. No paths.
+/// The code-deciding words of a compiler's `-E -v` report: version, machine, the ISA flags that -march=native stands for,
+/// and the others that reach the compiler proper. No paths.
 std::string resolved_identity(const std::string& report);
 
 }  // namespace jitstep::jit

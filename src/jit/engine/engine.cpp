@@ -13,6 +13,7 @@
 #include "jit/base/text.h"
 #include "jit/cache/disk_cache.h"
 #include "jit/compiler/host_compiler.h"
+#include "jit/compiler/image.h"
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/engine/kernel_dump.h"
 #include "jit/engine/module.h"
@@ -97,6 +98,7 @@ struct Engine::State {
   BuiltPointer make_without_compiler(const FlatPointer& flat, const std::string& name,
                                      const Key& key);
   BuiltPointer compile(const FlatPointer& flat, const std::string& name, const Key& key);
+  Binary compiled(const FlatPointer& flat, const std::string& name, const Target& target);
   KernelPointer load(const FlatPointer& flat, const std::string& name, const BuiltPointer& from,
                      int device);
   std::unique_ptr<Module> load_module(const Built& from, int device);
@@ -184,9 +186,14 @@ Engine::State::BuiltPointer Engine::State::make(const FlatPointer& flat, const s
                                                 const Key& key) {
   if (auto entry = disk.find(key)) {
     count([](Statistics& s) { ++s.from_disk; });
+    const std::string problem = image_problem(entry->binary.image, key.target);
     note(settings.log, LogLevel::info,
-         text(name, " for ", to_string(key.target), " from the cache"));
-    return built_of(flat, key, {name, std::move(entry->binary), entry->compile_ms}, true);
+         text(name, " for ", to_string(key.target), " from the cache",
+              problem.empty() ? "" : ", whose binary is damaged: " + problem));
+    if (problem.empty())
+      return built_of(flat, key, {name, std::move(entry->binary), entry->compile_ms}, true);
+    disk.discard(key);
+    return compile(flat, name, key);
   }
   if (settings.log >= LogLevel::info) {
     note(settings.log, LogLevel::info,
@@ -213,12 +220,12 @@ Engine::State::BuiltPointer Engine::State::make_without_compiler(const FlatPoint
   return built_of(flat, key, {name, std::move(entry->binary), entry->compile_ms}, true);
 }
 
-Engine::State::BuiltPointer Engine::State::compile(const FlatPointer& flat, const std::string& name,
-                                                   const Key& key) {
-  const auto start = std::chrono::steady_clock::now();
-  Binary binary;
+Binary Engine::State::compiled(const FlatPointer& flat, const std::string& name,
+                               const Target& target) {
   try {
-    binary = compiler_for(key.target).compile(flat->text, name, key.target);
+    Binary binary = compiler_for(target).compile(flat->text, name, target);
+    try_to_load(binary, name, target, scratch_folders(settings));  // before others may find it
+    return binary;
   } catch (const CompileError& error) {
     count([](Statistics& s) { ++s.failed; });
     throw in_users_paths(error, flat->text, templates);
@@ -226,6 +233,12 @@ Engine::State::BuiltPointer Engine::State::compile(const FlatPointer& flat, cons
     count([](Statistics& s) { ++s.failed; });
     throw;
   }
+}
+
+Engine::State::BuiltPointer Engine::State::compile(const FlatPointer& flat, const std::string& name,
+                                                   const Key& key) {
+  const auto start = std::chrono::steady_clock::now();
+  Binary binary = compiled(flat, name, key.target);
   const double seconds = seconds_since(start);
   count([&](Statistics& s) {
     ++s.compiled;
@@ -239,7 +252,7 @@ Engine::State::BuiltPointer Engine::State::compile(const FlatPointer& flat, cons
 }
 
 std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device) {
-  check_image(from.binary.image, from.target);
+  check_image(from.binary.image, from.name, from.target);
   if (!from.target.is_cuda()) {
     return load_host_module(from.binary.image, from.name, scratch_folders(settings));
   }
@@ -251,17 +264,20 @@ std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device
   return load_cuda_module(from.binary.image, from.name, cuda(), device);
 }
 
-// A file from the cache that is whole but does not load is damage of another sort: compile anew.
+// A file from the cache that is whole but does not load is damage of another sort: compile anew. What does not load as it
+// was compiled here is not left to others.
 Engine::State::KernelPointer Engine::State::load(const FlatPointer& flat, const std::string& name,
                                                  const BuiltPointer& from, int device) {
+  const Target target = from->target;
+  Compiler& compiler = compiler_for(target);
   try {
     return std::make_shared<Kernel>(from, load_module(*from, device));
   } catch (const ImageError&) {
+    if (!compiler.available(target)) throw;
+    disk.discard({flat->digest, target, compiler.identity(target)});
     if (!from->from_cache) throw;
   }
-  const Target target = from->target;
-  const Key key{flat->digest, target, compiler_for(target).identity(target)};
-  disk.discard(key);
+  const Key key{flat->digest, target, compiler.identity(target)};
   auto fresh = compile(flat, name, key);
   built.replace(key.digest() + flat->text_digest, fresh);
   return std::make_shared<Kernel>(fresh, load_module(*fresh, device));

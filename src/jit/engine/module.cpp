@@ -1,7 +1,6 @@
 #include "jit/engine/module.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <fcntl.h>
 
 #include <cstring>
@@ -9,19 +8,11 @@
 #include "jit/base/file_io.h"
 #include "jit/base/scratch.h"
 #include "jit/base/text.h"
+#include "jit/compiler/image.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
 namespace {
-
-constexpr int kCudaMachine = 190;  // EM_CUDA
-#if defined(__x86_64__)
-constexpr int kHostMachine = EM_X86_64;
-#elif defined(__aarch64__)
-constexpr int kHostMachine = EM_AARCH64;
-#else
-#error "jitstep knows x86-64 and aarch64"
-#endif
 
 // Note: glibc matches loaded objects by name. The file in memory stays open as long as its object
 // is loaded, so that "/proc/self/fd/N" never names another one.
@@ -191,23 +182,24 @@ std::unique_ptr<Module> load_cuda_module(std::span<const std::byte> image, const
   }
 }
 
-void check_image(std::span<const std::byte> image, const Target& target) {
-  Elf64_Ehdr head{};
-  const bool elf = image.size() > sizeof head && std::memcmp(image.data(), ELFMAG, SELFMAG) == 0;
-  if (elf) std::memcpy(&head, image.data(), sizeof head);
-  if (!target.is_cuda()) {
-    if (elf && head.e_machine == kHostMachine) return;
-    throw ImageError("the binary is no shared object of this machine");
+void check_image(std::span<const std::byte> image, const std::string& name, const Target& target) {
+  const std::string problem = image_problem(image, target);
+  if (!problem.empty())
+    throw ImageError(
+        text("the binary of ", name, " for ", to_string(target), " is damaged: ", problem));
+}
+
+// A compiler may end well and leave half a file, on a full disk or by its wrapper's mistake.
+void try_to_load(const Binary& binary, const std::string& name, const Target& target,
+                 const std::vector<std::string>& scratch) {
+  try {
+    check_image(binary.image, name, target);
+    if (target.kind == Target::Kind::cpu) load_host_module(binary.image, name, scratch);
+  } catch (const ImageError& error) {
+    throw ImageError(text(error.what(), ". The compiler ended without an error; its output: ",
+                          binary.log.empty() ? "none" : binary.log,
+                          "\nLook for a full disk, and at the script if JITSTEP_CXX names one"));
   }
-  // PTX is text and must end with a zero, as the driver looks for one.
-  if (!elf && !image.empty() && image.back() == std::byte{0}) return;
-  // The architecture's place in the flags depends on the ELF version: either byte may hold it.
-  const auto sm = static_cast<unsigned>(target.sm);
-  if (elf && head.e_machine == kCudaMachine &&
-      ((head.e_flags & 0xff) == sm || (head.e_flags >> 8 & 0xff) == sm)) {
-    return;
-  }
-  throw ImageError("the binary is none for " + to_string(target));
 }
 
 }  // namespace jitstep::jit

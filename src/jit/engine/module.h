@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "jit/engine/cuda_driver.h"
+#include "jitstep/jit/compiler.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/target.h"
 
@@ -44,7 +45,12 @@ std::unique_ptr<Module> load_host_module_from_folder(std::span<const std::byte> 
 std::unique_ptr<Module> load_cuda_module(std::span<const std::byte> image, const std::string& name,
                                          CudaDriver& driver, int device);
 
-/// An ImageError unless the image is one for `target`: the right ELF machine and GPU architecture.
-void check_image(std::span<const std::byte> image, const Target& target);
+/// An ImageError if the image cannot be one for `target`; see image_problem.
+void check_image(std::span<const std::byte> image, const std::string& name, const Target& target);
+
+/// An ImageError if what a compiler has just made cannot be loaded. What is emulated needs the program that loads it, and a
+/// GPU's binary a GPU: these are looked at only.
+void try_to_load(const Binary& binary, const std::string& name, const Target& target,
+                 const std::vector<std::string>& scratch);
 
 }  // namespace jitstep::jit

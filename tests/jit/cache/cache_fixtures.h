@@ -10,6 +10,7 @@
 #include "jit/base/file_io.h"
 #include "jit/cache/cache_folder.h"
 #include "jit/cache/disk_cache.h"
+#include "jit/compiler/host_compiler.h"
 #include "jit/fixtures.h"
 
 namespace jitstep::jit::testing {
@@ -31,7 +32,9 @@ inline Key key_of(const std::string& content) {
   return {sha256_hex(content), Target::cuda(90), "a compiler, version 1"};
 }
 
-inline CacheEntry entry_of(const std::string& payload) {
+/// An entry whose binary is, as PTX is, a text with a zero behind it.
+inline CacheEntry entry_of(std::string payload) {
+  payload += '\0';
   const auto bytes = bytes_of(payload);
   return {"unit",
           {{bytes.begin(), bytes.end()}, "the log", {{"step", 40, 1, 2, 3, 4}}},
@@ -40,7 +43,9 @@ inline CacheEntry entry_of(const std::string& payload) {
 }
 
 inline std::string payload_of(const std::optional<CacheEntry>& entry) {
-  return entry ? text_of(entry->binary.image) : "(a miss)";
+  if (!entry) return "(a miss)";
+  const auto& image = entry->binary.image;
+  return text_of(std::span(image).first(image.size() - 1));
 }
 
 inline std::string content_of(const std::string& file) {
@@ -51,13 +56,16 @@ inline std::string content_of(const std::string& file) {
 inline std::string bytes_text(const std::vector<std::byte>& bytes) { return text_of(bytes); }
 
 /// A compiler's identity without its work: an engine that has it tells keys at once. What it makes
-/// is no kernel, so nothing of it may reach a cache: `cache_bytes` is to be 0.
+/// is not the kernel, so nothing of it may reach a cache: `cache_bytes` is to be 0.
 template <class Base>
 class IdentityOnly : public Base {
  public:
   using Base::Base;
-  Binary compile(const std::string&, const std::string&, const Target&) override {
-    return {{std::byte{1}}, "", {}};
+  Binary compile(const std::string&, const std::string& name, const Target& target) override {
+    if (target.is_cuda()) return {{std::byte{0}}, "", {}};
+    static const Binary one =
+        HostCompiler(Settings::from_environment()).compile(adding_unit("1"), name, Target::cpu());
+    return one;
   }
 };
 

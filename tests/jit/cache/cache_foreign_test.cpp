@@ -13,7 +13,7 @@ class OtherCompiler : public HostCompiler {
  public:
   OtherCompiler(const Settings& settings, const std::string& from, const std::string& to)
       : HostCompiler(settings), identity_(HostCompiler::identity(Target::cpu())) {
-    const std::size_t at = identity_.find(from);
+    const std::size_t at = identity_.rfind(from);  // the options that were given stand last
     if (at == std::string::npos) throw Error("the identity has no " + from + ": " + identity_);
     identity_.replace(at, from.size(), to);
   }

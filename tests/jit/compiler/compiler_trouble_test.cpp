@@ -138,5 +138,90 @@ TEST(CompilerTrouble, ATextThatOnlySpeaksOfDisksIsStillTheTextsFault) {
   EXPECT_EQ(engine.statistics().failed, 1u) << "and is remembered";
 }
 
+// ---- what it says ------------------------------------------------------------------------------
+
+TEST(CompilerTrouble, OfAFloodOfErrorsTheFirstAndTheLastAreToldAndNoMemoryIsTaken) {
+  TemporaryFolder folder;
+  Settings settings = settings_with_cache(folder / "cache");
+  settings.cxx = folder / "c++";
+  testing::write_file(
+      settings.cxx,
+      "#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\n"
+      "echo 'unit:1:1: error: the first' >&2\nyes 'unit:1:1: error: more' | head -c 300000000 >&2\n"
+      "echo >&2\necho 'unit:1:1: error: the last' >&2\nexit 1\n");
+  ::chmod(settings.cxx.c_str(), 0700);
+  EXPECT_EQ(in_child([&]() -> std::string {
+              Engine engine(settings);
+              rusage before{}, after{};
+              ::getrusage(RUSAGE_SELF, &before);
+              std::string message;
+              try {
+                engine.kernel(adding_unit("1"), "unit", Target::cpu());
+              } catch (const CompileError& error) {
+                message = error.what();
+              }
+              ::getrusage(RUSAGE_SELF, &after);
+              if (message.find("error: the first") == std::string::npos)
+                return message.substr(0, 1000);
+              if (message.find("error: the last") == std::string::npos)
+                return "the last is missing";
+              if (message.size() > 400000) return text(message.size(), " bytes");
+              return after.ru_maxrss - before.ru_maxrss < 50000 ? "" : "it took memory";
+            }),
+            "");
+}
+
+// ---- what it leaves ----------------------------------------------------------------------------
+
+// A compiler that ends well, and whose work `spoil` has changed; "$out" is the binary.
+void write_spoiling_compiler(const std::string& path, const std::string& spoil) {
+  testing::write_file(
+      path, text("#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\nc++ \"$@\"\n",
+                 "if [ -e \"$0.fixed\" ]; then exit 0; fi\n",
+                 "for word; do [ \"$before\" = -o ] && out=$word; before=$word; done\n", spoil,
+                 "\nexit 0\n"));
+  ::chmod(path.c_str(), 0700);
+}
+
+TEST(CompilerTrouble, ABinaryThatDoesNotLoadIsNeverLeftToOthers) {
+  for (const char* spoil : {"head -c 4000 \"$out\" > \"$out.half\"; mv \"$out.half\" \"$out\"",
+                            "head -c 100 \"$out\" > \"$out.half\"; mv \"$out.half\" \"$out\"",
+                            "echo 'int x = 1;' | c++ -x c++ -shared -o \"$out\" -",
+                            "echo 'void none(); extern \"C\" "
+                            "__attribute__((visibility(\"default\"))) void add() { none(); }' | "
+                            "c++ -x c++ -shared -fPIC -o \"$out\" -"}) {
+    SCOPED_TRACE(spoil);
+    TemporaryFolder folder;
+    Settings settings = settings_with_cache(folder / "cache");
+    settings.cxx = folder / "c++";
+    write_spoiling_compiler(settings.cxx, spoil);
+    EXPECT_EQ(in_child([&]() -> std::string {  // which SIGBUS would end
+                Engine engine(settings);
+                for (const bool loaded : {true, false}) {
+                  try {
+                    if (loaded)
+                      engine.kernel(adding_unit("1"), "unit", Target::cpu());
+                    else
+                      engine.build(adding_unit("1"), "unit", Target::cpu());
+                    return "it was taken";
+                  } catch (const CompileError& error) {
+                    return text("the text was blamed: ", error.what());
+                  } catch (const Error& error) {
+                    if (std::string(error.what()).find("unit") == std::string::npos)
+                      return error.what();
+                  }
+                }
+                if (engine.statistics().failed != 2 || engine.statistics().compiled != 0)
+                  return "miscounted";
+                if (!files_below(settings.cache_dir).empty()) return "it was published";
+                testing::write_file(settings.cxx + ".fixed", "");
+                return add_to(*engine.kernel(adding_unit("1"), "unit", Target::cpu()), 1) == 2
+                           ? ""
+                           : "a wrong number";
+              }),
+              "");
+  }
+}
+
 }  // namespace
 }  // namespace jitstep::jit

@@ -1,10 +1,10 @@
 #include "jit/compiler/host_compiler.h"
 
-#include <chrono>
 #include <csignal>
-#include <thread>
+#include <map>
 
 #include "jit/base/process.h"
+#include "jit/base/scratch.h"
 #include "jit/compiler/isa.h"
 #include "jit/engine/module.h"
 #include "jit/fixtures.h"
@@ -21,7 +21,7 @@ namespace fs = testing::fs;
 TEST(HostCompiler, ATextBecomesASharedObject) {
   HostCompiler compiler(Settings::from_environment());
   const Binary binary = compiler.compile(adding_unit("2"), "unit", Target::cpu());
-  EXPECT_NO_THROW(check_image(binary.image, Target::cpu()));
+  EXPECT_NO_THROW(check_image(binary.image, "unit", Target::cpu()));
   EXPECT_TRUE(binary.resources.empty());
 }
 
@@ -155,7 +155,8 @@ TEST(HostCompiler, ClangsReportIsReadToo) {
       "+sse2 -target-feature -avx512f -tune-cpu generic -\n";
   EXPECT_EQ(resolved_identity(report),
             "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu\n"
-            "isa: znver3 +sse2 -avx512f generic\n");
+            "isa: znver3 +sse2 -avx512f generic\n"
+            "arrived: -cc1 -triple -E -target-cpu -tune-cpu\n");
 }
 
 TEST(HostCompiler, WorksInAProcessThatIgnoresItsChildren) {
@@ -166,39 +167,39 @@ TEST(HostCompiler, WorksInAProcessThatIgnoresItsChildren) {
   std::signal(SIGCHLD, before);
 }
 
-TEST(Process, InputAndOutputOfAnySizePass) {
-  const std::string input(3 << 20, 'x');
-  const Finished run = run_program({"/bin/cat"}, input, {});
-  EXPECT_EQ(run.status, 0);
-  EXPECT_EQ(run.output, input);
-}
-
-TEST(Process, StatusSignalAndEnvironmentAreSeen) {
-  EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 3"}, "", {}).status, 3);
-  EXPECT_EQ(run_program({"/bin/sh", "-c", "kill -9 $$"}, "", {}).status, 128 + 9);
-  const std::vector<std::string> echo = {"/bin/sh", "-c", "echo \"$A-${HOME-none}\""};
-  EXPECT_EQ(run_program(echo, "", {{"A", "b c"}}).output, "b c-none\n");
-  const Variables changed = own_variables({{"A", "b c"}, {"HOME", ""}});
-  EXPECT_EQ(run_program(echo, "", changed).output, "b c-none\n");
-  EXPECT_EQ(changed.size(), own_variables({{"A", ""}, {"HOME", ""}}).size() + 1);
-  EXPECT_THROW(run_program({"/no/such/program"}, "", {}), Error);
-}
-
-TEST(Process, WhatRunsPastItsLimitIsKilledWithAllThatItStarted) {
+// A wrapper that changes the options makes other code of the same text.
+TEST(HostCompiler, IdentityTellsWhatAWrapperDoes) {
   testing::TemporaryFolder folder;
-  const std::string mark = folder / "mark";
-  const auto start = std::chrono::steady_clock::now();
-  const Finished run =
-      run_program({"/bin/sh", "-c", "echo begun; (sleep 3; echo > '" + mark + "') & sleep 60"}, "",
-                  own_variables(), std::chrono::seconds(1));
-  EXPECT_TRUE(run.stopped);
-  EXPECT_EQ(run.status, 128 + SIGKILL);
-  EXPECT_EQ(run.output, "begun\n");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
-  std::this_thread::sleep_for(std::chrono::seconds(4));
-  EXPECT_FALSE(fs::exists(mark)) << "a child of the child lives on";
-  EXPECT_FALSE(run_program({"/bin/sh", "-c", "exit 3"}, "", {}, std::chrono::seconds(60)).stopped);
-  EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 3"}, "", {}, std::chrono::seconds(60)).status, 3);
+  Settings settings = Settings::from_environment();
+  settings.cxx = folder / "c++";
+  std::map<std::string, std::string> wrapper_of;
+  for (const char* work :
+       {"exec c++ \"$@\"", "exec c++ \"$@\" -fno-tree-vectorize", "exec c++ -O0 \"$@\"",
+        "exec c++ \"$@\" -DBY_THE_WRAPPER",
+        "case \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\nexec c++ \"$@\" -O0"}) {
+    testing::write_file(settings.cxx, text("#!/bin/sh\n", work, "\n"));
+    fs::permissions(settings.cxx, fs::perms::owner_all);
+    const std::string identity = HostCompiler(settings).identity(Target::cpu());
+    EXPECT_EQ(HostCompiler(settings).identity(Target::cpu()), identity) << work;
+    EXPECT_EQ(identity.find(folder.path()), std::string::npos) << identity;
+    const auto [other, is_new] = wrapper_of.emplace(identity, work);
+    EXPECT_TRUE(is_new) << work << " is taken for " << other->second;
+#if defined(__x86_64__)
+    EXPECT_TRUE(HostCompiler(settings).accepts(identity, Target::cpu())) << identity;
+#endif
+  }
+}
+
+// Which is what they arrive as, and no matter of the wrapper's text, where the wrapper is a program.
+TEST(HostCompiler, OptionsThatArriveAreInTheIdentity) {
+  const auto report = [](const std::string& options) {
+    return resolved_identity("gcc version 12\n /usr/lib/gcc/12/cc1plus -E -quiet -march=znver3 " +
+                             options + " -dumpbase -\n");
+  };
+  EXPECT_NE(report("-O3"), report("-O2"));
+  EXPECT_NE(report("-O3"), report("-O3 -ffast-math"));
+  EXPECT_NE(report("-O3"), report("-O3 -DX=1"));
+  EXPECT_EQ(report("-fplugin=/home/u/p.so"), report("-fplugin=/home/v/p.so")) << "no paths";
 }
 
 }  // namespace

@@ -41,9 +41,9 @@ NvrtcCompiler& nvrtc() {
 TEST(Nvrtc, FiveArchitecturesCompileWithTheirResources) {
   for (int sm : {80, 89, 90, 100, 120}) {
     const Binary binary = nvrtc().compile(kUnit, "unit", Target::cuda(sm));
-    EXPECT_NO_THROW(check_image(binary.image, Target::cuda(sm))) << sm;
-    EXPECT_THROW(check_image(binary.image, Target::cuda(sm + 1)), ImageError) << sm;
-    EXPECT_THROW(check_image(binary.image, Target::cpu()), ImageError) << sm;
+    EXPECT_NO_THROW(check_image(binary.image, "unit", Target::cuda(sm))) << sm;
+    EXPECT_THROW(check_image(binary.image, "unit", Target::cuda(sm + 1)), ImageError) << sm;
+    EXPECT_THROW(check_image(binary.image, "unit", Target::cpu()), ImageError) << sm;
     ASSERT_EQ(binary.resources.size(), 2u) << binary.log;
     EXPECT_EQ(binary.resources[0].entry, "step");
     EXPECT_EQ(binary.resources[1].entry, "sum");
@@ -95,7 +95,7 @@ TEST(Nvrtc, AGpuNewerThanNvrtcGetsPtx) {
   ASSERT_FALSE(binary.image.empty());
   EXPECT_EQ(static_cast<char>(binary.image.front()), '/') << "PTX is text";
   EXPECT_EQ(binary.image.back(), std::byte{0});
-  EXPECT_NO_THROW(check_image(binary.image, Target::cuda(990)));
+  EXPECT_NO_THROW(check_image(binary.image, "unit", Target::cuda(990)));
   EXPECT_NE(nvrtc().identity(Target::cuda(990)).find("compute_"), std::string::npos);
 }
 

@@ -9,8 +9,8 @@
 #include "jit/cache/disk_cache.h"
 #include "jit/compiler/host_compiler.h"
 #include "jit/engine/module.h"
-#include "jit/source/source_digests.h"
 #include "jit/fixtures.h"
+#include "jit/source/source_digests.h"
 #include "jitstep/jit/error.h"
 #include "support/child.h"
 
@@ -244,6 +244,51 @@ TEST(Engine, AWholeEntryThatDoesNotLoadIsCompiledAnew) {
   EXPECT_EQ(engine.statistics().compiled, 1u);
   EXPECT_FALSE(engine.build(adding_unit("1"), "unit", Target::cpu())->from_cache);
   EXPECT_TRUE(Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu())->from_cache());
+}
+
+// As earlier versions may have left it: a program that loads such a file dies of SIGBUS.
+TEST(Engine, AHalfBinaryInTheCacheIsCompiledAnewAndReplaced) {
+  TemporaryFolder folder;
+  const Settings settings = settings_with_cache(folder.path());
+  const Key key{code_digest(Engine(settings).flat_text(adding_unit("1"), "unit")), Target::cpu(),
+                HostCompiler(settings).identity(Target::cpu())};
+  const auto whole = Engine(settings).build(adding_unit("1"), "unit", Target::cpu())->binary;
+  for (const bool loaded : {true, false}) {
+    CacheEntry half{"unit", whole};
+    half.binary.image.resize(half.binary.image.size() / 2);
+    DiskCache(settings).publish(key, half);
+    const auto listed = DiskCache(settings).list(true);
+    ASSERT_EQ(listed.size(), 1u);
+    EXPECT_NE(listed[0].problem.find("cut off"), std::string::npos) << listed[0].problem;
+    EXPECT_EQ(in_child([&]() -> std::string {
+                Engine engine(settings);
+                if (loaded)
+                  engine.kernel(adding_unit("1"), "unit", Target::cpu());
+                else
+                  engine.build(adding_unit("1"), "unit", Target::cpu());
+                return engine.statistics().compiled == 1 ? "" : "it was not compiled";
+              }),
+              "");
+    EXPECT_EQ(DiskCache(settings).list(true).at(0).problem, "");
+    EXPECT_EQ(DiskCache(settings).find(key)->binary.image, whole.image);
+  }
+}
+
+TEST(Engine, AHalfBinaryIsAnErrorThatSaysSoWhereThereIsNoCompiler) {
+  TemporaryFolder folder;
+  Settings settings = settings_with_cache(folder.path());
+  const Key key{code_digest(Engine(settings).flat_text(adding_unit("1"), "unit")), Target::cpu(),
+                HostCompiler(settings).identity(Target::cpu())};
+  CacheEntry half{"unit", Engine(settings).build(adding_unit("1"), "unit", Target::cpu())->binary};
+  half.binary.image.resize(half.binary.image.size() / 2);
+  DiskCache(settings).publish(key, half);
+  settings.cxx = "/no/compiler";
+  EXPECT_EQ(in_child([&]() -> std::string {
+              const std::string message = error_of<ImageError>(
+                  [&] { Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu()); });
+              return message.find("cut off") == std::string::npos ? "it says: " + message : "";
+            }),
+            "");
 }
 
 TEST(Engine, AKernelThatTheMachineHasNoRoomToLoadStaysInTheCache) {

@@ -70,9 +70,9 @@ TEST(Module, AnObjectThatCannotBeUnloadedIsNotTakenForAnother) {
 TEST(Module, AnImageThatIsNoneIsRefused) {
   testing::TemporaryFolder folder;
   const std::vector<std::byte> garbage(1000, std::byte{42});
-  EXPECT_THROW(check_image(garbage, Target::cpu()), ImageError);
-  EXPECT_THROW(check_image(garbage, Target::cuda(90)), ImageError);
-  EXPECT_THROW(check_image({}, Target::cuda(90)), ImageError);
+  EXPECT_THROW(check_image(garbage, "my unit", Target::cpu()), ImageError);
+  EXPECT_THROW(check_image(garbage, "my unit", Target::cuda(90)), ImageError);
+  EXPECT_THROW(check_image({}, "my unit", Target::cuda(90)), ImageError);
   const std::string message =
       error_of<ImageError>([&] { load_host_module(garbage, "my unit", {folder.path()}); });
   EXPECT_NE(message.find("my unit"), std::string::npos) << message;

@@ -4,6 +4,7 @@
 #include <jit/cache/disk_cache.h>
 #include <jitstep/jit/settings.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ std::string digest_of(const jit::ListedEntry& entry);
 
 /// Whether a word begins the key or the unit's name.
 bool is_asked(const jit::ListedEntry& entry, const std::string& word);
+
+/// The whole entry; nothing if it is not one.
+std::optional<jit::CacheEntry> content_of(const jit::ListedEntry& entry);
 
 /// Adds the subcommand `show`: all that an entry says of itself.
 void add_show(CLI::App& cache, int& status);

@@ -33,14 +33,13 @@ bool is_asked(const ListedEntry& entry, const std::string& word) {
          (entry.header && entry.header->name.starts_with(word));
 }
 
-namespace {
-
-// The whole entry; nothing if it is not one.
 std::optional<CacheEntry> content_of(const ListedEntry& entry) {
   if (!entry.header || !entry.problem.empty()) return {};
   const auto bytes = read_trusted(entry.file.path, Trust::own_or_root, kLargestEntry);
   return bytes ? decode_entry(*bytes, entry.header->key) : std::nullopt;
 }
+
+namespace {
 
 json to_json(const ListedEntry& listed) {
   json out = {{"key", digest_of(listed)},

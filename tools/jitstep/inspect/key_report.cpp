@@ -71,11 +71,12 @@ std::vector<KeyPart> templates_of(const Subject& subject) {
   return parts;
 }
 
-// The lines of a compiler's identity: its version, what -march=native stands for, its options.
+// The lines of a compiler's identity: its version, what -march=native stands for, its options, what becomes of them.
 void add_compiler(const std::string& identity, std::vector<KeyPart>& parts) {
   std::istringstream lines(identity);
   for (std::string line; std::getline(lines, line);) {
-    const bool isa = line.starts_with("isa:"), options = line.starts_with("options:");
+    const bool isa = line.starts_with("isa:");
+    const bool options = line.starts_with("options:") || line.starts_with("arrived:");
     if (!line.empty())
       parts.push_back({"compiler", line,
                        isa       ? "what this machine's processor runs"

@@ -1,0 +1,111 @@
+#include "jit/base/spawn.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+// What the child does before it becomes the program.
+struct Request {
+  char* const* arguments;
+  char* const* environment;
+  Streams streams;
+  pid_t parent;
+  Kinship kinship;
+  int failure = 0;  // errno
+};
+
+// The host's handlers must not run in the child, and a host that ignores signals must not make the program deaf.
+// By the kernel's calls, here and below: sanitizers keep tables of handlers and files in the memory that both share.
+__attribute__((no_sanitize_address, no_sanitize_thread)) void reset_signals() {
+  constexpr std::size_t kMaskBytes = 8;
+  const unsigned long by_default[4] =
+      {};  // struct sigaction of the kernel: the handler comes first
+  for (int signal = 1; signal < NSIG; ++signal) {
+    unsigned long now[4] = {};
+    ::syscall(SYS_rt_sigaction, signal, nullptr, now, kMaskBytes);
+    const bool ignored = now[0] == reinterpret_cast<unsigned long>(SIG_IGN);
+    const bool needed = signal == SIGPIPE || signal == SIGCHLD || signal == SIGTERM;
+    if (!ignored || needed) ::syscall(SYS_rt_sigaction, signal, by_default, nullptr, kMaskBytes);
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// Runs in the memory of the caller, which waits meanwhile: system calls only.
+__attribute__((no_sanitize_address, no_sanitize_thread)) int become_program(void* of) {
+  Request& request = *static_cast<Request*>(of);
+  const auto& [in, out, error] = request.streams;
+  const auto& [group, dies_with_thread] = request.kinship;
+  const bool ready = ::setpgid(0, group) == 0 &&
+                     (!dies_with_thread || ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0) &&
+                     ::syscall(SYS_dup3, in, 0, 0) >= 0 && ::syscall(SYS_dup3, out, 1, 0) >= 0 &&
+                     ::syscall(SYS_dup3, error, 2, 0) >= 0;
+  // A parent that had ended before the signal was asked for does not send it.
+  if (ready && ::getppid() == request.parent) {
+    reset_signals();
+    ::execve(request.arguments[0], request.arguments, request.environment);
+  }
+  request.failure = errno;
+  ::_exit(127);
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  result.reserve(words.size() + 1);
+  for (std::string& word : words) result.push_back(word.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+// As posix_spawn does it, which knows no signal for the parent's death: no copy of the host's memory, however large.
+pid_t start(Request& request) {
+  constexpr std::size_t kStack = 1 << 16;
+  std::vector<char> stack(kStack);
+  const auto top = reinterpret_cast<std::uintptr_t>(stack.data() + kStack) & ~std::uintptr_t{15};
+  sigset_t all, before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t child = ::clone(become_program, reinterpret_cast<void*>(top),
+                              CLONE_VM | CLONE_VFORK | SIGCHLD, &request);
+  if (child < 0) request.failure = errno;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return child;
+}
+
+}  // namespace
+
+pid_t spawn(std::vector<std::string> arguments, const Variables& environment,
+            const Streams& streams, const Kinship& kinship) {
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : environment) variables.push_back(text(name, "=", value));
+  const std::vector<char*> words = pointers(arguments), entries = pointers(variables);
+  Request request{words.data(), entries.data(), streams, ::getpid(), kinship};
+  const pid_t child = start(request);
+  if (!request.failure) return child;
+  if (child > 0) wait_for(child);
+  throw Error(text("cannot run ", arguments[0], ": ", std::strerror(request.failure)));
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return -1;
+  }
+  return status;
+}
+
+}  // namespace jitstep::jit
