@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "jit/base/digest.h"
 #include "jit/base/process.h"
 #include "jit/cache/cache_fixtures.h"
+#include "jit/source/source_digests.h"
 
 namespace jitstep::jit {
 namespace {
@@ -124,7 +124,7 @@ TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreTheFilesOwn) {
   json found;
   for (const json& part : key.at("templates"))
     if (part.at("part") == "rules/adamw.cuh") found = part;
-  EXPECT_EQ(found.at("value"), sha256_hex(rule).substr(0, 12));
+  EXPECT_EQ(found.at("value"), code_digest(rule).substr(0, 12));
   const std::string text = shown(int8("key"));
   for (const char* part :
        {"flag amsgrad", "state m", "int8(block=256", "variant", "-march=native", "Not in it"})

@@ -29,13 +29,15 @@ class Tool : public ::testing::Test {
     return run_program(words, "", own_variables(environment));
   }
 
-  // A kernel of a template that `templates` holds, in a cache folder.
+  // A kernel of a template that `templates` holds, in a cache folder. Its code has its name: names of units
+  // alone make no other kernel.
   void make_kernel(const std::string& cache, const std::string& name) {
     Settings settings = settings_with_cache(cache);
     settings.templates = folder / "templates";
     testing::write_file(folder / "templates/rules/mine.cuh", "constexpr int kMine = 1;\n");
-    Engine(settings).build("#include \"rules/mine.cuh\"\n" + adding_unit("kMine"), name,
-                           Target::cpu());
+    Engine(settings).build(
+        "#include \"rules/mine.cuh\"\nstruct Of_" + name + ";\n" + adding_unit("kMine"), name,
+        Target::cpu());
   }
 
   static bool says(const Finished& run, const std::string& part) {
