@@ -209,6 +209,18 @@ TEST(Inspect, SaysInOneLineWhatDoesNotGoTogether) {
   EXPECT_EQ(run(int8("resources"), {{"JITSTEP_CXX", "/no/compiler"}}).status, 1);
 }
 
+// With the variables of a shell that knows nothing of the build.
+TEST(Inspect, FindsTheNvrtcThatSetupInstallsAndThatOfTheActiveEnvironment) {
+  TemporaryFolder folder;
+  const Variables bare = {{"JITSTEP_NVRTC", ""}, {"VIRTUAL_ENV", ""}, {"CONDA_PREFIX", ""}};
+  const std::vector<std::string> installed =
+      testing::files_below(JITSTEP_SOURCE_DIR "/.deps/venv/lib", "/libnvrtc.so.13");
+  if (installed.empty()) GTEST_SKIP() << "setup has installed none here";
+  const Finished found = run({"--rule", "lion", "--state", "int8"}, bare);
+  EXPECT_EQ(found.status, 0) << found.output;
+  EXPECT_TRUE(has(found.output, "registers")) << found.output;
+}
+
 class InspectGpu : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -37,6 +37,8 @@ struct JITSTEP_API Settings {
   /// Folders looked through for libnvrtc before the system's: each itself, its lib, and any
   /// nvidia/*/lib below it, so that a Python site-packages folder will do.
   std::vector<std::string> nvrtc_search;
+  /// VIRTUAL_ENV, else CONDA_PREFIX: the Python environment that is active. Its libnvrtc is looked for next.
+  std::string python_environment;
   /// JITSTEP_LOG: off, warn (default), info or debug.
   LogLevel log = LogLevel::warn;
   /// PATH, where the host compiler is looked up.

@@ -96,6 +96,8 @@ Settings Settings::from_environment() {
   settings.compile_seconds = limit_in_seconds();
   settings.compiler_variables = variables_of_compilers();
   settings.nvrtc = variable("JITSTEP_NVRTC");
+  settings.python_environment = variable("VIRTUAL_ENV");
+  if (settings.python_environment.empty()) settings.python_environment = variable("CONDA_PREFIX");
   settings.log = log_level();
   settings.path = variable("PATH");
   settings.tmpdir = variable("TMPDIR");
