@@ -43,6 +43,10 @@ inline std::string payload_of(const std::optional<CacheEntry>& entry) {
   return entry ? text_of(entry->binary.image) : "(a miss)";
 }
 
+inline std::string payload_of(const std::optional<DiskCache::Found>& found) {
+  return found ? text_of(found->entry.binary.image) : "(a miss)";
+}
+
 inline std::string content_of(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(stream), {});
