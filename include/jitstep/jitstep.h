@@ -3,6 +3,7 @@
 
 #include <torch/optim.h>
 
+#include "jitstep/engine_error.h"
 #include "jitstep/grad_accumulator.h"
 #include "jitstep/grad_scaler.h"
 #include "jitstep/jit/error.h"

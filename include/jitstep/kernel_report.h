@@ -39,4 +39,8 @@ struct JITSTEP_API KernelReport {
   std::string text() const;
 };
 
+/// Writes the kernels into a file that `jitstep cache warm --kernels FILE` compiles, on this machine or another:
+/// a program's own, with what its options and gradients make of them. A c10::Error if it cannot be written.
+JITSTEP_API void write_kernels(const std::vector<KernelReport>& kernels, const std::string& file);
+
 }  // namespace jitstep

@@ -37,6 +37,7 @@ struct JITSTEP_API MemoryReport {
     bool has_state = false;
     std::vector<Part> parts;
 
+    /// Of all its parts.
     std::int64_t bytes() const;
   };
 

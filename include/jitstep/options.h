@@ -178,6 +178,7 @@ struct OptionField {
   const char* name;
   T Owner::*value;
 };
+/// Takes both types from the member.
 template <class Owner, class T>
 OptionField(const char*, T Owner::*) -> OptionField<Owner, T>;
 

@@ -27,6 +27,7 @@ struct InitialValues;
 class SharedMark {
  public:
   SharedMark() = default;
+  /// A copy and its source are both shared; what is moved takes the mark along.
   SharedMark(const SharedMark& other) noexcept : set_(true) { other.set(); }
   SharedMark(SharedMark&& other) noexcept : set_(other.is_set()) {}
   SharedMark& operator=(const SharedMark& other) noexcept {

@@ -14,6 +14,7 @@ namespace jitstep {
 /// host, as by a CUDA graph, the device counts all of them.
 class JITSTEP_API StepCount {
  public:
+  /// Of steps that are all taken. A copy has those of its source and no counter on the device.
   StepCount(std::int64_t taken = 0) : counted_(taken) {}  // NOLINT(google-explicit-constructor)
   StepCount(const StepCount& other) : counted_(other.taken()) {}
   StepCount(StepCount&&) noexcept = default;

@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "jit/base/digest.h"
 #include "jit/base/process.h"
 #include "jit/cache/cache_fixtures.h"
+#include "jit/source/source_digests.h"
 
 namespace jitstep::jit {
 namespace {
@@ -124,7 +124,7 @@ TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreTheFilesOwn) {
   json found;
   for (const json& part : key.at("templates"))
     if (part.at("part") == "rules/adamw.cuh") found = part;
-  EXPECT_EQ(found.at("value"), sha256_hex(rule).substr(0, 12));
+  EXPECT_EQ(found.at("value"), code_digest(rule).substr(0, 12));
   const std::string text = shown(int8("key"));
   for (const char* part :
        {"flag amsgrad", "state m", "int8(block=256", "variant", "-march=native", "Not in it"})
@@ -221,6 +221,18 @@ TEST(Inspect, SaysInOneLineWhatDoesNotGoTogether) {
   }
   EXPECT_EQ(run({"--show", "everything"}).status, 2);
   EXPECT_EQ(run(int8("resources"), {{"JITSTEP_CXX", "/no/compiler"}}).status, 1);
+}
+
+// With the variables of a shell that knows nothing of the build.
+TEST(Inspect, FindsTheNvrtcThatSetupInstallsAndThatOfTheActiveEnvironment) {
+  TemporaryFolder folder;
+  const Variables bare = {{"JITSTEP_NVRTC", ""}, {"VIRTUAL_ENV", ""}, {"CONDA_PREFIX", ""}};
+  const std::vector<std::string> installed =
+      testing::files_below(JITSTEP_SOURCE_DIR "/.deps/venv/lib", "/libnvrtc.so.13");
+  if (installed.empty()) GTEST_SKIP() << "setup has installed none here";
+  const Finished found = run({"--rule", "lion", "--state", "int8"}, bare);
+  EXPECT_EQ(found.status, 0) << found.output;
+  EXPECT_TRUE(has(found.output, "registers")) << found.output;
 }
 
 class InspectGpu : public ::testing::Test {

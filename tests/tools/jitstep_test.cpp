@@ -2,6 +2,7 @@
 #include <jitstep/version.h>
 #include <sys/stat.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "jit/base/process.h"
@@ -29,7 +30,8 @@ class Tool : public ::testing::Test {
     return run_program(words, "", own_variables(environment));
   }
 
-  // A kernel of a template that `templates` holds, in a cache folder.
+  // A kernel of a template that `templates` holds, in a cache folder. Its code has its name: names of units
+  // alone make no other kernel.
   void make_kernel(const std::string& cache, const std::string& name) {
     Settings settings = settings_with_cache(cache);
     settings.templates = folder / "templates";
@@ -84,6 +86,27 @@ TEST_F(Tool, ListsBothLayers) {
   EXPECT_TRUE(says(list, "my_unit\n")) << list.output;
   EXPECT_TRUE(says(list, "their_unit  (read-only layer)")) << list.output;
   EXPECT_TRUE(says(list, "2 entries, ")) << list.output;
+}
+
+TEST_F(Tool, DoctorCountsEachLayerByItself) {
+  make_kernel(folder / "below", "their_unit");
+  readonly = folder / "below";
+  const auto findings = nlohmann::json::parse(run({"doctor", "--json"}).output);
+  std::map<std::string, std::string> words;
+  for (const auto& one : findings) words[one.at("what")] = one.at("words");
+  EXPECT_TRUE(words["cache"].starts_with(folder / "cache, 0 entries, 0 bytes")) << words["cache"];
+  EXPECT_TRUE(words["read-only layer"].starts_with(folder / "below, 1 entry, "))
+      << words["read-only layer"];
+}
+
+TEST_F(Tool, ListAloneListsAll) {
+  const Finished all = run({"list"});
+  EXPECT_EQ(all.status, 0) << all.output;
+  for (const char* part : {"adamw", "int8", "kahan", "emulated"})
+    EXPECT_TRUE(says(all, part)) << part;
+  const auto tables = nlohmann::json::parse(run({"list", "--json"}).output);
+  for (const char* table : {"rules", "codecs", "weights", "targets"})
+    EXPECT_EQ(tables.at(table), nlohmann::json::parse(run({"list", table, "--json"}).output));
 }
 
 TEST_F(Tool, ListsAsJson) {

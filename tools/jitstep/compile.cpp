@@ -5,6 +5,7 @@
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/unit.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -22,10 +23,20 @@ using namespace jitstep::jit;
 namespace fs = std::filesystem;
 
 struct Request {
-  SpecWords kernel;
+  std::string spec;
+  OptimizerWords words;
+  bool by_words = false;  // not by the spec
   std::string out = ".", target = "sm_90";
   std::vector<int> variant;  // threads, lanes, vector, chunk; the default if empty
 };
+
+AskedOptimizer optimizer_of(const Request& request) {
+  AskedOptimizer asked =
+      request.by_words ? optimizer_of_words(request.words) : optimizer_of_spec(request.spec);
+  asked.parameter = request.words.parameter;
+  asked.gradient = request.words.gradient;
+  return asked;
+}
 
 Variant variant_of(const Request& request, const Plan& plan, const Target& target) {
   if (request.variant.empty()) return default_variant(plan, target);
@@ -56,7 +67,7 @@ nlohmann::json to_json(const Resources& entry) {
 
 void run(const Request& request) {
   const Target target = parse_target(request.target);
-  const Plan plan = plan_of_spec(request.kernel);
+  const Plan plan = plan_of(optimizer_of(request));
   const Variant variant = variant_of(request, plan, target);
   const Unit made = unit(plan, variant, target);
   const auto built = default_engine().build(made.text, made.name, target);
@@ -80,20 +91,19 @@ void add_compile_command(CLI::App& app, int& status) {
   CLI::App* const command = app.add_subcommand(
       "compile", "Writes a kernel's binary into a folder and prints its resources as JSON");
   const auto request = std::make_shared<Request>();
-  command
-      ->add_option("spec", request->kernel.spec,
-                   "The kernel, as {\"rule\": \"adamw\", \"state\": \"int8\"}")
-      ->required();
-  command->add_option("--parameter", request->kernel.parameter, "The parameters' dtype")
-      ->capture_default_str();
-  command->add_option("--gradient", request->kernel.gradient, "The gradients', if it is another");
+  CLI::Option* const spec = command->add_option(
+      "spec", request->spec, "The kernel, as {\"rule\": \"adamw\", \"state\": \"int8\"}");
+  add_spec_words(*command, *spec, request->words);
   command->add_option("--target", request->target, "sm_ with a number, cpu or emulated")
       ->capture_default_str();
   command->add_option("--variant", request->variant, "threads,lanes,vector,chunk")
       ->delimiter(',')
       ->expected(4);
   command->add_option("--out", request->out, "The folder")->capture_default_str();
-  command->callback([request, &status] {
+  command->callback([request, command, &status] {
+    request->by_words = has_spec_words(*command);
+    if (!request->by_words && request->spec.empty())
+      throw CLI::RequiredError("A spec, or --rule and the like,");
     run(*request);
     status = 0;
   });

@@ -132,6 +132,26 @@ Finding disassembler() {
   }
 }
 
+// The files of a folder: how many, and whether some are never used.
+Finding entries_in(const char* what, const std::string& folder,
+                   const std::vector<ListedEntry>& entries) {
+  const auto unused = std::count_if(entries.begin(), entries.end(), [](const ListedEntry& entry) {
+    return !entry.problem.empty();
+  });
+  std::uint64_t bytes = 0;
+  for (const ListedEntry& entry : entries) bytes += entry.file.bytes;
+  const auto used = static_cast<std::ptrdiff_t>(entries.size()) - unused;
+  return {what, unused == 0 ? Finding::State::good : Finding::State::note,
+          text(folder, ", ", used, used == 1 ? " entry, " : " entries, ", bytes, " bytes",
+               unused == 0 ? "" : text("; ", unused, " never used: see `jitstep cache verify`"))};
+}
+
+std::vector<ListedEntry> entries_of_layer(const Settings& settings, bool readonly) {
+  std::vector<ListedEntry> entries = DiskCache(settings).list(true);
+  std::erase_if(entries, [&](const ListedEntry& entry) { return entry.readonly != readonly; });
+  return entries;
+}
+
 Finding cache(const Settings& settings) {
   if (settings.cache_dir.empty())
     return {"cache", Finding::State::note,
@@ -141,21 +161,13 @@ Finding cache(const Settings& settings) {
     if (const auto problem = folder_problem(settings.cache_dir, Trust::own))
       return {"cache", Finding::State::missing,
               text(*problem, "; JITSTEP_CACHE_DIR names another")};
-  std::size_t entries = 0, unused = 0;
-  std::uint64_t bytes = 0;
-  for (const ListedEntry& entry : DiskCache(settings).list(true)) {
-    ++(entry.problem.empty() ? entries : unused);
-    bytes += entry.file.bytes;
-  }
-  return {"cache", unused == 0 ? Finding::State::good : Finding::State::note,
-          text(settings.cache_dir, ", ", entries, " entries, ", bytes, " bytes",
-               unused == 0 ? "" : text("; ", unused, " never used: see `jitstep cache verify`"))};
+  return entries_in("cache", settings.cache_dir, entries_of_layer(settings, false));
 }
 
 Finding readonly_layer(const Settings& settings) {
   if (const auto problem = folder_problem(settings.cache_readonly, Trust::own_or_root))
     return {"read-only layer", Finding::State::missing, *problem};
-  return found("read-only layer", settings.cache_readonly);
+  return entries_in("read-only layer", settings.cache_readonly, entries_of_layer(settings, true));
 }
 
 // A file of records: how many count on this machine, and what is wrong with it.

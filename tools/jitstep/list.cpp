@@ -79,6 +79,18 @@ Rows targets() {
   return rows;
 }
 
+struct Table {
+  const char* name;
+  const char* what;
+  Rows (*rows)();
+};
+
+constexpr Table kTables[] = {
+    {"rules", "The optimizers", &rules},
+    {"codecs", "What a slot of state can be kept in", &codecs},
+    {"weights", "What parameters can be kept in", &weights},
+    {"targets", "What kernels can be compiled for, and whether here", &targets}};
+
 nlohmann::json to_json(const Rows& rows) {
   nlohmann::json all = nlohmann::json::array();
   for (std::size_t i = 1; i < rows.size(); ++i) {
@@ -90,17 +102,30 @@ nlohmann::json to_json(const Rows& rows) {
   return all;
 }
 
+void print_all(bool json) {
+  nlohmann::json all;
+  for (const Table& table : kTables) {
+    const Rows rows = table.rows();
+    if (json) all[table.name] = to_json(rows);
+    if (!json) std::cout << (&table == kTables ? "" : "\n") << text_table(rows);
+  }
+  if (json) std::cout << all.dump(2) << "\n";
+}
+
 }  // namespace
 
 void add_list_command(CLI::App& app, int& status) {
   CLI::App* const list =
-      app.add_subcommand("list", "Names every rule, codec, weight format or target");
-  need_subcommand(*list);
-  for (const auto& [name, what, rows] :
-       {std::tuple{"rules", "The optimizers", &rules},
-        std::tuple{"codecs", "What a slot of state can be kept in", &codecs},
-        std::tuple{"weights", "What parameters can be kept in", &weights},
-        std::tuple{"targets", "What kernels can be compiled for, and whether here", &targets}}) {
+      app.add_subcommand("list", "Names every rule, codec, weight format and target");
+  list->require_subcommand(0, 1);
+  const auto all_json = std::make_shared<bool>(false);
+  list->add_flag("--json", *all_json, "Prints an object with an array of objects for each table");
+  list->callback([list, all_json, &status] {
+    if (!list->get_subcommands().empty()) return;
+    print_all(*all_json);
+    status = 0;
+  });
+  for (const auto& [name, what, rows] : kTables) {
     CLI::App* const command = list->add_subcommand(name, what);
     const auto json = std::make_shared<bool>(false);
     command->add_flag("--json", *json, "Prints an array of objects, one for each line");

@@ -1,21 +1,104 @@
 #include "spec_plan.h"
 
 #include <jit/codegen/spec_text.h>
+#include <jitstep/jit/catalog.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "template_file.h"
 
 namespace jitstep::tool {
+namespace {
 
 using namespace jitstep::jit;
+using nlohmann::json;
 
-Plan plan_of_spec(const SpecWords& words, int dims, std::int64_t elements) {
-  const SpecText spec = parse_spec(words.spec);
-  OptionValues values(spec.rule);
-  for (const auto& [name, value] : spec.options) values.set(name, value);
-  values.validate();
-  const ParameterKind parameter{
-      .dtype = parse_dtype(words.parameter), .dims = dims, .elements = elements};
-  KernelSpec kernel = resolve(values, spec.formats, parameter).spec;
-  if (!words.gradient.empty()) kernel.gradient = parse_dtype(words.gradient);
+constexpr const char* kNaming[] = {"--rule", "--set", "--state", "--weights"};
+
+std::string written(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// A path that stands for a name is loaded. Says whether it was one.
+template <class Load>
+bool load(json& word, const Load& load_file) {
+  if (!word.is_string() || !is_file(word.get<std::string>())) return false;
+  word = load_file(word.get<std::string>()).name;
+  return true;
+}
+
+bool load_codec(json& codec) {
+  json& name = codec.is_object() && codec.contains("codec") ? codec["codec"] : codec;
+  return load(name, [](const std::string& path) -> const Manifest& {
+    return default_catalog().load_codec(path);
+  });
+}
+
+// The codec of all slots, or of each.
+bool load_codecs(json& state) {
+  bool loaded = load_codec(state);
+  if (state.is_object() && !state.contains("codec"))
+    for (json& codec : state) loaded = load_codec(codec) || loaded;
+  return loaded;
+}
+
+// What parse_spec refuses stays as it is.
+std::string with_loaded_files(const std::string& spec) {
+  json object = json::parse(spec, nullptr, false);
+  if (!object.is_object()) return spec;
+  bool loaded = object.contains("rule") &&
+                load(object["rule"], [](const std::string& path) -> const Manifest& {
+                  return default_catalog().load_rule(path);
+                });
+  if (object.contains("state")) loaded = load_codecs(object["state"]) || loaded;
+  return loaded ? written(object) : spec;
+}
+
+}  // namespace
+
+AskedOptimizer optimizer_of_spec(const std::string& text) {
+  const SpecText spec = parse_spec(with_loaded_files(text));
+  AskedOptimizer asked{OptionValues(spec.rule), spec.formats};
+  for (const auto& [name, value] : spec.options) asked.options.set(name, value);
+  asked.options.validate();
+  check_formats(asked.formats, asked.options);
+  return asked;
+}
+
+Plan plan_of(const AskedOptimizer& asked, int dims, std::int64_t elements) {
+  const ParameterKind parameter{.dtype = asked.parameter.empty()
+                                             ? usual_dtype(asked.formats, asked.options.rule())
+                                             : parse_dtype(asked.parameter),
+                                .dims = dims,
+                                .elements = elements};
+  KernelSpec kernel = resolve(asked.options, asked.formats, parameter).spec;
+  if (!asked.gradient.empty()) kernel.gradient = parse_dtype(asked.gradient);
   return resolve(kernel);
+}
+
+void add_spec_words(CLI::App& command, CLI::Option& spec, OptimizerWords& words) {
+  add_rule_words(command, words);
+  add_state_words(command, words);
+  command.add_option("--weights", words.weights, "The weight format");
+  for (const char* name : kNaming) spec.excludes(command.get_option(name));
+  command.add_option("--param,--parameter", words.parameter,
+                     "The parameters' dtype; float32, or what the weight format is for");
+  command.add_option("--grad,--gradient", words.gradient, "The gradients', if it is another");
+}
+
+bool has_spec_words(const CLI::App& command) {
+  return std::any_of(std::begin(kNaming), std::end(kNaming),
+                     [&](const char* name) { return command.get_option(name)->count() > 0; });
+}
+
+AskedOptimizer optimizer_of_words(const OptimizerWords& words) {
+  AskedOptimizer asked{option_values(words), formats_of(words)};
+  check_formats(asked.formats, asked.options);
+  asked.parameter = words.parameter;
+  asked.gradient = words.gradient;
+  return asked;
 }
 
 }  // namespace jitstep::tool

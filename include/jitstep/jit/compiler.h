@@ -29,6 +29,13 @@ struct JITSTEP_API Binary {
   std::vector<Resources> resources;
 };
 
+/// How well a cached binary that another compiler made serves a machine.
+struct JITSTEP_API Fitness {
+  int rank = 0;              // of several the highest is used; 0: it must not be used
+  bool baseline = false;     // it is for all processors from some level on, not for one kind
+  std::string problem = {};  // why it must not be used; empty if it may
+};
+
 /// One compiler. Thread safe: several threads may compile at once.
 class JITSTEP_API Compiler {
  public:
@@ -44,14 +51,14 @@ class JITSTEP_API Compiler {
   virtual const std::string& identity(const Target& target) = 0;
 
   /// Whether there is a compiler for the target at all. Where there is none, the cache may serve what
-  /// `accepts` takes; compile and identity throw an Error that says what to install.
+  /// `fitness` ranks; compile and identity throw an Error that says what to install.
   virtual bool available(const Target&) { return true; }
 
-  /// Whether a cached binary of a compiler with this identity may be used where there is no
-  /// compiler: made with the same options, and code that this machine runs.
-  virtual bool accepts(const std::string& identity, const Target& target) const {
+  /// How well a cached binary of a compiler with this identity serves here in the place of one of this
+  /// compiler's, which may be missing: it must be made with the same options, and be code that this machine runs.
+  virtual Fitness fitness(const std::string& identity, const Target& target) const {
     (void)identity, (void)target;
-    return false;
+    return {.problem = "another compiler's binaries are not used"};
   }
 };
 

@@ -71,6 +71,7 @@ struct JITSTEP_API Plan {
   int passes = 0;       // of the reductions: launches of sums before the last one
   int slots_known = 0;  // the first pass that knows the new slots, which may wait for some of them
 
+  /// The parts that every kernel has.
   const Manifest& gradient() const { return *parts[kGradientPart]; }
   const Manifest& rule() const { return *parts[kRulePart]; }
   /// The codec of a slot; null: the slot is left out.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,11 @@
 #include "jitstep/jit/log.h"
 
 namespace jitstep::jit {
+
+/// What Settings::cpu may be: the processor that compiles, or a baseline of the x86-64 ABI.
+inline constexpr std::string_view kCpus[] = {"native", "x86-64", "x86-64-v2", "x86-64-v3",
+                                             "x86-64-v4"};
+JITSTEP_API bool is_cpu(std::string_view word);
 
 /// The settings of an Engine. A plain struct: tests and tools fill it by hand.
 struct JITSTEP_API Settings {
@@ -27,6 +33,11 @@ struct JITSTEP_API Settings {
   std::string override_folder;
   /// JITSTEP_CXX: one program, a name on PATH or a path (no arguments). Empty: c++, g++, clang++.
   std::string cxx;
+  /// JITSTEP_CPU: what the host compiler's kernels are for: native (the processor that compiles), x86-64,
+  /// x86-64-v2, x86-64-v3 or x86-64-v4 (every processor from that level on; g++ 11 and clang 12 know them). The
+  /// bits of results are the same. Empty: what is compiled here is native, and baselines in the caches are used
+  /// where they save a compile; see CACHE_FORMAT.md.
+  std::string cpu;
   /// JITSTEP_COMPILE_SECONDS: the host compiler is stopped when it takes longer. 0: no limit.
   std::int64_t compile_seconds = 300;
   /// What the host compiler gets of the environment beside PATH and TMPDIR: what programs need to be
@@ -37,6 +48,8 @@ struct JITSTEP_API Settings {
   /// Folders looked through for libnvrtc before the system's: each itself, its lib, and any
   /// nvidia/*/lib below it, so that a Python site-packages folder will do.
   std::vector<std::string> nvrtc_search;
+  /// VIRTUAL_ENV, else CONDA_PREFIX: the Python environment that is active. Its libnvrtc is looked for next.
+  std::string python_environment;
   /// JITSTEP_LOG: off, warn (default), info or debug.
   LogLevel log = LogLevel::warn;
   /// PATH, where the host compiler is looked up.

@@ -40,6 +40,14 @@ LogLevel log_level() {
   return LogLevel::warn;
 }
 
+std::string cpu_to_compile_for() {
+  const std::string word = variable("JITSTEP_CPU");
+  if (word.empty() || is_cpu(word)) return word;
+  warn(LogLevel::warn, text("JITSTEP_CPU is '", word, "', which is none of ", joined(kCpus),
+                            "; kernels are compiled for this processor"));
+  return {};
+}
+
 std::int64_t limit_in_seconds() {
   const std::string word = variable("JITSTEP_COMPILE_SECONDS");
   const std::int64_t usual = Settings().compile_seconds;
@@ -85,6 +93,10 @@ std::vector<std::pair<std::string, std::string>> variables_of_compilers() {
 
 }  // namespace
 
+bool is_cpu(std::string_view word) {
+  return std::find(std::begin(kCpus), std::end(kCpus), word) != std::end(kCpus);
+}
+
 Settings Settings::from_environment() {
   Settings settings;
   settings.cache_dir = cache_folder();
@@ -93,9 +105,12 @@ Settings Settings::from_environment() {
   settings.override_folder = variable("JITSTEP_OVERRIDE");
   settings.dump_folder = variable("JITSTEP_DUMP");
   settings.cxx = variable("JITSTEP_CXX");
+  settings.cpu = cpu_to_compile_for();
   settings.compile_seconds = limit_in_seconds();
   settings.compiler_variables = variables_of_compilers();
   settings.nvrtc = variable("JITSTEP_NVRTC");
+  settings.python_environment = variable("VIRTUAL_ENV");
+  if (settings.python_environment.empty()) settings.python_environment = variable("CONDA_PREFIX");
   settings.log = log_level();
   settings.path = variable("PATH");
   settings.tmpdir = variable("TMPDIR");

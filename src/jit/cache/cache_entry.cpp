@@ -89,6 +89,7 @@ CacheEntry entry_of(const json& header, Bytes payload) {
   entry.compile_ms = header.at("compile_ms");
   entry.binary.log = header.at("log");
   entry.sources = header.at("sources");
+  entry.unit = header.value("unit", "");
   for (const json& one : header.at("resources")) {
     entry.binary.resources.push_back(resources_of(one));
   }
@@ -104,6 +105,7 @@ std::vector<std::byte> encode_entry(const Key& key, const CacheEntry& entry) {
                  {"compile_ms", entry.compile_ms},
                  {"log", entry.binary.log},
                  {"sources", entry.sources},
+                 {"unit", entry.unit},
                  {"resources", json::array()}};
   for (const Resources& one : entry.binary.resources) header["resources"].push_back(json_of(one));
   const std::string head = header.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -141,7 +143,8 @@ std::optional<EntryHeader> header_of(Bytes bytes) {
     return EntryHeader{{key.at("text"), parse_target(target), key.at("compiler")},
                        header.at("name"),
                        header.at("compile_ms"),
-                       header.at("sources")};
+                       header.at("sources"),
+                       header.value("unit", "")};
   } catch (const json::exception&) {
     return {};
   } catch (const Error&) {  // a target nobody knows

@@ -19,7 +19,8 @@ struct CacheEntry {
   std::string name;  // of the unit, for people
   Binary binary;
   double compile_ms = 0;
-  Sources sources = {};  // to tell why another key is not this one's
+  Sources sources = {};   // to tell why another key is not this one's
+  std::string unit = {};  // the unit's own text, for the same
 };
 
 /// What an entry says of itself beside the binary.
@@ -28,6 +29,7 @@ struct EntryHeader {
   std::string name;
   double compile_ms = 0;
   Sources sources = {};
+  std::string unit = {};  // empty: not known
 };
 
 /// No entry is larger, so that no file can take all memory.

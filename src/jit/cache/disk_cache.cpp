@@ -42,15 +42,19 @@ std::optional<CacheEntry> DiskCache::find(const Key& key) {
   return read(Layer::readonly, key);
 }
 
-std::optional<CacheEntry> DiskCache::find_of_any_compiler(const Key& key, const Accepts& accepts) {
+std::optional<DiskCache::Found> DiskCache::find_best(const Key& key, const Rank& rank,
+                                                     const std::vector<Layer>& layers) {
   open_folders();
-  if (auto entry = scan(Layer::own, key, accepts)) return entry;
-  return scan(Layer::readonly, key, accepts);
+  int best = 0;
+  std::optional<Found> found;
+  for (const Layer layer : layers) scan(layer, key, rank, best, found);
+  if (found && usable(Layer::own)) stamp(entry_path(folder(Layer::own), found->key));
+  return found;
 }
 
 void DiskCache::publish(const Key& key, const CacheEntry& entry) {
   open_folders();
-  if (!usable(Layer::own)) return;
+  if (!usable(Layer::own)) return warn_unusable();
   const std::string file = entry_path(folder(Layer::own), key);
   const auto bytes = encode_entry(key, entry);
   if (bytes.size() > std::min(settings_.cache_bytes, kLargestEntry)) {
@@ -94,6 +98,7 @@ void DiskCache::trim(std::uint64_t bytes, const std::string& keep) {
 
 std::vector<ListedEntry> DiskCache::list(bool check) {
   open_folders();
+  warn_unusable();
   std::vector<ListedEntry> all;
   for (const Layer layer : {Layer::own, Layer::readonly}) {
     if (!usable(layer)) continue;
@@ -104,12 +109,20 @@ std::vector<ListedEntry> DiskCache::list(bool check) {
   return all;
 }
 
-std::string DiskCache::explain(const EntryHeader& wanted) {
+std::string DiskCache::explain(const EntryHeader& wanted, const Misfit& misfit) {
   std::vector<EntryHeader> headers;
   for (ListedEntry& entry : list(false)) {
     if (entry.header) headers.push_back(std::move(*entry.header));
   }
-  return explain_miss(wanted, headers);
+  return explain_miss(wanted, headers, misfit);
+}
+
+std::string DiskCache::folders() {
+  open_folders();
+  std::vector<std::string> all;
+  for (const Layer layer : {Layer::own, Layer::readonly})
+    if (usable(layer)) all.push_back(folder(layer));
+  return all.empty() ? "no folder" : joined(all, " and ");
 }
 
 // Note: the warnings are given after the lock, as the handler is a user's.
@@ -125,11 +138,7 @@ void DiskCache::open_folders() {
       if (!problem) problem = folder_problem(settings_.cache_dir, Trust::own);
     }
     own_usable_ = !problem;
-    if (problem) {
-      warnings.push_back(
-          text("no kernel cache on disk: ", *problem,
-               "; kernels are kept in memory only. JITSTEP_CACHE_DIR names another"));
-    }
+    if (problem) own_problem_ = *problem;
     if (!settings_.cache_readonly.empty()) {
       problem = folder_problem(settings_.cache_readonly, Trust::own_or_root);
       readonly_usable_ = !problem;
@@ -137,6 +146,19 @@ void DiskCache::open_folders() {
     }
   }
   for (const std::string& warning : warnings) warn(settings_.log, warning);
+  if (!usable(Layer::readonly)) warn_unusable();
+}
+
+// The layer below may have all that is asked for: then nobody needs the own folder.
+void DiskCache::warn_unusable() {
+  std::string problem;
+  {
+    std::lock_guard lock(mutex_);
+    std::swap(problem, own_problem_);
+  }
+  if (!problem.empty())
+    warn(settings_.log, text("no kernel cache on disk: ", problem,
+                             "; kernels are kept in memory only. JITSTEP_CACHE_DIR names another"));
 }
 
 bool DiskCache::usable(Layer layer) const {
@@ -170,19 +192,20 @@ std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
 }
 
 // The files come in the order of their names: the same choice each time.
-std::optional<CacheEntry> DiskCache::scan(Layer layer, const Key& key,
-                                          const Accepts& accepts) const {
-  if (!usable(layer)) return {};
+void DiskCache::scan(Layer layer, const Key& key, const Rank& rank, int& best,
+                     std::optional<Found>& found) const {
+  if (!usable(layer)) return;
   for (const EntryFile& file : entry_files(folder(layer))) {
     const auto bytes = content(layer, file.path);
     const auto header = bytes ? header_of(*bytes) : std::nullopt;
     if (!header || header->key.text_digest != key.text_digest) continue;
-    if (header->key.target != key.target || !accepts(header->key.compiler)) continue;
+    const int own = header->key.target == key.target ? rank(header->key.compiler) : 0;
+    if (own <= best) continue;
     auto entry = decode_entry(*bytes, header->key);
-    if (entry && layer == Layer::own) stamp(file.path);
-    if (entry) return entry;
+    if (!entry) continue;
+    best = own;
+    found = Found{header->key, std::move(*entry)};
   }
-  return {};
 }
 
 ListedEntry DiskCache::listed(Layer layer, const EntryFile& file, bool check) const {

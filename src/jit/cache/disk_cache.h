@@ -10,6 +10,7 @@
 #include "jit/base/fork_guard.h"
 #include "jit/cache/cache_entry.h"
 #include "jit/cache/cache_folder.h"
+#include "jit/cache/explain.h"
 #include "jit/cache/key.h"
 #include "jitstep/jit/settings.h"
 
@@ -30,16 +31,26 @@ struct ListedEntry {
 /// one warning of each sort. Touches nothing before the first call.
 class DiskCache {
  public:
-  using Accepts = std::function<bool(const std::string& compiler)>;
+  enum class Layer { own, readonly };
+
+  /// How good the binaries of a compiler with some identity are; 0: they must not be used.
+  using Rank = std::function<int(const std::string& compiler)>;
+
+  /// An entry and the key that it has.
+  struct Found {
+    Key key;
+    CacheEntry entry;
+  };
 
   explicit DiskCache(Settings settings);
 
   /// The entry of a key. A damaged file is deleted.
   std::optional<CacheEntry> find(const Key& key);
 
-  /// An entry of the same text and target from any compiler that `accepts`, for machines that have
-  /// none. Reads all files.
-  std::optional<CacheEntry> find_of_any_compiler(const Key& key, const Accepts& accepts);
+  /// Of the entries of the same text and target the one whose compiler ranks highest; among equals the first, in the
+  /// order of the layers and of names. Reads all files.
+  std::optional<Found> find_best(const Key& key, const Rank& rank,
+                                 const std::vector<Layer>& layers = {Layer::own, Layer::readonly});
 
   /// Writes an entry, for other processes and later runs.
   void publish(const Key& key, const CacheEntry& entry);
@@ -57,17 +68,20 @@ class DiskCache {
 
   /// Half a sentence that says why find() has nothing for `wanted`: how the nearest entry differs.
   /// Reads all files.
-  std::string explain(const EntryHeader& wanted);
+  std::string explain(const EntryHeader& wanted, const Misfit& misfit = {});
+
+  /// The folders that are looked through, for messages; "no folder" if there is none.
+  std::string folders();
 
  private:
-  enum class Layer { own, readonly };
-
   void open_folders();
   bool usable(Layer layer) const;
   const std::string& folder(Layer layer) const;
   std::optional<std::vector<std::byte>> content(Layer layer, const std::string& file) const;
   std::optional<CacheEntry> read(Layer layer, const Key& key) const;
-  std::optional<CacheEntry> scan(Layer layer, const Key& key, const Accepts& accepts) const;
+  void scan(Layer layer, const Key& key, const Rank& rank, int& best,
+            std::optional<Found>& found) const;
+  void warn_unusable();
   std::optional<std::string> write(const std::string& file, std::span<const std::byte> bytes) const;
   ListedEntry listed(Layer layer, const EntryFile& file, bool check) const;
 
@@ -77,6 +91,7 @@ class DiskCache {
   bool own_usable_ = false;
   bool readonly_usable_ = false;
   bool warned_publish_ = false;
+  std::string own_problem_;  // why it is not usable, until somebody is told
 };
 
 }  // namespace jitstep::jit

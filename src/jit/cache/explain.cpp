@@ -1,8 +1,10 @@
 #include "jit/cache/explain.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <tuple>
 
 #include "jit/base/text.h"
@@ -79,12 +81,58 @@ std::string called(const std::string& source) {
   return source == kUnitSource ? "the unit's own text" : source;
 }
 
-void compare_sources(const Sources& had, const Sources& now, Phrases& out) {
+// A unit's lists element by element, such as "amsgrad = false"; "Variant{1, 1, 256, 16}" is one.
+std::set<std::string> elements_of(const std::string& unit) {
+  std::set<std::string> elements;
+  std::string element;
+  const auto end = [&] {
+    const std::size_t begin = element.find_first_not_of(" .");
+    if (begin != element.npos) elements.insert(element.substr(begin));
+    element.clear();
+  };
+  bool variant = false;
+  for (const char c : unit) {
+    if (variant && c == '}') element += c;
+    variant = c != '}' && (variant || (c == '{' && element.ends_with("Variant")));
+    if (variant || std::string_view("{}<>(),;\n").find(c) == std::string_view::npos)
+      element += c;
+    else
+      end();
+  }
+  end();
+  return elements;
+}
+
+// Options, formats and variant stand in the unit's own text.
+std::string compare_units(const std::string& had, const std::string& now) {
+  constexpr std::size_t kShown = 4;
+  const auto before = elements_of(had), after = elements_of(now);
+  const auto beyond = [&](const auto& all, const auto& others) {
+    Phrases shown;
+    std::set_difference(all.begin(), all.end(), others.begin(), others.end(),
+                        std::back_inserter(shown));
+    const bool more = shown.size() > kShown;
+    shown.resize(std::min(shown.size(), kShown));
+    return joined(shown) + (more ? ", ..." : "");
+  };
+  const std::string with = beyond(before, after), without = beyond(after, before);
+  if (with.empty() && without.empty()) return called(kUnitSource) + " has changed";
+  return text("it is made", with.empty() ? "" : " with ", with,
+              with.empty() || without.empty() ? "" : " and", without.empty() ? "" : " without ",
+              without);
+}
+
+void compare_sources(const EntryHeader& entry, const EntryHeader& wanted, Phrases& out) {
+  const Sources &had = entry.sources, &now = wanted.sources;
   for (const auto& [name, digest] : now) {
     const auto before = had.find(name);
     if (before == had.end()) {
       out.push_back(called(name) + " is new");
-    } else if (before->second != digest) {
+    } else if (before->second == digest) {
+      continue;
+    } else if (name == kUnitSource && !entry.unit.empty() && !wanted.unit.empty()) {
+      out.push_back(compare_units(entry.unit, wanted.unit));
+    } else {
       out.push_back(called(name) + " has changed");
     }
   }
@@ -97,30 +145,36 @@ std::string short_digest(const Key& key) { return key.digest().substr(0, 12); }
 
 }  // namespace
 
-std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader& wanted) {
+std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader& wanted,
+                                     const Misfit& misfit) {
   Phrases out;
   if (entry.key == wanted.key) return out;
   if (entry.key.target != wanted.key.target) {
     out.push_back(
         text("it is for ", to_string(entry.key.target), ", not ", to_string(wanted.key.target)));
   }
-  compare_compilers(entry.key.compiler, wanted.key.compiler, out);
+  if (!misfit) {
+    compare_compilers(entry.key.compiler, wanted.key.compiler, out);
+  } else if (const std::string phrase = misfit(entry.key.compiler); !phrase.empty()) {
+    out.push_back(phrase);
+  }
   if (entry.key.text_digest != wanted.key.text_digest) {
     const std::size_t before = out.size();
-    compare_sources(entry.sources, wanted.sources, out);
+    compare_sources(entry, wanted, out);
     if (out.size() == before) out.push_back("its text differs in the name or the order of files");
   }
   return out;
 }
 
-std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeader>& entries) {
+std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeader>& entries,
+                         const Misfit& misfit) {
   const EntryHeader* nearest = nullptr;
   Phrases least;
   std::size_t namesakes = 0;
   for (const EntryHeader& entry : entries) {
     if (entry.name != wanted.name || entry.key.target.kind != wanted.key.target.kind) continue;
     ++namesakes;
-    Phrases phrases = differences(entry, wanted);
+    Phrases phrases = differences(entry, wanted, misfit);
     if (nearest && phrases.size() >= least.size()) continue;
     nearest = &entry;
     least = std::move(phrases);

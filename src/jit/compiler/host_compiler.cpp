@@ -27,9 +27,16 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+constexpr int kNativeRank = 100;  // above all baselines
+
+// What -march gets.
+std::string cpu_of(const Settings& settings) {
+  return settings.cpu.empty() ? "native" : settings.cpu;
+}
+
 // What decides the bits. Never -ffast-math: an object linked with it changes the rounding mode of
 // the whole process when it is loaded.
-Words code_flags(const Target& target, bool check) {
+Words code_flags(const Target& target, bool check, const std::string& cpu) {
   Words flags = {"-std=c++20",         "-fPIC",
                  "-ffp-contract=off",  "-fno-math-errno",
                  "-fno-trapping-math", "-fvisibility=hidden"};
@@ -43,7 +50,7 @@ Words code_flags(const Target& target, bool check) {
                  {"-DJITSTEP_CHECK", "-ftrivial-auto-var-init=pattern", "-fno-elide-constructors"});
   // What is checked runs a few times: most of its time is the compiler's.
   if (target.kind == Target::Kind::cpu) {
-    flags.insert(flags.end(), {check ? "-O1" : "-O3", "-march=native"});
+    flags.insert(flags.end(), {check ? "-O1" : "-O3", "-march=" + cpu});
   } else {
     flags.insert(flags.end(), {"-O1", "-DJITSTEP_EMULATION"});
   }
@@ -75,9 +82,23 @@ std::string wrapper_line(const std::string& program) {
 }
 
 // The last line of an identity.
-std::string options_line(const Target& target, bool check) {
-  return text("options: ", joined(code_flags(target, check), " "), " ",
+std::string options_line(const Target& target, bool check, const std::string& cpu) {
+  return text("options: ", joined(code_flags(target, check, cpu), " "), " ",
               joined(link_flags(target), " "));
+}
+
+std::string options_line(const Target& target, const Settings& settings) {
+  return options_line(target, settings.check, cpu_of(settings));
+}
+
+// The processor that an identity's options name; empty if they name none.
+std::string cpu_in(const std::string& identity) {
+  constexpr std::string_view kOption = " -march=";
+  const std::size_t options = identity.rfind("\noptions:");
+  const std::size_t at = options == identity.npos ? options : identity.find(kOption, options);
+  if (at == identity.npos) return {};
+  const std::size_t begin = at + kOption.size();
+  return identity.substr(begin, identity.find(' ', begin) - begin);
 }
 
 // The whole environment of a compiler, for its identity and for its work alike: English messages, its
@@ -184,7 +205,8 @@ std::vector<std::byte> HostCompiler::run(const std::string& source, const std::s
   const PrivateFolder folder = work_folder();
   const std::string out = folder.path() + "/kernel.so";
   Words words = {program(), "-x", "c++", "-pipe", "-fdiagnostics-color=never"};
-  for (const Words& more : {code_flags(target, settings_.check), options, Words{"-o", out, "-"}}) {
+  for (const Words& more :
+       {code_flags(target, settings_.check, cpu_of(settings_)), options, Words{"-o", out, "-"}}) {
     words.insert(words.end(), more.begin(), more.end());
   }
   const Finished run = run_compiler(words, source, settings_, folder.path());
@@ -267,25 +289,36 @@ PrivateFolder HostCompiler::work_folder() const {
 // Asked with the options of the work, so that a wrapper does to them what it does to those.
 std::string HostCompiler::read_identity(const Target& target) const {
   Words words = {program(), "-x", "c++", "-E", "-v", "-"};
-  const Words flags = code_flags(target, settings_.check);
+  const Words flags = code_flags(target, settings_.check, cpu_of(settings_));
   words.insert(words.begin() + 1, flags.begin(), flags.end());
   const RememberedIdentity remembered(settings_, words, environment(settings_, ""));
-  if (const auto known = remembered.find()) return *known + options_line(target, settings_.check);
+  if (const auto known = remembered.find()) return *known + options_line(target, settings_);
   const PrivateFolder folder = work_folder();
   const Finished run = run_compiler(words, "", settings_, folder.path());
   const std::string found = resolved_identity(run.output);
   if (run.status > 0 || found.empty()) {
-    throw Error(text(words[0], " is no g++ or clang++ that can be used (", joined(words, " "),
-                     "); set JITSTEP_CXX to one. Its output: ", run.output));
+    throw Error(
+        text(words[0], " is no g++ or clang++ that can be used (", joined(words, " "),
+             "); set JITSTEP_CXX to one",
+             baseline_level(settings_.cpu) > 0 ? " (g++ 11 or clang 12 for a baseline)" : "",
+             ". Its output: ", run.output));
   }
   const std::string resolved = found + wrapper_line(words[0]);
   remembered.keep(resolved, run.output);
-  return resolved + options_line(target, settings_.check);
+  return resolved + options_line(target, settings_);
 }
 
-bool HostCompiler::accepts(const std::string& identity, const Target& target) const {
-  return identity.ends_with("\n" + options_line(target, settings_.check)) &&
-         this_machine_runs(identity);
+// Native code is the best, then the highest baseline.
+Fitness HostCompiler::fitness(const std::string& identity, const Target& target) const {
+  const std::string cpu = cpu_in(identity);
+  if (!settings_.cpu.empty() && !cpu.empty() && cpu != settings_.cpu)
+    return {.problem = text("it is made for ", cpu, ", and JITSTEP_CPU asks for ", settings_.cpu)};
+  if (!identity.ends_with("\n" + options_line(target, settings_.check, cpu)))
+    return {.problem = "its compiler options are others"};
+  if (const std::string lacking = this_machine_lacks(identity); !lacking.empty())
+    return {.problem = text("it is made for another CPU: this machine lacks ", lacking)};
+  const int level = baseline_level(cpu);
+  return {.rank = level == 0 ? kNativeRank : level, .baseline = level != 0};
 }
 
 std::string resolved_identity(const std::string& report) {

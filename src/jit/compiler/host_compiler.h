@@ -21,7 +21,7 @@ class HostCompiler : public Compiler {
   Binary compile(const std::string& text, const std::string& name, const Target& target) override;
   const std::string& identity(const Target& target) override;
   bool available(const Target&) override { return !find().empty(); }
-  bool accepts(const std::string& identity, const Target& target) const override;
+  Fitness fitness(const std::string& identity, const Target& target) const override;
 
   /// The same text in assembly, of the same code, with the `.loc` lines that say where it comes from.
   std::string assembly(const std::string& text, const std::string& name, const Target& target);

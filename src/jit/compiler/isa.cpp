@@ -4,11 +4,15 @@
 #include <cpuid.h>
 #endif
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
+#include <vector>
+
+#include "jit/base/text.h"
 
 namespace jitstep::jit {
 namespace {
@@ -49,6 +53,42 @@ std::string_view feature_of(std::string_view word, bool clang) {
   return word.starts_with("-m") ? word.substr(2) : std::string_view();
 }
 
+// The levels of the x86-64 ABI, each with what it has beyond the one before, in Linux' words. A compiler that
+// compiles for one names no feature.
+struct Baseline {
+  std::string_view name, features;
+};
+
+constexpr Baseline kBaselines[] = {{"x86-64", "lm cmov cx8 fpu fxsr mmx sse sse2"},
+                                   {"x86-64-v2", "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3"},
+                                   {"x86-64-v3", "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave"},
+                                   {"x86-64-v4", "avx512f avx512bw avx512cd avx512dq avx512vl"}};
+
+void add_baseline(int level, std::set<std::string>& features) {
+  for (int i = 0; i < level; ++i) {
+    std::istringstream words{std::string(kBaselines[i].features)};
+    for (std::string word; words >> word;) features.insert(plain(word));
+  }
+}
+
+// All that code of this identity may use.
+std::set<std::string> features_needed(std::string_view identity) {
+  std::set<std::string> features;
+  const std::size_t at = identity.find("isa: ");
+  if (at == std::string_view::npos) return features;
+  const std::string line(identity.substr(at + 4, identity.find('\n', at) - at - 4));
+  const bool clang = line.find(" +") != std::string::npos;
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    const std::string_view cpu =
+        word.starts_with("-march=") ? std::string_view(word).substr(7) : std::string_view(word);
+    add_baseline(baseline_level(cpu), features);
+    if (const std::string_view feature = feature_of(word, clang); !feature.empty())
+      features.insert(plain(feature));
+  }
+  return features;
+}
+
 }  // namespace
 
 std::string this_processor() {
@@ -75,26 +115,30 @@ std::string this_processor() {
 #endif
 }
 
-bool machine_runs(std::string_view identity, std::string_view cpuinfo) {
-  const std::size_t at = identity.find("isa: ");
-  const std::set<std::string> have = features_of(cpuinfo);
-  if (at == std::string_view::npos || have.empty()) return false;
-  const std::string line(identity.substr(at + 4, identity.find('\n', at) - at - 4));
-  const bool clang = line.find(" +") != std::string::npos;
-  bool any = false;
-  std::istringstream words(line);
-  for (std::string word; words >> word;) {
-    const std::string_view feature = feature_of(word, clang);
-    if (feature.empty()) continue;
-    if (!have.contains(plain(feature))) return false;
-    any = true;
-  }
-  return any;
+int baseline_level(std::string_view cpu) {
+  const auto found = std::find_if(std::begin(kBaselines), std::end(kBaselines),
+                                  [&](const Baseline& one) { return one.name == cpu; });
+  return found == std::end(kBaselines) ? 0 : static_cast<int>(found - kBaselines) + 1;
 }
 
-bool this_machine_runs(std::string_view identity) {
-  std::ifstream in("/proc/cpuinfo");
-  return machine_runs(identity, std::string(std::istreambuf_iterator<char>(in), {}));
+std::string machine_lacks(std::string_view identity, std::string_view cpuinfo) {
+  constexpr std::size_t kShown = 6;
+  const std::set<std::string> have = features_of(cpuinfo), needed = features_needed(identity);
+  if (have.empty() || needed.empty()) return "features that are not known";
+  std::vector<std::string> lacking;
+  std::set_difference(needed.begin(), needed.end(), have.begin(), have.end(),
+                      std::back_inserter(lacking));
+  const bool more = lacking.size() > kShown;
+  lacking.resize(std::min(lacking.size(), kShown));
+  return joined(lacking, " ") + (more ? " ..." : "");
+}
+
+std::string this_machine_lacks(std::string_view identity) {
+  static const std::string& cpuinfo = *new std::string([] {
+    std::ifstream in("/proc/cpuinfo");
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }());
+  return machine_lacks(identity, cpuinfo);
 }
 
 }  // namespace jitstep::jit

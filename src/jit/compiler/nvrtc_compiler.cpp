@@ -177,8 +177,11 @@ bool NvrtcCompiler::available(const Target& target) {
   return nvrtc != nullptr && target.sm >= nvrtc->library.archs.front();
 }
 
-bool NvrtcCompiler::accepts(const std::string& identity, const Target&) const {
-  return identity.starts_with("NVRTC ") && identity.ends_with(code_options_text(settings_.check));
+Fitness NvrtcCompiler::fitness(const std::string& identity, const Target&) const {
+  if (!identity.starts_with("NVRTC ")) return {.problem = "its compiler is not NVRTC"};
+  if (!identity.ends_with(code_options_text(settings_.check)))
+    return {.problem = "its compiler options are others"};
+  return {.rank = 1};
 }
 
 void NvrtcCompiler::add_folder(const std::string& folder) {

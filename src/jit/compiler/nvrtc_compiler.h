@@ -26,7 +26,7 @@ class NvrtcCompiler : public Compiler {
   Binary compile(const std::string& text, const std::string& name, const Target& target) override;
   const std::string& identity(const Target& target) override;
   bool available(const Target& target) override;
-  bool accepts(const std::string& identity, const Target& target) const override;
+  Fitness fitness(const std::string& identity, const Target& target) const override;
 
   /// The PTX of a text: of the target's own architecture, or the newest older one that NVRTC knows.
   std::string ptx(const std::string& text, const std::string& name, const Target& target);

@@ -8,6 +8,11 @@
 
 #include "jit/base/text.h"
 
+// Folders, as string literals with commas between them: where the build found NVRTC.
+#ifndef JITSTEP_NVRTC_HINTS
+#define JITSTEP_NVRTC_HINTS ""
+#endif
+
 namespace jitstep::jit {
 namespace {
 
@@ -92,11 +97,14 @@ std::vector<std::string> candidates(const Settings& settings) {
   add(settings.nvrtc);
   if (!settings.nvrtc.empty()) return files;
   for (const std::string& folder : settings.nvrtc_search) add(folder);
-#ifdef JITSTEP_NVRTC_HINT
-  add(JITSTEP_NVRTC_HINT);
-#endif
+  const auto add_found_in = [&](const std::string& folder) {
+    if (folder.empty()) return;
+    for (const std::string& file : nvrtc_files(folder)) files.push_back(file);
+  };
+  add_found_in(settings.python_environment);
+  for (const char* folder : {JITSTEP_NVRTC_HINTS}) add_found_in(folder);
   for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) add(name);
-  for (const std::string& file : nvrtc_files("/usr/local/cuda")) files.push_back(file);
+  add_found_in("/usr/local/cuda");
   return files;
 }
 
@@ -104,8 +112,12 @@ std::vector<std::string> candidates(const Settings& settings) {
 
 std::vector<std::string> nvrtc_files(const std::string& folder) {
   const fs::path root = folder;
-  std::vector<fs::path> places = {root, root / "lib", root / "lib64"};
-  for (const fs::path& parent : {root, root / "nvidia"}) {
+  std::vector<fs::path> places = {root, root / "lib", root / "lib64"},
+                        parents = {root, root / "nvidia"};
+  for (const fs::path& python : entries_of(root / "lib"))
+    if (python.filename().string().starts_with("python"))
+      parents.push_back(python / "site-packages/nvidia");
+  for (const fs::path& parent : parents) {
     for (const fs::path& entry : entries_of(parent)) places.push_back(entry / "lib");
   }
   std::vector<std::string> files;

@@ -39,8 +39,8 @@ struct NvrtcLibrary {
   std::string version() const { return std::to_string(major) + "." + std::to_string(minor); }
 };
 
-/// Opens NVRTC 12 or newer: settings.nvrtc alone if set; else the folders of settings.nvrtc_search,
-/// the folder known when the library was built, the loader's search, /usr/local/cuda. Of those found,
+/// Opens NVRTC 12 or newer: settings.nvrtc alone if set; else the folders of settings.nvrtc_search, the
+/// Python environment that is active, those known when the library was built, the loader's search, /usr/local/cuda. Of those found,
 /// the first whose kernels a driver for CUDA `driver_version` (such as 12040) loads, which is one of
 /// its major version or older; the first of all if there is none such, or no driver (0). Nothing if
 /// none is found: `problem` then says where it was looked for and what to install.
@@ -48,7 +48,7 @@ std::optional<NvrtcLibrary> find_nvrtc(const Settings& settings, int driver_vers
                                        std::string& problem);
 
 /// All places below a folder where libnvrtc lies, newest version first: the folder itself, its lib
-/// and lib64, and nvidia/*/lib or */lib as pip lays them out.
+/// and lib64, and nvidia/*/lib or */lib as pip lays them out, here or in the site-packages of a Python environment.
 std::vector<std::string> nvrtc_files(const std::string& folder);
 
 }  // namespace jitstep::jit

@@ -15,6 +15,7 @@
 #include "jit/compiler/host_compiler.h"
 #include "jit/compiler/image.h"
 #include "jit/compiler/nvrtc_compiler.h"
+#include "jit/engine/cache_lookup.h"
 #include "jit/engine/kernel_dump.h"
 #include "jit/engine/module.h"
 #include "jit/source/flatten.h"
@@ -94,6 +95,8 @@ struct Engine::State {
   void override_with_edited(Flat& flat, const std::string& name) const;
   static BuiltPointer built_of(const FlatPointer& flat, const Key& key, CacheEntry entry,
                                bool from_cache);
+  BuiltPointer found_of(const FlatPointer& flat, const std::string& name, const Key& key,
+                        CacheEntry entry);
   BuiltPointer make(const FlatPointer& flat, const std::string& name, const Key& key);
   BuiltPointer make_without_compiler(const FlatPointer& flat, const std::string& name,
                                      const Key& key);
@@ -101,6 +104,7 @@ struct Engine::State {
   Binary compiled(const FlatPointer& flat, const std::string& name, const Target& target);
   KernelPointer load(const FlatPointer& flat, const std::string& name, const BuiltPointer& from,
                      int device);
+  void check_cpu(const Built& from);
   std::unique_ptr<Module> load_module(const Built& from, int device);
 
   // Counts under the lock; the statistics are read by other threads.
@@ -185,39 +189,43 @@ Engine::State::BuiltPointer Engine::State::built_of(const FlatPointer& flat, con
 Engine::State::BuiltPointer Engine::State::make(const FlatPointer& flat, const std::string& name,
                                                 const Key& key) {
   if (auto entry = disk.find(key)) {
-    count([](Statistics& s) { ++s.from_disk; });
     const std::string problem = image_problem(entry->binary.image, key.target);
+    if (problem.empty()) return found_of(flat, name, key, std::move(*entry));
     note(settings.log, LogLevel::info,
-         text(name, " for ", to_string(key.target), " from the cache",
-              problem.empty() ? "" : ", whose binary is damaged: " + problem));
-    if (problem.empty())
-      return built_of(flat, key, {name, std::move(entry->binary), entry->compile_ms}, true);
+         text(name, " for ", to_string(key.target), " from the cache, whose binary is damaged: ",
+              problem));
     disk.discard(key);
     return compile(flat, name, key);
   }
+  // A tuner compares what this processor can do.
+  if (key.target.kind == Target::Kind::cpu && settings.cpu.empty() && !settings.tune)
+    if (auto found = find_shipped_baseline(disk, *host, key))
+      return found_of(flat, name, found->key, std::move(found->entry));
   if (settings.log >= LogLevel::info) {
     note(settings.log, LogLevel::info,
          text(name, " for ", to_string(key.target),
-              " is not in the cache: ", disk.explain({key, name, 0, flat->sources()})));
+              " is not in the cache: ", disk.explain({key, name, 0, flat->sources(), flat->unit})));
   }
   return compile(flat, name, key);
 }
 
-// A filled cache serves machines without a compiler; if it does not, the compiler's own error says
-// what is missing.
+Engine::State::BuiltPointer Engine::State::found_of(const FlatPointer& flat,
+                                                    const std::string& name, const Key& key,
+                                                    CacheEntry entry) {
+  count([](Statistics& s) { ++s.from_disk; });
+  note(settings.log, LogLevel::info,
+       text(name, " for ", to_string(key.target), " from the cache, ", key.digest().substr(0, 12)));
+  return built_of(flat, key, {name, std::move(entry.binary), entry.compile_ms}, true);
+}
+
+// A filled cache serves machines without a compiler.
 Engine::State::BuiltPointer Engine::State::make_without_compiler(const FlatPointer& flat,
                                                                  const std::string& name,
                                                                  const Key& key) {
-  const auto accepts = [&](const std::string& compiler) {
-    return compiler_for(key.target).accepts(compiler, key.target);
-  };
-  auto entry = disk.find_of_any_compiler(key, accepts);
-  if (!entry) {
-    compiler_for(key.target).identity(key.target);
-    throw Error(text("no compiler for ", name));
-  }
-  count([](Statistics& s) { ++s.from_disk; });
-  return built_of(flat, key, {name, std::move(entry->binary), entry->compile_ms}, true);
+  Compiler& compiler = compiler_for(key.target);
+  if (auto found = find_without_compiler(disk, compiler, key))
+    return found_of(flat, name, found->key, std::move(found->entry));
+  refuse_miss(disk, compiler, {key, name, 0, flat->sources(), flat->unit}, settings.log);
 }
 
 Binary Engine::State::compiled(const FlatPointer& flat, const std::string& name,
@@ -246,13 +254,24 @@ Engine::State::BuiltPointer Engine::State::compile(const FlatPointer& flat, cons
   });
   note(settings.log, LogLevel::info,
        text("compiled ", name, " for ", to_string(key.target), " in ", seconds * 1e3, " ms"));
-  CacheEntry entry{name, std::move(binary), seconds * 1e3, flat->sources()};
+  CacheEntry entry{name, std::move(binary), seconds * 1e3, flat->sources(), flat->unit};
   disk.publish(key, entry);
   return built_of(flat, key, std::move(entry), false);
 }
 
+// What was found in place of a compiler is known to run here; what is compiled is for who asked for it.
+void Engine::State::check_cpu(const Built& from) {
+  if (from.target.kind != Target::Kind::cpu || settings.cpu.empty()) return;
+  if (!host->available(from.target)) return;
+  const Fitness fitness = host->fitness(host->identity(from.target), from.target);
+  if (fitness.rank == 0)
+    throw Error(text("cannot run ", from.name, ", which is compiled for JITSTEP_CPU=", settings.cpu,
+                     ": ", fitness.problem, ". Set JITSTEP_CPU to a lower level or to native"));
+}
+
 std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device) {
   check_image(from.binary.image, from.name, from.target);
+  check_cpu(from);
   if (!from.target.is_cuda()) {
     return load_host_module(from.binary.image, from.name, scratch_folders(settings));
   }

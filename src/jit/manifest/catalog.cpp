@@ -8,6 +8,7 @@
 #include "jit/base/text.h"
 #include "jit/manifest/codec_options.h"
 #include "jit/manifest/manifest_reader.h"
+#include "jit/manifest/own_rule.h"
 #include "jit/source/flatten.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
@@ -80,6 +81,7 @@ std::vector<std::string> Catalog::names(Kind kind) const {
     if (file.ends_with(".cuh") && file.find('/') == file.npos)
       names.push_back(file.substr(0, file.size() - 4));
   }
+  if (kind == Kind::rule) std::erase_if(names, is_own_rule);
   return names;
 }
 

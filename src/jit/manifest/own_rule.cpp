@@ -16,22 +16,33 @@ std::string text_of(const std::string& name, const std::string& slots, const std
               " {\n", state, "struct Rule {\n", members, "};\n}\n");
 }
 
+struct AddedRules {
+  ForkSafeMutex mutex;
+  std::set<std::string> names;
+};
+
+AddedRules& added_rules() {
+  static AddedRules& rules = *new AddedRules;
+  return rules;
+}
+
 }  // namespace
 
 OptionValues own_rule(const std::string& name, const std::string& slots,
                       const std::string& members) {
-  static ForkSafeMutex mutex;
-  static std::set<std::string> added;
-  const auto known = [&] {
-    const std::lock_guard lock(mutex);
-    return added.contains(name);
-  };
-  if (!known()) {  // two threads may add the same text
+  if (!is_own_rule(name)) {  // two threads may add the same text
     default_engine().templates().add(text("rules/", name, ".cuh"), text_of(name, slots, members));
-    const std::lock_guard lock(mutex);
-    added.insert(name);
+    AddedRules& rules = added_rules();
+    const std::lock_guard lock(rules.mutex);
+    rules.names.insert(name);
   }
   return OptionValues(name);
+}
+
+bool is_own_rule(const std::string& name) {
+  AddedRules& rules = added_rules();
+  const std::lock_guard lock(rules.mutex);
+  return rules.names.contains(name);
 }
 
 }  // namespace jitstep::jit

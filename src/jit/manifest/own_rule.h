@@ -13,4 +13,7 @@ namespace jitstep::jit {
 JITSTEP_API OptionValues own_rule(const std::string& name, const std::string& slots,
                                   const std::string& members);
 
+/// Whether a rule of that name is one of these.
+bool is_own_rule(const std::string& name);
+
 }  // namespace jitstep::jit

@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "jit/base/text.h"
+#include "jit/engine/kernel_list.h"
 #include "optim/optimizer/optimizer_records.h"
 #include "optim/tensor/own_operations.h"
 
@@ -75,6 +76,12 @@ std::vector<KernelReport> Optimizer::compiled_kernels() {
   Stepper stepper;
   stepper.prepare(parameters, {}, common.memory(), records_->extras.grad_scale.defined());
   return stepper.kernels();
+}
+
+void write_kernels(const std::vector<KernelReport>& kernels, const std::string& file) {
+  std::vector<std::shared_ptr<const jit::Built>> built;
+  for (const KernelReport& one : kernels) built.push_back(one.built);
+  as_torch_error([&] { jit::write_kernel_list(built, file); });
 }
 
 void Optimizer::compile() { compiled_kernels(); }

@@ -105,7 +105,7 @@ void Stepper::State::add(Member m, const StepParameter& of, const jit::KernelSpe
   m.device = find_or_add(
       devices, [&](const DeviceStep& known) { return known.device == device; },
       [&] {
-        return DeviceStep{device, &machine_of(device)};
+        return DeviceStep{device, as_torch_error([&] { return &machine_of(device); })};
       });
   auto& batches = devices[m.device].batches;
   m.batch = find_or_add(
@@ -192,7 +192,8 @@ void Stepper::prepare(const std::vector<StepParameter>& parameters,
   }
   fresh.place_inputs();
   for (DeviceStep& device : fresh.devices)
-    check_apart(device), device.step.emplace(*device.machine, device.batches, common);
+    check_apart(device),
+        as_torch_error([&] { device.step.emplace(*device.machine, device.batches, common); });
   for (DeviceStep& device : state_->devices)
     if (device.step && !device.machine->is_capturing()) device.step->hand_over();
   *state_ = std::move(fresh);
@@ -272,7 +273,8 @@ void Stepper::step(const StepMembers& now, jit::CommonMemory* common, const Step
   leave_to_graphs();
   const bool anew = update(now, common, extras, 1);
   State& state = *state_;
-  for (DeviceStep& device : state.devices) device.step->count_on_device(extras.capturable);
+  for (DeviceStep& device : state.devices)
+    as_torch_error([&] { device.step->count_on_device(extras.capturable); });
   jit::Step* const tuned = tuned_step(anew, common, extras);
   const bool is_trial = tuned != nullptr && tuner_->is_trial();
   take_turn(tuned);

@@ -3,25 +3,33 @@
 
 #include <torch/types.h>
 
+#include <cstdint>
 #include <string>
+#include <utility>
 
-#include "jitstep/jit/error.h"
+#include "jitstep/engine_error.h"
 
 namespace jitstep {
 
-/// Runs `check`; a jit::Error it throws about its arguments becomes a c10::Error, as torch's own
-/// argument errors are. A failed compile and a failed CUDA call stay what they are.
-template <class Check>
-auto as_argument_error(Check&& check) {
+/// Runs `action`; a jit::Error it throws, about its arguments or a compiler that is missing, becomes an
+/// EngineError, which is a c10::Error as torch's own are. A failed compile and a failed CUDA call stay what they are.
+template <class Action>
+auto as_torch_error(Action&& action) {
   try {
-    return check();
+    return action();
   } catch (const jit::CompileError&) {
     throw;
   } catch (const jit::CudaError&) {
     throw;
   } catch (const jit::Error& error) {
-    TORCH_CHECK(false, error.what());
+    throw EngineError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, error);
   }
+}
+
+/// The same, of arguments.
+template <class Check>
+auto as_argument_error(Check&& check) {
+  return as_torch_error(std::forward<Check>(check));
 }
 
 /// Which parameter a message speaks of.

@@ -105,7 +105,7 @@ class InPlaceOfAnEntry : public ::testing::Test {
     WarningCollector warnings;
     DiskCache cache(in(folder.path()));
     EXPECT_FALSE(cache.find(key_of("a")));
-    cache.find_of_any_compiler(key_of("a"), [](auto&) { return true; });
+    cache.find_best(key_of("a"), [](auto&) { return true; });
     cache.list(true);
     cache.publish(key_of("a"), entry_of("healed"));
     EXPECT_EQ(payload_of(cache.find(key_of("a"))), "healed");

@@ -135,6 +135,41 @@ TEST(Target, IsPrintedAndParsedBothWays) {
   }
 }
 
+constexpr char kHaswell[] =
+    "\nflags\t: fpu vme cx8 cmov mmx fxsr sse sse2 lm pni ssse3 cx16 sse4_1 sse4_2 movbe popcnt "
+    "xsave avx f16c "
+    "fma abm lahf_lm bmi1 avx2 bmi2\n";
+
+TEST(Isa, ABaselineRunsWhereEveryFeatureOfItAndOfThoseBelowIsThere) {
+  for (const char* level : {"x86-64", "x86-64-v2", "x86-64-v3"}) {
+    EXPECT_EQ(machine_lacks(text("gcc\nisa: -mtune=generic -march=", level, "\n"), kHaswell), "")
+        << level;
+    EXPECT_EQ(machine_lacks(text("clang\nisa: ", level, "\n"), kHaswell), "") << level;
+  }
+  EXPECT_EQ(machine_lacks("gcc\nisa: -mtune=generic -march=x86-64-v4\n", kHaswell),
+            "avx512bw avx512cd avx512dq avx512f avx512vl");
+  EXPECT_EQ(machine_lacks("gcc\nisa: -march=x86-64-v3\n",
+                          "\nflags : lm fpu cmov cx8 fxsr mmx sse sse2 avx2\n"),
+            "abm avx bmi1 bmi2 cx16 f16c ...");
+  EXPECT_NE(machine_lacks("gcc\nisa: -march=x86-64-v9\n", kHaswell), "") << "in doubt, no";
+  EXPECT_LT(baseline_level("x86-64-v2"), baseline_level("x86-64-v3"));
+  EXPECT_EQ(baseline_level("native"), 0);
+}
+
+TEST(Settings, TheProcessorToCompileForIsOneOfThoseThatAreKnown) {
+  Environment environment;
+  testing::WarningCollector warnings;
+  for (const char* cpu : {"native", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", ""}) {
+    environment.set("JITSTEP_CPU", cpu);
+    EXPECT_EQ(Settings::from_environment().cpu, cpu);
+  }
+  EXPECT_TRUE(warnings.messages().empty());
+  environment.set("JITSTEP_CPU", "x86-64-v5");
+  EXPECT_EQ(Settings::from_environment().cpu, "");
+  ASSERT_EQ(warnings.messages().size(), 1u);
+  EXPECT_NE(warnings.messages()[0].find("'x86-64-v5'"), std::string::npos);
+}
+
 TEST(Isa, CodeRunsWhereEveryFeatureIsNamed) {
   const std::string cpuinfo =
       "processor\t: 0\nflags\t\t: fpu sse2 pni sse4_1 avx2 bmi1 abm\nx: y\n";

@@ -48,6 +48,10 @@ inline std::string payload_of(const std::optional<CacheEntry>& entry) {
   return text_of(std::span(image).first(image.size() - 1));
 }
 
+inline std::string payload_of(const std::optional<DiskCache::Found>& found) {
+  return found ? text_of(found->entry.binary.image) : "(a miss)";
+}
+
 inline std::string content_of(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(stream), {});

@@ -106,7 +106,7 @@ TEST_F(CacheFolder, WhatWasFoundLatelyOutlivesWhatWasWrittenLately) {
   const auto found_in_a_way = [&](bool by_any_compiler) {
     const Key key = key_of("found");
     if (!by_any_compiler) return cache.find(key).has_value();
-    return cache.find_of_any_compiler(key, [](auto&) { return true; }).has_value();
+    return cache.find_best(key, [](auto&) { return true; }).has_value();
   };
   for (const bool by_any_compiler : {false, true}) {
     for (const char* name : {"found", "written"}) {

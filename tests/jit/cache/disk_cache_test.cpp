@@ -229,10 +229,16 @@ TEST(DiskCache, WithoutACompilerAnEntryOfTheSameTextAndTargetWillDo) {
   Key asked = key_of("a");
   asked.compiler = "";
   const auto any = [](const std::string&) { return true; };
-  EXPECT_EQ(payload_of(cache.find_of_any_compiler(asked, any)), "payload");
-  EXPECT_FALSE(cache.find_of_any_compiler(asked, [](auto&) { return false; }));
+  EXPECT_EQ(payload_of(cache.find_best(asked, any)), "payload");
+  EXPECT_FALSE(cache.find_best(asked, [](auto&) { return false; }));
+  Key better = key_of("a");
+  better.compiler = "another";
+  cache.publish(better, entry_of("better"));
+  const auto another = [](const std::string& compiler) { return compiler == "another" ? 2 : 1; };
+  EXPECT_EQ(payload_of(cache.find_best(asked, another)), "better");
+  EXPECT_EQ(cache.find_best(asked, another)->key, better);
   asked.target = Target::cuda(80);
-  EXPECT_FALSE(cache.find_of_any_compiler(asked, any));
+  EXPECT_FALSE(cache.find_best(asked, any));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace jitstep::jit {
 namespace {
 
 using namespace testing;
+using Lines = std::vector<std::string>;
 
 constexpr char kCompiler[] =
     "gcc version 12.2\nTarget: x86_64\nisa: -mavx2 -mfma\noptions: -O3 -fPIC";
@@ -48,6 +49,37 @@ TEST(Explain, AChangedTemplateIsNamed) {
   wanted = header();
   wanted.key.text_digest = sha256_hex("other");
   EXPECT_TRUE(says(only_difference(wanted), "order of files"));
+}
+
+TEST(Explain, OptionsAndVariantThatDifferAreNamed) {
+  const auto unit = [](const std::string& amsgrad, const std::string& variant) {
+    return "using UnitRule = Rule<Flags{.amsgrad = " + amsgrad + ", .maximize = true}>;\n" +
+           "    jitstep::Variant{" + variant + "}>;\n";
+  };
+  EntryHeader entry = header(), wanted = header();
+  wanted.key.text_digest = sha256_hex("other");
+  wanted.sources[kUnitSource] = "changed";
+  entry.unit = unit("false", "1, 1, 256, 16");
+  wanted.unit = unit("true", "1, 1, 256, 16");
+  EXPECT_EQ(differences(entry, wanted),
+            Lines{"it is made with amsgrad = false and without amsgrad = true"});
+  wanted.unit = unit("false", "1, 1, 256, 32");
+  EXPECT_EQ(differences(entry, wanted),
+            Lines{"it is made with jitstep::Variant{1, 1, 256, 16} and without "
+                  "jitstep::Variant{1, 1, 256, 32}"});
+  wanted.unit = entry.unit + "struct Mine;\n";
+  EXPECT_EQ(differences(entry, wanted), Lines{"it is made without struct Mine"});
+}
+
+TEST(Explain, WithoutACompilerWhoAsksSaysWhichAreOfUse) {
+  const auto no = [](const std::string& compiler) {
+    return text("no use for ", compiler.substr(0, 3));
+  };
+  EntryHeader wanted = header();
+  wanted.key.compiler.clear();
+  EXPECT_EQ(differences(header(), wanted, no), Lines{"no use for gcc"});
+  EXPECT_TRUE(says(explain_miss(wanted, {header()}, no), "is another: no use for gcc"));
+  EXPECT_EQ(differences(header(), wanted, [](auto&) { return std::string(); }), Lines{});
 }
 
 TEST(Explain, TargetCompilerIsaAndOptionsAreTold) {

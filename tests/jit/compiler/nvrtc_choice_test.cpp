@@ -44,13 +44,13 @@ class NvrtcChoice : public ::testing::Test {
     settings.nvrtc = folder / "lib";
   }
 
-  void add(int major, int minor) {
+  void add(int major, int minor, const std::string& below = "lib") {
     const auto cubin = support::fake_cubin(90);
     const std::string image(reinterpret_cast<const char*>(cubin.data()), cubin.size());
     const Binary library = HostCompiler(Settings::from_environment())
                                .compile(fake_nvrtc(major, minor, image), "nvrtc", Target::cpu());
     testing::write_file(
-        folder / text("lib/libnvrtc.so.", major),
+        folder / text(below, "/libnvrtc.so.", major),
         {reinterpret_cast<const char*>(library.image.data()), library.image.size()});
   }
 
@@ -80,6 +80,16 @@ TEST_F(NvrtcChoice, TakesWhatThereIs) {
   EXPECT_EQ(taken(12040), "13.0");
   settings.nvrtc = folder / "none";
   EXPECT_NE(taken(12040).find("gives no NVRTC"), std::string::npos);
+}
+
+TEST_F(NvrtcChoice, IsFoundInThePythonEnvironmentThatIsActive) {
+  add(13, 7, "venv/lib/python3.12/site-packages/nvidia/cu13/lib");
+  settings.nvrtc.clear();
+  settings.python_environment = folder / "venv";
+  EXPECT_EQ(taken(0), "13.7");
+  add(13, 8, "beside/nvidia/cu13/lib");
+  settings.nvrtc_search = {folder / "beside"};
+  EXPECT_EQ(taken(0), "13.8") << "beside torch first";
 }
 
 // From the driver's version to the kernel's key, as in a step.

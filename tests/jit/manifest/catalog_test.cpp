@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "jit/fixtures.h"
+#include "jit/manifest/own_rule.h"
 #include "jitstep/args.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
@@ -17,6 +18,17 @@ namespace {
 
 using testing::TemporaryFolder;
 using Kind = Manifest::Kind;
+
+TEST(CatalogNames, LeaveOutTheLibrarysOwnRules) {
+  own_rule("jitstep_for_a_test", "",
+           "  KHD static void apply(auto& e, const auto&) { e.p += e.g; }\n");
+  const std::vector<std::string> names = default_catalog().names(Kind::rule);
+  EXPECT_EQ(std::count(names.begin(), names.end(), "jitstep_for_a_test"), 0);
+  EXPECT_EQ(std::count(names.begin(), names.end(), "adamw"), 1);
+  EXPECT_EQ(default_catalog().rule("jitstep_for_a_test").name, "jitstep_for_a_test");
+  const std::string unknown = testing::error_of([] { default_catalog().rule("nothing"); });
+  EXPECT_EQ(unknown.find("jitstep_"), std::string::npos) << unknown;
+}
 
 const std::string kRule = R"(// Plain descent.   class: Plain
 #pragma once

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "optim/optimizer/own_process.h"
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -215,6 +216,43 @@ TEST(Failure, AConversionIsTakenBackIfTheKernelDoesNotCompile) {
   train(optimizer, parameters, 3, 4);
   train(other, twin, 1, 4);
   expect_equal(parameters, twin);
+}
+
+// ---- a compiler that is missing -------------------------------------------------------------------
+
+// Run by the test below, where there is neither a compiler nor a kernel.
+TEST(Failure, DISABLED_InAProcessWithoutACompiler) {
+  const auto check = [](const auto& action) {
+    try {
+      action();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const c10::Error& error) {
+      const std::string message = error.what_without_backtrace();
+      for (const char* part : {"adamw", "/no/compiler"})
+        EXPECT_NE(message.find(part), std::string::npos) << message;
+      try {
+        std::rethrow_if_nested(error);
+        ADD_FAILURE() << "the cause is missing";
+      } catch (const Error& cause) {
+        EXPECT_EQ(cause.what(), message);
+      }
+    }
+  };
+  Tensors parameters = make_parameters(torch::kFloat32, {{5}});
+  AdamW optimizer(parameters, AdamWOptions(1e-3));
+  set_gradients(parameters, 1);
+  const torch::Tensor before = parameters[0].detach().clone();
+  check([&] { optimizer.compile(); });
+  for (int attempt = 0; attempt < 2; ++attempt) check([&] { optimizer.step(); });
+  EXPECT_TRUE(torch::equal(parameters[0], before));
+  optimizer.step_in_backward();
+  check([&] { parameters[0].sum().backward(); });
+}
+
+TEST(Failure, AMissingCompilerIsATorchErrorWithItsCause) {
+  EXPECT_EQ(OwnProcess().run("Failure.DISABLED_InAProcessWithoutACompiler",
+                             "JITSTEP_CXX=/no/compiler JITSTEP_CACHE_READONLY="),
+            0);
 }
 
 // ---- closures ------------------------------------------------------------------------------------

@@ -1,4 +1,9 @@
 // kernels(): what an optimizer's steps run, and whose they are.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "optim/training.h"
@@ -74,6 +79,29 @@ TEST(KernelReport, OfStepsInsideOfABackwardIsOneForEachKernel) {
   const std::vector<KernelReport> kernels = two.optimizer.kernels();
   ASSERT_EQ(kernels.size(), 2u);
   EXPECT_EQ(places_of(kernels[0]), (Places{{0, 0}, {0, 2}}));
+}
+
+TEST(KernelReport, AListOfThemIsAFileOfTextsThatStandAlone) {
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("jitstep-kernels-" + std::to_string(::getpid())))
+          .string();
+  TwoDtypes two;
+  train(two.optimizer, two.all, 1, 1);
+  const std::vector<KernelReport> kernels = two.optimizer.kernels();
+  write_kernels(kernels, file);
+  std::ifstream in(file);
+  std::size_t count = 0;
+  for (std::string line; std::getline(in, line); ++count) {
+    const auto one = nlohmann::json::parse(line);
+    ASSERT_LT(count, kernels.size());
+    EXPECT_EQ(one.at("name"), kernels[count].name());
+    EXPECT_EQ(one.at("target"), "cpu");
+    EXPECT_EQ(one.at("unit"), kernels[count].unit());
+    EXPECT_EQ(one.at("source"), kernels[count].source());
+  }
+  EXPECT_EQ(count, 2u);
+  std::filesystem::remove(file);
+  EXPECT_THROW(write_kernels(kernels, "/dev/null/kernels"), c10::Error);
 }
 
 TEST(KernelReport, OutlivesTheOptimizer) {

@@ -2,14 +2,18 @@
 #include <jit/base/parallel.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
+#include <jit/engine/kernel_list.h>
+#include <jit/source/source_digests.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/unit.h>
 #include <jitstep/jit/variant.h>
 
 #include <CLI/CLI.hpp>
+#include <exception>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -27,54 +31,85 @@ using namespace jitstep::jit;
 using nlohmann::json;
 
 constexpr const char* kFooter =
-    "A spec is what Optimizer::from_spec takes. In a file each line is one, and may have \"param\" "
-    "and \"grad\" beside:\n"
+    "A spec is what Optimizer::from_spec takes; the file of a rule or codec may stand for its "
+    "name. "
+    "In a file each\nline is one, and may have \"param\" and \"grad\" beside:\n"
     "  {\"rule\": \"adamw\", \"state\": \"int8\", \"param\": \"bfloat16\"}\n"
-    "Compiled is what large parameters, vectors and small ones need, as the default says and as "
-    "tuning records\ndo. Exit status 1: one or more "
-    "failed.";
+    "Compiled is what parameters of every kind need, large and small, of one dimension and more, "
+    "as "
+    "the default\nsays and as tuning records do. A program writes the file of all of its own "
+    "kernels:\n"
+    "  jitstep::write_kernels(optimizer.kernels(), FILE);\n\n"
+    "Kernels for x86-64-v3 run on every processor of that level. A program that has no compiler "
+    "uses native ones\nbefore them, and a higher level before a lower one. Exit status 1: one or "
+    "more failed.";
 
 struct Request {
-  std::vector<std::string> specs, targets = {"cpu"};
-  std::string file;
-  SpecWords kernel;  // the dtypes where a spec has none
+  std::vector<std::string> specs, targets = {"cpu"}, cpus;
+  std::string file, kernels;
+  OptimizerWords words;  // an optimizer in the place of specs, and dtypes where a spec has none
+  bool by_words = false, has_targets = false;  // whether they are given
   bool as_json = false;
 };
 
 // A kernel that is to be there.
 struct Wanted {
-  Unit unit;
+  std::string name, text;
   Target target;
-  Variant variant;
+  std::string variant = {};  // not known of a program's own
   bool tuned = false;        // a record asks for the variant
-  std::string problem = {};  // why it is not
+  std::string cpu = {};      // as Settings::cpu
+  std::string problem = {};  // why it is not there
   double compile_ms = 0;
   bool from_cache = false;
 };
 
 // "param" and "grad" are taken out of what from_spec takes.
-SpecWords words_of(const std::string& line, const SpecWords& usual) {
-  SpecWords words = usual;
-  words.spec = line;
+AskedOptimizer optimizer_of_line(const std::string& line, const OptimizerWords& usual) {
   json spec = json::parse(line, nullptr, false);
-  if (!spec.is_object()) return words;  // which parse_spec refuses
+  std::string parameter = usual.parameter, gradient = usual.gradient;
+  bool taken = false;
   const auto take = [&](const char* name, std::string& word) {
     const auto found = spec.find(name);
     if (found == spec.end()) return;
     if (!found->is_string()) throw Error(text("\"", name, "\" of a spec is no dtype's name"));
     word = found->get<std::string>();
     spec.erase(found);
+    taken = true;
   };
-  take("param", words.parameter);
-  take("grad", words.gradient);
-  words.spec = spec.dump(-1, ' ', false, json::error_handler_t::replace);
-  return words;
+  if (spec.is_object()) take("param", parameter), take("grad", gradient);
+  AskedOptimizer asked =
+      optimizer_of_spec(taken ? spec.dump(-1, ' ', false, json::error_handler_t::replace) : line);
+  asked.parameter = parameter;
+  asked.gradient = gradient;
+  return asked;
 }
 
-std::vector<SpecWords> specs_of(const Request& request) {
-  std::vector<SpecWords> specs;
-  for (const std::string& spec : request.specs) specs.push_back(words_of(spec, request.kernel));
-  if (request.file.empty()) return specs;
+// Of large matrices, large vectors and small parameters, and of those with more dimensions, as convolutions have. A
+// rule may refuse some of them, but not all.
+std::vector<Plan> plans_of(const AskedOptimizer& asked) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 40;
+  const std::pair<int, std::int64_t> kinds[] = {{2, kLarge}, {1, kLarge}, {1, 1},
+                                                {3, kLarge}, {4, kLarge}, {2, 1}};
+  std::vector<Plan> plans;
+  std::exception_ptr refused;
+  for (const auto& [dims, elements] : kinds) {
+    try {
+      plans.push_back(plan_of(asked, dims, elements));
+    } catch (const Error&) {
+      if (!refused) refused = std::current_exception();
+    }
+  }
+  if (plans.empty()) std::rethrow_exception(refused);
+  return plans;
+}
+
+std::vector<AskedOptimizer> optimizers_of(const Request& request) {
+  std::vector<AskedOptimizer> all;
+  for (const std::string& spec : request.specs)
+    all.push_back(optimizer_of_line(spec, request.words));
+  if (request.by_words) all.push_back(optimizer_of_words(request.words));
+  if (request.file.empty()) return all;
   std::ifstream lines(request.file);
   if (!lines) throw Error(text("cannot read ", request.file, ": is it there?"));
   int number = 0;
@@ -82,44 +117,103 @@ std::vector<SpecWords> specs_of(const Request& request) {
     ++number;
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     try {
-      specs.push_back(words_of(line, request.kernel));
-      plan_of_spec(specs.back());
+      all.push_back(optimizer_of_line(line, request.words));
+      plans_of(all.back());
     } catch (const Error& error) {
       throw Error(text(request.file, ":", number, ": ", error.what()));
     }
   }
-  return specs;
+  return all;
 }
 
 // The default, and what records choose at some size.
 std::vector<Wanted> variants_of(const Plan& plan, const Target& target) {
-  const Variant usual = default_variant(plan, target);
-  std::vector<Wanted> all = {{unit(plan, usual, target), target, usual}};
-  for (const TuningRecord& record : records_of(plan, target))
-    all.push_back({unit(plan, record.variant, target), target, record.variant, true});
+  std::vector<Wanted> all;
+  const auto add = [&](const Variant& variant, bool tuned) {
+    const Unit made = unit(plan, variant, target);
+    all.push_back({made.name, made.text, target, to_string(variant), tuned});
+  };
+  add(default_variant(plan, target), false);
+  for (const TuningRecord& record : records_of(plan, target)) add(record.variant, true);
   return all;
 }
 
-// Of large matrices, large vectors and small parameters, each kernel once.
+// The unit if the templates here are the program's too: the cache can say then what changes in them.
+std::string text_to_compile(const KernelText& kernel) {
+  try {
+    const std::string here = default_engine().flat_text(kernel.unit, kernel.name);
+    if (code_digest(here) == code_digest(kernel.source)) return kernel.unit;
+  } catch (const Error&) {  // a template is not here
+  }
+  return kernel.source;
+}
+
+// For their own targets, or for those that are asked for and of their kind.
+std::vector<Wanted> kernels_of_program(const Request& request) {
+  std::vector<Wanted> all;
+  if (request.kernels.empty()) return all;
+  for (const KernelText& kernel : read_kernel_list(request.kernels)) {
+    std::vector<Target> targets = {kernel.target};
+    if (request.has_targets) targets.clear();
+    for (const std::string& name : request.targets)
+      if (const Target target = parse_target(name);
+          request.has_targets && target.kind == kernel.target.kind)
+        targets.push_back(target);
+    for (const Target& target : targets)
+      all.push_back({kernel.name, text_to_compile(kernel), target});
+  }
+  return all;
+}
+
+// Those of the optimizers, and a program's own.
+std::vector<Wanted> kernels_of(const Request& request) {
+  std::vector<Wanted> all = kernels_of_program(request);
+  for (const AskedOptimizer& asked : optimizers_of(request))
+    for (const Plan& plan : plans_of(asked))
+      for (const std::string& name : request.targets)
+        for (Wanted& one : variants_of(plan, parse_target(name))) all.push_back(std::move(one));
+  return all;
+}
+
+// Each once, of the CPU's one for each processor.
 std::vector<Wanted> wanted(const Request& request) {
-  constexpr std::int64_t kLarge = std::int64_t{1} << 40;
-  const std::pair<int, std::int64_t> kinds[] = {{2, kLarge}, {1, kLarge}, {1, 1}};
   std::vector<Wanted> all;
   std::set<std::string> known;
-  for (const SpecWords& words : specs_of(request))
-    for (const std::string& name : request.targets)
-      for (const auto& [dims, elements] : kinds) {
-        const Target target = parse_target(name);
-        const Plan plan = plan_of_spec(words, dims, elements);
-        for (auto& one : variants_of(plan, target))
-          if (known.insert(name + one.unit.text).second) all.push_back(std::move(one));
-      }
+  for (const Wanted& one : kernels_of(request)) {
+    if (!known.insert(to_string(one.target) + one.text).second) continue;
+    const bool cpu = one.target.kind == Target::Kind::cpu && !request.cpus.empty();
+    for (const std::string& name : cpu ? request.cpus : std::vector<std::string>{""}) {
+      all.push_back(one);
+      all.back().cpu = name;
+    }
+  }
   return all;
 }
 
-void build(Wanted& one) {
+// One for each processor that kernels are for, with the files of rules and codecs that have been loaded.
+class Engines {
+ public:
+  explicit Engines(const std::vector<std::string>& cpus) {
+    const TemplateStore& loaded = default_engine().templates();
+    for (const std::string& cpu : cpus) {
+      Settings settings = default_engine().settings();
+      settings.cpu = cpu;
+      auto engine = std::make_unique<Engine>(settings);
+      for (const std::string& name : loaded.list(""))
+        if (const auto file = loaded.kept(name)) engine->templates().keep(name, *file);
+      engines_[cpu] = std::move(engine);
+    }
+  }
+
+  Engine& of(const std::string& cpu) { return cpu.empty() ? default_engine() : *engines_.at(cpu); }
+
+ private:
+  std::map<std::string, std::unique_ptr<Engine>> engines_;
+};
+
+void build(Engine& engine, Wanted& one) {
   try {
-    const auto built = default_engine().build(one.unit.text, one.unit.name, one.target);
+    const auto built = engine.build(one.text, one.name, one.target);
     one.compile_ms = built->compile_ms;
     one.from_cache = built->from_cache;
   } catch (const Error& error) {
@@ -132,14 +226,15 @@ std::string line_of(const Wanted& one) {
                                  ? "failed: " + one.problem.substr(0, one.problem.find('\n'))
                              : one.from_cache ? "was there"
                                               : fixed(one.compile_ms, 0) + " ms";
-  return text(one.unit.name, "  ", to_string(one.target), "  ",
-              one.tuned ? to_string(one.variant) + " (tuned)  " : "", became, "\n");
+  return text(one.name, "  ", to_string(one.target), "  ", one.cpu, one.cpu.empty() ? "" : "  ",
+              one.tuned ? one.variant + " (tuned)  " : "", became, "\n");
 }
 
 json json_of(const Wanted& one) {
-  return {{"name", one.unit.name},
+  return {{"name", one.name},
           {"target", to_string(one.target)},
-          {"variant", to_string(one.variant)},
+          {"cpu", one.cpu},
+          {"variant", one.variant},
           {"tuned", one.tuned},
           {"from_cache", one.from_cache},
           {"compile_ms", one.compile_ms},
@@ -148,19 +243,23 @@ json json_of(const Wanted& one) {
 
 int warm(const Request& request) {
   std::vector<Wanted> all = wanted(request);
-  if (all.empty()) throw Error("nothing to compile: give specs, or --from with a file of them");
+  if (all.empty())
+    throw Error(
+        "nothing to compile: give specs, --rule, --from with a file of specs, or --kernels with a "
+        "program's own");
   if (default_engine().settings().cache_dir.empty())
     throw Error("there is no cache folder to compile into; set JITSTEP_CACHE_DIR");
+  Engines engines(request.cpus);
   std::mutex printing;
   std::size_t done = 0, failed = 0;
   {
     const ProgressLine progress;
     in_parallel(all.size(), [&](std::size_t i) {
-      build(all[i]);
+      build(engines.of(all[i].cpu), all[i]);
       const std::lock_guard lock(printing);
       failed += all[i].problem.empty() ? 0 : 1;
       if (!request.as_json) std::cout << line_of(all[i]) << std::flush;
-      progress(done++, all.size(), all[i].unit.name);
+      progress(done++, all.size(), all[i].name);
     });
   }
   json list = json::array();
@@ -179,17 +278,27 @@ void add_warm(CLI::App& cache, int& status) {
       "warm", "Compiles the kernels of specs into the cache, several at a time");
   command->footer(kFooter);
   const auto request = std::make_shared<Request>();
-  command->add_option("spec", request->specs,
-                      "Specs, as {\"rule\": \"adamw\", \"state\": \"int8\"}");
+  CLI::Option* const spec = command->add_option(
+      "spec", request->specs, "Specs, as {\"rule\": \"adamw\", \"state\": \"int8\"}");
+  add_spec_words(*command, *spec, request->words);
   command->add_option("--from", request->file, "A file with a spec in each line");
-  command->add_option("--param", request->kernel.parameter, "The parameters' dtype")
-      ->capture_default_str();
-  command->add_option("--grad", request->kernel.gradient, "The gradients', if it is another");
-  command->add_option("--target", request->targets, "cpu, sm_ with a number, or several")
+  command->add_option("--kernels", request->kernels, "A file that a program wrote of its kernels");
+  CLI::Option* const targets =
+      command->add_option("--target", request->targets, "cpu, sm_ with a number, or several")
+          ->delimiter(',')
+          ->capture_default_str();
+  command
+      ->add_option("--cpu", request->cpus,
+                   "What the CPU's kernels are for: native, or x86-64, x86-64-v2, x86-64-v3, "
+                   "x86-64-v4; one or several")
       ->delimiter(',')
-      ->capture_default_str();
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kCpus), std::end(kCpus))));
   command->add_flag("--json", request->as_json, "Prints an array of objects, one for each kernel");
-  command->callback([request, &status] { status = warm(*request); });
+  command->callback([request, command, targets, &status] {
+    request->by_words = has_spec_words(*command);
+    request->has_targets = targets->count() > 0;
+    status = warm(*request);
+  });
 }
 
 }  // namespace jitstep::tool::cache

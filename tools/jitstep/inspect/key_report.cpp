@@ -1,6 +1,5 @@
 #include "key_report.h"
 
-#include <jit/base/digest.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jit/cache/disk_cache.h>
@@ -109,7 +108,7 @@ nlohmann::json json_of(const std::vector<KeyPart>& parts) {
 }  // namespace
 
 KeyReport key_report(const Subject& subject) {
-  const Key key{sha256_hex(subject.flat), subject.target, compiler_identity(subject.target)};
+  const Key key{code_digest(subject.flat), subject.target, compiler_identity(subject.target)};
   KeyReport report;
   report.key = key.digest();
   report.found = where(report.key);

@@ -1,0 +1,46 @@
+#include "jit/engine/cache_lookup.h"
+
+#include <string>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+std::string why_missing(Compiler& compiler, const Target& target) {
+  try {
+    compiler.identity(target);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "its compiler came while it was looked for; try again";
+}
+
+}  // namespace
+
+std::optional<DiskCache::Found> find_without_compiler(DiskCache& disk, const Compiler& compiler,
+                                                      const Key& key) {
+  return disk.find_best(
+      key, [&](const std::string& of) { return compiler.fitness(of, key.target).rank; });
+}
+
+std::optional<DiskCache::Found> find_shipped_baseline(DiskCache& disk, const Compiler& compiler,
+                                                      const Key& key) {
+  const auto rank = [&](const std::string& of) {
+    const Fitness fitness = compiler.fitness(of, key.target);
+    return fitness.baseline ? fitness.rank : 0;
+  };
+  return disk.find_best(key, rank, {DiskCache::Layer::readonly});
+}
+
+void refuse_miss(DiskCache& disk, Compiler& compiler, const EntryHeader& wanted, LogLevel log) {
+  const Target& target = wanted.key.target;
+  const auto misfit = [&](const std::string& of) { return compiler.fitness(of, target).problem; };
+  const std::string miss = text("the kernel ", wanted.name, " for ", to_string(target),
+                                " is not in ", disk.folders(), ": ", disk.explain(wanted, misfit));
+  note(log, LogLevel::info, miss);
+  throw Error(text(miss, ". It cannot be compiled here: ", why_missing(compiler, target)));
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,187 @@
+// Kernels for baselines of processors: which is used where, with and without a compiler; their bits.
+#include <algorithm>
+
+#include "jit/cache/cache_fixtures.h"
+#include "jit/compiler/host_compiler.h"
+#include "jit/compiler/isa.h"
+#include "jitstep/jit/formats.h"
+#include "jitstep/jit/machine.h"
+#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/step.h"
+
+namespace jitstep::jit {
+namespace {
+
+using namespace testing;
+
+// The processor that an entry's compiler was told of.
+std::string cpu_of(const std::string& compiler) {
+  const std::size_t at = compiler.rfind(" -march=");
+  return at == compiler.npos ? "" : compiler.substr(at + 8, compiler.find(' ', at + 1) - at - 8);
+}
+
+class Baseline : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (this_processor().empty()) GTEST_SKIP() << "baselines are of x86-64";
+    for (const char* cpu : {"x86-64-v2", "x86-64-v3"})
+      if (!runs(cpu)) GTEST_SKIP() << "this machine does not run " << cpu;
+  }
+
+  static bool runs(const std::string& cpu) {
+    Settings settings = settings_with_cache("");
+    settings.cpu = cpu;
+    HostCompiler compiler(settings);
+    return this_machine_runs(compiler.identity(Target::cpu()));
+  }
+
+  void warm(const std::string& cache, const std::string& cpu,
+            const std::string& unit = adding_unit("1")) {
+    Settings settings = settings_with_cache(folder / cache);
+    settings.cpu = cpu;
+    Engine(settings).build(unit, "unit", Target::cpu());
+  }
+
+  Settings without_compiler() const {
+    Settings settings = with_compiler();
+    settings.cxx = "/no/compiler";
+    return settings;
+  }
+  Settings with_compiler() const {
+    Settings settings = settings_with_cache(folder / "own");
+    settings.cache_readonly = folder / "shipped";
+    return settings;
+  }
+
+  // What the kernel of a program with these settings is for, once it has run.
+  std::string used(const Settings& settings) {
+    Engine engine(settings);
+    const auto kernel = engine.kernel(adding_unit("1"), "unit", Target::cpu());
+    EXPECT_EQ(add_to(*kernel, 1), 2);
+    for (const ListedEntry& entry : DiskCache(settings).list(true))
+      if (entry.header && entry.header->key.digest() == kernel->key())
+        return cpu_of(entry.header->key.compiler);
+    return "none of the cache";
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(Baseline, ServesAProgramWithoutACompiler) {
+  warm("shipped", "x86-64-v3");
+  EXPECT_EQ(used(without_compiler()), "x86-64-v3");
+}
+
+TEST_F(Baseline, OfSeveralTheHighestThatTheMachineRunsIsUsedAndNativeCodeBeforeAll) {
+  for (const char* cpu : {"x86-64-v2", "x86-64", "x86-64-v4", "x86-64-v3"}) warm("shipped", cpu);
+  const std::string highest = runs("x86-64-v4") ? "x86-64-v4" : "x86-64-v3";
+  EXPECT_EQ(used(without_compiler()), highest);
+  Settings settings = without_compiler();
+  settings.cpu = "x86-64-v2";
+  EXPECT_EQ(used(settings), "x86-64-v2") << "the only one that is asked for";
+  warm("shipped", "");
+  EXPECT_EQ(used(without_compiler()), "native");
+}
+
+TEST_F(Baseline, ThatIsShippedSavesACompile) {
+  warm("shipped", "x86-64-v3");
+  EXPECT_EQ(used(with_compiler()), "x86-64-v3");
+  Settings settings = with_compiler();
+  settings.cpu = "native";
+  EXPECT_EQ(used(settings), "native") << "it is asked for";
+  EXPECT_EQ(used(with_compiler()), "native") << "which the own folder has now";
+}
+
+TEST_F(Baseline, InTheOwnFolderIsForOthersWhereThereIsACompiler) {
+  warm("own", "x86-64-v3");
+  EXPECT_EQ(used(with_compiler()), "native");
+  fs::remove_all(folder / "own");
+  warm("own", "x86-64-v3");
+  EXPECT_EQ(used(without_compiler()), "x86-64-v3");
+}
+
+TEST_F(Baseline, AboveWhatTheMachineHasIsCompiledAndNeverRun) {
+  if (runs("x86-64-v4")) GTEST_SKIP() << "this machine runs all";
+  Settings settings = with_compiler();
+  settings.cpu = "x86-64-v4";
+  Engine engine(settings);
+  EXPECT_FALSE(engine.build(adding_unit("1"), "unit", Target::cpu())->binary.image.empty());
+  const std::string message =
+      error_of([&] { engine.kernel(adding_unit("1"), "unit", Target::cpu()); });
+  for (const char* part : {"unit", "JITSTEP_CPU=x86-64-v4", "avx512f"})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+TEST_F(Baseline, AMissWithoutACompilerNamesKernelFoldersAndReason) {
+  const auto miss = [&](const Settings& settings) {
+    Engine engine(settings);
+    return error_of([&] { engine.kernel(adding_unit("1"), "unit", Target::cpu()); });
+  };
+  const auto expect = [](const std::string& message, std::vector<std::string> parts) {
+    for (const std::string& part : parts)
+      EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+  };
+  Settings settings = without_compiler();
+  fs::create_directory(folder / "shipped");
+  expect(miss(settings),
+         {"unit for cpu", folder / "own", folder / "shipped", "none of the 0", "/no/compiler"});
+  warm("shipped", "", adding_unit("2"));
+  expect(miss(settings), {"the nearest of 1", "x[i] += 1", "x[i] += 2"});
+  warm("shipped", "x86-64-v3");
+  settings.cpu = "x86-64-v2";
+  expect(miss(settings), {"the nearest of 2", "it is made for x86-64-v3", "x86-64-v2"});
+  settings.cpu.clear();
+  settings.check = true;
+  expect(miss(settings), {"its compiler options are others"});
+  if (runs("x86-64-v4")) return;
+  fs::remove_all(folder / "shipped");
+  warm("shipped", "x86-64-v4");
+  settings.check = false;
+  expect(miss(settings), {"another CPU", "avx512f"});
+}
+
+TEST_F(Baseline, TheLogHasTheSameReason) {
+  Settings settings = without_compiler();
+  settings.log = LogLevel::info;
+  warm("shipped", "", adding_unit("2"));
+  ::testing::internal::CaptureStderr();
+  EXPECT_THROW(Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu()), Error);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("unit for cpu is not in"), std::string::npos) << said;
+  EXPECT_NE(said.find("it is made with"), std::string::npos) << said;
+}
+
+// Two steps of a rule by kernels for a processor: parameters, codes and what codecs keep beside.
+std::vector<float> stepped(const std::string& folder, const std::string& cpu,
+                           const std::string& rule, const std::string& codec) {
+  constexpr std::int64_t kSize = 5003;
+  Settings settings = settings_with_cache(folder);
+  settings.cpu = cpu;
+  Engine engine(settings);
+  CpuMachine machine(engine);
+  OptionValues options(rule);
+  Formats formats;
+  formats.state = CodecChoice{codec};
+  const Plan plan = resolve(options, formats, {.dims = 1, .elements = kSize});
+  const StateMemory state(machine, plan, options, {kSize});
+  std::vector<float> p(kSize), g(kSize);
+  for (std::int64_t i = 0; i < kSize; ++i) {
+    p[i] = static_cast<float>(i % 97) / 31 - 1;
+    g[i] = static_cast<float>((i * 7919) % 1009) / 503 - 1;
+  }
+  Step step(machine, {{plan, {state.tensor(p.data())}}});
+  for (const int t : {1, 2, 3})
+    step.run({{.g = g.data()}}, {options.at_step(t)}, [](const auto&) {});
+  return p;
+}
+
+TEST_F(Baseline, HasTheBitsOfNativeCode) {
+  for (const auto& [rule, codec] : {std::pair("adamw", "int8"), std::pair("lamb", "bf16_sr")}) {
+    const std::vector<float> native = stepped(folder.path(), "native", rule, codec);
+    for (const char* cpu : {"x86-64-v2", "x86-64-v3"})
+      EXPECT_EQ(stepped(folder.path(), cpu, rule, codec), native) << rule << codec << cpu;
+  }
+}
+
+}  // namespace
+}  // namespace jitstep::jit
