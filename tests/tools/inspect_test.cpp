@@ -226,13 +226,18 @@ TEST(Inspect, SaysInOneLineWhatDoesNotGoTogether) {
 // With the variables of a shell that knows nothing of the build.
 TEST(Inspect, FindsTheNvrtcThatSetupInstallsAndThatOfTheActiveEnvironment) {
   TemporaryFolder folder;
-  const Variables bare = {{"JITSTEP_NVRTC", ""}, {"VIRTUAL_ENV", ""}, {"CONDA_PREFIX", ""}};
+  Variables bare = {{"JITSTEP_CACHE_DIR", folder / "cache"},
+                    {"JITSTEP_NVRTC", ""},
+                    {"VIRTUAL_ENV", ""},
+                    {"CONDA_PREFIX", ""}};
   const std::vector<std::string> installed =
       testing::files_below(JITSTEP_SOURCE_DIR "/.deps/venv/lib", "/libnvrtc.so.13");
   if (installed.empty()) GTEST_SKIP() << "setup has installed none here";
   const Finished found = run({"--rule", "lion", "--state", "int8"}, bare);
   EXPECT_EQ(found.status, 0) << found.output;
   EXPECT_TRUE(has(found.output, "registers")) << found.output;
+  bare[2].second = JITSTEP_SOURCE_DIR "/.deps/venv";
+  EXPECT_EQ(run({"--rule", "lion", "--show", "log"}, bare).status, 0);
 }
 
 class InspectGpu : public ::testing::Test {

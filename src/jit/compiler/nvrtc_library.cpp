@@ -6,11 +6,12 @@
 #include <filesystem>
 #include <optional>
 
+#include "jit/base/private_files.h"
 #include "jit/base/text.h"
 
-// Folders, as string literals with commas between them: where the build found NVRTC.
-#ifndef JITSTEP_NVRTC_HINTS
-#define JITSTEP_NVRTC_HINTS ""
+// The folder in which the build had LibTorch.
+#ifndef JITSTEP_NVRTC_HINT
+#define JITSTEP_NVRTC_HINT ""
 #endif
 
 namespace jitstep::jit {
@@ -84,6 +85,18 @@ std::string try_open(const std::string& file, NvrtcLibrary& library) {
   return {};
 }
 
+// What tools/setup.sh makes in the source folder, if this program lies in a build folder there: build/tools/jitstep.
+std::string environment_of_build() {
+  std::error_code failure;
+  fs::path folder = fs::read_symlink("/proc/self/exe", failure);
+  for (int up = 0; up < 3; ++up) {
+    folder = folder.parent_path();
+    const std::string environment = (folder / ".deps/venv").string();
+    if (!folder_problem(environment, Trust::own_or_root)) return environment;
+  }
+  return {};
+}
+
 std::vector<std::string> candidates(const Settings& settings) {
   std::vector<std::string> files;
   const auto add = [&](const std::string& place) {
@@ -102,7 +115,8 @@ std::vector<std::string> candidates(const Settings& settings) {
     for (const std::string& file : nvrtc_files(folder)) files.push_back(file);
   };
   add_found_in(settings.python_environment);
-  for (const char* folder : {JITSTEP_NVRTC_HINTS}) add_found_in(folder);
+  add_found_in(environment_of_build());
+  add_found_in(JITSTEP_NVRTC_HINT);
   for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) add(name);
   add_found_in("/usr/local/cuda");
   return files;

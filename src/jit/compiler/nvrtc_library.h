@@ -40,7 +40,8 @@ struct NvrtcLibrary {
 };
 
 /// Opens NVRTC 12 or newer: settings.nvrtc alone if set; else the folders of settings.nvrtc_search, the
-/// Python environment that is active, those known when the library was built, the loader's search, /usr/local/cuda. Of those found,
+/// Python environment that is active, that of the source folder if the program is in its build folder, the folder of
+/// LibTorch when the library was built, the loader's search, /usr/local/cuda. Of those found,
 /// the first whose kernels a driver for CUDA `driver_version` (such as 12040) loads, which is one of
 /// its major version or older; the first of all if there is none such, or no driver (0). Nothing if
 /// none is found: `problem` then says where it was looked for and what to install.
