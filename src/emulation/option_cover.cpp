@@ -1,11 +1,14 @@
 #include "emulation/option_cover.h"
 
-#include "jitstep/jit/error.h"
-#include "jitstep/jit/option_values.h"
-
+#include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
+
+#include "emulation/option_search.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
 
 namespace jitstep::emulation {
 namespace {
@@ -59,10 +62,30 @@ std::vector<Value> alternatives(const Option& option) {
 // A flag with its value, in words.
 using Seen = std::set<std::string>;
 
+std::string word_of(const std::string& flag, const Value& value) {
+  return to_string(NamedValues{{flag, value}});
+}
+
 Seen words_of(const NamedValues& flags) {
   Seen words;
-  for (const auto& [name, value] : flags) words.insert(to_string(NamedValues{{name, value}}));
+  for (const auto& [name, value] : flags) words.insert(word_of(name, value));
   return words;
+}
+
+std::vector<Value> values_of(const Option& flag) {
+  if (flag.type == Option::Type::boolean) return {false, true};
+  return {flag.choices.begin(), flag.choices.end()};
+}
+
+// By what is written, the conditions that leave parts of a rule or codec out.
+std::map<std::string, const Expression*> conditions_of(const Manifest& file) {
+  std::map<std::string, const Expression*> all;
+  const auto take = [&](const auto& parts) {
+    for (const auto& part : parts)
+      if (part.condition) all[part.condition->written()] = &*part.condition;
+  };
+  take(file.slots), take(file.reductions), take(file.memory);
+  return all;
 }
 
 // Finds options one change at a time, on top of those that it has found before.
@@ -77,9 +100,14 @@ class RuleCover {
       for (const Option& option : *options)
         if (!option.lifted)
           for (const Value& value : alternatives(option)) change(option.name, value);
+    reach_flags();
+    reach_conditions();
     take_gradient();
     return std::move(found_);
   }
+
+  // After run().
+  const std::vector<std::string>& unreached() const { return unreached_; }
 
  private:
   // The options with all their values, or nothing if they are refused.
@@ -115,6 +143,38 @@ class RuleCover {
     }
   }
 
+  // What one change at a time has not reached.
+  void reach_flags() {
+    for (const Option& flag : rule_.flags)
+      for (const Value& value : values_of(flag)) {
+        const std::string word = word_of(flag.name, value);
+        if (seen_.contains(word)) continue;
+        const Search made = search(rule_, {flag.name}, [&](const RuleOptions& options) {
+          const auto all = valid(options);
+          return all && words_of(all->flags(options.dims)).contains(word);
+        });
+        if (made.found) take(*made.found);
+        if (!made.found && !made.complete) unreached_.push_back(word);
+      }
+  }
+
+  void reach_conditions() {
+    for (const auto& [written, condition] : conditions_of(rule_))
+      for (const bool wanted : {true, false}) reach(*condition, wanted);
+  }
+
+  void reach(const Expression& condition, bool wanted) {
+    const auto holds = [&](const RuleOptions& options) {
+      const auto all = valid(options);
+      return all && condition.holds(all->flags(options.dims)) == wanted;
+    };
+    if (std::any_of(found_.begin(), found_.end(), holds)) return;
+    std::vector<std::string> names;
+    for (const Option& flag : rule_.flags)
+      if (condition.reads(flag.name)) names.push_back(flag.name);
+    if (const Search made = search(rule_, names, holds); made.found) found_.push_back(*made.found);
+  }
+
   // All of the gradient's sums at once.
   void take_gradient() {
     RuleOptions options;
@@ -128,12 +188,31 @@ class RuleCover {
   const Catalog& catalog_;
   std::vector<RuleOptions> found_;
   Seen seen_;
+  std::vector<std::string> unreached_;
 };
 
 }  // namespace
 
 std::vector<RuleOptions> cover(const Manifest& rule, const Catalog& catalog) {
   return RuleCover(rule, catalog).run();
+}
+
+// Those between which a condition of the codec changes.
+static void add_critical(const Manifest& codec, const Option& option, std::vector<Value>& values) {
+  std::vector<std::string> conditions;
+  for (const auto& [written, condition] : conditions_of(codec))
+    if (!option.is_flag() && condition->reads(option.name)) conditions.push_back(written);
+  if (conditions.empty()) return;
+  for (const double x : critical_numbers(option, conditions))
+    if (Value value = x; !(value == option.initial) &&
+                         std::find(values.begin(), values.end(), value) == values.end())
+      values.push_back(std::move(value));
+}
+
+std::vector<std::string> unreached_flags(const Manifest& rule, const Catalog& catalog) {
+  RuleCover cover(rule, catalog);
+  cover.run();
+  return cover.unreached();
 }
 
 std::vector<NamedValues> cover(const Manifest& codec) {
@@ -143,6 +222,7 @@ std::vector<NamedValues> cover(const Manifest& codec) {
     for (const Option& option : *options) {
       std::vector<Value> values = alternatives(option);
       if (!option.is_flag() && values.size() > kMost) values.resize(kMost);
+      add_critical(codec, option, values);
       for (Value& value : values) all.push_back({{option.name, std::move(value)}});
     }
   return all;

@@ -14,25 +14,39 @@ using CodeOf = typename CodeStorage<typename P::Body::Code>::Register;
 template <class P>
 using MetaOf = typename P::Body::Meta;
 
+// The loops take values and codes as they are: a double or a float would become another number unseen.
+template <class T>
+inline constexpr bool kValue = kSame<T, real> || kSame<T, float>;
+template <class T, class Code>
+inline constexpr bool kCode = kSame<Code, real> ? kValue<T> : !kSame<T, float> && !kSame<T, double>;
+template <bool>
+struct Flag {};
+
+template <class P>
+concept SaysRandom = requires {
+  Flag<P::Body::random>{};
+};
 template <class P>
 concept HasDecode = requires(CodeOf<P> code, const MetaOf<P>& meta) {
   requires(!P::remembers);
-  static_cast<real>(P::Body::decode(code, meta));
+  requires kValue<decltype(P::Body::decode(code, meta))>;
 }
 || requires(CodeOf<P> code, const MetaOf<P>& meta, const typename P::Memory& m) {
   requires P::remembers;
-  static_cast<real>(P::Body::decode(code, meta, m));
+  requires kValue<decltype(P::Body::decode(code, meta, m))>;
 };
 template <class P>
 concept HasEncode =
     !kCoded<P> || requires(real x, const Measured<typename P::Body>& meta, uint32 bits) {
   requires(!P::remembers);
   static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits));
+  requires kCode<decltype(P::Body::encode(x, meta, bits)), CodeOf<P>>;
 }
 || requires(real x, const Measured<typename P::Body>& meta, uint32 bits,
             const typename P::Memory& m) {
   requires P::remembers;
   static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits, m));
+  requires kCode<decltype(P::Body::encode(x, meta, bits, m)), CodeOf<P>>;
 };
 template <class P>
 concept HasMeasure = P::Body::block == 1 ||
@@ -77,7 +91,8 @@ struct ElementView : Slots {
   P p;
   const real g;
   const int64 index;
-  void operator&() const = delete;  // a rule sees one element
+  ElementView(const ElementView&) = delete;  // what is written to a copy is lost
+  void operator&() const = delete;           // a rule sees one element
 };
 template <class View>
 struct StagedView : View {  // `apply` of a rule with a host stage
@@ -94,6 +109,7 @@ template <class Slots>
 struct ElementBetweenSteps : Slots {
   real p;
   const int64 index;
+  ElementBetweenSteps(const ElementBetweenSteps&) = delete;
   void operator&() const = delete;
 };
 template <class Scalars>
@@ -108,6 +124,23 @@ concept HasPrepare = requires(const H& h, M& m) {
   B::prepare(h, 1, m);
 }
 || requires(const H& h) { B::prepare(h, 1); };
+// What a function writes to a copy of Memory is lost, too.
+template <class F>
+inline constexpr bool kCopiesLast = false;
+template <class R, class A, class B, class M>
+inline constexpr bool kCopiesLast<R (*)(A, B, M)> = __is_class(M);
+template <class B>
+constexpr bool prepares_a_copy() {
+  if constexpr (NamesPrepare<B>)
+    return kCopiesLast<decltype(&B::prepare)>;
+  else
+    return false;
+}
+template <class B, class R, class C, class M>
+concept FinishesACopy = requires {
+  static_cast<typename R::Coefficients (*)(Of<typename R::Coefficients>, const Totals<R::terms>&,
+                                           int64, C&, M)>(&B::finish);
+};
 template <class B, class E, class C>
 concept HasMoments = requires(E& e, C& c) {
   B::moments(e, c);
@@ -208,6 +241,8 @@ class RuleCheck {
 
   static_assert(!NamesPrepare<Body> || HasPrepare<Body, typename Rule::Hyper, Memory>,
                 "'prepare' takes 'const Hyper& h, int64 t', then perhaps 'Memory& m'");
+  static_assert(!prepares_a_copy<Body>(),
+                "'prepare' takes 'Memory& m': what it writes to a copy is lost");
   static_assert(__is_class(ScalarsOf<Rule>), "'prepare' returns a structure of scalars");
   static_assert(kSame<typename S::Slots, NoSlots> || HasMoments<Body, Open, Context<kInMoments>>,
                 "the rule has slots: it needs 'static void moments(auto& e, const auto& c)'");
@@ -257,7 +292,8 @@ class RuleCheck {
     if constexpr (R::everywhere && !rule_keeps<S, all>())
       return HasFinishWithoutMemory<Body, R, FinishContext<R>>;
     else
-      return HasFinish<Body, R, FinishContext<R>, Memory>;
+      return HasFinish<Body, R, FinishContext<R>, Memory> &&
+             !FinishesACopy<Body, R, FinishContext<R>, Memory>;
   }
   template <class R>
   static constexpr bool finish_fits = fits<R>();

@@ -145,6 +145,25 @@ TEST_F(CheckMode, SaysWhatMemoryNobodyWrites) {
             0u);
 }
 
+// What nobody writes stays: a number of its own for each parameter, say.
+TEST_F(CheckMode, LetsMemoryKeepWhatAnOptionSaysOfEachParameter) {
+  std::string rule = kRule;
+  const auto put = [&](const std::string& right, const std::string& more) {
+    rule.insert(rule.find(right) + right.size(), more);
+  };
+  put("  double lr = 1e-3;\n", "  List scales = {};\n");
+  put("  Entry<tensor> norm;\n",
+      "  Entry<tensor> scale;  // initial: scales\n"
+      "  Entry<tensor> first;  // initial: lr\n");
+  put("    s.decay = real(0.5);\n", "    s.decay += m.scale.was + m.first.was;\n");
+  const Plan plan = plan_of(rule);
+  EXPECT_NO_THROW(hold_to_contract(plan, engine_));
+  EXPECT_NE(said("  Entry<tensor> norm;\n",
+                 "  Entry<tensor> norm;\n  Entry<tensor> one;  // initial: 1\n")
+                .find("nobody writes m.one.next"),
+            std::string::npos);
+}
+
 TEST_F(CheckMode, SaysWhatIsReadAlthoughItIsLeftOut) {
   EXPECT_EQ(
       said("F.wide ? e.v.next : real(1)", "e.v.was").find("rules/mine.cuh: `apply` makes e.p of"),

@@ -163,6 +163,33 @@ const std::vector<Mistake>& mistakes() {
        "{ return {static_cast<real>(h.lr)}; }",
        "{ h.lr = 0; return {real(0)}; }",
        {"its `apply` e.p"}},
+      {"WritesACopyInApply",
+       "static void apply(auto& e,",
+       "static void apply(auto e,",
+       {"the rule needs 'static void apply(auto& e, const auto& c)'"},
+       kRuleBegins},
+      {"WritesACopyInMoments",
+       "static void moments(auto& e,",
+       "static void moments(auto e,",
+       {"the rule has slots: it needs 'static void moments(auto& e, const auto& c)'"},
+       kRuleBegins},
+      {"WritesACopyInTrain",
+       "static void train(auto& e,",
+       "static void train(auto e,",
+       {"it needs 'static void train(auto& e, const auto& c)'"},
+       kRuleBegins},
+      {"WritesACopyInTheBody",
+       "{ e.p -= c.lr",
+       "{ auto f = e; f.p -= c.lr",
+       {"`e` is not copied: what is written to a copy is lost"}},
+      {"SetsASlotItself",
+       "{ e.m.next = e.m.was",
+       "{ e.m = e.m.was",
+       {"name the member that is meant: e.SLOT.was, e.SLOT.next or c.RESULT.FIELD"}},
+      {"ReadsASlotItself",
+       "c.lr * e.m.next",
+       "c.lr * e.m",
+       {"name the member that is meant: e.SLOT.was, e.SLOT.next or c.RESULT.FIELD"}},
       // ---- between steps
       {"ReadsTheGradientInEval",
        "e.p += c.lr * e.m.was",
@@ -269,8 +296,8 @@ const std::vector<Mistake>& mistakes() {
       {"CallsAFunctionOfLibm",
        "c.lr * e.m.next",
        "c.lr * expf(e.m.next)",
-       {"`expf` is a compiler's own, which differs between targets; core/port.cuh has what may be "
-        "used"}},
+       {"`expf` is a compiler's own, which differs between targets; templates/README.md lists what "
+        "may be used"}},
       {"CallsAFunctionOfLibmByItsPlainName",
        "sqrt(sum[0])",
        "hypot(sum[0], 0.5)",
@@ -309,8 +336,24 @@ const std::vector<Mistake>& mistakes() {
        kCodecBegins},
       {"HasABlockThatIsNoConstant",
        "static constexpr int block = O.block;",
-       "static int block;",
+       "static const int block;",
        {"constant"}},
+      {"DecodesToADouble",
+       "static real decode(Code code, const Meta& meta) { return meta.scale",
+       "static double decode(Code code, const Meta& meta) { return 1.0 * meta.scale",
+       {"codecs/even.cuh needs 'static real decode(Code code, const Meta& meta)'"},
+       kCodecBegins},
+      {"EncodesToAFloat",
+       "static Code encode(",
+       "static float encode(",
+       {"codecs/even.cuh needs 'static Code encode("},
+       kCodecBegins},
+      {"DoesNotSayWhetherItIsRandom",
+       "static constexpr bool random = false;",
+       "",
+       {"codecs/even.cuh needs 'static constexpr bool random = false;'"},
+       kCodecBegins},
+      {"HasNoBlock", "static constexpr int block = O.block;", "", {"block"}, kCodecBegins},
       {"HasNoKeys", "static constexpr int keys = 1;", "", {"keys"}, kCodecBegins},
   };
   return all;
@@ -445,6 +488,44 @@ std::string first_line_of(const std::string& rule, const Compiler& compiler) {
     return what.substr(0, what.find('\n'));
   }
   return "accepted";
+}
+
+TEST(ContractOfMemory, IsNotWrittenToACopy) {
+  const std::string sum = R"(
+struct Total { real total; };
+struct Reductions {
+  Sum<tensor, 1, Total> total;
+};
+struct Memory {
+  Entry<tensor> size;
+};
+struct Rule {
+  KHD static Reals<1> terms(Of<Total>, const auto& e, const auto&) { return {e.g}; }
+  KHD static Total finish(Of<Total>, const Totals<1>& sum, int64, const auto&, Memory& m) {
+    m.size.next = static_cast<real>(sum[0]);
+    return {m.size.next};
+  }
+  KHD static void moments(auto& e, const auto&) { e.m.next = e.g; }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.total.total * e.m.next; }
+};
+}
+)";
+  const std::string finishing = kRemembering.substr(0, kRemembering.find("struct Scalars")) + sum;
+  const auto copied = [](std::string rule) {
+    return rule.replace(rule.find("Memory& m"), 9, "Memory m");
+  };
+  for (const Compiler& compiler : compilers()) {
+    SCOPED_TRACE(compiler.name);
+    EXPECT_EQ(first_line_of(finishing, compiler), "accepted");
+    const std::string prepared = first_line_of(copied(kRemembering), compiler);
+    EXPECT_TRUE(prepared.starts_with("rules/odd.cuh:15: ")) << prepared;
+    EXPECT_NE(prepared.find("'prepare' takes 'Memory& m'"), std::string::npos) << prepared;
+    const std::string finished = first_line_of(copied(finishing), compiler);
+    EXPECT_NE(finished.find("the reduction 'total' needs 'static Total finish(Of<Total>, const "
+                            "Totals<1>& sums, int64 count, const auto& c, Memory& m)'"),
+              std::string::npos)
+        << finished;
+  }
 }
 
 TEST(ContractOfSumsOverAll, LetsTheirFinishReadNothingThatCameFromATensorsMemory) {

@@ -71,7 +71,7 @@ class SameTexts : public ::testing::Test {
 
 TEST_F(SameTexts, AreRefusedInTheSameWordsByEveryCompiler) {
   const std::string own =
-      "is a compiler's own, which differs between targets; core/port.cuh has "
+      "is a compiler's own, which differs between targets; templates/README.md lists "
       "what may be used";
   const std::vector<std::pair<std::string, std::string>> refused = {
       {"fabs(e.g)", "`fabs` " + own},

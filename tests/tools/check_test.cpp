@@ -169,6 +169,34 @@ TEST_F(CheckTool, ReachesEveryValueOfEveryFlag) {
     EXPECT_NE(specs.find(flag), specs.npos) << flag << " in " << specs;
 }
 
+TEST_F(CheckTool, StepsTensorsOfAsManyDimensionsAsAFlagAsksFor) {
+  std::string rule = kRule;
+  rule.insert(rule.find("struct Slots"),
+              "struct Flags {\n  bool deep = false;  // lifted: dims == 5 && lr > 100\n};\n");
+  rule.insert(rule.find("struct Rule"), "template <Flags F>\n");
+  rule.replace(rule.find("e.p -= c.lr"), 11, "if constexpr (F.deep) e.p -= e.q; e.p -= c.lr");
+  testing::write_file(folder_ / "mine.cuh", rule);
+  const Finished checked = run(folder_ / "mine.cuh");
+  EXPECT_EQ(checked.status, 1) << checked.output;
+  EXPECT_TRUE(says(checked, "mine.cuh:19: ")) << checked.output;
+  EXPECT_TRUE(says(checked, "dims=5")) << checked.output;
+  rule.replace(rule.find("e.p -= e.q"), 10, "e.p -= e.g");
+  testing::write_file(folder_ / "mine.cuh", rule);
+  const Finished right = run(folder_ / "mine.cuh");
+  EXPECT_EQ(right.status, 0) << right.output;
+}
+
+TEST_F(CheckTool, SaysWhichFlagsItDidNotReach) {
+  std::string rule = kRule;
+  rule.insert(rule.find("struct Slots"),
+              "struct Flags {\n  bool never = false;  // lifted: lr > 5 && lr < 4\n};\n");
+  rule.insert(rule.find("struct Rule"), "template <Flags F>\n");
+  testing::write_file(folder_ / "mine.cuh", rule);
+  const Finished checked = run(folder_ / "mine.cuh");
+  EXPECT_EQ(checked.status, 3) << checked.output;
+  EXPECT_TRUE(says(checked, "not checked: kernels with never=true")) << checked.output;
+}
+
 // ---- what is wrong with a file -----------------------------------------------------------------
 
 TEST_F(CheckTool, NamesWhatARuleLeavesUnset) {
@@ -232,18 +260,94 @@ TEST_F(CheckTool, WarnsOfARuleThatClimbs) {
   EXPECT_TRUE(says(checked, "1 warning")) << checked.output;
 }
 
-TEST_F(CheckTool, WarnsOfACodecThatGivesBackOtherNumbers) {
-  std::string codec = read_code_file(kExamples + "linear8.cuh");
-  const std::string undoes = "return ", decode = "KHD static real decode(";
-  const std::size_t at = codec.find(undoes, codec.find(decode));
-  ASSERT_NE(at, codec.npos);
-  codec.insert(at + undoes.size(), "0 * ");
-  testing::write_file(folder_ / "linear8.cuh", codec);
-  const Finished checked = run(folder_ / "linear8.cuh", {"--target", "cpu"});
-  EXPECT_EQ(checked.status, 0) << checked.output;
-  EXPECT_TRUE(says(checked, "encoded for slot 'v' decode gives back others: 100 % are lost"))
-      << checked.output;
-  EXPECT_FALSE(says(run(kExamples + "linear8.cuh", {"--target", "cpu"}), "are lost"));
+TEST_F(CheckTool, WarnsOfARuleThatClimbsSlowlyOrStandsStill) {
+  const Words words = {"--codec", "fp32", "--weights", "native", "--target", "cpu"};
+  const Finished slow = run(rule_with("e.p -= c.lr * e.m.next", "e.p += c.lr * e.g"), words);
+  EXPECT_EQ(slow.status, 0) << slow.output;
+  EXPECT_TRUE(says(slow, "warning: on a bowl")) << slow.output;
+  EXPECT_TRUE(says(slow, "300 steps lead upwards")) << slow.output;
+  const Finished still = run(rule_with("e.p -= c.lr * e.m.next", "e.p += 0 * c.lr"), words);
+  EXPECT_TRUE(says(still, "300 steps move no parameter")) << still.output;
+  const Finished right = run(rule_with("e.p -= c.lr * e.m.next", "e.p -= c.lr * e.g"), words);
+  EXPECT_FALSE(says(right, "warning")) << right.output;
+}
+
+TEST_F(CheckTool, FindsASignInASlotWithoutSigns) {
+  const Words words = {"--codec", "fp32", "--weights", "native", "--target", "cpu"};
+  expect_wrong(rule_with("Signed m;", "NonNegative m;"), "in step 1 `moments` makes e.m.next -",
+               words);
+  std::string squares = kRule;
+  squares.replace(squares.find("Signed m"), 8, "NonNegative m");
+  squares.replace(squares.find("+ e.g;"), 6, "+ e.g * e.g;");
+  testing::write_file(folder_ / "mine.cuh", squares);
+  const Finished right = run(folder_ / "mine.cuh", words);
+  EXPECT_EQ(right.status, 0) << right.output;
+}
+
+// A codec that ships with the examples or tests, with `wrong` in place of `right`.
+class CheckToolOfACodec : public CheckTool {
+ protected:
+  Finished check(const std::string& file, const std::string& right, const std::string& wrong) {
+    std::string codec = read_code_file(file);
+    EXPECT_NE(codec.find(right), codec.npos) << right;
+    codec.replace(codec.find(right), right.size(), wrong);
+    const std::string copy = folder_ / testing::fs::path(file).filename().string();
+    testing::write_file(copy, codec);
+    return run(copy, {"--target", "cpu", "--json"});
+  }
+
+  static double lost(const Finished& checked, const std::string& slot) {
+    return json::parse(checked.output).at("kernels").at(0).at("lost").at(slot).get<double>();
+  }
+
+  static void expect_lost(const Finished& checked, const std::string& slot) {
+    EXPECT_EQ(checked.status, 1) << checked.output;
+    const json problems = json::parse(checked.output).at("problems");
+    ASSERT_FALSE(problems.empty());
+    const std::string what = problems.at(0).at("what");
+    EXPECT_NE(what.find("encoded for slot '" + slot + "' decode gives back others: "), what.npos)
+        << what;
+    EXPECT_NE(what.find(" bits should lose no more than "), what.npos) << what;
+  }
+
+  const std::string linear_ = kExamples + "linear8.cuh";
+  const std::string remembering_ = JITSTEP_TEST_DATA "/templates/extensions/tensor_scale8.cuh";
+};
+
+TEST_F(CheckToolOfACodec, SaysWhatARoundTripLoses) {
+  for (const std::string& file : {linear_, remembering_}) {
+    const Finished right = check(file, "#pragma once", "#pragma once");
+    EXPECT_EQ(right.status, 0) << right.output;
+    for (const char* slot : {"m", "v"}) {
+      EXPECT_GT(lost(right, slot), 0.0005) << file;
+      EXPECT_LT(lost(right, slot), 0.03) << file;
+    }
+  }
+  EXPECT_TRUE(says(run(linear_, {"--target", "cpu"}), "contract  bits      lost "));
+}
+
+TEST_F(CheckToolOfACodec, FindsADecodeThatGivesBackOtherNumbers) {
+  for (const char* wrong : {"return 0 * ", "return real(0.4) * ", "return 1.3f * ", "return -"})
+    expect_lost(check(linear_, "return scaled(", text(wrong, "scaled(")), "m");
+  for (const char* wrong : {"return 0 * ", "return real(0.4) * "})
+    expect_lost(check(remembering_, "return static_cast<real>(static_cast<int>(code)",
+                      text(wrong, "static_cast<real>(static_cast<int>(code)")),
+                "m");
+}
+
+TEST_F(CheckToolOfACodec, FindsAScaleThatIsInfinite) {
+  expect_lost(check(linear_, "return {float_of(key[0])};", "return {float_of(0x7f800000u)};"), "m");
+}
+
+TEST_F(CheckToolOfACodec, FindsMemoryThatStaysAsItBegan) {
+  expect_lost(check(remembering_, "    m.norm.next =", "    const real lost ="), "m");
+}
+
+TEST_F(CheckToolOfACodec, FindsOldCodesThatAreDecodedByTheNewScale) {
+  expect_lost(check(remembering_, "* (m.norm.was / 127)", "* (m.norm.next / 127)"), "m");
+  expect_lost(check(remembering_, "m.norm.next > 0 && is_finite(x) ? x / m.norm.next",
+                    "m.norm.was > 0 && is_finite(x) ? x / m.norm.was"),
+              "m");
 }
 
 TEST_F(CheckTool, TakesRulesAndCodecsOnly) {

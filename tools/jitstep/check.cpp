@@ -1,4 +1,5 @@
 // jitstep check: what somebody who writes a rule or a codec wants to know about the file.
+#include <emulation/option_cover.h>
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
 
@@ -32,11 +33,15 @@ constexpr const char* kFooter =
     "the\n"
     "emulation of a GPU; held to the contract, as by JITSTEP_CHECK=1; and stepped on small "
     "tensors,\n"
-    "which must leave the same bits on the CPU and under the emulation. What a codec decodes is\n"
-    "compared with what it encoded.\n\n"
+    "which must leave the same bits on the CPU and under the emulation. What a codec decodes in "
+    "the\n"
+    "next step is compared with what it encoded: the share that is lost is a column, and more "
+    "than\n"
+    "its bits allow is an error.\n\n"
     "Exit status: 0 all right, 1 something is wrong with the file, 2 usage, 3 nothing wrong was "
     "found\n"
-    "but a compiler is missing, so that not everything was checked. A warning is no error.";
+    "but a compiler is missing or no options reach a flag, so that not everything was checked. A\n"
+    "warning is no error.";
 
 // Why there are no kernels for a target. An Error if the compiler that is there does not know it, which may be a
 // slip of the pen.
@@ -77,8 +82,37 @@ std::vector<check::Candidate> candidates(const std::vector<check::Choice>& choic
   return all;
 }
 
+// Kernels of flags that no options were found for are not there to be checked.
+void report_unreached(const Catalog& catalog, Report& report) {
+  if (report.manifest->kind != Manifest::Kind::rule) return;
+  if (const auto flags = emulation::unreached_flags(*report.manifest, catalog); !flags.empty())
+    report.unchecked.push_back(text("kernels with ", joined(flags),
+                                    ": no options were found that make them so; simplify the "
+                                    "conditions, or try such options with jitstep compile"));
+}
+
+// Numbers through the codec under each of its options, which the kernels of the first rule have.
+void send_round(const std::vector<check::Candidate>& kernels, check::Workbench& plain,
+                Report& report) {
+  for (std::size_t i = 0; i < report.kernels.size(); ++i) {
+    const KernelSpec& spec = kernels[i].steps.spec;
+    check::KernelReport& kernel = report.kernels[i];
+    const bool first = spec.rule == kernels[0].steps.spec.rule;
+    if (!first || spec.state.dtype != Dtype::float32 || !kernel.problems.empty()) continue;
+    try {
+      kernel.round_trips = check::round_trips(*spec.state.slots[0], plain);
+    } catch (const Error& error) {
+      kernel.problems.push_back({.what = error.what()});
+    }
+    for (const check::RoundTrip& trip : kernel.round_trips)
+      if (const std::string problem = problem_of(trip); !problem.empty())
+        kernel.problems.push_back({.what = problem, .group = "round trip of " + trip.slot});
+  }
+}
+
 void check_file(const Request& request, check::Workbenches& benches, Report& report) {
   report.targets = usable(request, report);  // first: the rest takes its time
+  report_unreached(benches.plain.catalog, report);
   const auto choices = check::choices(*report.manifest, request, benches);
   const auto kernels = candidates(choices, benches.plain.catalog, report);
   if (report.targets.empty() || report.targets[0] != Target::cpu()) return;
@@ -86,11 +120,7 @@ void check_file(const Request& request, check::Workbenches& benches, Report& rep
   report.kernels = check::check_kernels(kernels, {report.targets.begin() + 1, report.targets.end()},
                                         benches, std::cref(progress));
   check::warn_of_scalar_loops(kernels, benches.plain, report.kernels);
-  if (report.manifest->kind != Manifest::Kind::codec || report.kernels.empty()) return;
-  check::KernelReport& first = report.kernels.front();  // the codec's default options
-  if (!first.problems.empty()) return;
-  const auto warnings = check::warnings_of_round_trip(kernels.front(), benches.plain);
-  first.warnings.insert(first.warnings.end(), warnings.begin(), warnings.end());
+  if (report.manifest->kind == Manifest::Kind::codec) send_round(kernels, benches.plain, report);
 }
 
 int run(const Request& request) {

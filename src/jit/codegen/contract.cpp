@@ -46,9 +46,10 @@ std::string reduction_asserts(const Plan& plan, const PlannedReduction& planned)
          assertion(
              text("UnitCheck::has_finish<", reduction_name(planned), ">"), who,
              text("static ", reduction.coefficients, " finish(", name, ", const ", sums,
-                  "& sums, int64 count, const auto& c)",
-                  all && plan.common.empty() ? ", without Memory: it is finished for no tensor"
-                                             : ""));
+                  "& sums, int64 count, const auto& c",
+                  all && plan.common.empty() ? "), without Memory: it is finished for no tensor"
+                  : rule.has_memory          ? ", Memory& m)"
+                                             : ")"));
 }
 
 std::string rule_text(const Plan& plan) {
@@ -75,7 +76,8 @@ std::string codec_asserts(const Manifest& codec, int slot) {
   const std::string part = text("<UnitSpec::Codec<", slot, ">>"),
                     who = text("codecs/", codec.name, ".cuh"),
                     memory = codec.has_memory ? ", const Memory& m" : "";
-  return assertion("jitstep::HasMeasure" + part, who,
+  return assertion("jitstep::SaysRandom" + part, who, "static constexpr bool random = false;") +
+         assertion("jitstep::HasMeasure" + part, who,
                    "int keys, static uint32 key(real x, int which), static Meta measure(const "
                    "uint32 (&key)[keys])") +
          assertion("jitstep::HasDecode" + part, who,

@@ -47,6 +47,13 @@ class Watch {
            std::any_of(plan_.common.begin(), plan_.common.end(), is_it);
   }
 
+  // Whether it keeps what an option said when its parameter came, which may be all that it is for.
+  bool is_constant(const PlannedMemory& field) const {
+    return std::any_of(rule_.memory.begin(), rule_.memory.end(), [&](const MemoryField& one) {
+      return one.name == field.name && !one.initial.option.empty();
+    });
+  }
+
   // The fields of memory that a function must not write: those of other domains, and what is left out.
   std::string foreign_memory(const std::vector<Domain>& own, const std::string& function) {
     std::string out;
@@ -158,7 +165,7 @@ class Watch {
     std::string body;
     for (const auto* fields : {&plan_.memory, &plan_.common})
       for (const PlannedMemory& field : *fields)
-        if (field.part == kRulePart)
+        if (field.part == kRulePart && !is_constant(field))
           body += look("forgotten", text(field.number),
                        text("nobody writes m.", field.name,
                             ".next, so that it stays as it begins: write it, or leave the field "

@@ -23,6 +23,8 @@ constexpr View kWritten = "a rule's `moments` sets each slot's `next`, its `appl
 constexpr View kReturned = "a codec's functions return what they make and write nothing";
 constexpr View kStaged = "e.staged is for `apply`, of a rule that declares a host stage";
 constexpr View kAlone = "`e` is one element, without neighbours";
+constexpr View kMember = "name the member that is meant: e.SLOT.was, e.SLOT.next or c.RESULT.FIELD";
+constexpr View kCopied = "`e` is not copied: what is written to a copy is lost";
 constexpr std::array kHints = {
     Hint{"ScalarsOfOneTensor",
          "`prepare` reads a tensor's Memory; a `finish` over `all` has none: return the sum, and "
@@ -32,6 +34,10 @@ constexpr std::array kHints = {
          "this reduction is finished later: order them with `after:`, or mark it `moments`"},
     Hint{"named 'staged'", kStaged},
     Hint{"member \"staged\"", kStaged},
+    Hint{"no match for 'operator", kMember, "rules/"},
+    Hint{"overloaded '", kMember, "rules/"},
+    Hint{"invalid operands to binary", kMember, "rules/"},
+    Hint{"matches these operands", kMember, "rules/"},
     Hint{"OldSlot", "`next` is set by `moments`, which waits for a reduction marked so"},
     Hint{"operator&", kAlone},
     Hint{"operator '&'", kAlone},
@@ -41,6 +47,8 @@ constexpr std::array kHints = {
     Hint{"read-only", kReturned, "codecs/"},
     Hint{"modifiable lvalue", kReturned, "codecs/"},
     Hint{"const-qualified", kReturned, "codecs/"},
+    Hint{"deleted function", kCopied, "rules/"},
+    Hint{"deleted constructor", kCopied, "rules/"},
     Hint{"BetweenSteps",
          "`eval` and `train` have p and what slots were in `e`, in `c` what `prepare` returns"},
     Hint{"ContextView", "`c` holds what `prepare` returns and the results of reductions"},
@@ -57,10 +65,12 @@ std::optional<std::size_t> error_in(View line) {
   return line.find(": ", at) + 2;
 }
 
-View first_error(View log) {
+// The first error of those that `fits` takes, empty if there is none.
+template <class Fits>
+View first_error(View log, const Fits& fits) {
   while (!log.empty()) {
     const View line = log.substr(0, log.find('\n'));
-    if (error_in(line)) return line;
+    if (const auto what = error_in(line); what && fits(line.substr(*what))) return line;
     log.remove_prefix(std::min(line.size() + 1, log.size()));
   }
   return {};
@@ -83,6 +93,18 @@ std::optional<SourcePlace> declaration(const Files& files, View words) {
   return found;
 }
 
+// Where the codec begins that a compiler's words name as a type.
+std::optional<SourcePlace> codec_in(const Files& files, View words) {
+  constexpr View kFolder = "codecs/", kEnding = ".cuh";
+  for (const auto& [file, lines] : files) {
+    if (!file.starts_with(kFolder) || !file.ends_with(kEnding)) continue;
+    const View name =
+        View(file).substr(kFolder.size(), file.size() - kFolder.size() - kEnding.size());
+    if (has(words, text("codecs::", name, "::Codec"))) return declaration(files, file);
+  }
+  return {};
+}
+
 // The text of a failed assertion: bare (g++) or in quotes (clang, NVRTC). Empty for other errors.
 View asserted(View what) {
   if (!has(what, "static assertion failed") && !has(what, "static_assert failed")) return {};
@@ -92,7 +114,7 @@ View asserted(View what) {
 }
 
 // The error's own place if a rule, codec or weight format has it, else the first such place that the log
-// mentions: what called what. What is missing is missing from the whole.
+// mentions: what called what. What is missing is missing from the whole, or from the codec that the error names.
 std::optional<SourcePlace> place_of(const Files& files, View error, View words, View log) {
   const std::vector<SourcePlace> own = places_of(files, error), all = places_of(files, log);
   if (!own.empty() && is_extension(own[0].file)) return own[0];
@@ -100,6 +122,7 @@ std::optional<SourcePlace> place_of(const Files& files, View error, View words, 
   const auto user = std::find_if(all.begin(), all.end(),
                                  [](const SourcePlace& place) { return is_extension(place.file); });
   if (user != all.end()) return *user;
+  if (const auto codec = codec_in(files, error)) return codec;
   return own.empty() ? std::optional<SourcePlace>() : own[0];
 }
 
@@ -133,7 +156,7 @@ std::string without_values(View what) {
 // jitstep::expf(Arguments ...)'" (g++), "call to deleted function 'expf'" (clang) or "function
 // "jitstep::expf(...)" cannot be referenced -- it is a deleted function" (NVRTC). Empty for other errors.
 View refused_function(View what) {
-  if (!has(what, "deleted function") || has(what, "operator")) return {};
+  if (!has(what, "deleted function") || has(what, "operator") || has(what, "Element")) return {};
   const std::size_t quote = what.find_first_of("'\"");
   if (quote == what.npos) return {};
   View name = what.substr(quote + 1);
@@ -152,7 +175,7 @@ std::string refusal(View function) {
     return text("`", function,
                 "` takes `double`, for `prepare` and `finish`: convert with static_cast");
   return text("`", function, "` is a compiler's own, which differs between targets; ",
-              "core/port.cuh has what may be used");
+              "templates/README.md lists what may be used");
 }
 
 std::string in_words(View what, View file, View line) {
@@ -167,10 +190,14 @@ std::string in_words(View what, View file, View line) {
 }  // namespace
 
 std::string diagnosis(View flat, View log) {
-  const View error = first_error(log);
+  View error = first_error(log, [](View) { return true; });
   if (error.empty()) return {};
-  const View what = error.substr(*error_in(error)), words = asserted(what);
   Files files = files_of(flat);
+  // What a file breaks may show in the loops first; the contract says it in its own words.
+  const View broken = first_error(log, [](View what) { return !asserted(what).empty(); });
+  const std::vector<SourcePlace> own = places_of(files, error);
+  if (!broken.empty() && (own.empty() || !is_extension(own[0].file))) error = broken;
+  const View what = error.substr(*error_in(error)), words = asserted(what);
   const auto place = place_of(files, error, words, log);
   if (!place) return {};
   const std::string said = words.empty()

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "jit/base/text.h"
+#include "jit/manifest/manifest_code.h"
 #include "jit/manifest/manifest_notes.h"
 #include "jit/manifest/manifest_words.h"
 
@@ -98,13 +99,19 @@ class Cutter {
     ++place_.line;
     goes_on_ = here_.has_comment && here_.code.empty();
     here_ = pieces_of(line);
+    if (here_.comment.ends_with("\\"))
+      place_.fail("a line of a manifest does not end in a backslash");
     if (const auto problem = foreign_problem(here_.code); !problem.empty()) place_.fail(problem);
     return true;
   }
 
   void take_braces() {
     const auto saved = std::pair(at_, place_);
-    while (next()) result_.braces.take(without_quotes(here_.code), here_.indent, place_);
+    for (CodeCheck check; next();) {
+      const std::string code = without_quotes(here_.code);
+      result_.braces.take(code, here_.indent, place_);
+      check.take(code, place_);
+    }
     std::tie(at_, place_) = saved;
   }
 
@@ -150,7 +157,7 @@ class Cutter {
     Cursor cursor(here_.code.substr(1), place_);
     if (cursor.take_word("include") && cursor.take("<"))
       place_.fail(text("a template includes nothing from outside; take `", here_.code,
-                       "` out: core/port.cuh has what may be used"));
+                       "` out: templates/README.md lists what may be used"));
     if (here_.code.starts_with("#if")) ++conditions_;
     if (here_.code.starts_with("#endif")) --conditions_;
   }
@@ -232,8 +239,6 @@ class Cutter {
   void many_lines(const std::string& name, SourceStruct& made) {
     std::size_t indent = 0;
     while (next()) {
-      if (here_.comment.ends_with("\\") || here_.code.ends_with("\\"))
-        place_.fail("a line of a manifest does not end in a backslash");
       if (takes_refusal()) continue;
       if (here_.code == "};") {
         return;

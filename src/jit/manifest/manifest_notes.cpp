@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <regex>
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_words.h"
@@ -86,18 +87,37 @@ void refuse_note(std::string_view segment, const Place& place) {
   }
 }
 
-// A range in words, which would hold nobody back.
+// Whether prose says what numbers are meant, in words or signs of its own: `must be > 0`, `0..1`, `Positive`.
+static bool looks_like_range(std::string_view segment) {
+  constexpr std::size_t kLongest = 200;  // std::regex takes stack for each letter
+  const std::string number = R"([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?)",
+                    lead = R"(^((must|should|has to|to|be|is|are|an?|any|in|from|strictly) +)*)";
+  const auto form = [](const std::string& words) { return std::regex(words, std::regex::icase); };
+  static const std::array kForms = {
+      form("(^|[^-])[<>]"),
+      form(number + R"( *\.\.+ *)" + number),
+      form(R"([\[(] *)" + number + " *, *" + number + R"( *[\])])"),
+      form(lead + number + " *(to|and|-) *" + number + "$"),
+      form(lead + number + " or (more|less|larger|greater|smaller|above|below)$"),
+      form(lead + "(between|at least|at most|(greater|larger|more|less|smaller) than|power of)"),
+      form(lead + "(above|below|up to|within) " + number),
+      form(lead +
+           "((not|non)[- ]?(negative|positive)|(positive|negative|integer|whole))( numbers?)?$")};
+  const std::string begin(segment.substr(0, kLongest));
+  const auto shows = [&](const std::regex& one) { return std::regex_search(begin, one); };
+  return begin.find("\xe2\x89\xa4") != begin.npos || begin.find("\xe2\x89\xa5") != begin.npos ||
+         std::any_of(kForms.begin(), kForms.end(), shows);  // at most and at least as one sign
+}
+
+// It would hold nobody back.
 static void refuse_range(std::string_view segment, const Place& place) {
-  for (const std::string_view word : {"between", "at least", "at most"})
-    if (begins_with_word(segment, word))
-      place.fail(text("the note `", segment,
-                      "` is no range; write `>= 0`, `in [0, 1)` or the like, ",
-                      "or begin prose with another word"));
+  if (looks_like_range(segment))
+    place.fail(text("the note `", segment, "` is no range; write `>= 0`, `in [0, 1)` or the like, ",
+                    "or begin prose with another word"));
 }
 
 void keep_prose(std::string_view segment, const Place& place, std::string* note) {
   refuse_note(segment, place);
-  if (note != nullptr) refuse_range(segment, place);
   const auto key = key_of(segment);
   if (!key.empty())
     place.fail(text("the note `", key, ":` has no meaning here; prose has no word before a colon"));
@@ -105,6 +125,7 @@ void keep_prose(std::string_view segment, const Place& place, std::string* note)
     place.fail(text("cannot read the note `", segment,
                     "`; a range is `>= 0`, `in [0, 1)` or the like, and prose begins with a word"));
   if (note == nullptr) return;
+  refuse_range(segment, place);
   *note += (note->empty() ? "" : "; ") + std::string(segment);
 }
 
@@ -112,7 +133,8 @@ bool read_constraint(std::string_view segment, const Place& place, Constraint& c
   Cursor cursor(segment, place);
   if (segment == "finite") return true;
   if (segment == "integer") return constraint.integer = true;
-  if (read_bound(cursor, constraint)) {
+  if (read_bound(cursor, constraint)) {  // `> 0`, `>= 0 < 1`
+    read_bound(cursor, constraint);
     cursor.expect_end();
     return true;
   }

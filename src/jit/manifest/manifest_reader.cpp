@@ -8,6 +8,7 @@
 #include "jit/manifest/manifest_fields.h"
 #include "jit/manifest/manifest_header.h"
 #include "jit/manifest/manifest_lines.h"
+#include "jit/manifest/manifest_names.h"
 #include "jit/manifest/manifest_notes.h"
 #include "jit/manifest/manifest_words.h"
 #include "jitstep/args.h"
@@ -73,6 +74,7 @@ class Reader {
     each("Slots", made_.has_slots, [&](const SourceLine& line) {
       add(made_.slots, read_slot(line, flags_), line.place, kMaxSlots, "slots");
       check_slot(made_.slots.back(), line.place);
+      check_archived(made_.slots, line.place);
     });
     each("Reductions", made_.has_reductions, [&](const SourceLine& line) {
       add(made_.reductions, read_reduction(line, flags_, made_.reductions), line.place, kMostLines,
@@ -82,6 +84,7 @@ class Reader {
     each("Memory", made_.has_memory, [&](const SourceLine& line) {
       add(made_.memory, read_memory(line, flags_), line.place, kMostMemory, "fields of memory");
       check_memory(made_.memory.back(), line.place);
+      check_archived(made_.memory, line.place);
     });
     if (made_.kind == Kind::rule) read_scalars();
     read_refusals();
@@ -179,11 +182,6 @@ class Reader {
     if (!names_.insert(option.name).second)
       place.fail(text("`", option.name, "` is declared twice; rename one"));
     if (option.type != Option::Type::list) symbols_[option.name] = option.symbol();
-  }
-
-  static void refuse_in_archives(const std::string& name, const Place& place) {
-    if (const auto problem = archive_problem(name); !problem.empty())
-      place.fail(text("`", name, "` ", problem, "; rename it"));
   }
 
   void read_refusals() {

@@ -150,8 +150,8 @@ constexpr std::array<View, 112> kContractWords = {
     "NoCode"};
 
 // What only some compilers know without a header. Functions are not among them: see refused.cuh.
-constexpr std::array<View, 12> kMachineWords = {
-    "asm",      "__asm__", "threadIdx", "blockIdx", "blockDim",    "gridDim",
+constexpr std::array<View, 13> kMachineWords = {
+    "asm",      "__asm__", "threadIdx", "blockIdx", "blockDim",    "gridDim",     "_Pragma",
     "warpSize", "dim3",    "ptrdiff_t", "size_t",   "cudaError_t", "cudaStream_t"};
 
 template <std::size_t N>
@@ -228,7 +228,8 @@ std::string archive_problem(View name) {
   constexpr std::array<View, 17> kWords = {
       "None", "True",   "False",  "Ellipsis", "NoneType", "as",   "assert", "def", "del",
       "elif", "global", "import", "in",       "is",       "pass", "raise",  "with"};
-  return among(kWords, name) ? "is a word of torch's archives, which could not be read back" : "";
+  if (among(kWords, name)) return "is a word of torch's archives, which could not be read back";
+  return name.starts_with("jitstep") ? "is what jitstep's own archives call a part of theirs" : "";
 }
 
 std::string file_name_problem(View name) {
@@ -264,7 +265,7 @@ std::string foreign_problem(View line) {
   const View name = foreign_name(code);
   if (name.empty()) return {};
   return text("`", name, "` is a compiler's own, which differs between targets; ",
-              "core/port.cuh has what may be used");
+              "templates/README.md lists what may be used");
 }
 
 }  // namespace jitstep::jit

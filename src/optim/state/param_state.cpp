@@ -14,6 +14,7 @@
 #include "jitstep/jit/state_layout.h"
 #include "jitstep/options.h"
 #include "optim/options/group_record.h"
+#include "optim/state/slots_by_name.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/memory_overlap.h"
@@ -131,6 +132,7 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
     return;
   }
   if (has_id() && values.defined() && values.sizes() != layout_.sizes) resize(values.sizes());
+  if (edition_ == 0) edition_ = jit::default_catalog().edition();  // by which slots are numbered
   buffers_.slots.resize(declared_slots().size());
   buffers_.format.slots.resize(buffers_.slots.size());
   buffers_.slots[slot] = {values, {}};
@@ -202,12 +204,15 @@ std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh
   if (edition_ != 0) spec.edition = edition_;
   spec.state = buffers_.format;
   spec.gradient = spec.state.dtype;
-  for (std::size_t i = 0; i < fresh.slots.size(); ++i)
-    if (!spec.state.slots.at(i)) spec.state.slots[i] = fresh.format.slots[i];
+  const auto& slots = fresh.plan->rule().slots;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (const auto held = number_among(declared_slots(), slots[i]); held >= 0)
+      if (auto& codec = spec.state.slots.at(static_cast<std::size_t>(held)); !codec)
+        codec = fresh.format.slots[i];
   return std::make_shared<jit::Plan>(jit::resolve(spec));
 }
 
-// The values of a slot as it was kept before: in its formats and in the order of its elements then.
+// The values of a held slot as it was kept before: in its formats and in the order of its elements then.
 torch::Tensor ParamState::old_values(std::size_t slot, std::shared_ptr<const jit::Plan> plan,
                                      const torch::Device& device) const {
   const jit::Shape shape{layout_.sizes, layout_.strides};
@@ -222,26 +227,36 @@ torch::Tensor ParamState::old_values(std::size_t slot, std::shared_ptr<const jit
   return decode_slot(old, like, static_cast<int>(slot));
 }
 
-// Whether codes may stay as they are. A codec's file may have been loaded again since they were made.
+// Whether codes of a slot, by its number among the fresh ones, may stay as they are. A codec's file may have been
+// loaded again since they were made, and the rule's.
 bool ParamState::same_codec(const StateBuffers& fresh, std::size_t slot) const {
-  const int number = static_cast<int>(slot);
-  const auto& held = buffers_.format.slots[slot];
+  const jit::Slot& declared = fresh.plan->rule().slots[slot];
+  const auto number = number_among(declared_slots(), declared);
+  const auto place = static_cast<std::size_t>(number);
+  const auto& held = buffers_.format.slots[place];
   const auto& made = fresh.format.slots[slot];
   return held && made &&
          jit::same_codes(*held, *made, jit::default_catalog(), fresh.plan->spec.edition) &&
-         (buffers_.plan == nullptr || buffers_.plan->codec(number) == fresh.plan->codec(number));
+         declared_slots()[place].is_signed == declared.is_signed &&
+         (buffers_.plan == nullptr || buffers_.plan->codec(static_cast<int>(number)) ==
+                                          fresh.plan->codec(static_cast<int>(slot)));
 }
 
+// By name: a later version of the rule may have them in another order, more of them or fewer.
 void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& p) const {
-  const auto& held = buffers_.slots[slot];
+  const jit::Slot& declared = fresh.plan->rule().slots[slot];
+  const auto number = number_among(declared_slots(), declared);
+  if (number < 0) return;
+  const auto from = static_cast<std::size_t>(number);
+  const auto& held = buffers_.slots[from];
   auto& made = fresh.slots[slot];
   if (!held.codes.defined() || !made.codes.defined()) return;
   if (fresh.t == 0 && !made.codes.is_floating_point())
     return;  // which start from zeros whatever they stand for
-  if (holds_values(slot)) {
-    TORCH_CHECK(p.numel() == 0 || has_memory(held.codes), "the slot ",
-                declared_slots()[slot].torch_name,
+  if (holds_values(from)) {
+    TORCH_CHECK(p.numel() == 0 || has_memory(held.codes), "the slot ", declared.torch_name,
                 " has no memory; set its values, or erase the state to start anew");
+    if (declared_slots()[from].is_signed) check_sign(declared, held.codes);
     if (same_form(held.codes, made.codes) && held.codes.device() == p.device())
       made.codes = held.codes;
     else
@@ -250,7 +265,9 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
              same_form(held.meta, made.meta)) {
     made = {on(held.codes, p.device()), on(held.meta, p.device())};
   } else {
-    encode_slot(fresh, p, static_cast<int>(slot), old_values(slot, held_plan(fresh), p.device()));
+    const auto values = old_values(from, held_plan(fresh), p.device());
+    if (declared_slots()[from].is_signed) check_sign(declared, values);
+    encode_slot(fresh, p, static_cast<int>(slot), values);
   }
 }
 
@@ -299,9 +316,11 @@ void ParamState::check_shape(const torch::Tensor& p) const {
 }
 
 void ParamState::check_complete(const StateBuffers& fresh) const {
-  const auto& slots = declared_slots();
+  const auto& slots = fresh.plan->rule().slots;
   for (std::size_t i = 0; step() > 0 && i < fresh.slots.size(); ++i) {
-    const bool held = i < buffers_.slots.size() && buffers_.slots[i].codes.defined();
+    const auto number = number_among(declared_slots(), slots[i]);
+    if (number < 0) continue;  // that version of the rule had none
+    const bool held = has_codes(buffers_, number);
     TORCH_CHECK(held || !fresh.slots[i].codes.defined() || slots[i].condition,
                 "the state after step ", step(), " lacks the slot ", slots[i].torch_name,
                 "; set it, or leave the whole state out to start anew");
@@ -334,9 +353,10 @@ void ParamState::check_codec_memory(const StateBuffers& fresh) const {
 // values are for those who look.
 void ParamState::start_slots(StateBuffers& fresh, const torch::Tensor& p,
                              const std::vector<double>& initial) const {
+  const auto& slots = fresh.plan->rule().slots;
   for (std::size_t i = 0; i < fresh.slots.size(); ++i) {
     const torch::Tensor& codes = fresh.slots[i].codes;
-    const bool held = i < buffers_.slots.size() && buffers_.slots[i].codes.defined();
+    const bool held = has_codes(buffers_, number_among(declared_slots(), slots[i]));
     if (!codes.defined() || initial[i] == 0) continue;
     if (fresh.t > 0 && !held)
       encode_slot(fresh, p, static_cast<int>(i),
@@ -352,7 +372,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   check_unharmed();
   check_step();
   if (!has_id() && has_slots(buffers_)) count_given();
-  check_start(initial.slots);
+  check_start(in_order_of(declared_slots(), plan->rule().slots, initial.slots));
   if (from_archive_) check_shape(p);
   StateBuffers fresh = make_state(p, std::move(plan), id, initial.memory);
   // Steps taken without slots say nothing about those there are now, which begin with their first.
@@ -365,8 +385,9 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   if (from_archive_) as_argument_error([&] { check_codec_memory(fresh); });
   take_memory(fresh);  // before slots, whose codecs' memory is made with their codes
   if (!buffers_.slots.empty()) {
-    TORCH_CHECK(buffers_.slots.size() == fresh.slots.size(), "state with ", buffers_.slots.size(),
-                " slots for the rule ", rule_, ", which has ", fresh.slots.size());
+    TORCH_CHECK(buffers_.slots.size() == declared_slots().size(), "state with ",
+                buffers_.slots.size(), " slots for the rule ", rule_, ", which has ",
+                declared_slots().size());
     for (std::size_t i = 0; i < fresh.slots.size(); ++i) take_slot(fresh, i, p);
   }
   start_slots(fresh, p, initial.slots);

@@ -67,9 +67,10 @@ const std::vector<Mistake>& mistakes() {
       {Kind::weights, 1, WEIGHTS "using Extra = NoExtra;\n",
        "expected `for: float32, ...` in the leading comment: the dtypes it is for"},
       {Kind::rule, 2, RULE "# include <cmath>\n",
-       "a template includes nothing from outside; take `# include <cmath>` out: core/port.cuh has"},
+       "a template includes nothing from outside; take `# include <cmath>` out: "
+       "templates/README.md"},
       {Kind::rule, 2, RULE "real f(real x) { return __expf(x); }\n",
-       "`__expf` is a compiler's own, which differs between targets; core/port.cuh has"},
+       "`__expf` is a compiler's own, which differs between targets; templates/README.md"},
       {Kind::rule, 3, RULE "struct Rule {\nreal f(real x) { return x < 0 ? x : ::expf(x); }\n",
        "`::expf` is a compiler's own"},
       {Kind::codec, 2, CODEC "static real f(real x) { return __builtin_expf(x); }\n",
@@ -118,6 +119,10 @@ const std::vector<Mistake>& mistakes() {
        "cannot read the note `=> 0`; a range is `>= 0`, `in [0, 1)` or the like, and prose begins"},
       {Kind::rule, 3, HYPER "double a = 1;  // between 0 and 1\n};\n",
        "the note `between 0 and 1` is no range; write `>= 0`, `in [0, 1)` or the like"},
+      {Kind::rule, 3, HYPER "double a = 1;  // must be >= 0\n};\n",
+       "the note `must be >= 0` is no range"},
+      {Kind::codec, 3, CODEC "struct Options {\nint a = 1;  // 0..1\n};\n",
+       "the note `0..1` is no range"},
       {Kind::rule, 3, HYPER "double a = 1;  // size: a\n};\n",
        "the note `size:` has no meaning here; prose has no word before a colon"},
       // ---- notes that are not written as they are read
@@ -169,16 +174,61 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, SLOTS "Signed m;  // torch: None\n};\n",
        "`None` is a word of torch's archives"},
       {Kind::rule, 3, SLOTS "Signed step;\n};\n", "`step` is the number of steps in every state"},
+      {Kind::rule, 4, SLOTS "Signed a;\nSigned b;  // torch: a\n};\n",
+       "`a` names `a` and `b`, which archives could not tell apart; rename one"},
+      {Kind::rule, 4, SLOTS "Signed a;  // torch: b\nSigned b;  // torch: c\n};\n",
+       "`b` names `a` and `b`, which archives could not tell apart"},
+      {Kind::rule, 5, SLOTS "Signed a;  // torch: x\nSigned c;\nSigned b;  // torch: x\n};\n",
+       "`x` names `a` and `b`, which archives could not tell apart"},
+      {Kind::rule, 4, MEMORY "Entry<tensor> a;  // torch: x\nEntry<tensor> b;  // torch: x\n};\n",
+       "`x` names `a` and `b`, which archives could not tell apart"},
+      {Kind::rule, 3, SLOTS "Signed m;  // torch: jitstep\n};\n",
+       "`jitstep` is what jitstep's own archives call a part of theirs; rename it"},
+      {Kind::rule, 3, HYPER "double jitstep_formats = 1;\n};\n",
+       "`jitstep_formats` is what jitstep's own archives call a part of theirs"},
+      {Kind::rule, 3, SLOTS "Signed m;  // torch: __parameters__\n};\n",
+       "`__parameters__` is reserved for compilers and macros; rename it"},
+      {Kind::rule, 3, SLOTS "Signed m;  // torch: delete\n};\n",
+       "`delete` is a word of C++; rename it"},
       {Kind::codec, 1, "// vectors: int4  vectors: int8\n" CODEC "using Code = uint8;\n",
        "a codec has one `vectors:`; keep one"},
       {Kind::rule, 1, "// default weights kahan\n" RULE, "write `default weights: FORMAT`"},
       {Kind::rule, 3, HYPER "double register = 1;\n};\n", "`register` is a word of C++; rename it"},
       {Kind::rule, 3, SLOTS "Signed m__2;\n};\n", "`m__2` is reserved for compilers and macros"},
       {Kind::rule, 2, RULE "int x = threadIdx.x;\n",
-       "`threadIdx` is a compiler's own, which differs between targets; core/port.cuh has what"},
+       "`threadIdx` is a compiler's own, which differs between targets; templates/README.md lists"},
       {Kind::rule, 2, RULE "float4 x;\n", "`float4` is a compiler's own"},
       {Kind::rule, 2, RULE "real \xce\xb2 = 1;\n",
        "a letter beyond ASCII, which not every compiler reads in code; write it in a comment"},
+      // ---- code that does more than it shows
+      {Kind::rule, 2, RULE "# pragma GCC optimize(\"fast-math\")\n",
+       "# pragma GCC optimize(\"         \")` changes how this and the files after it are "
+       "compiled; "
+       "a constant is `static constexpr`, the rest is the compiler's: take it out"},
+      {Kind::codec, 2, CODEC "#define fma(a, b, c) (a * b + c)\n",
+       "`#define fma(a, b, c) (a * b + c)` changes how this and the files after it are compiled"},
+      {Kind::rule, 2, RULE "#line 7 \"other.cuh\"\n", "changes how this and the files after it"},
+      {Kind::rule, 2, RULE "#undef KHD\n", "`#undef KHD` changes how this and the files after it"},
+      {Kind::rule, 2, RULE "%:define KHD\n", "`%:define KHD` changes how this and the files"},
+      {Kind::rule, 2, RULE "_Pragma(\"GCC ivdep\")\n", "`_Pragma` is a compiler's own"},
+      {Kind::rule, 2, RULE "[[gnu::optimize(\"fast-math\")]] KHD real f(real x) { return x; }\n",
+       "the attribute `gnu::optimize(\"         \")` is a compiler's own; take it out"},
+      {Kind::rule, 2, RULE "constexpr int \\u0435 = 1;\n",
+       "a backslash in code spells a letter or joins two lines, which hides what is compiled; "
+       "write the letters, and one line"},
+      {Kind::rule, 2, RULE "constexpr auto x = R\"(}\n)\";\n",
+       "a raw text may hide the rest of the file; write an ordinary one"},
+      {Kind::rule, 2, RULE "extern \"C\" real f(real x);\n",
+       "`extern` reaches beyond one element; take it out"},
+      {Kind::rule, 2, RULE "static real seen = 0;\n",
+       "`static real seen = 0` outlives an element, and elements come in any order; keep it in "
+       "Slots or Memory, or make it `static constexpr`"},
+      {Kind::rule, 2, RULE "template <class T>\ninline T\n  seen{0};\n", "outlives an element"},
+      {Kind::rule, 4,
+       RULE "struct Rule {\nKHD static real f(real x) {\nif (x > 0) static real y(0);\nreturn x;\n",
+       "`if (x > 0) static real y(0)` outlives an element"},
+      {Kind::rule, 3, RULE "struct Rule {\ninline static real seen[2];\n};\n}\n",
+       "`inline static real seen[2]` outlives an element"},
       // ---- braces
       {Kind::rule, 3, RULE "struct Rule {\n  static void f() {\n};\n}\n",
        "the `{` of this line is not closed; write its `}`"},
@@ -292,7 +342,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::codec, 2, CODEC "struct Options { int block = 64; };\nusing Code = uint8;\n",
        "expected `int block = N;  // power of two in [a, b]`"},
       // ---- refusals and conditions
-      {Kind::rule, 2, RULE "int x = 1;  // refuse: true, no\n",
+      {Kind::rule, 2, RULE "const int x = 1;  // refuse: true, no\n",
        "`// refuse:` stands on a line of its own"},
       {Kind::codec, 3, CODEC "using Code = uint8;\n// refuse: true, no\n",
        "only a rule refuses options; take this line out"},
@@ -341,13 +391,60 @@ TEST(ManifestMistakes, AreNotSeenInWhatOnlyLooksLikeThem) {
       "struct Rule {\n"
       "  static constexpr char kBrace = '{';  // }\n"
       "  static real f(const auto& e) { return e.threadIdx + 1'000; }  /* { */\n"
-      "  static_assert(true, \"caf\xc3\xa9 { __x\");\n"
-      "};\n}\n"
+      "  static_assert(true, \"caf\xc3\xa9 { __x static real \\u0435 #define\");\n"
+      "  // #define fma, #pragma GCC optimize, \\u0435, static real seen; extern\n"
+      "  [[nodiscard]] KHD static real\n  g(real x = 1) { const real twice = 2 * x; return twice; "
+      "}\n"
+      "  static constexpr real kHalf = real(0.5);  static const int kTwo = 2;\n"
+      "  template <class T> KHD friend bool operator==(T, T) { return true; }\n"
+      "};\n"
+      "template <class T, int N = 2> inline constexpr int kMany = N;\n"
+      "template <class T> concept Some = requires(T x) { x.y; };\n"
+      "KHD inline real h(real x) { real y = x; for (int i = 0; i < 2; ++i) { y *= x; } return y; "
+      "}\n"
+      "struct After { real a, b[2]; int count = 0; };\nusing Alias = After;\n"
+      "}\n"
       "#if 0\n{\n#else\n#endif\n";
   const Manifest read = read_manifest(right, "my/mine.cuh", Kind::rule);
   EXPECT_EQ(read.class_name, "Mine");
   EXPECT_EQ(read.hyper[0].note, "torch.nn has it too; torch's own; iffy");
   EXPECT_TRUE(read.refusals.empty());
+}
+
+std::string noted(const std::string& note) {
+  return HYPER "double a = 0.5;  // " + note + "\n};\n}\n";
+}
+
+// What says a range in other words or signs would hold nobody back.
+TEST(ManifestMistakes, ARangeThatIsNoneIsRefused) {
+  for (const char* note :
+       {"must be >= 0",     "0..1",           "0 .. 1",           ".5...1",
+        "Between 0 and 1",  "at most 3",      "must be positive", "non-negative",
+        "Positive",         "greater than 0", "above 0",          "up to 1",
+        "from 0 to 1",      "0 to 1",         "[0, 1)",           "In [0, 1)",
+        "half-open [0, 1)", "0 or more",      "\xe2\x89\xa5 0",   "an integer",
+        "Integer",          "a power of two", "lr > 0",           "has to be < 1",
+        "is within 0.1",    ">= 0 < 1 < 2"}) {
+    const std::string found = problem(Kind::rule, noted(note));
+    EXPECT_TRUE(found.starts_with("my/mine.cuh:3: ")) << note << ": " << found;
+  }
+  EXPECT_NE(problem(Kind::rule, noted("0..1 " + std::string(100000, '0'))), "no error");
+}
+
+TEST(ManifestMistakes, ProseAboutNumbersIsNoRange) {
+  for (const char* note :
+       {"0: off", "0 -> off", "the root of betas[1]", "counts from 1", "1 - beta",
+        "positive numbers shrink it", "integer steps of the schedule", "by 2",
+        "a number of Table 1, page 3", "in units of lr", "0.9 in the paper"})
+    EXPECT_EQ(problem(Kind::rule, noted(note)), "no error") << note;
+}
+
+TEST(ManifestMistakes, TwoBoundsMayStandInOneNote) {
+  const Constraint both =
+      read_manifest(noted(">=0 <1"), "my/mine.cuh", Kind::rule).hyper[0].constraint;
+  EXPECT_TRUE(both.accepts(0));
+  EXPECT_FALSE(both.accepts(1));
+  EXPECT_FALSE(both.accepts(-0.5));
 }
 
 std::string problem_of_name(const std::string& name) {
@@ -453,8 +550,9 @@ TEST(ManifestMistakes, AreAllInTheTable) {
   provoked.push_back(problem_of_name("lion.v2"));
   provoked.push_back(problem_of_many_reductions());
   int messages = 0;
-  for (const char* file : {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields",
-                           "manifest_reader", "manifest_header", "manifest_braces", "expression"}) {
+  for (const char* file :
+       {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields", "manifest_reader",
+        "manifest_header", "manifest_braces", "manifest_code", "manifest_names", "expression"}) {
     const std::string source = source_of(file);
     for (const std::string call : {"fail(", "identifier("}) {
       for (std::size_t at = 0; (at = source.find(call, at)) != source.npos; at += call.size()) {

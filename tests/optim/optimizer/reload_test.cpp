@@ -83,6 +83,77 @@ TEST(ReloadedRule, GoesOnThroughArchivesInItsOwnVersion) {
   EXPECT_TRUE(torch::equal(state.value("c"), torch::ones({10})));
 }
 
+// Slots in this order; each is what it was, or `begin` in the first step; p gets their sum.
+std::string keeping(const std::vector<std::string>& slots) {
+  std::string declared, moved, sum;
+  for (const std::string& slot : slots) {
+    const std::string begin = slot == "a" ? "-3" : slot == "b" ? "5" : "0";
+    declared += text("  ", slot == "b" ? "NonNegative " : "Signed ", slot, ";\n");
+    moved += text(" e.", slot, ".next = c.first ? real(", begin, ") : e.", slot, ".was;");
+    sum += text(" + ", slot == "a" ? "100 * " : "", "e.", slot, ".next");
+  }
+  return text(
+      "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::keeping {\n",
+      "struct Slots {\n", declared, "};\nstruct Scalars { bool first; };\nstruct Rule {\n",
+      "  KHD static Scalars prepare(const auto&, int64 t) { return {t == 1}; }\n",
+      "  KHD static void moments(auto& e, const auto& c) {", moved, " }\n",
+      "  KHD static void apply(auto& e, const auto&) { e.p = real(0)", sum, "; }\n};\n}\n");
+}
+
+class ReloadedStateIn : public ::testing::TestWithParam<const char*> {};
+
+// A later version declares its slots in another order, one more, and one fewer.
+TEST_P(ReloadedStateIn, KeepsItsSlotsByName) {
+  const auto options = [] { return GenericOptions().state(GetParam()).min_quantized_size(0); };
+  load_rule(own_file("keeping.cuh", keeping({"a", "b", "left"})));
+  const auto p = zeros(), q = zeros();
+  Optimizer old("keeping", std::vector<torch::Tensor>{p}, options());
+  old.step();
+  EXPECT_EQ(value(p), -295);
+  load_rule(own_file("keeping.cuh", keeping({"b", "late", "a"})));
+  Optimizer fresh("keeping", std::vector<torch::Tensor>{q}, options());
+  fresh.state()[q.unsafeGetTensorImpl()] = old.state().at(p.unsafeGetTensorImpl())->clone();
+  for (int step = 0; step < 2; ++step) {
+    fresh.step();
+    EXPECT_EQ(value(q), -295) << step;
+  }
+  const auto& state = static_cast<ParamState&>(*fresh.state().at(q.unsafeGetTensorImpl()));
+  EXPECT_EQ(state.step(), 3);
+  EXPECT_EQ(value(state.value("a")), -3);
+  EXPECT_EQ(value(state.value("b")), 5);
+  EXPECT_EQ(value(state.value("late")), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, ReloadedStateIn, ::testing::Values("fp32", "bf16", "int8"),
+                         [](const auto& codec) { return std::string(codec.param); });
+
+TEST(ReloadedState, MadeByHandKeepsTheSlotsOfTheVersionThatItWasMadeBy) {
+  load_rule(own_file("keeping.cuh", keeping({"a", "b"})));
+  auto made = std::make_unique<ParamState>("keeping");
+  made->step() = 1;
+  made->set_value("a", torch::full({10}, -3.0f));
+  made->set_value("b", torch::full({10}, 5.0f));
+  load_rule(own_file("keeping.cuh", keeping({"b", "a"})));
+  const auto p = zeros();
+  Optimizer fresh("keeping", std::vector<torch::Tensor>{p});
+  fresh.state()[p.unsafeGetTensorImpl()] = std::move(made);
+  fresh.step();
+  EXPECT_EQ(value(p), -295);
+}
+
+TEST(ReloadedState, OfASlotThatLostItsSignIsRefusedIfItHasOne) {
+  load_rule(own_file("keeping.cuh", keeping({"a"})));
+  const auto p = zeros(), q = zeros();
+  Optimizer old("keeping", std::vector<torch::Tensor>{p});
+  old.step();
+  std::string unsigned_a = keeping({"a"});
+  unsigned_a.replace(unsigned_a.find("Signed a"), 8, "NonNegative a");
+  load_rule(own_file("keeping.cuh", unsigned_a));
+  Optimizer fresh("keeping", std::vector<torch::Tensor>{q});
+  fresh.state()[q.unsafeGetTensorImpl()] = old.state().at(p.unsafeGetTensorImpl())->clone();
+  EXPECT_HAS(argument_error([&] { fresh.step(); }), "the slot a is never negative");
+}
+
 TEST(ReloadedCodec, IsForOptimizersThatAreMadeAfterIt) {
   load_rule(own_file("drifting.cuh", drifting("e.m.was", "m")));
   load_codec(own_file("fixed8.cuh", fixed8("3")));

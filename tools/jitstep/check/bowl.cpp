@@ -4,6 +4,7 @@
 #include <jitstep/jit/state_memory.h>
 #include <jitstep/jit/step.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -19,7 +20,10 @@ constexpr int kSteps = 300;
 
 std::vector<std::int64_t> sizes_of(int dims) {
   if (dims == 1) return {384};
-  return dims == 2 ? std::vector<std::int64_t>{16, 24} : std::vector<std::int64_t>{4, 8, 12};
+  if (dims == 2) return {16, 24};
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(dims - 3), 1);
+  sizes.insert(sizes.end(), {4, 8, 12});
+  return sizes;
 }
 
 Floats random_numbers(std::size_t count, unsigned seed) {
@@ -36,32 +40,79 @@ double height(const Floats& p, const Floats& goal) {
   return sum / 2 / static_cast<double>(p.size());
 }
 
+// A number below 0 in a slot that has no sign: each codec would make something else of it. Of slots that are kept as
+// they are, in float32.
+std::string negative(const Plan& plan, const StepTensor& tensor, std::size_t count) {
+  const std::vector<Slot>& slots = plan.rule().slots;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const Manifest* const codec = plan.codec(static_cast<int>(i));
+    if (slots[i].is_signed || codec == nullptr || codec->name != "fp32") continue;
+    const auto* const values = static_cast<const float*>(tensor.slots[i].codes);
+    const auto* const below = std::find_if(values, values + count, [](float x) { return x < 0; });
+    if (below != values + count)
+      return text(
+          "`moments` makes e.", slots[i].name, ".next ", *below,
+          ", and the slot is declared NonNegative; declare it Signed, or keep it at 0 and more");
+  }
+  return "";
+}
+
+// A bowl, and a rule on its way down.
+class Descent {
+ public:
+  Descent(const Candidate& candidate, Workbench& plain)
+      : candidate_(candidate),
+        plan_(kernel_of(candidate.steps, plain.catalog)),
+        options_(options_of(candidate.steps, plain.catalog)),
+        cpu_(plain.engine),
+        state_(cpu_, plan_, options_, sizes_of(candidate.steps.dims)),
+        tensor_(state_.tensor(p_.data())) {}
+
+  Bowl run() {
+    CommonMemory common = make_common_memory(cpu_, options_);
+    Step step(cpu_, {{plan_, {tensor_}}}, &common);
+    const HostStage as_it_is = [](const auto&) {};  // the rule's, if it has one, is not known here
+    const double first = height(p_, goal_);
+    for (int t = 1; t <= kSteps; ++t) {
+      for (std::size_t i = 0; i < p_.size(); ++i) g_[i] = p_[i] - goal_[i];
+      step.run({{.g = g_.data()}}, {plan_.at_step(options_, t)}, as_it_is);
+      if (!std::isfinite(height(p_, goal_))) return {.warning = where_ + infinite(t)};
+      if (std::string found = negative(plan_, tensor_, p_.size()); !found.empty())
+        return {.problem = where_ + text("in step ", t, " ") + found};
+    }
+    return {.warning = warning(first)};
+  }
+
+ private:
+  static std::string infinite(int t) {
+    return text("step ", t, " makes a parameter infinite or NaN");
+  }
+
+  // With default options: others may be there to go up, or to stand still.
+  std::string warning(double first) const {
+    const double last = height(p_, goal_);
+    if (!candidate_.plain_options) return "";
+    if (p_ == start_) return where_ + text(kSteps, " steps move no parameter");
+    if (last <= first) return "";
+    return where_ + text(kSteps, " steps lead upwards, from ", first, " to ", last);
+  }
+
+  const std::string where_ = "on a bowl (the gradient is p less its goal) ";
+  const Candidate& candidate_;
+  const Plan plan_;
+  const OptionValues options_;
+  CpuMachine cpu_;
+  const Floats start_ = random_numbers(384, 1), goal_ = random_numbers(384, 2);
+  Floats p_ = start_, g_ = start_;
+  const StateMemory state_;
+  const StepTensor tensor_;
+};
+
 }  // namespace
 
-std::string warning_of_bowl(const Candidate& candidate, Workbench& plain) {
-  const emulation::StepCase& c = candidate.steps;
-  if (c.spec.state.dtype != Dtype::float32) return "";
-  const Plan plan = kernel_of(c, plain.catalog);
-  const OptionValues options = options_of(c, plain.catalog);
-  CpuMachine cpu(plain.engine);
-  const StateMemory state(cpu, plan, options, sizes_of(c.dims));
-  Floats p = random_numbers(384, 1), g(p.size());
-  const Floats goal = random_numbers(p.size(), 2);
-  CommonMemory common = make_common_memory(cpu, options);
-  Step step(cpu, {{plan, {state.tensor(p.data())}}}, &common);
-  const HostStage as_it_is = [](const auto&) {};  // the rule's, if it has one, is not known here
-  const double first = height(p, goal);
-  for (int t = 1; t <= kSteps; ++t) {
-    for (std::size_t i = 0; i < p.size(); ++i) g[i] = p[i] - goal[i];
-    step.run({{.g = g.data()}}, {plan.at_step(options, t)}, as_it_is);
-    if (!std::isfinite(height(p, goal)))
-      return text("on a bowl (the gradient is p less its goal) step ", t,
-                  " makes a parameter infinite or NaN");
-  }
-  const double last = height(p, goal);
-  if (!candidate.plain_options || last <= 2 * first) return "";
-  return text("on a bowl (the gradient is p less its goal) ", kSteps, " steps lead upwards, from ",
-              first, " to ", last);
+Bowl bowl_of(const Candidate& candidate, Workbench& plain) {
+  if (candidate.steps.spec.state.dtype != Dtype::float32) return {};
+  return Descent(candidate, plain).run();
 }
 
 }  // namespace jitstep::tool::check

@@ -106,9 +106,9 @@ class KernelCheck {
     report_.same_bits =
         attempt([&] { return difference_under_emulation(candidate_, benches_.plain); }, "bits");
     attempt([&] {
-      const std::string warning = warning_of_bowl(candidate_, benches_.plain);
-      if (!warning.empty()) report_.warnings.push_back(warning);
-      return "";
+      const Bowl bowl = bowl_of(candidate_, benches_.plain);
+      if (!bowl.warning.empty()) report_.warnings.push_back(bowl.warning);
+      return bowl.problem;
     });
   }
 

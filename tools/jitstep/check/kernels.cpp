@@ -18,7 +18,8 @@ using emulation::StepCase;
 using emulation::TensorCase;
 
 // Elements one less and one more than a leaf and a block, matrices, a tensor that is not aligned, one that
-// lies transposed, one that begins later and one that misses a step.
+// lies transposed, one that begins later and one that misses a step. Those have up to three dimensions, and as many as
+// are asked for.
 std::vector<TensorCase> tensors_for(const OptionValues& options, int dims) {
   std::vector<TensorCase> all;
   for (const std::int64_t n : {0, 1, 3, 255, 256, 257, 4097}) all.push_back({.sizes = {n}});
@@ -28,6 +29,13 @@ std::vector<TensorCase> tensors_for(const OptionValues& options, int dims) {
   all.push_back({.sizes = {31, 40}, .transposed = true, .grad_transposed = true});
   all.push_back({.sizes = {9, 33}, .skipped_step = 3});
   all.push_back({.sizes = {3, 5, 41}, .first_step = 2});
+  if (dims > 3) {
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(dims), 2);
+    sizes.back() = 33;
+    all.push_back({.sizes = sizes});
+    sizes.front() = 3;
+    all.push_back({.sizes = sizes, .skipped_step = 2});
+  }
   const NamedValues flags = options.flags(dims);
   std::erase_if(all, [&](const TensorCase& tensor) {
     return options.flags(static_cast<int>(tensor.sizes.size())) != flags;

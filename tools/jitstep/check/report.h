@@ -32,6 +32,14 @@ struct Problem {
   std::string group = what;  // the first of a group is told for all kernels that have one
 };
 
+/// What a codec loses of the numbers of a slot, from one step to the next.
+struct RoundTrip {
+  std::string slot;
+  double loss = 0;     // the root mean square of what is lost, in units of that of the numbers
+  double allowed = 0;  // what codes of so many bits may lose
+  int bits = 0;
+};
+
 /// One kernel. What was not reached, because something before it is wrong, is empty.
 struct KernelReport {
   std::string name;
@@ -39,7 +47,8 @@ struct KernelReport {
   StateBytes state;
   std::vector<TargetReport> targets;
   std::optional<bool> keeps_contract;
-  std::optional<bool> same_bits;  // under the emulation, with two variants
+  std::optional<bool> same_bits;       // under the emulation, with two variants
+  std::vector<RoundTrip> round_trips;  // of a codec's kernels in float32
   std::vector<Problem> problems;
   std::vector<std::string> warnings;
 };

@@ -25,9 +25,10 @@ json json_of(const TargetReport& report) {
 json json_of(const std::optional<bool>& verdict) { return verdict ? json(*verdict) : json(); }
 
 json json_of(const KernelReport& report) {
-  json slots = json::object(), targets = json::array();
+  json slots = json::object(), targets = json::array(), lost = json::object();
   for (const SlotBytes& slot : report.state.slots) slots[slot.name] = slot.all();
   for (const TargetReport& target : report.targets) targets.push_back(json_of(target));
+  for (const RoundTrip& trip : report.round_trips) lost[trip.slot] = trip.loss;
   return {{"name", report.name},
           {"spec", to_string(report.plan->spec)},
           {"launches", launches_of(*report.plan)},
@@ -38,7 +39,8 @@ json json_of(const KernelReport& report) {
             {"extra", report.state.extra}}},
           {"targets", targets},
           {"keeps_contract", json_of(report.keeps_contract)},
-          {"same_bits", json_of(report.same_bits)}};
+          {"same_bits", json_of(report.same_bits)},
+          {"lost", lost}};
 }
 
 json json_of(const std::vector<Finding>& findings) {

@@ -45,10 +45,20 @@ std::string parts_of(const StateBytes& state) {
   });
 }
 
+// "m 0.7 %, v 0.4 %", what a codec loses.
+std::string lost(const KernelReport& kernel) {
+  if (kernel.round_trips.empty()) return "-";
+  return joined(kernel.round_trips, ", ", [](const RoundTrip& trip) {
+    return text(trip.slot, " ", fixed(100 * trip.loss, trip.loss < 0.001 ? 4 : 1), " %");
+  });
+}
+
 std::string kernels(const Report& report) {
   Rows rows = {{"kernel", "contract", "bits", "launches", "bytes/parameter"}};
+  const bool codec = report.manifest->kind == Manifest::Kind::codec;
+  if (codec) rows[0].insert(rows[0].begin() + 3, "lost");
   const std::size_t fixed_columns = rows[0].size();
-  std::vector<std::size_t> right = {3, 4};
+  std::vector<std::size_t> right = {fixed_columns - 2, fixed_columns - 1};
   for (const Target& target : report.targets) {
     right.push_back(rows[0].size());
     rows[0].push_back(to_string(target) + " ms");
@@ -58,6 +68,7 @@ std::string kernels(const Report& report) {
     rows.push_back({kernel.name, verdict(kernel.keeps_contract, "kept", "broken"),
                     verdict(kernel.same_bits, "the same", "different"),
                     text(launches_of(*kernel.plan)), fixed(kernel.state.all, 3)});
+    if (codec) rows.back().insert(rows.back().begin() + 3, lost(kernel));
     for (const TargetReport& target : kernel.targets) rows.back().push_back(time_of(target));
     rows.back().resize(fixed_columns + report.targets.size(), "-");
     rows.back().push_back(parts_of(kernel.state));

@@ -1,8 +1,11 @@
-// Numbers through a codec and back: whether `decode` undoes `encode`.
+// Numbers through a codec and back, as steps take them: whether `decode` undoes `encode`, by the scales and the memory
+// that the codes were made with.
 #include <jit/base/text.h>
-#include <jit/step/convert.h>
+#include <jit/base/text_table.h>
 #include <jitstep/jit/state_memory.h>
+#include <jitstep/jit/step.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -14,22 +17,58 @@ namespace {
 using namespace jitstep::jit;
 using Floats = std::vector<float>;
 
-constexpr double kLost = 0.75;  // more than of numbers whose signs and mean magnitude are kept
-
-// Of five decades, without a sign where the slot has none.
-Floats numbers(std::size_t count, bool negative) {
-  std::mt19937 random(1);
-  std::uniform_real_distribution<float> decade(-5, 0), sign(-1, 1);
-  Floats all(count);
-  for (float& x : all) {
-    x = std::pow(10.0f, decade(random));
-    if (negative && sign(random) < 0) x = -x;
+// Two slots of the codec take the gradient up, one of them its magnitude; what a step finds in them is kept beside.
+constexpr const char* kRule = "jitstep_echo";
+constexpr const char* kRuleText = "#pragma once\n#include \"../core/contract.cuh\"\n" R"(
+namespace jitstep::rules::jitstep_echo {
+struct Slots {
+  Signed m;
+  NonNegative v;
+  Signed m_found;
+  Signed v_found;
+};
+struct Rule {
+  KHD static void moments(auto& e, const auto&) {
+    e.m.next = e.g;
+    e.v.next = abs(e.g);
+    e.m_found.next = e.m.was;
+    e.v_found.next = e.v.was;
   }
+  KHD static void apply(auto&, const auto&) {}
+};
+}
+)";
+constexpr int kSlots = 2;
+
+// What a codec may lose, as a share of the root mean square: with half of its bits for the numbers, the others for their
+// range. More than this is lost of numbers of which nothing but their mean is kept.
+double allowed_loss(int bits) { return std::min(0.55, std::exp2(1 - bits / 2.0)); }
+
+// Products of a factor for each index of each dimension, so that codecs by row and column keep them. Some are below 0.
+Floats numbers(const std::vector<std::int64_t>& sizes, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> doublings(-2, 0), sign(-1, 1);
+  Floats all = {1};
+  for (const std::int64_t size : sizes) {
+    Floats wider;
+    Floats factors(static_cast<std::size_t>(size));
+    for (float& factor : factors) factor = std::exp2(doublings(random));
+    for (const float x : all)
+      for (const float factor : factors) wider.push_back(x * factor);
+    all = std::move(wider);
+  }
+  for (float& x : all)
+    if (sign(random) < 0) x = -x;
   return all;
 }
 
+Floats magnitudes(Floats numbers) {
+  for (float& x : numbers) x = std::abs(x);
+  return numbers;
+}
+
 // The root mean square of what is lost, in units of that of the numbers.
-double lost(const Floats& numbers, const Floats& back) {
+double lost(const Floats& numbers, const float* back) {
   double error = 0, size = 0;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     error += std::pow(double{back[i]} - double{numbers[i]}, 2);
@@ -38,29 +77,65 @@ double lost(const Floats& numbers, const Floats& back) {
   return std::sqrt(error / size);
 }
 
+// As many dimensions as the codec is told of.
+std::vector<std::int64_t> sizes_for(const CodecChoice& codec) {
+  const auto dims = codec.options.find("dims");
+  const int count = dims == codec.options.end() ? 2 : static_cast<int>(dims->second.number());
+  if (count < 3) return {24, 40};
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(count), 4);
+  sizes.back() = 15;
+  return sizes;
+}
+
+KernelSpec spec_of(const CodecChoice& codec) {
+  const CodecChoice plain{"fp32"};
+  return {.rule = kRule, .state = {.slots = {codec, codec, plain, plain}}};
+}
+
 }  // namespace
 
-std::vector<std::string> warnings_of_round_trip(const Candidate& candidate, Workbench& plain) {
-  const emulation::StepCase& c = candidate.steps;
-  const Plan plan = kernel_of(c, plain.catalog);
+std::vector<RoundTrip> round_trips(const CodecChoice& codec, Workbench& plain) {
+  plain.engine.templates().add(text("rules/", kRule, ".cuh"), kRuleText);
+  const CodecChoice whole = complete(codec, plain.catalog);
+  const Plan plan = resolve(spec_of(whole), plain.catalog);
+  const OptionValues options(kRule, plain.catalog);
   CpuMachine cpu(plain.engine);
-  const StateMemory state(cpu, plan, options_of(c, plain.catalog), {24, 40});
-  Floats p(960), back(p.size());
-  std::vector<std::string> warnings;
-  const std::vector<Slot>& slots = plan.rule().slots;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const Manifest* codec = plan.parts[kFirstCodecPart + i];
-    if (codec == nullptr || !codec->memory.empty()) continue;  // only a step's sums fill that
-    const Floats x = numbers(p.size(), slots[i].is_signed);
-    const KeptTensor kept{plan, state.tensor(p.data()), 1};
-    encode_slot(cpu, kept, static_cast<int>(i), x.data());
-    decode_slot(cpu, kept, static_cast<int>(i), back.data());
-    if (const double share = lost(x, back); !(share <= kLost))
-      warnings.push_back(text("of numbers that are encoded for slot '", slots[i].name,
-                              "' decode gives back others: ", std::round(100 * share),
-                              " % are lost"));
+  const auto sizes = sizes_for(whole);
+  const StateMemory state(cpu, plan, options, sizes);
+  Floats g = numbers(sizes, 0), p(g.size());
+  const StepTensor tensor = state.tensor(p.data());
+  Step step(cpu, {{plan, {tensor}}});
+  std::vector<RoundTrip> trips(kSlots);
+  for (int t = 1; t <= 4; ++t) {
+    const Floats before = g;
+    g = numbers(sizes, static_cast<unsigned>(t));
+    for (float& x : g) x *= t % 2 == 0 ? 8 : 1;  // scales move up and down
+    step.run({{.g = g.data()}}, {plan.at_step(options, t)});
+    for (int slot = 0; slot < kSlots && t > 1; ++slot) {
+      const auto* found = static_cast<const float*>(tensor.slots[slot + kSlots].codes);
+      const double share = lost(slot == 0 ? before : magnitudes(before), found);
+      if (std::isnan(share) || share > trips[slot].loss) trips[slot].loss = share;  // a NaN stays
+    }
   }
-  return warnings;
+  for (int slot = 0; slot < kSlots; ++slot) {
+    trips[slot].slot = plan.rule().slots[slot].name;
+    trips[slot].bits = plan.codec(slot)->code_bits(Dtype::float32);
+    trips[slot].allowed = allowed_loss(trips[slot].bits);
+  }
+  // Numbers with signs may be for another codec to keep.
+  std::erase_if(trips, [&](const RoundTrip& trip) {
+    return plan.codec(trip.slot == "m" ? 0 : 1)->name != codec.name;
+  });
+  return trips;
+}
+
+std::string problem_of(const RoundTrip& trip) {
+  if (trip.loss <= trip.allowed) return "";
+  return text("of numbers that are encoded for slot '", trip.slot,
+              "' decode gives back others: ", fixed(100 * trip.loss, 1),
+              " % are lost, and codes of ", trip.bits, " bits should lose no more than ",
+              fixed(100 * trip.allowed, 1),
+              " %; the next step decodes by the Meta or Memory that the codes were made with");
 }
 
 }  // namespace jitstep::tool::check

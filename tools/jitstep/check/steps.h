@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels.h"
+#include "report.h"
 #include "workbench.h"
 
 namespace jitstep::tool::check {
@@ -33,12 +34,20 @@ std::string difference_under_emulation(const Candidate& candidate, Workbench& pl
 /// their contract.
 std::string difference_of_poison(const Candidate& candidate, Workbenches& benches);
 
-/// What is odd about many steps down a bowl (the gradient is p less its goal), a sentence: numbers that
-/// are not finite or, with default options, a way uphill. Empty if nothing is, or if parameters are no
-/// float32.
-std::string warning_of_bowl(const Candidate& candidate, Workbench& plain);
+/// What many steps down a bowl (the gradient is p less its goal) show.
+struct Bowl {
+  std::string problem = {};  // a slot without signs that has one, a sentence; empty if none has
+  std::string warning =
+      {};  // numbers that are not finite or, with default options, a way uphill or none at all
+};
 
-/// A sentence for each slot whose codec gives other numbers back than it was given. Compiles kernels of its own.
-std::vector<std::string> warnings_of_round_trip(const Candidate& candidate, Workbench& plain);
+/// Nothing is looked at unless parameters are float32.
+Bowl bowl_of(const Candidate& candidate, Workbench& plain);
+
+/// What is lost of numbers that a codec keeps, for each kind of slot that it is for. Compiles a kernel of its own.
+std::vector<RoundTrip> round_trips(const jit::CodecChoice& codec, Workbench& plain);
+
+/// A sentence if more is lost than the codec's bits allow; else empty.
+std::string problem_of(const RoundTrip& trip);
 
 }  // namespace jitstep::tool::check

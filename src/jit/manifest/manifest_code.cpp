@@ -1,0 +1,150 @@
+#include "jit/manifest/manifest_code.h"
+
+#include <algorithm>
+#include <array>
+
+#include "jit/base/text.h"
+#include "jit/manifest/manifest_words.h"
+
+namespace jitstep::jit {
+namespace {
+
+using View = std::string_view;
+using Words = std::vector<View>;
+
+bool in_word(char c) { return is_word(View(&c, 1)) || (c >= '0' && c <= '9'); }
+
+Words words_of(View code) {
+  Words words;
+  for (std::size_t at = 0; at < code.size();) {
+    std::size_t end = at;
+    while (end < code.size() && in_word(code[end])) ++end;
+    if (end > at) words.push_back(code.substr(at, end - at));
+    at = std::max(end, at + 1);
+  }
+  return words;
+}
+
+bool has(const Words& words, View word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+template <std::size_t N>
+bool begins_with(const Words& words, const std::array<View, N>& starts) {
+  return !words.empty() && std::find(starts.begin(), starts.end(), words[0]) != starts.end();
+}
+
+// The first attribute of a line that is not C++'s own: `gnu::optimize`.
+View foreign_attribute(View code) {
+  constexpr std::array<View, 7> kOwn = {"maybe_unused", "nodiscard",         "likely",  "unlikely",
+                                        "fallthrough",  "no_unique_address", "noreturn"};
+  const std::size_t open = code.find("[[");
+  if (open == code.npos) return {};
+  const View inside = code.substr(open + 2, code.find("]]", open) - open - 2);
+  const Words words = words_of(inside);
+  return words.empty() || begins_with(words, kOwn) ? View() : trimmed(inside);
+}
+
+void check_directive(View code, const Place& place) {
+  constexpr std::array<View, 8> kTaken = {"include", "if",   "ifdef", "ifndef",
+                                          "elif",    "else", "endif", "error"};
+  const Words words = words_of(code);
+  if (begins_with(words, kTaken)) return;
+  if (words.size() == 2 && words[0] == "pragma" && words[1] == "once") return;
+  place.fail(text("`", code,
+                  "` changes how this and the files after it are compiled; a constant is ",
+                  "`static constexpr`, the rest is the compiler's: take it out"));
+}
+
+// What one line shows.
+void check_line(View code, const Place& place) {
+  if (code.find('\\') != code.npos)
+    place.fail(
+        "a backslash in code spells a letter or joins two lines, which hides what is compiled; "
+        "write the letters, and one line");
+  if (code.find("R\"") != code.npos)
+    place.fail("a raw text may hide the rest of the file; write an ordinary one");
+  if (const View attribute = foreign_attribute(code); !attribute.empty())
+    place.fail(text("the attribute `", attribute, "` is a compiler's own; take it out"));
+  for (const View word : {View("thread_local"), View("extern"), View("volatile")})
+    if (has(words_of(code), word))
+      place.fail(text("`", word, "` reaches beyond one element; take it out"));
+}
+
+// Without `template <...>` before it.
+View untemplated(View statement) {
+  if (!statement.starts_with("template")) return statement;
+  std::size_t at = statement.find('<');
+  for (int depth = 0; at < statement.size(); ++at) {
+    if (statement[at] == '<') ++depth;
+    if (statement[at] == '>' && --depth == 0) return trimmed(statement.substr(at + 1));
+  }
+  return {};
+}
+
+// What comes before the value, the arguments or the body.
+View head_of(View statement) { return statement.substr(0, statement.find_first_of("=({[")); }
+
+bool is_function(View statement) {
+  const std::size_t at = statement.find_first_of("=({[");
+  return (at != statement.npos && statement[at] == '(') || has(words_of(statement), "operator");
+}
+
+bool is_constant(const Words& words) {
+  return has(words, "constexpr") || has(words, "const") || has(words, "consteval");
+}
+
+bool declares_no_variable(View statement) {
+  constexpr std::array<View, 10> kStarts = {"namespace", "using",        "struct",  "class",
+                                            "union",     "enum",         "concept", "friend",
+                                            "typedef",   "static_assert"};
+  return !is_word(statement.substr(0, 1)) || begins_with(words_of(statement), kStarts);
+}
+
+}  // namespace
+
+void CodeCheck::take(View code, const Place& place) {
+  check_line(code, place);
+  if (code.starts_with("#") || code.starts_with("%:")) return check_directive(trimmed(code), place);
+  for (const char c : code) read(c, place);
+  read(' ', place);
+}
+
+void CodeCheck::read(char c, const Place& place) {
+  if (c == '{') return open();
+  if (c == ';' || c == '}') {
+    end_statement();
+    if (c == '}' && !scopes_.empty()) scopes_.pop_back();
+    return;
+  }
+  if (statement_.empty() && c == ' ') return;
+  if (statement_.empty()) begin_ = place;
+  statement_ += c;
+}
+
+void CodeCheck::open() {
+  const std::string opened(untemplated(statement_));
+  const Words words = words_of(opened);
+  constexpr std::array<View, 3> kStructures = {"struct", "class", "union"};
+  const bool space = has(words_of(head_of(opened)), "namespace");
+  end_statement();
+  scopes_.push_back(space                             ? Scope::of_namespace
+                    : begins_with(words, kStructures) ? Scope::of_structure
+                                                      : Scope::of_function);
+}
+
+// A variable that outlives an element is seen by the next one: which that is depends on threads and lanes.
+void CodeCheck::end_statement() {
+  const std::string ended(untemplated(statement_));
+  statement_.clear();
+  const bool local = scope() == Scope::of_function;
+  const Words words = words_of(local ? View(ended) : head_of(ended));
+  if (declares_no_variable(ended) || is_constant(words)) return;
+  const bool outlives = scope() == Scope::of_namespace || has(words, "static");
+  if (outlives && (local || !is_function(ended)))
+    begin_.fail(text("`", trimmed(ended),
+                     "` outlives an element, and elements come in any order; keep it in Slots or ",
+                     "Memory, or make it `static constexpr`"));
+}
+
+}  // namespace jitstep::jit
