@@ -26,7 +26,7 @@ HEADER_ONLY = {
     "jitstep.h": "optim/optimizer", "rules.h": "optim/optimizer", "stage.h": "optim/optimizer",
 }
 GENERATED = {"jitstep/rules.h"}
-OURS = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(jitstep/[^>]+)>)', re.M)
+OURS = re.compile(r'^\s*#\s*include\s*(?:"([^"\s]+)"|<(jitstep/[^>]+)>)', re.M)
 
 
 def room_of(path):

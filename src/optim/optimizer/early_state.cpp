@@ -23,8 +23,8 @@ std::map<void*, std::unique_ptr<ParamState>> Optimizer::early_states(const Param
     state = make_param_state(options.rule(), default_options().edition());
     about(p, {first.group, first.place + i}, [&] {
       const auto plan = record.plan(p);
-      const int id = records_->id_of(p.unsafeGetTensorImpl());
-      state->bind(p, plan, id, record.initial(*plan, id));
+      const auto number = static_cast<int>(first.place + states.size()) - 1;  // in its group
+      state->bind(p, plan, records_->id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
     });
   }
   return states;
