@@ -30,12 +30,6 @@ struct WalkArgs {
   std::int64_t both_bytes, read_bytes, items;
 };
 
-jit::Hardware host_with(int threads) {
-  jit::Hardware host = jit::host_hardware();
-  host.units = threads;
-  return host;
-}
-
 }  // namespace
 
 HostDevice::HostDevice(jit::Engine& engine, const HostLimits& limits, Clock clock)
@@ -43,7 +37,7 @@ HostDevice::HostDevice(jit::Engine& engine, const HostLimits& limits, Clock cloc
 
 HostDevice::HostDevice(jit::Engine& engine, const HostLimits& limits, Clock clock,
                        jit::ParallelFor loop)
-    : ScratchDevice(engine, host_with(limits.threads),
+    : ScratchDevice(engine, jit::host_hardware(limits.threads),
                     std::make_unique<jit::CpuMachine>(engine, loop),
                     {limits.scratch_bytes, limits.least_seconds}, std::move(clock)),
       parallel_for_(std::move(loop)) {}

@@ -179,7 +179,7 @@ Finding records_in(const RecordSource& source, const std::vector<Hardware>& here
                          [&](const Hardware& one) { return same(record.hardware, one); });
     });
   };
-  const auto of_this = count(same_hardware);
+  const auto of_this = count(same_machine);
   const auto alike = count([](const Hardware& one, const Hardware& other) {
     return one.target == other.target && one.architecture == other.architecture;
   });

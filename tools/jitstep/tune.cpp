@@ -73,9 +73,7 @@ tuning::HostLimits limits_of(const Request& request) {
 
 Hardware hardware_for(const Target& target, const Request& request) {
   if (target.is_cuda()) return gpu_hardware(target, 132, 50 << 20);  // an H100's
-  Hardware host = host_hardware();
-  host.units = limits_of(request).threads;
-  return host;
+  return host_hardware(limits_of(request).threads);
 }
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();

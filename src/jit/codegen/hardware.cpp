@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include "jit/base/text.h"
 
@@ -51,14 +52,22 @@ std::string processor_name() {
   return "a processor without a name";
 }
 
+int processors_of(const Hardware& hardware) {
+  return hardware.processors > 0 ? hardware.processors : hardware.units;
+}
+
 }  // namespace
 
-bool same_hardware(const Hardware& one, const Hardware& other) {
-  const bool known = one.bandwidth > 0 && other.bandwidth > 0;
+bool same_machine(const Hardware& one, const Hardware& other) {
+  const bool known = one.bandwidth > 0 && other.bandwidth > 0 && one.units == other.units;
   const double ratio = known ? one.bandwidth / other.bandwidth : 1;
   return one.target == other.target && one.architecture == other.architecture &&
-         one.units == other.units && one.cache_bytes == other.cache_bytes && ratio >= 0.75 &&
-         ratio <= 1 / 0.75;
+         processors_of(one) == processors_of(other) && one.cache_bytes == other.cache_bytes &&
+         ratio >= 0.75 && ratio <= 1 / 0.75;
+}
+
+bool same_hardware(const Hardware& one, const Hardware& other) {
+  return same_machine(one, other) && one.units == other.units;
 }
 
 const Hardware& host_hardware() {
@@ -68,6 +77,12 @@ const Hardware& host_hardware() {
                     .architecture = host_architecture(),
                     .units = usable_processors(),
                     .cache_bytes = std::max(0L, ::sysconf(_SC_LEVEL2_CACHE_SIZE))};
+  return host;
+}
+
+Hardware host_hardware(int threads) {
+  Hardware host = host_hardware();
+  if (threads != host.units) host.processors = std::exchange(host.units, threads);
   return host;
 }
 

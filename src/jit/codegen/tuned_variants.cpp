@@ -54,11 +54,13 @@ double size_distance(const WorkSize& one, const WorkSize& other) {
 // The smaller, the better; `match` none: it does not count.
 struct TunedVariants::Fit {
   Match match = Match::none;
-  bool other_machine = true, other_bucket = true;
+  bool other_machine = true, other_threads = true, other_bucket = true;
   double distance = 0;
   bool other_templates = true;
 
-  auto order() const { return std::tie(other_machine, other_bucket, distance, other_templates); }
+  auto order() const {
+    return std::tie(other_machine, other_threads, other_bucket, distance, other_templates);
+  }
 };
 
 TunedVariants::TunedVariants(std::vector<TuningRecord> records, const Hardware& hardware,
@@ -72,14 +74,15 @@ TunedVariants::TunedVariants(std::vector<TuningRecord> records, const Hardware& 
 
 TunedVariants::Fit TunedVariants::fit_of(const TuningRecord& record, const WorkSize& size,
                                          const std::string& templates) const {
-  Fit fit{.other_machine = !same_hardware(record.hardware, hardware_),
+  Fit fit{.other_machine = !same_machine(record.hardware, hardware_),
+          .other_threads = record.hardware.units != hardware_.units,
           .other_bucket = !same_bucket(record.size, size),
           .distance = size_distance(record.size, size),
           .other_templates = record.versions.templates != templates};
   if (fit.other_bucket && fit.distance > kFurthest) return fit;
-  fit.match = fit.other_machine  ? Match::same_architecture
-              : fit.other_bucket ? Match::nearest_size
-                                 : Match::exact;
+  fit.match = fit.other_machine || fit.other_threads ? Match::same_architecture
+              : fit.other_bucket                     ? Match::nearest_size
+                                                     : Match::exact;
   return fit;
 }
 
@@ -115,7 +118,10 @@ VariantChoice TunedVariants::choose(const Plan& plan, const WorkSize& size) cons
   choice.distance = fit.distance;
   choice.why = text(verdict(*record), " for ", shown(record->size), " on ", record->hardware.name,
                     " (", record->hardware.units, " units) on ", record->date);
-  if (fit.other_machine) choice.why += ", another machine of this architecture";
+  if (fit.other_machine)
+    choice.why += ", another machine of this architecture";
+  else if (fit.other_threads)
+    choice.why += text(", this machine with ", hardware_.units, " in use");
   if (fit.other_templates) choice.why += ", with other templates than today's";
   return choice;
 }

@@ -72,9 +72,14 @@ Trial trial_of(const json& at) {
 }
 
 ordered_json json_of(const Hardware& hardware) {
-  return {{"target", to_string(hardware.target)},  {"name", hardware.name},
-          {"architecture", hardware.architecture}, {"units", hardware.units},
-          {"cache_bytes", hardware.cache_bytes},   {"bandwidth", rounded(hardware.bandwidth)}};
+  ordered_json out = {{"target", to_string(hardware.target)},
+                      {"name", hardware.name},
+                      {"architecture", hardware.architecture},
+                      {"units", hardware.units}};
+  if (hardware.processors > 0) out["processors"] = hardware.processors;
+  out["cache_bytes"] = hardware.cache_bytes;
+  out["bandwidth"] = rounded(hardware.bandwidth);
+  return out;
 }
 
 Hardware hardware_of(const json& at) {
@@ -82,6 +87,7 @@ Hardware hardware_of(const json& at) {
           .name = at.at("name"),
           .architecture = at.at("architecture"),
           .units = at.at("units"),
+          .processors = at.value("processors", 0),
           .cache_bytes = at.at("cache_bytes"),
           .bandwidth = at.at("bandwidth")};
 }

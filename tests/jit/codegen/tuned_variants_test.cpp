@@ -73,6 +73,25 @@ TEST(TunedVariants, AnotherMachineOfTheArchitectureCountsLessThanAnotherSize) {
   EXPECT_EQ(choose({elsewhere, near}).match, Match::nearest_size);
 }
 
+// As `jitstep tune --threads 1` makes them.
+TEST(TunedVariants, OtherThreadsOfThisMachineCountBeforeAnotherMachine) {
+  Hardware one = abacus(1);
+  one.processors = 4;
+  EXPECT_TRUE(same_machine(one, abacus()));
+  EXPECT_FALSE(same_hardware(one, abacus()));
+  EXPECT_FALSE(same_machine(abacus(1), abacus()));
+  const TuningRecord single = with_chunk(won_record(kMega, one), 4);
+  const TuningRecord elsewhere = with_chunk(won_record(kMega, abacus(96)), 256);
+  const VariantChoice choice = choose({elsewhere, single});
+  EXPECT_EQ(choice.variant.chunk, 4);
+  EXPECT_EQ(choice.match, Match::same_architecture);
+  EXPECT_NE(choice.why.find("(1 units) on 2026-11-23, this machine with 4 in use"),
+            std::string::npos)
+      << choice.why;
+  EXPECT_EQ(choose({single, won_record()}).match, Match::exact);
+  EXPECT_EQ(read_record(to_json(single)).record, single);
+}
+
 TEST(TunedVariants, AnotherArchitectureOrTargetSaysNothing) {
   TuningRecord other = won_record();
   other.hardware.architecture = "x86-64 Beads family 6 avx2";
