@@ -174,7 +174,7 @@ void copy_with(InputArchive& from, OutputArchive& to, const std::string& name,
 TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecIsNeverZeros) {
   const std::vector<std::vector<std::int64_t>> shapes = {{70, 60}, {8, 64, 5}};
   int refused = 0;
-  for (const std::string& held : {"int8", "factored", "int4_rank1"}) {
+  for (const std::string held : {"int8", "factored", "int4_rank1"}) {
     Tensors source = make_parameters(torch::kFloat32, shapes);
     AdamW saved(source, AdamWOptions().state("int8").state("v", held));
     train(saved, source, 1, 2);
