@@ -215,6 +215,12 @@ std::vector<std::string> unreached_flags(const Manifest& rule, const Catalog& ca
   return cover.unreached();
 }
 
+// Numbers that are written alike need not both be tried.
+static void add_once(NamedValues options, std::vector<NamedValues>& all) {
+  const auto same = [&](const NamedValues& known) { return to_string(known) == to_string(options); };
+  if (std::none_of(all.begin(), all.end(), same)) all.push_back(std::move(options));
+}
+
 std::vector<NamedValues> cover(const Manifest& codec) {
   constexpr std::size_t kMost = 2;  // of numbers: the limits
   std::vector<NamedValues> all = {{}};
@@ -223,7 +229,7 @@ std::vector<NamedValues> cover(const Manifest& codec) {
       std::vector<Value> values = alternatives(option);
       if (!option.is_flag() && values.size() > kMost) values.resize(kMost);
       add_critical(codec, option, values);
-      for (Value& value : values) all.push_back({{option.name, std::move(value)}});
+      for (Value& value : values) add_once({{option.name, std::move(value)}}, all);
     }
   return all;
 }

@@ -102,6 +102,8 @@ const std::vector<Knob> kKnobs = {
     {"compiler's machine", [](Asked& a) { a.rename = with("Target: ", "other-"); }},
     {"ISA", [](Asked& a) { a.rename = with("isa:", " -mavx1024"); }},
     {"compiler options", [](Asked& a) { a.rename = with("options:", " -ffast-math"); }},
+    {"baseline of processors",
+     [](Asked& a) { a.target = Target::cpu(), a.settings.cpu = "x86-64"; }},
     {"check", [](Asked& a) { a.settings.check = true; }},
 };
 
@@ -129,6 +131,7 @@ const std::vector<Knob> kNoKnobs = {
      }},
     {"nvrtc", [](Asked& a) { a.settings.nvrtc = "/nowhere"; }},
     {"nvrtc_search", [](Asked& a) { a.settings.nvrtc_search = {"/nowhere"}; }},
+    {"python_environment", [](Asked& a) { a.settings.python_environment = "/nowhere"; }},
     {"log", [](Asked& a) { a.settings.log = LogLevel::off; }},
     {"path", [](Asked& a) { a.settings.path += ":/nowhere"; }},
     {"cache_bytes", [](Asked& a) { a.settings.cache_bytes = 1; }},
@@ -147,9 +150,9 @@ const std::vector<Knob> kNoKnobs = {
   [[maybe_unused]] const auto& [threads, lanes, vector, chunk, width, unroll, grain, workers] =
       a.variant;
   [[maybe_unused]] const auto& [digest, target, compiler] = key;
-  [[maybe_unused]] const auto& [dir, readonly, templates, override, cxx, seconds, variables, nvrtc,
-                                search, log, path, tmpdir, check, tune, ranks, dump, bytes] =
-      a.settings;
+  [[maybe_unused]] const auto& [dir, readonly, templates, override, cxx, cpu, seconds, variables,
+                                nvrtc, search, python, log, path, tmpdir, check, tune, ranks, dump,
+                                bytes] = a.settings;
 }
 
 TEST(CacheKey, EveryKnobChangesItAndNothingElseDoes) {

@@ -195,9 +195,9 @@ TEST(Manifest, ReadsWhatADefaultStateSaysOfItsCodecsOptions) {
 }
 
 TEST(Constraint, CoversThoseThatAreTighter) {
-  const Constraint any, at_least{.low = 0}, above{.low = 0, .above = true},
+  const Constraint any, at_least{.low = 0, .high = {}}, above{.low = 0, .high = {}, .above = true},
       unit{.low = 0, .high = 1, .below = true}, closed{.low = 0, .high = 1},
-      whole{.low = 1, .integer = true};
+      whole{.low = 1, .high = {}, .integer = true};
   for (const Constraint& one : {any, at_least, above, unit, closed, whole}) {
     EXPECT_TRUE(any.covers(one)) << to_string(one);
     EXPECT_TRUE(one.covers(one)) << to_string(one);
@@ -209,7 +209,7 @@ TEST(Constraint, CoversThoseThatAreTighter) {
   EXPECT_FALSE(unit.covers(closed));
   EXPECT_FALSE(unit.covers(above));
   EXPECT_TRUE(above.covers(whole));
-  EXPECT_FALSE(whole.covers(Constraint{.low = 2}));
+  EXPECT_FALSE(whole.covers(Constraint{.low = 2, .high = {}}));
 }
 
 TEST(Manifest, ReadsTheHostStageOfARule) {
