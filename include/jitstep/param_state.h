@@ -51,9 +51,9 @@ class SharedMark {
 /// The parameter that a state is bound to. A copy of the state is bound to none.
 struct StateOwner {
   StateOwner() = default;
-  StateOwner(const StateOwner&) noexcept {}
+  StateOwner(const StateOwner&) noexcept {}  ///< Of none.
   StateOwner(StateOwner&&) noexcept = default;
-  StateOwner& operator=(const StateOwner&) noexcept {
+  StateOwner& operator=(const StateOwner&) noexcept {  ///< Of none.
     parameter.reset();
     return *this;
   }

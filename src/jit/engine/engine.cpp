@@ -191,6 +191,7 @@ Engine::State::BuiltPointer Engine::State::make(const FlatPointer& flat, const s
   if (auto entry = disk.find(key)) {
     const std::string problem = image_problem(entry->binary.image, key.target);
     if (problem.empty()) return found_of(flat, name, key, std::move(*entry));
+    count([](Statistics& s) { ++s.from_disk; });
     note(settings.log, LogLevel::info,
          text(name, " for ", to_string(key.target), " from the cache, whose binary is damaged: ",
               problem));

@@ -49,7 +49,7 @@ inline std::string payload_of(const std::optional<CacheEntry>& entry) {
 }
 
 inline std::string payload_of(const std::optional<DiskCache::Found>& found) {
-  return found ? text_of(found->entry.binary.image) : "(a miss)";
+  return payload_of(found ? std::optional(found->entry) : std::nullopt);
 }
 
 inline std::string content_of(const std::string& file) {
