@@ -125,17 +125,10 @@ concept HasPrepare = requires(const H& h, M& m) {
 }
 || requires(const H& h) { B::prepare(h, 1); };
 // What a function writes to a copy of Memory is lost, too.
-template <class F>
-inline constexpr bool kCopiesLast = false;
-template <class R, class A, class B, class M>
-inline constexpr bool kCopiesLast<R (*)(A, B, M)> = __is_class(M);
-template <class B>
-constexpr bool prepares_a_copy() {
-  if constexpr (NamesPrepare<B>)
-    return kCopiesLast<decltype(&B::prepare)>;
-  else
-    return false;
-}
+template <class B, class Scalars, class H, class M>
+concept PreparesACopy = requires {
+  static_cast<Scalars (*)(const H&, int64, M)>(&B::prepare);
+};
 template <class B, class R, class C, class M>
 concept FinishesACopy = requires {
   static_cast<typename R::Coefficients (*)(Of<typename R::Coefficients>, const Totals<R::terms>&,
@@ -241,7 +234,7 @@ class RuleCheck {
 
   static_assert(!NamesPrepare<Body> || HasPrepare<Body, typename Rule::Hyper, Memory>,
                 "'prepare' takes 'const Hyper& h, int64 t', then perhaps 'Memory& m'");
-  static_assert(!prepares_a_copy<Body>(),
+  static_assert(!PreparesACopy<Body, ScalarsOf<Rule>, typename Rule::Hyper, Memory>,
                 "'prepare' takes 'Memory& m': what it writes to a copy is lost");
   static_assert(__is_class(ScalarsOf<Rule>), "'prepare' returns a structure of scalars");
   static_assert(kSame<typename S::Slots, NoSlots> || HasMoments<Body, Open, Context<kInMoments>>,

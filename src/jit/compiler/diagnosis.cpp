@@ -49,6 +49,7 @@ constexpr std::array kHints = {
     Hint{"const-qualified", kReturned, "codecs/"},
     Hint{"deleted function", kCopied, "rules/"},
     Hint{"deleted constructor", kCopied, "rules/"},
+    Hint{"implicitly-deleted copy", kCopied, "rules/"},
     Hint{"BetweenSteps",
          "`eval` and `train` have p and what slots were in `e`, in `c` what `prepare` returns"},
     Hint{"ContextView", "`c` holds what `prepare` returns and the results of reductions"},
