@@ -77,10 +77,11 @@ TEST(Catalogue, TellsInWhatStateARuleIsKeptUnlessAnotherIsChosen) {
     const std::size_t begin = page.find("\n### " + rule + "\n");
     return page.substr(begin, page.find("\n### ", begin + 1) - begin);
   };
-  EXPECT_NE(section("lamb16").find(
-                "State: `fp8_norm` if `form == original`, else `int8_softsign`, unless another is "
-                "chosen."),
-            page.npos);
+  EXPECT_NE(
+      section("lamb16").find(
+          "State: `fp8_norm(least_norm=eps)` if `form == original`, else `int8_softsign`, unless "
+          "another is chosen."),
+      page.npos);
   EXPECT_EQ(section("lamb").find("State: "), page.npos) << "it leaves it to the library";
 }
 
@@ -92,9 +93,10 @@ TEST(Catalogue, EndsARulesStatesWithTheLibrarysWhereNoneOfItsOwnHolds) {
   const std::string last = "// default state: int8_softsign\n";
   rule.erase(rule.find(last), last.size());
   testing::write_file(folder / "templates/rules/lamb16.cuh", rule);
-  EXPECT_NE(printed({{"JITSTEP_TEMPLATES", folder / "templates"}})
-                .find("State: `fp8_norm` if `form == original`, else `fp32`, unless"),
-            std::string::npos);
+  EXPECT_NE(
+      printed({{"JITSTEP_TEMPLATES", folder / "templates"}})
+          .find("State: `fp8_norm(least_norm=eps)` if `form == original`, else `fp32`, unless"),
+      std::string::npos);
 }
 
 // By hand: momentum in int8 is a byte and 4 of a block of 256; AMSGrad's is a third slot.

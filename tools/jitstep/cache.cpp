@@ -100,6 +100,9 @@ std::string loading_problem(const ListedEntry& listed) {
     return {};
   } catch (const ImageError& error) {
     return error.what();
+  } catch (const Error& error) {  // of the machine, such as no memory: says nothing about the entry
+    std::cerr << "jitstep: " << listed.file.path << " was not loaded: " << error.what() << "\n";
+    return {};
   }
 }
 

@@ -1,8 +1,12 @@
 #include "compilers.h"
 
+#include <cstdlib>
+
 #include <jit/compiler/host_compiler.h>
 #include <jit/compiler/nvrtc_compiler.h>
 #include <jit/engine/cuda_driver.h>
+
+#include "command.h"
 
 namespace jitstep::tool {
 
@@ -11,6 +15,8 @@ using namespace jitstep::jit;
 static NvrtcCompiler nvrtc_with(const Settings& settings) {
   return NvrtcCompiler(settings, [] { return installed_driver_version(); });
 }
+
+void use_native_kernels() { ::setenv("JITSTEP_CPU", "native", 0); }
 
 std::string compiler_identity(const Target& target, const Settings& settings) {
   return target.is_cuda() ? nvrtc_with(settings).identity(target)

@@ -67,7 +67,8 @@ bool PrivateFolder::make_in(const std::string& parent) {
     if (!::mkdtemp(path_.data())) return false;
     lock_ = open_folder(path_);
     if (!lock_) return ::rmdir(path_.c_str()), false;
-    ::flock(lock_.get(), LOCK_EX);
+    while (::flock(lock_.get(), LOCK_EX) != 0 && errno == EINTR) {
+    }
   } while (::stat(path_.c_str(), &status) != 0);
   return true;
 }

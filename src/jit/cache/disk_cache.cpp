@@ -202,7 +202,7 @@ void DiskCache::scan(Layer layer, const Key& key, const Rank& rank, int& best,
     const int own = header->key.target == key.target ? rank(header->key.compiler) : 0;
     if (own <= best) continue;
     auto entry = decode_entry(*bytes, header->key);
-    if (!entry) continue;
+    if (!entry || !image_problem(entry->binary.image, header->key.target).empty()) continue;
     best = own;
     found = Found{header->key, std::move(*entry)};
   }

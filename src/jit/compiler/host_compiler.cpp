@@ -81,6 +81,22 @@ std::string wrapper_line(const std::string& program) {
   return content ? text("wrapper: ", sha256_hex(text_of(*content)), "\n") : std::string();
 }
 
+// An option that reached the compiler and changes what floating-point numbers come to; empty if there is none.
+std::string loose_arithmetic(const std::string& identity) {
+  const std::size_t begin = identity.find("\narrived:");
+  if (begin == identity.npos) return {};
+  std::istringstream words(identity.substr(begin + 1, identity.find('\n', begin + 1) - begin - 1));
+  std::string contraction = "off";
+  for (std::string word; words >> word;) {
+    for (const char* loose : {"-ffast-math", "-Ofast", "-funsafe-math-optimizations",
+                              "-fassociative-math", "-freciprocal-math", "-ffinite-math-only",
+                              "-frounding-math", "-menable-unsafe-fp-math", "-mreassociate"})
+      if (word == loose) return word;
+    if (word.starts_with("-ffp-contract=")) contraction = word.substr(word.find('=') + 1);
+  }
+  return contraction == "off" ? "" : "-ffp-contract=" + contraction;
+}
+
 // The last line of an identity.
 std::string options_line(const Target& target, bool check, const std::string& cpu) {
   return text("options: ", joined(code_flags(target, check, cpu), " "), " ",
@@ -315,6 +331,8 @@ Fitness HostCompiler::fitness(const std::string& identity, const Target& target)
     return {.problem = text("it is made for ", cpu, ", and JITSTEP_CPU asks for ", settings_.cpu)};
   if (!identity.ends_with("\n" + options_line(target, settings_.check, cpu)))
     return {.problem = "its compiler options are others"};
+  if (const std::string loose = loose_arithmetic(identity); !loose.empty())
+    return {.problem = text("its compiler was given ", loose, ", which changes the bits")};
   if (const std::string lacking = this_machine_lacks(identity); !lacking.empty())
     return {.problem = text("it is made for another CPU: this machine lacks ", lacking)};
   const int level = baseline_level(cpu);
@@ -333,10 +351,14 @@ std::string resolved_identity(const std::string& report) {
     if ((!gcc && line.find(" -cc1 ") == std::string::npos) || !isa.empty()) continue;
     std::istringstream words(line);
     for (std::string word, before; words >> word; before = word) {
+      const bool operand = before == "-D" || before == "-U" || before == "-include" ||
+                           before == "-imacros" || before == "-mllvm" || before == "-A";
       const bool value = before == "--param" || before == "-target-cpu" ||
                          before == "-target-feature" || before == "-tune-cpu";
       if (value || (gcc && (word.starts_with("-m") || word.starts_with("--param=")))) {
         isa += " " + word;
+      } else if (operand) {
+        arrived += " " + word;
       } else if (is_option(word)) {
         arrived += " " + word.substr(0, word.find('/'));
       }

@@ -65,7 +65,8 @@ std::string read(Bytes image, Elf& elf) {
 
 // Other objects can call it. Old linkers export these two of every object.
 bool is_entry(Bytes image, const Elf64_Sym& symbol, const Elf64_Shdr& names) {
-  const bool function = ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF;
+  const int type = ELF64_ST_TYPE(symbol.st_info);
+  const bool function = (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol.st_shndx != SHN_UNDEF;
   if (!function || symbol.st_name >= names.sh_size) return false;
   const Bytes rest =
       image.subspan(names.sh_offset + symbol.st_name, names.sh_size - symbol.st_name);

@@ -29,7 +29,8 @@ std::optional<DiskCache::Found> find_shipped_baseline(DiskCache& disk, const Com
                                                       const Key& key) {
   const auto rank = [&](const std::string& of) {
     const Fitness fitness = compiler.fitness(of, key.target);
-    return fitness.baseline ? fitness.rank : 0;
+    // Nobody here knows what a wrapper does to the options.
+    return fitness.baseline && of.find("\nwrapper: ") == of.npos ? fitness.rank : 0;
   };
   return disk.find_best(key, rank, {DiskCache::Layer::readonly});
 }

@@ -14,6 +14,7 @@
 #include "jit/cache/disk_cache.h"
 #include "jit/compiler/host_compiler.h"
 #include "jit/compiler/image.h"
+#include "jit/compiler/isa.h"
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/engine/cache_lookup.h"
 #include "jit/engine/kernel_dump.h"
@@ -193,8 +194,8 @@ Engine::State::BuiltPointer Engine::State::make(const FlatPointer& flat, const s
     if (problem.empty()) return found_of(flat, name, key, std::move(*entry));
     count([](Statistics& s) { ++s.from_disk; });
     note(settings.log, LogLevel::info,
-         text(name, " for ", to_string(key.target), " from the cache, whose binary is damaged: ",
-              problem));
+         text(name, " for ", to_string(key.target),
+              " from the cache, whose binary is damaged: ", problem));
     disk.discard(key);
     return compile(flat, name, key);
   }
@@ -262,7 +263,7 @@ Engine::State::BuiltPointer Engine::State::compile(const FlatPointer& flat, cons
 
 // What was found in place of a compiler is known to run here; what is compiled is for who asked for it.
 void Engine::State::check_cpu(const Built& from) {
-  if (from.target.kind != Target::Kind::cpu || settings.cpu.empty()) return;
+  if (from.target.kind != Target::Kind::cpu || baseline_level(settings.cpu) == 0) return;
   if (!host->available(from.target)) return;
   const Fitness fitness = host->fitness(host->identity(from.target), from.target);
   if (fitness.rank == 0)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_words.h"
@@ -38,11 +39,17 @@ bool begins_with(const Words& words, const std::array<View, N>& starts) {
 View foreign_attribute(View code) {
   constexpr std::array<View, 7> kOwn = {"maybe_unused", "nodiscard",         "likely",  "unlikely",
                                         "fallthrough",  "no_unique_address", "noreturn"};
-  const std::size_t open = code.find("[[");
-  if (open == code.npos) return {};
-  const View inside = code.substr(open + 2, code.find("]]", open) - open - 2);
-  const Words words = words_of(inside);
-  return words.empty() || begins_with(words, kOwn) ? View() : trimmed(inside);
+  for (std::size_t open; (open = code.find("[[")) != code.npos;) {
+    View inside = code.substr(open + 2, code.find("]]", open) - open - 2);
+    code.remove_prefix(open + 2);
+    while (!inside.empty()) {  // of several, which commas part
+      const View one = inside.substr(0, inside.find(','));
+      const Words words = words_of(one);
+      if (!words.empty() && !begins_with(words, kOwn)) return trimmed(one);
+      inside.remove_prefix(std::min(one.size() + 1, inside.size()));
+    }
+  }
+  return {};
 }
 
 void check_directive(View code, const Place& place) {
@@ -71,13 +78,26 @@ void check_line(View code, const Place& place) {
       place.fail(text("`", word, "` reaches beyond one element; take it out"));
 }
 
+// Without attributes and `public:` before it.
+View unmarked(View statement) {
+  for (bool again = true; std::exchange(again, false);) {
+    for (const View mark : {View("public:"), View("private:"), View("protected:")})
+      if (statement.starts_with(mark)) statement.remove_prefix(mark.size()), again = true;
+    if (statement.starts_with("[[") && statement.find("]]") != statement.npos)
+      statement.remove_prefix(statement.find("]]") + 2), again = true;
+    statement = trimmed(statement);
+  }
+  return statement;
+}
+
 // Without `template <...>` before it.
 View untemplated(View statement) {
+  statement = unmarked(statement);
   if (!statement.starts_with("template")) return statement;
   std::size_t at = statement.find('<');
   for (int depth = 0; at < statement.size(); ++at) {
     if (statement[at] == '<') ++depth;
-    if (statement[at] == '>' && --depth == 0) return trimmed(statement.substr(at + 1));
+    if (statement[at] == '>' && --depth == 0) return unmarked(trimmed(statement.substr(at + 1)));
   }
   return {};
 }
@@ -94,11 +114,22 @@ bool is_constant(const Words& words) {
   return has(words, "constexpr") || has(words, "const") || has(words, "consteval");
 }
 
+// A structure behind a constraint.
+bool names_structure(View statement) {
+  const Words words = words_of(statement);
+  return begins_with(words, std::array<View, 1>{"requires"}) &&
+         !trimmed(statement).ends_with(")") &&
+         (has(words, "struct") || has(words, "class") || has(words, "union"));
+}
+
 bool declares_no_variable(View statement) {
   constexpr std::array<View, 10> kStarts = {"namespace", "using",        "struct",  "class",
                                             "union",     "enum",         "concept", "friend",
                                             "typedef",   "static_assert"};
-  return !is_word(statement.substr(0, 1)) || begins_with(words_of(statement), kStarts);
+  const Words words = words_of(statement);
+  const bool constrained = begins_with(words, std::array<View, 1>{"requires"}) &&
+                           (has(words, "struct") || has(words, "class") || has(words, "concept"));
+  return !is_word(statement.substr(0, 1)) || begins_with(words, kStarts) || constrained;
 }
 
 }  // namespace
@@ -128,9 +159,10 @@ void CodeCheck::open() {
   constexpr std::array<View, 3> kStructures = {"struct", "class", "union"};
   const bool space = has(words_of(head_of(opened)), "namespace");
   end_statement();
-  scopes_.push_back(space                             ? Scope::of_namespace
-                    : begins_with(words, kStructures) ? Scope::of_structure
-                                                      : Scope::of_function);
+  scopes_.push_back(space ? Scope::of_namespace
+                    : begins_with(words, kStructures) || names_structure(opened)
+                        ? Scope::of_structure
+                        : Scope::of_function);
 }
 
 // A variable that outlives an element is seen by the next one: which that is depends on threads and lanes.

@@ -113,7 +113,8 @@ struct GradAccumulator::State : std::enable_shared_from_this<State> {
   std::deque<Sum> sums;
   std::vector<HyperSet> numbers;
   std::int64_t backwards = 0, micro_batches = 0;  // ever; in this window
-  std::mutex mutex;                               // devices have threads of their own
+  // Devices have threads of their own. Torch may call back at once, in the thread that asks it to.
+  std::recursive_mutex mutex;
   std::optional<GradHooks> hooks;
 
   // ---- of the outermost backward that is under way

@@ -70,10 +70,12 @@ torch::Tensor checked_lr(torch::Tensor lr) {
 
 void Optimizer::set_grad_scale(torch::Tensor scale) {
   records_->extras.grad_scale = checked_number(std::move(scale), "grad_scale");
+  records_->clearing_checked = false;
 }
 
 void Optimizer::set_found_inf(torch::Tensor found) {
   records_->extras.found_inf = checked_number(std::move(found), "found_inf");
+  records_->clearing_checked = false;
 }
 
 const torch::Tensor& Optimizer::grad_scale() const { return records_->extras.grad_scale; }
@@ -124,7 +126,8 @@ void Optimizer::check_extras() const {
 // Each thread would read another number where one of them writes.
 void Optimizer::check_numbers() const {
   for (std::size_t g = 0; g < records_->lrs.size(); ++g)
-    records_->memory.check_number(records_->lrs[g], c10::str("the lr of group ", g));
+    if (records_->lrs[g].defined())
+      records_->memory.check_number(records_->lrs[g], c10::str("the lr of group ", g));
   records_->memory.check_number(records_->extras.grad_scale, "grad_scale");
   records_->memory.check_number(records_->extras.found_inf, "found_inf");
 }

@@ -97,8 +97,10 @@ void write_file(OutputArchive& archive, const std::string& file) {
   TORCH_CHECK(part, "the optimizer cannot be saved to ", file, ": ", jit::failure_advice(errno));
   try {
     write_whole(archive, part.get());
-    if (fs::is_regular_file(before))
-      ::fchmod(part.get(), static_cast<mode_t>(before.permissions()));
+    const bool rights = !fs::is_regular_file(before) ||
+                        ::fchmod(part.get(), static_cast<mode_t>(before.permissions())) == 0;
+    // Some file systems say only here that they have no room.
+    if (!rights || ::fsync(part.get()) != 0) throw std::runtime_error(jit::failure_advice(errno));
     fs::rename(aside, target);
   } catch (const std::exception& error) {
     fs::remove(aside, problem);

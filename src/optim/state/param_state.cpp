@@ -77,6 +77,15 @@ int next_revision() {
   return ++last;
 }
 
+// A rule would start anew, at a step in the midst, from what an archive has too little of.
+void check_length(const StateBuffers& state, const std::string& key, std::int64_t entries) {
+  for (const auto& field : state.memory)
+    for (const torch::Tensor& half : field.halves)
+      TORCH_CHECK(field.key != key || state.t == 0 || half.numel() == entries, "the archive holds ",
+                  half.numel(), " of the ", entries, " numbers \"", key,
+                  "\"; it is damaged: save the optimizer again");
+}
+
 }  // namespace
 
 const jit::Manifest& ParamState::manifest() const {
@@ -119,7 +128,6 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   check_sign(declared_slots().at(slot), values);
   buffers_.revision = next_revision();
   shared_.set();
-  if (has_id() && values.defined()) count_given();
   if (is_bound() && !same_layout(owner_.parameter)) owner_ = {};  // it has become another one
   if (is_bound() && !values.defined()) {
     buffers_.slots.at(slot) = {};
@@ -128,7 +136,14 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   if (is_bound()) {
     TORCH_CHECK(buffers_.format.slots.at(slot), "the slot ", declared_slots()[slot].name,
                 " is left out under the optimizer's options; change them first");
-    encode_slot(buffers_, owner_.parameter, static_cast<int>(slot), values);
+    const std::int64_t before = step();
+    if (has_id()) count_given();  // by which values are encoded
+    try {
+      encode_slot(buffers_, owner_.parameter, static_cast<int>(slot), values);
+    } catch (...) {
+      step() = before;
+      throw;
+    }
     return;
   }
   if (has_id() && values.defined() && values.sizes() != layout_.sizes) resize(values.sizes());
@@ -137,6 +152,7 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   buffers_.format.slots.resize(buffers_.slots.size());
   buffers_.slots[slot] = {values, {}};
   buffers_.format.slots[slot] = jit::CodecChoice{"fp32"};
+  if (has_id() && values.defined()) count_given();
 }
 
 // Values of another shape are those of another parameter. Nothing goes along that the formats keep in the shape and
@@ -209,7 +225,7 @@ std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh
     if (const auto held = number_among(declared_slots(), slots[i]); held >= 0)
       if (auto& codec = spec.state.slots.at(static_cast<std::size_t>(held)); !codec)
         codec = fresh.format.slots[i];
-  return std::make_shared<jit::Plan>(jit::resolve(spec));
+  return as_torch_error([&] { return std::make_shared<jit::Plan>(jit::resolve(spec)); });
 }
 
 // The values of a held slot as it was kept before: in its formats and in the order of its elements then.
@@ -298,8 +314,13 @@ void ParamState::check_start(const std::vector<double>& initial) const {
     if (!codes.defined()) continue;
     const auto hold = [&](double value) { return !codes.ne(value).any().item<bool>(); };
     const double start = holds_values(i) ? initial.at(i) : 0;
+    // An archive does not say what a slot began with before its rule's option was changed.
+    const auto one_value = [&] {
+      return from_archive_ && manifest().early_state && codes.numel() > 0 &&
+             hold(codes.flatten()[0].item<double>());
+    };
     const auto as_made = [&] {
-      return hold(0) || (i < buffers_.initial.size() && hold(buffers_.initial[i]));
+      return hold(0) || (i < buffers_.initial.size() && hold(buffers_.initial[i])) || one_value();
     };
     TORCH_CHECK(hold(start) || (has_id() && as_made()), "the slot ", declared_slots()[i].torch_name,
                 " holds values at step 0, where it starts from ", start,
@@ -335,6 +356,7 @@ void ParamState::check_codec_memory(const StateBuffers& fresh) const {
   const auto& slots = declared_slots();
   for (std::size_t i = 0; i < plan->memory.size(); ++i) {
     const std::string& key = plan->memory[i].key;
+    check_length(buffers_, key, layout.memory[i].entries);
     const auto of_slot = [&](const jit::Slot& slot) { return key.starts_with(slot.name + "."); };
     const auto slot = std::find_if(slots.begin(), slots.end(), of_slot);
     if (slot == slots.end() || !buffers_.slots[slot - slots.begin()].codes.defined()) continue;
@@ -357,12 +379,13 @@ void ParamState::start_slots(StateBuffers& fresh, const torch::Tensor& p,
   for (std::size_t i = 0; i < fresh.slots.size(); ++i) {
     const torch::Tensor& codes = fresh.slots[i].codes;
     const bool held = has_codes(buffers_, number_among(declared_slots(), slots[i]));
-    if (!codes.defined() || initial[i] == 0) continue;
-    if (fresh.t > 0 && !held)
+    if (!codes.defined()) continue;
+    // In a tensor of its own: the one before may be needed again, if what follows fails.
+    if (fresh.t == 0 && manifest().early_state && codes.is_floating_point())
+      fresh.slots[i].codes = torch::full_like(codes, initial[i]);
+    else if (fresh.t > 0 && !held && initial[i] != 0)
       encode_slot(fresh, p, static_cast<int>(i),
                   torch::full({}, initial[i], torch::kFloat64).expand(p.sizes()));
-    else if (fresh.t == 0 && manifest().early_state && codes.is_floating_point())
-      codes.fill_(initial[i]);
   }
 }
 

@@ -88,7 +88,11 @@ torch::Tensor ParamState::extra() const {
 torch::Tensor ParamState::weights() const {
   TORCH_CHECK(is_bound(),
               "the state is bound to no parameter; ask that of the parameter's optimizer");
-  return weights_of(buffers_, layout_.strides, owner_.parameter);
+  const torch::Tensor& p = owner_.parameter;
+  TORCH_CHECK(p.sizes() == layout_.sizes && p.scalar_type() == layout_.dtype &&
+                  p.device() == layout_.device,
+              "the parameter has become another one since the state was bound to it; take a step");
+  return weights_of(buffers_, layout_.strides, p);
 }
 
 // What a rule keeps of rows or columns is not that of a parameter which has others.

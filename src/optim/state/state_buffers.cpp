@@ -142,9 +142,11 @@ torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int
     values.fill_(state.initial.at(static_cast<std::size_t>(slot)));
   if (state.t == 0 || p.numel() == 0) return values;
   check_slot(state, p, slot);
-  jit::decode_slot(machine_of(p.device()),
-                   {*state.plan, step_tensor(p, state, p.strides()), state.t}, slot,
-                   values.data_ptr());
+  as_torch_error([&] {
+    jit::decode_slot(machine_of(p.device()),
+                     {*state.plan, step_tensor(p, state, p.strides()), state.t}, slot,
+                     values.data_ptr());
+  });
   return values;
 }
 
@@ -153,9 +155,11 @@ torch::Tensor decode_weights(const StateBuffers& state, const torch::Tensor& p) 
   if (p.numel() == 0) return values;
   torch::Tensor dense = p;  // as the kernel reads it
   if (!p.is_non_overlapping_and_dense()) dense = zeros_of(p, p.scalar_type()).copy_(p.detach());
-  jit::decode_weights(machine_of(p.device()),
-                      {*state.plan, step_tensor(dense, state, dense.strides()), state.t},
-                      values.data_ptr());
+  as_torch_error([&] {
+    jit::decode_weights(machine_of(p.device()),
+                        {*state.plan, step_tensor(dense, state, dense.strides()), state.t},
+                        values.data_ptr());
+  });
   return values;
 }
 

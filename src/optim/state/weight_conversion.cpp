@@ -55,6 +55,7 @@ void put_back(const torch::Tensor& p, const torch::Tensor& copy) {
 void check_extra(const StateBuffers& held, std::int64_t elements) {
   const std::int64_t bytes = held.plan->weights->extra_bytes() * elements;
   const torch::Tensor& extra = held.extra;
+  if (bytes == 0 && !extra.defined()) return;
   TORCH_CHECK(extra.numel() == bytes && extra.scalar_type() == torch::kUInt8 &&
                   extra.is_contiguous() && (bytes == 0 || has_memory(extra)),
               "the state holds ", extra.numel(), " elements of ", extra.dtype(),

@@ -91,7 +91,7 @@ bool share(const Range& a, const Range& b) {
 
 std::string text_of(const StepMemory& memory) {
   const NamedParameter& parameter = memory.parameter;
-  if (memory.use == StepMemory::Use::number) return "grad_scale or found_inf";
+  if (memory.use == StepMemory::Use::number) return "an lr, grad_scale or found_inf";
   const std::string name = describe(*parameter.tensor, parameter.name);
   if (memory.use == StepMemory::Use::parameter) return name;
   return (memory.use == StepMemory::Use::kept ? "the state of " : "the gradient of ") + name;

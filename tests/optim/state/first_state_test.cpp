@@ -70,6 +70,20 @@ TEST(SgdState, OfAStepThatWasSkippedIsGoneOnFromOnceItIsSet) {
   }
 }
 
+TEST(SgdState, KeepsItsStepWhereAValueIsRefused) {
+  const torch::Tensor p = torch::zeros({4}).requires_grad_();
+  SGD optimizer(Tensors{p}, SGDOptions(1).momentum(0.5).dampening(0.25));
+  p.mutable_grad() = torch::ones({4});
+  optimizer.set_found_inf(torch::ones({}));
+  optimizer.step();
+  optimizer.set_found_inf({});
+  auto& state = state_of<SGDParamState>(optimizer, p);
+  EXPECT_THROW(state.momentum_buffer(torch::ones({5})), c10::Error);
+  EXPECT_EQ(state.step(), 0);
+  optimizer.step();
+  EXPECT_TRUE(p.eq(-1).all().item<bool>()) << p;
+}
+
 TEST(SgdState, BeginsWithTheGradientWhereNothingWasSet) {
   const torch::Tensor p = torch::zeros({4}).requires_grad_();
   SGD optimizer(Tensors{p}, SGDOptions(1).momentum(0.5).dampening(0.25));
@@ -174,6 +188,23 @@ TEST(AdagradState, ThatWasErasedIsMadeByTheStep) {
 }
 
 // What an option says when the first step is taken counts.
+TEST(AdagradState, OfAnOptionThatWasChangedSinceIsSavedAndLoadedBeforeTheFirstStep) {
+  for (const double changed : {2.0, 0.0}) {
+    const torch::Tensor p = torch::ones({3}).requires_grad_();
+    Adagrad optimizer(Tensors{p}, AdagradOptions(1).initial_accumulator_value(0.25).eps(0));
+    static_cast<AdagradOptions&>(optimizer.param_groups()[0].options())
+        .initial_accumulator_value(changed);
+    std::stringstream file;
+    torch::save(optimizer, file);
+    const torch::Tensor q = torch::ones({3}).requires_grad_();
+    Adagrad other(Tensors{q}, AdagradOptions(1));
+    torch::load(other, file);
+    q.mutable_grad() = torch::ones({3});
+    other.step();
+    EXPECT_TRUE(torch::allclose(q, torch::full({3}, 1 - 1 / std::sqrt(1 + changed)))) << q;
+  }
+}
+
 TEST(AdagradState, BeginsWithAnOptionThatWasChangedSince) {
   for (const char* codec : {"fp32", "int8"}) {
     const Tensors p = make_parameters(), twin = clones(p);

@@ -73,7 +73,8 @@ TEST_P(WeightOrder, OfAModelMayBeAnotherThanThatOfItsArchive) {
   const Tensors saved = parameters(), loaded = clones(saved);
   AdamW from = optimizer_of(saved);
   train_alike(from, saved, 1, 3);
-  for (std::size_t i = 0; i < saved.size(); ++i) loaded[i].set_data(channels_last(saved[i]).clone());
+  for (std::size_t i = 0; i < saved.size(); ++i)
+    loaded[i].set_data(channels_last(saved[i]).clone());
   AdamW to = optimizer_of(loaded);
   copy_through_archive(from, to);
   expect_equal(to.fp32_weights(), from.fp32_weights());
@@ -118,6 +119,16 @@ TEST(WeightOrders, OfAnotherShapeBeginWithTheParameterAlone) {
   p.mutable_grad() = torch::zeros({4, 6}, torch::kBFloat16);
   optimizer.step();
   EXPECT_EQ(optimizer.fp32_weights()[0].max().item<float>(), 2);
+}
+
+TEST(WeightOrders, OfAFormatThatKeepsNothingAreThoseOfTheParameter) {
+  const torch::Tensor p = torch::ones({6, 5}).to(torch::kBFloat16).requires_grad_();
+  AdamW optimizer(Tensors{p}, AdamWOptions(0.1));
+  p.mutable_grad() = torch::ones_like(p);
+  optimizer.step();
+  const auto& state =
+      static_cast<const AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
+  EXPECT_TRUE(torch::equal(state.weights(), p.detach().to(torch::kFloat)));
 }
 
 TEST(WeightOrders, RefuseBytesThatAreNotThoseOfTheFormat) {
