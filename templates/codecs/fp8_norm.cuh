@@ -4,7 +4,7 @@
 // at 15; a non-negative value far above the others becomes infinity, and stays so. least_norm is added to
 // each norm; the original adds its optimizer's eps, and so does our lamb16. For its own rule in
 // its original form: int8_softsign has neither fault. What is not finite is kept (E4M3: as NaN) and is
-// no reason for the norm.
+// no reason for the norm. lossy: what is above 15 norms is cut off.
 #pragma once
 #include "../core/contract.cuh"
 

@@ -3,6 +3,7 @@
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
 
+#include <cmath>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -91,7 +92,8 @@ void report_unreached(const Catalog& catalog, Report& report) {
                                     "conditions, or try such options with jitstep compile"));
 }
 
-// Numbers through the codec under each of its options, which the kernels of the first rule have.
+// Numbers through the codec under each of its options, which the kernels of the first rule have. What a codec says in its
+// leading comment that it loses is a warning.
 void send_round(const std::vector<check::Candidate>& kernels, check::Workbench& plain,
                 Report& report) {
   for (std::size_t i = 0; i < report.kernels.size(); ++i) {
@@ -104,8 +106,13 @@ void send_round(const std::vector<check::Candidate>& kernels, check::Workbench& 
     } catch (const Error& error) {
       kernel.problems.push_back({.what = error.what()});
     }
+    const bool declared = report.manifest->description.find("lossy: ") != std::string::npos;
     for (const check::RoundTrip& trip : kernel.round_trips)
-      if (const std::string problem = problem_of(trip); !problem.empty())
+      if (const std::string problem = problem_of(trip); problem.empty())
+        continue;
+      else if (declared && std::isfinite(trip.loss))
+        kernel.warnings.push_back(problem);
+      else
         kernel.problems.push_back({.what = problem, .group = "round trip of " + trip.slot});
   }
 }

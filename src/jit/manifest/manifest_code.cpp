@@ -141,7 +141,27 @@ void CodeCheck::take(View code, const Place& place) {
   read(' ', place);
 }
 
+// Whether the arguments of a template are open at the end of a statement that declares something.
+static bool in_template_arguments(View statement) {
+  constexpr std::array<View, 5> kStarts = {"template", "struct", "class", "union", "using"};
+  if (!begins_with(words_of(unmarked(statement)), kStarts)) return false;
+  int angles = 0, parentheses = 0;
+  for (const char c : statement) {
+    parentheses += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (parentheses == 0) angles += c == '<' ? 1 : c == '>' ? -1 : 0;
+  }
+  return angles > 0;
+}
+
+// Takes the braces of such a value, and what is between them.
+bool CodeCheck::in_value(char c) {
+  if (values_ == 0 && (c != '{' || !in_template_arguments(statement_))) return false;
+  values_ += c == '{' ? 1 : c == '}' ? -1 : 0;
+  return true;
+}
+
 void CodeCheck::read(char c, const Place& place) {
+  if (in_value(c)) return;
   if (c == '{') return open();
   if (c == ';' || c == '}') {
     end_statement();

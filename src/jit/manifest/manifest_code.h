@@ -21,11 +21,14 @@ class CodeCheck {
   enum class Scope { of_namespace, of_structure, of_function };
 
   void read(char c, const Place& place);
+  bool in_value(char c);
   void open();
   void end_statement();
   Scope scope() const { return scopes_.empty() ? Scope::of_namespace : scopes_.back(); }
 
   std::vector<Scope> scopes_;
+  int values_ =
+      0;  // open braces of values among the arguments of a template: Base<Options{.block = 8}>
   std::string statement_;  // since the last brace or semicolon
   Place begin_;            // of the statement
 };

@@ -132,6 +132,9 @@ std::unique_ptr<Options> Optimizer::defaults_for(const ParamGroup& group) const 
 
 Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
   default_options().check_unharmed();
+  if (group.has_options())
+    if (const auto* const own = dynamic_cast<const Options*>(&group.options()))
+      own->check_unharmed();
   const auto defaults = defaults_for(group);
   auto options = options_like(*defaults, group.has_options() ? group.options() : *defaults);
   if (group.has_options()) options->inherit(*defaults);

@@ -233,6 +233,11 @@ const std::vector<Mistake>& mistakes() {
        "`if (x > 0) static real y(0)` outlives an element"},
       {Kind::rule, 3, RULE "struct Rule {\ninline static real seen[2];\n};\n}\n",
        "`inline static real seen[2]` outlives an element"},
+      {Kind::rule, 2, RULE "[[maybe_unused]] static real seen = 0;\n", "outlives an element"},
+      {Kind::rule, 3, RULE "struct Rule {\npublic: inline static real seen;\n};\n}\n",
+       "outlives an element"},
+      {Kind::rule, 2, RULE "[[nodiscard, gnu::cold]] real f();\n",
+       "the attribute `gnu::cold` is a compiler's own"},
       // ---- braces
       {Kind::rule, 3, RULE "struct Rule {\n  static void f() {\n};\n}\n",
        "the `{` of this line is not closed; write its `}`"},
@@ -407,6 +412,9 @@ TEST(ManifestMistakes, AreNotSeenInWhatOnlyLooksLikeThem) {
       "KHD inline real h(real x) { real y = x; for (int i = 0; i < 2; ++i) { y *= x; } return y; "
       "}\n"
       "struct After { real a, b[2]; int count = 0; };\nusing Alias = After;\n"
+      "template <class T> struct Coded : Base<Ways{.block = 8, .of = {1, 2}}> {\n"
+      "  static real f(real x) { return x; }\n};\n"
+      "template <int N> requires (N < 4) struct Few { static real f(real x) { return x; } };\n"
       "}\n"
       "#if 0\n{\n#else\n#endif\n";
   const Manifest read = read_manifest(right, "my/mine.cuh", Kind::rule);

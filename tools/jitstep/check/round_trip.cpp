@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <random>
 
 #include "steps.h"
@@ -21,7 +20,9 @@ using Floats = std::vector<float>;
 
 // Two slots of the codec take the gradient up, one of them its magnitude; what a step finds in them is kept beside.
 constexpr const char* kRule = "jitstep_echo";
-constexpr const char* kRuleText = "#pragma once\n#include \"../core/contract.cuh\"\n" R"(
+constexpr const char* kRuleText =
+    "#pragma once\n#include \"../core/contract.cuh\"\n"
+    R"(
 namespace jitstep::rules::jitstep_echo {
 struct Slots {
   Signed m;
@@ -79,15 +80,14 @@ double lost(const Floats& numbers, const float* back) {
   return std::sqrt(error / size);
 }
 
-// Shapes of as many dimensions as the codec is told of. The second is small: a format with one scale for the tensor may
-// cut off what is large in one of many elements, as its original does.
-std::vector<std::vector<std::int64_t>> shapes_for(const CodecChoice& codec) {
+// As many dimensions as the codec is told of.
+std::vector<std::int64_t> sizes_for(const CodecChoice& codec) {
   const auto dims = codec.options.find("dims");
   const int count = dims == codec.options.end() ? 2 : static_cast<int>(dims->second.number());
-  if (count < 3) return {{24, 40}, {4, 4}};
+  if (count < 3) return {24, 40};
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(count), 4);
   sizes.back() = 15;
-  return {sizes, std::vector<std::int64_t>(sizes.size(), 2)};
+  return sizes;
 }
 
 KernelSpec spec_of(const CodecChoice& codec) {
@@ -125,19 +125,13 @@ std::vector<RoundTrip> round_trips(const CodecChoice& codec, Workbench& plain) {
   const Plan plan = resolve(spec_of(whole), plain.catalog);
   const OptionValues options(kRule, plain.catalog);
   CpuMachine cpu(plain.engine);
+  const auto shares = losses(cpu, plan, options, sizes_for(whole));
   std::vector<RoundTrip> trips(kSlots);
   for (std::size_t slot = 0; slot < kSlots; ++slot) {
     trips[slot].slot = plan.rule().slots[slot].name;
     trips[slot].bits = plan.codec(static_cast<int>(slot))->code_bits(Dtype::float32);
     trips[slot].allowed = allowed_loss(trips[slot].bits);
-    trips[slot].loss = std::numeric_limits<double>::infinity();
-  }
-  for (const auto& sizes : shapes_for(whole)) {
-    const auto of_shape = losses(cpu, plan, options, sizes);
-    for (std::size_t slot = 0; slot < kSlots; ++slot)
-      trips[slot].loss = std::isnan(of_shape[slot]) || std::isnan(trips[slot].loss)
-                             ? std::numeric_limits<double>::quiet_NaN()
-                             : std::min(trips[slot].loss, of_shape[slot]);
+    trips[slot].loss = shares[slot];
   }
   // Numbers with signs may be for another codec to keep.
   std::erase_if(trips, [&](const RoundTrip& trip) {
