@@ -2,6 +2,8 @@
 # Makes this machine ready to build jitstep: Debian or Ubuntu packages that are missing, and PyTorch,
 # NVRTC and matplotlib in the project's own folder .deps/venv. Runs again in under a second.
 #
+#   tools/setup.sh --docs            also installs MkDocs in .deps/docs, for `cmake --build build --target site`
+#
 #   JITSTEP_NO_APT=1                 install no packages; only say what is missing
 #   Torch_DIR or CMAKE_PREFIX_PATH   an existing LibTorch, used instead of downloading PyTorch
 #   PIP_INDEX_URL, PIP_FIND_LINKS .. are pip's own and hold here too
@@ -11,6 +13,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv="$root/.deps/venv"
 stamp="$root/.deps/stamp"
 torch_requirement="torch==2.13.0"
+docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0")
 pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib")
 datasets=/usr/share/datasets/fashion-mnist
 text=/usr/share/games/fortunes
@@ -41,6 +44,7 @@ missing_packages() {
 }
 missing_optional_packages() {
   has_command ccache || echo ccache
+  has_command doxygen || echo doxygen  # tests that every public declaration is documented
   has_command clang++-14 || has_command clang++ || echo clang  # tests compile kernels with it as well
   [ -e "$datasets" ] || echo dataset-fashion-mnist
   [ -e "$text/computers" ] || echo fortunes
@@ -151,6 +155,14 @@ install_python_packages() {
 one that PyTorch 2.13 has wheels for (3.10 to 3.14)? An existing LibTorch is used with Torch_DIR=<LibTorch>."
 }
 
+install_docs() {
+  [ -x "$root/.deps/docs/bin/mkdocs" ] && return 0
+  say "installing MkDocs in .deps/docs"
+  python3 -m venv --clear "$root/.deps/docs"
+  "$root/.deps/docs/bin/python" -m pip install --disable-pip-version-check -qq "${docs_requirements[@]}" ||
+    fail "pip could not install ${docs_requirements[*]}. Is there a network?"
+}
+
 # ---- main --------------------------------------------------------------------------------------
 
 mkdir -p "$root/.deps"
@@ -159,6 +171,7 @@ if has_command flock; then
   flock 9
 fi
 install_packages
+[ "${1:-}" != --docs ] || install_docs
 given=$(given_libtorch)
 wanted="${given:-$torch_requirement} ${pip_requirements[*]}"
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && [ -x "$venv/bin/python" ]; then
