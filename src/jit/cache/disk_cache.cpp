@@ -47,7 +47,9 @@ std::optional<DiskCache::Found> DiskCache::find_best(const Key& key, const Rank&
   open_folders();
   int best = 0;
   std::optional<Found> found;
-  for (const Layer layer : layers) scan(layer, key, rank, best, found);
+  for (const bool whole : {true, false})  // a damaged binary says what is wrong, where there is no other
+    for (const Layer layer : layers)
+      if (whole || !found) scan(layer, key, rank, whole, best, found);
   if (found && usable(Layer::own)) stamp(entry_path(folder(Layer::own), found->key));
   return found;
 }
@@ -192,7 +194,7 @@ std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
 }
 
 // The files come in the order of their names: the same choice each time.
-void DiskCache::scan(Layer layer, const Key& key, const Rank& rank, int& best,
+void DiskCache::scan(Layer layer, const Key& key, const Rank& rank, bool whole, int& best,
                      std::optional<Found>& found) const {
   if (!usable(layer)) return;
   for (const EntryFile& file : entry_files(folder(layer))) {
@@ -202,7 +204,8 @@ void DiskCache::scan(Layer layer, const Key& key, const Rank& rank, int& best,
     const int own = header->key.target == key.target ? rank(header->key.compiler) : 0;
     if (own <= best) continue;
     auto entry = decode_entry(*bytes, header->key);
-    if (!entry || !image_problem(entry->binary.image, header->key.target).empty()) continue;
+    if (!entry) continue;
+    if (whole && !image_problem(entry->binary.image, header->key.target).empty()) continue;
     best = own;
     found = Found{header->key, std::move(*entry)};
   }

@@ -79,7 +79,7 @@ class DiskCache {
   const std::string& folder(Layer layer) const;
   std::optional<std::vector<std::byte>> content(Layer layer, const std::string& file) const;
   std::optional<CacheEntry> read(Layer layer, const Key& key) const;
-  void scan(Layer layer, const Key& key, const Rank& rank, int& best,
+  void scan(Layer layer, const Key& key, const Rank& rank, bool whole, int& best,
             std::optional<Found>& found) const;
   void warn_unusable();
   std::optional<std::string> write(const std::string& file, std::span<const std::byte> bytes) const;

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::uint64_t kLargest = 1 << 16;
 constexpr std::size_t kSeal = 65;  // 64 digits and the end of their line
+constexpr int kForm = 2;           // another one whenever the lines of identities change
 
 // Changes with every change of the file; empty if there is none.
 std::string stamp_of(const std::string& program) {
@@ -52,7 +53,7 @@ RememberedIdentity::RememberedIdentity(const Settings& settings,
     : folder_(settings.cache_dir), program_(words.front()), stamp_(stamp_of(program_)) {
   const std::string processor = this_processor();
   if (folder_.empty() || processor.empty() || stamp_.empty()) return;
-  std::string question = text(processor, "\n", joined(words, "\n"), "\n");
+  std::string question = text(kForm, "\n", processor, "\n", joined(words, "\n"), "\n");
   for (const auto& [name, value] : variables) question += text(name, "=", value, "\n");
   file_ = text(folder_, "/", sha256_hex(question), ".compiler");
 }

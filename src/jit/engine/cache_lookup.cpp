@@ -3,6 +3,7 @@
 #include <string>
 
 #include "jit/base/text.h"
+#include "jit/compiler/image.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -32,7 +33,9 @@ std::optional<DiskCache::Found> find_shipped_baseline(DiskCache& disk, const Com
     // Nobody here knows what a wrapper does to the options.
     return fitness.baseline && of.find("\nwrapper: ") == of.npos ? fitness.rank : 0;
   };
-  return disk.find_best(key, rank, {DiskCache::Layer::readonly});
+  auto found = disk.find_best(key, rank, {DiskCache::Layer::readonly});
+  if (found && !image_problem(found->entry.binary.image, key.target).empty()) found.reset();
+  return found;
 }
 
 void refuse_miss(DiskCache& disk, Compiler& compiler, const EntryHeader& wanted, LogLevel log) {

@@ -1,6 +1,7 @@
 #include "jit/manifest/manifest_lines.h"
 
 #include <algorithm>
+#include <cctype>
 #include <tuple>
 #include <utility>
 
@@ -24,12 +25,18 @@ std::size_t after_literal(std::string_view text, std::size_t at) {
   return at;
 }
 
+// Whether a literal begins at `at`, and not the next digits of a number: 1'000.
+bool begins_literal(std::string_view text, std::size_t at) {
+  const auto in_number = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  return text[at] == '"' || (text[at] == '\'' && (at == 0 || !in_number(text[at - 1])));
+}
+
 // The text with /* */ comments turned into spaces; line ends stay.
 std::string without_block_comments(std::string_view text) {
   std::string out(text);
   std::size_t at = 0;
   while (at < text.size()) {
-    if (text[at] == '"' || text[at] == '\'') {
+    if (begins_literal(text, at)) {
       at = after_literal(text, at);
     } else if (text.substr(at).starts_with("//")) {
       at = std::min(text.find('\n', at), text.size());
@@ -57,7 +64,7 @@ Pieces pieces_of(std::string_view line) {
   Pieces pieces;
   std::size_t at = 0;
   while (at < line.size() && !line.substr(at).starts_with("//"))
-    at = line[at] == '"' || line[at] == '\'' ? after_literal(line, at) : at + 1;
+    at = begins_literal(line, at) ? after_literal(line, at) : at + 1;
   at = std::min(at, line.size());
   pieces.column = at;
   pieces.has_comment = at < line.size();
