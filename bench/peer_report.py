@@ -4,25 +4,39 @@ import statistics
 
 from peer_heats import AIMS, FUSED, HEATS, LOOP
 
-HEAD = """# Beside other packages on the CPU
+HEAD = """# Measurements of jitstep and other libraries on the CPU
 
-Made by `bench/peers.py` ([the numbers]({numbers})) on {machine}, threads for everybody: {threads}, {date}, revision `{revision}`;
-the machine's load before a comparison was {load}. Plot: [peers.svg]({plot}).
+| | |
+|---|---|
+| command | `bench/peers.py` |
+| machine | {machine} |
+| date, revision | {date}, `{revision}` |
+| threads | {threads}, for every implementation |
+| load before a case | {load} |
+| numbers | [JSON]({numbers}) |
+| plot | [{plot}]({plot}) |
 
-Rounds are paired: in each one every contender takes a step in its turn, on parameters of the same shapes and values ({rounds}
-rounds, {least} for those that took more than {seconds:g} s). Figures are medians of the rounds, ratios medians of the rounds' own ratios.
+In each round every implementation takes one step in turn, on parameters of the same shapes and values.
+There are {rounds} rounds, and {least} for implementations that took more than {seconds:g} s.
+Figures are medians of the rounds. Ratios are medians of the rounds' own ratios.
 
-- **of its walk**: a plain loop over the bytes that such a step reads and writes at least, with no arithmetic to speak of,
-  takes this share of the contender's time. 28 bytes a parameter are float weights, gradient and two slots; 20, 16 and 14 have
-  slots of 16, 8 and 4 bits; in bfloat16, 14 bytes are two slots and 18 three.
-- **loop**, **fused**: how many times as fast as `torch::optim::AdamW` and as torch's fused kernel, of the same heat.
-- **state**: bytes a parameter that are kept from step to step. **extra**: by how much a step's memory rises for its duration.
-- **cores**: processor time by time; threads that wait for work may count.
+| column | meaning |
+|---|---|
+| Mparam/s | million parameters per second |
+| % of bound | share of the bandwidth baseline's speed. The baseline ("walk, 28 bytes") is a plain loop over the bytes that such a step must read and write |
+| loop | speed relative to `torch::optim::AdamW` in the same case |
+| fused | speed relative to torch's fused kernel in the same case |
+| state, B | bytes per parameter that stay from step to step |
+| extra, B | bytes per parameter that a step allocates while it runs |
+| cores | processor time divided by time. Threads that wait may count |
 
-Jitstep, torchao and bitsandbytes keep float state for tensors of fewer than 4096 elements, so that the smaller formats have nothing
-to be compared on where there are only such.
+28 bytes per parameter are float32 weights, gradient and two state buffers. 20, 16 and 14 bytes have state of 16, 8 and 4 bits.
+In bfloat16, 14 bytes have two state buffers and 18 bytes have three.
+
+jitstep, torchao and bitsandbytes store float32 state for tensors of fewer than 4096 elements.
+So there is nothing to compare for smaller formats on such tensors.
 """
-COLUMNS = ["", "Mparam/s", "of its walk", "loop", "fused", "state, B", "extra, B", "cores"]
+COLUMNS = ["", "Mparam/s", "% of bound", "loop", "fused", "state, B", "extra, B", "cores"]
 
 
 def ratio(row, reference):
@@ -97,9 +111,9 @@ def measured_pair(heats, workload, name, row, reference):
 
 
 def aims(heats):
-    """A table of what is aimed at: how many times as fast as another row, and how much of that was reached."""
-    lines = ["", "## What is aimed at", "",
-             "| | | beside | aim | measured | |", "|---|---|---|---|---|---|"]
+    """A table of targets: the speed relative to another row, and how much of the target was reached."""
+    lines = ["", "## Targets", "",
+             "| case | implementation | relative to | target | measured | |", "|---|---|---|---|---|---|"]
     for workload, heat, row, reference, aim, limit in AIMS:
         pair = measured_pair(heats, workload, heat, row, reference)
         if pair is None:

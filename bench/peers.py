@@ -2,7 +2,7 @@
 """Times a step of jitstep's optimizers beside those of other packages, on the CPU.
 
   bench/peers.py --prepare    # installs the peers into .deps/peers and compiles what they compile: minutes, once
-  bench/peers.py              # measures; writes bench/results/<date>-<machine>.json, docs/peers.md and docs/peers.svg
+  bench/peers.py              # measures; writes bench/results/<date>-<machine>.json, bench/results/peers.md and peers.svg
   bench/peers.py --table      # only the page and the plot of what is there
 
 Needs build/bench/contender_server and the network for what is not installed yet (about 0.5 GB where pip is offered PyTorch's CPU
@@ -229,7 +229,7 @@ def publish(arguments):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, help="default: bench/results/<date>-<machine>.json")
-    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs/peers.md",
+    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "bench/results/peers.md",
                         help="the tables; the plot lies beside it, ending in .svg")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="for everybody (default: all)")
     parser.add_argument("--rounds", type=int, default=15)

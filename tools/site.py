@@ -24,7 +24,7 @@ PAGES = {
     "src/jit/cache/CACHE_FORMAT.md": "reference/files/cache.md",
     "src/optim/state/STATE_FORMAT.md": "reference/files/checkpoint.md",
     "tuning/RECORD_FORMAT.md": "reference/files/tuning-records.md",
-    "templates/README.md": "extending/kernel-language.md",
+    "templates/README.md": "extending/templates.md",
 }
 LINK = re.compile(r"(?P<before>\]\(|<img src=\"|<a href=\")(?P<target>[^)\"\s#]+)(?P<anchor>#[^)\"\s]*)?")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)

@@ -135,7 +135,7 @@ TEST_F(ScalarLoops, OfARuleAreAWarningOfTheOptionsThatMakeThem) {
 }
 
 TEST_F(ScalarLoops, AreNoneOfTheCodecOfATableInTheDocumentation) {
-  const std::string chapter = content_of(JITSTEP_SOURCE_DIR "/templates/README.md");
+  const std::string chapter = content_of(JITSTEP_SOURCE_DIR "/docs/extending/state_format.md");
   const std::size_t at = chapter.find("// Block-scaled 4-bit state in the values of NF4");
   ASSERT_NE(at, chapter.npos);
   const json report = checked(file("nf4.cuh", chapter.substr(at, chapter.find("```", at) - at)));

@@ -37,7 +37,7 @@ TEST(VariantSpace, LeavesOutWhatTheLawRefuses) {
   EXPECT_EQ(widest, 256) << "16 values by 32 lanes are among the numbers";
 }
 
-// Measured: docs/peers.md.
+// Measured: bench/results/peers.md.
 TEST(DefaultVariant, HasTheWidestVectorsOfTheCpuWhereCodesAreTheWork) {
   const auto width_of = [](const std::string& state, int block = 0, Dtype dtype = Dtype::float32,
                            const std::string& weights = "native") {

@@ -234,7 +234,7 @@ TEST(OwnRule, OfTheChapterIsTheOneInTheExamples) {
   const auto file = [](const char* name) {
     return text_of_file(std::string(JITSTEP_SOURCE_DIR "/") + name);
   };
-  const std::string chapter = file("docs/writing_a_rule.md");
+  const std::string chapter = file("docs/extending/optimizer.md");
   const std::string fence = "```cpp\n";
   EXPECT_HAS(chapter, fence + file("examples/yogi.cuh") + "```\n");
   EXPECT_HAS(chapter, fence + file("examples/yogi.cpp") + "```\n");
