@@ -1,5 +1,5 @@
-// bfloat16 state rounded stochastically (torchastic): the mean is exact, so that a second moment decays under any beta2,
-// where `bf16` stands still. Repeatable: the random bits depend on seed, tensor, step, slot and element alone.
+// bfloat16 state with stochastic rounding, as torchastic. The rounding error is zero on average. So a second moment
+// decays with any beta2, where `bf16` stops. Random bits depend only on seed, tensor, step, slot and element.
 #pragma once
 #include "../core/contract.cuh"
 

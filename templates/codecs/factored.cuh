@@ -1,7 +1,7 @@
-// A second moment by its row and column means alone, as lpmm's 4-bit Factor (arXiv 2309.01507) and Adafactor have it.
-// Of matrices (a tensor's last two dimensions) the value of an element is the mean of its row times the mean of its
-// column, divided by the mean of the matrix. The rule computes with new values as they are kept. What is not finite
-// adds nothing to a mean.
+// A second moment stored as row and column means only, as lpmm's 4-bit Factor (arXiv 2309.01507) and Adafactor.
+// For matrices (a tensor's last two dimensions), the value of an element is its row's mean times its column's mean,
+// divided by the matrix's mean. The rule computes with new values as they are stored. Values that are not finite add
+// nothing to a mean.
 // vectors: int4
 // signed: int4
 #pragma once
@@ -50,7 +50,7 @@ struct Codec {
   KHD static Column finish(Of<Column>, const Totals<1>& sum, int64 count, Memory& m) {
     return {m.col.next = static_cast<real>(mean(sum, count))};
   }
-  // Of no less than the smallest normal number: the inverse of one below might be infinite.
+  // The mean is at least the smallest normal number, because the inverse of a smaller one could be infinite.
   KHD static Matrix finish(Of<Matrix>, const Totals<1>& sum, int64 count, Memory& m) {
     const double least = kSame<real, float> ? 0x1p-126 : 0x1p-1022;
     return {m.inverse.next = static_cast<real>(1 / max(least, mean(sum, count)))};

@@ -1,6 +1,6 @@
-// float16 state, to nearest, ties to even; what is too large becomes the largest number. With positive_floor a positive
-// value of a non-negative slot is never coded as zero: a second moment below 3e-8 would be, and the next
-// update explode.
+// float16 state, rounded to nearest even. A value that is too large becomes the largest number. With positive_floor, a
+// positive value of a non-negative slot is never stored as zero. Otherwise a second moment below 3e-8 would be, and the
+// next update would explode.
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,4 +1,4 @@
-// State as wide as the arithmetic: float, or double for float64 parameters.
+// State in the precision of the arithmetic: float, or double for float64 parameters.
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,7 +1,7 @@
-// COAT's 8-bit state (arXiv 2410.19313): E4M3 of powers of magnitudes, with an exponent for each block that spreads its
-// range over the format's. Nothing but zero is coded as zero. The original keeps the range's centre as well,
-// which cancels, and gives NaN for a block of one magnitude; here exponents end at 64. What is not finite
-// is kept as NaN. With stochastic codes are drawn, so that the mean is exact.
+// COAT's 8-bit state (arXiv 2410.19313): E4M3 of a power of each magnitude. Each block has its own exponent, which
+// expands its range to the format's. Only zero is stored as zero. COAT also stores the center of the range, which
+// cancels, and gives NaN for a block of equal magnitudes; here the exponent is at most 64. A value that is not
+// finite is stored as NaN. stochastic selects stochastic rounding.
 #pragma once
 #include "../core/absmax.cuh"
 #include "../core/elementary.cuh"
@@ -14,10 +14,10 @@ struct Options {
 };
 using Code = uint8;
 struct Meta {
-  float scale;  // the largest magnitude
-  float power;  // of magnitudes, in its units
+  float scale;  // largest magnitude
+  float power;  // exponent of magnitudes divided by the scale
 };
-// What `encode` needs beside what is kept.
+// What `encode` needs in addition to the stored metadata.
 struct Measured : Meta {
   float inverse;
 };
@@ -39,7 +39,7 @@ struct Codec {
   static constexpr float kMostPower = 64, kSteps = 16;
   static constexpr int kNotFinite = 0x7f, kLargestCode = 0x7e;
 
-  // The largest magnitude, and the smallest but zero as what it lacks to infinity.
+  // Key 0: the largest magnitude. Key 1: the smallest nonzero one, as infinity's bits minus its bits.
   KHD static uint32 key(real x, int n) {
     const uint32 magnitude = magnitude_key(static_cast<float>(x));
     return n == 0 || magnitude == 0 ? magnitude : 0x7f800000u - magnitude;
@@ -50,7 +50,7 @@ struct Codec {
     const float wanted = kRange / max(-log2_of_element(max(ratio, 0x1p-126f)), kRange / kMostPower);
     return {{most, static_cast<float>(static_cast<int>(wanted * kSteps)) / kSteps}, inverse};
   }
-  // In units of the scale.
+  // Divided by the scale.
   KHD static float magnitude_of(uint32 code, float power) {
     return power_of_unit(e4m3_to_float(static_cast<uint8>(code)) * (1 / kLargest), 1 / power);
   }

@@ -1,10 +1,10 @@
-// LAMB16's format (github.com/vxst/LAMB16), number for number: one norm for the whole tensor, and each
-// value a multiple of it, in E4M3 up to 15 (signed) or in E5M2 (non-negative). The norm is the root of
-// the sum of squares over the number of elements, so the more elements, the more of them are cut off
-// at 15; a non-negative value far above the others becomes infinity, and stays so. least_norm is added to
-// each norm; the original adds its optimizer's eps, and so does our lamb16. For its own rule in
-// its original form: int8_softsign has neither fault. What is not finite is kept (E4M3: as NaN) and is
-// no reason for the norm. lossy: what is above 15 norms is cut off.
+// LAMB16's format (github.com/vxst/LAMB16), with the same numbers: one norm per tensor, and each value divided by it, in
+// E4M3 up to 15 (signed) or in E5M2 (non-negative). The norm is the root of the sum of squares, divided by the number of
+// elements. So in a larger tensor more elements are cut off at 15. A non-negative value far above the others becomes
+// infinity, and stays infinite. least_norm is added to each norm. The original adds its optimizer's eps, and so does our
+// lamb16. Use this format only with that rule in its original form: int8_softsign has neither fault. A value that is not
+// finite is stored (E4M3: as NaN), and does not change the norm.
+// lossy: values above 15 norms are cut off.
 #pragma once
 #include "../core/contract.cuh"
 
@@ -31,8 +31,8 @@ struct Codec {
   static constexpr int block = 1;
   static constexpr bool random = false;
   static constexpr bool is_signed = kSame<Sign, Signed>;
-  static constexpr real kLargest = 10;      // of a square, and of a non-negative value
-  static constexpr real kMostNorms = 15;    // of a signed value
+  static constexpr real kLargest = 10;      // limit of a square, and of a non-negative value
+  static constexpr real kMostNorms = 15;    // limit of a signed value, in norms
   static constexpr Code kNotFinite = 0x7f;  // a NaN
 
   KHD static real clipped(real x, real limit) { return max(min(x, limit), -limit); }

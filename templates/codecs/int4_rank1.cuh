@@ -1,6 +1,6 @@
-// 4-bit state in units of the smallest of the largest magnitudes along each dimension (rank-1 normalisation, arXiv
-// 2309.01507; lpmm): one scale for a row, one for a column and so on, none for a block. Otherwise as `int4`. What is
-// not finite is no reason for a scale. Of more than four dimensions the first four have scales.
+// 4-bit state with rank-1 normalization (arXiv 2309.01507; lpmm). There is one scale per index of each dimension, the
+// largest magnitude along it, and none per block. An element's scale is the smallest of its scales. Otherwise as
+// `int4`. A value that is not finite does not change a scale. Of more than four dimensions, the first four have scales.
 // vectors: int4
 #pragma once
 #include "../core/codebook.cuh"
@@ -8,7 +8,7 @@
 namespace jitstep::codecs::int4_rank1 {
 
 struct Options {
-  int dims = 2;             // in [2, 4]; the parameter's
+  int dims = 2;             // in [2, 4]; dimensions of the parameter
   bool stochastic = false;  //
 };
 using Code = Nibble;
@@ -37,7 +37,7 @@ struct Memory {
   Entry<axis<3>> scale3;  // if dims > 3
 };
 
-// What a value is coded as in units of its scale. What is not finite is that in any.
+// Encodes a value divided by its scale. A value that is not finite stays so.
 template <class Sign, bool stochastic>
 struct Units {
   using Code = int4_rank1::Code;
@@ -98,7 +98,7 @@ struct Codec {
     return {m.scale3.next = static_cast<real>(largest[0])};
   }
 
-  // The smallest of an element's scales; those of dimensions that are not there are not looked at.
+  // The smallest of an element's scales. Scales of missing dimensions are not read.
   KHD static Scale least(real along0, real along1, real along2, real along3) {
     real scale = min(along0, along1);
     if constexpr (O.dims > 2) scale = min(scale, along2);

@@ -1,8 +1,8 @@
-// Block-scaled 8-bit dynamic-exponent state (arXiv 2110.02861; torchao and bitsandbytes): signed and
-// unsigned code book, nearest value, ties to the larger one. Ours alone: with positive_floor a
-// positive value of a non-negative slot is never coded as zero, which would make the next update
-// explode. With signed_scale the value of the largest magnitude comes back exactly if it is negative, too (the book has no
-// -1); with stochastic codes are drawn, so that the mean is exact.
+// Block-scaled 8-bit dynamic-exponent state (arXiv 2110.02861; torchao and bitsandbytes), with a signed and an unsigned
+// codebook. It rounds to nearest, ties to the larger value. Different from the originals: with positive_floor, a
+// positive value of a non-negative slot is never stored as zero, which would make the next update
+// explode. The codebook has no -1. With signed_scale, a negative value of the largest magnitude is exact
+// too. stochastic selects stochastic rounding.
 #pragma once
 #include "../core/codebook.cuh"
 

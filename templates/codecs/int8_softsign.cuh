@@ -1,9 +1,9 @@
-// FlashOptim's 8-bit state (github.com/databricks/flashoptim): signed values bent by softsign, roots of non-negative
-// ones, in equal steps of the block's largest magnitude. Nearest code, ties to the larger value. Ours
-// alone: the scale keeps float16's ten bits of fraction over a wider range, 2^-50 to 2^23, where the original's becomes
-// coarse below 6e-5 and zero below 3e-8; and with positive_floor a positive value is never coded as
-// zero. With beta2 above 0.999 a second moment kept so need not decay: ten bits are too few. With stochastic codes are
-// drawn, so that the mean is exact but for the scale's rounding.
+// FlashOptim's 8-bit state (github.com/databricks/flashoptim): signed values through softsign, non-negative values as
+// square roots, in equal steps of the block's largest magnitude. It rounds to nearest, ties to the larger value. Our
+// scale has float16's ten bits of fraction over a wider range, 2^-50 to 2^23. The original's scale becomes coarse below
+// 6e-5 and zero below 3e-8. With positive_floor, a positive value is never stored as zero.
+// With beta2 above 0.999, a second moment may not decay: ten bits of scale are too few. stochastic selects stochastic
+// rounding, without bias except for the scale's rounding.
 #pragma once
 #include "../core/absmax.cuh"
 
@@ -16,12 +16,12 @@ struct Options {
 };
 using Code = uint8;
 struct Meta {
-  uint16 scale;  // six bits of exponent, ten of fraction; without sign, infinity and NaN
+  uint16 scale;  // 6 bits of exponent, 10 of fraction; no sign, infinity or NaN
 };
 
 KHD float scale_of(const Meta& meta) { return float_of(widened_magnitude<10, 41>(meta.scale)); }
 
-// What `encode` needs beside what is kept: the block's own magnitude, where the scale is that to ten bits.
+// What `encode` needs in addition: the block's exact magnitude. The stored scale has it to ten bits.
 struct Measured : Meta {
   float inverse;
 };
@@ -49,7 +49,7 @@ struct Codec {
     return {meta, inverse_of({close ? float_of(key[0]) : scale_of(meta)})};
   }
 
-  // In units of the scale; of a non-negative slot the root.
+  // Divided by the scale. For a non-negative slot: the square root.
   KHD static float value_of(int code) {
     const float q = static_cast<float>(code);
     return is_signed ? q / (254 - abs(q)) : q / 255;
@@ -63,14 +63,14 @@ struct Codec {
     }
   }
 
-  // Whether y lies at or above the lower end of what is coded so: exact, as only the sign of a fused product is
-  // asked. With n = 2 code - 1 that end is n / 510, and n / (508 - |n|) under softsign.
+  // Whether y is at least the lower end of a code's interval. This is exact, because only the sign of a fused
+  // product matters. With n = 2 code - 1, the end is n / 510, or n / (508 - |n|) with softsign.
   KHD static bool reaches(float y, int code) {
     const float n = static_cast<float>(2 * code - 1);
     return fma(y, is_signed ? 508 - abs(n) : 510.0f, -n) >= 0;
   }
 
-  // The mean that is exact is that of the values, not of their roots.
+  // Stochastic rounding is unbiased for the values, not for their roots.
   KHD static int drawn(float y, int nearest, uint32 random_bits) {
     if constexpr (is_signed)
       return drawn_code(y, nearest, -127, 127, random_bits, value_of);
@@ -84,7 +84,7 @@ struct Codec {
     const float size = unit_clamped(abs(x) * measured.inverse);
     const bool negative = is_signed && x < 0;
     const int reached = static_cast<int>(is_signed ? 254 * size / (1 + size) : 255 * size);
-    const int candidate = negative ? -reached : reached + 1;  // the code, or one too large
+    const int candidate = negative ? -reached : reached + 1;  // the code, or the next one
     const float y = negative ? -size : size;
     int code = candidate - (reaches(y, candidate) ? 0 : 1);
     if constexpr (O.stochastic) code = drawn(y, code, random_bits);

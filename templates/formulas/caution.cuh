@@ -1,5 +1,5 @@
-// Caution, arXiv 2411.16085, as timm has it: an update keeps the elements that agree with the gradient, and
-// they are scaled up by how few of the tensor's they are.
+// Caution (arXiv 2411.16085), as timm: an update keeps only elements that agree with the gradient in sign. It scales
+// them up by the inverse of their share of the tensor.
 #pragma once
 #include "../core/contract.cuh"
 
@@ -7,7 +7,7 @@ namespace jitstep::formulas {
 
 KHD real agreement(real update, real g) { return update * g > 0 ? real(1) : real(0); }
 
-// What the elements that agree are multiplied by; sum: of agreement() over the tensor.
+// The factor for elements that agree. sum: agreement() summed over the tensor.
 KHD real caution_scale(const Totals<1>& sum, int64 count) {
   return static_cast<real>(1 / max(sum[0] / static_cast<double>(count), 1e-3));
 }

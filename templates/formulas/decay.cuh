@@ -1,10 +1,10 @@
-// How decoupled weight decay follows the learning rate.
+// How decoupled weight decay depends on the learning rate.
 #pragma once
 #include "../core/contract.cuh"
 
 namespace jitstep::formulas {
 
-// The rate that decay goes by: lr or, corrected (arXiv 2506.02285, as timm has it), lr^2 / initial_lr.
+// The rate that multiplies weight decay: lr, or corrected (arXiv 2506.02285, as timm) lr^2 / initial_lr.
 KHD double decay_rate(bool corrected, double lr, Nullable initial_lr) {
   const bool changed = initial_lr.has_value() && initial_lr.value != 0;
   return corrected && changed ? lr * lr / initial_lr.value : lr;

@@ -1,18 +1,18 @@
-// What schedule-free rules share, arXiv 2405.15682 as schedulefree has it: a step of the sequence z, and how
-// the parameter y follows z and its weighted average.
+// Shared by schedule-free rules (arXiv 2405.15682, as schedulefree): a step of the iterate z, and how the parameter y
+// follows z and its weighted average x.
 #pragma once
 #include "../core/contract.cuh"
 
 namespace jitstep::formulas {
 
 struct ScheduleFree {
-  real rate;        // of z's step
-  real average;     // the share of z in the average that is new
-  real back;        // y's part of the update, less than zero
-  real to_x, to_y;  // the way from the parameter towards z that leads from one point to the other
+  real rate;        // step size of z
+  real average;     // weight of the new z in the average
+  real back;        // factor of the update in y, negative
+  real to_x, to_y;  // interpolation from the parameter towards z that gives the other point
 };
 
-// Advances the memory of all tensors. beta: how near y is to the average.
+// Advances the shared state. beta: how close y is to the average.
 KHD ScheduleFree schedule_free(const auto& h, double beta, auto& m) {
   const double k = m.k.was + 1;
   const double rate = k <= h.warmup_steps ? h.lr * k / h.warmup_steps : h.lr;

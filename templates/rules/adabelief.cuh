@@ -1,6 +1,6 @@
-// AdaBelief, arXiv 2010.07468: steps by the variance of the gradient about its average, as pytorch_optimizer's
-// AdaBelief. eps enters the variance in every step and the denominator again. rectify is RAdam's (arXiv
-// 1908.03265): while the variance is too uncertain, plain momentum, or nothing.   class: AdaBelief
+// AdaBelief (arXiv 2010.07468): Adam by the variance of the gradient around its average, as pytorch_optimizer. eps is
+// added to the variance in every step, and to the denominator. `rectify` is RAdam's rectification (arXiv 1908.03265).
+// While the variance is too uncertain, the step is then plain momentum, or nothing.   class: AdaBelief
 #pragma once
 #include "../core/contract.cuh"
 
@@ -33,7 +33,7 @@ struct Scalars {
 
 template <Flags F>
 struct Rule {
-  // How much of the step RAdam's n degrees of freedom admit.
+  // RAdam's factor for n degrees of freedom, of which at most `most` exist.
   KHD static double rectification(double n, double most) {
     return sqrt((n - 4) * (n - 2) * most / ((most - 4) * (most - 2) * n));
   }

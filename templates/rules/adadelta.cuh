@@ -1,5 +1,5 @@
-// Adadelta, arXiv 1212.5701, with a learning rate and coupled weight decay as torch.optim.Adadelta.
-// eps lies inside both roots.   class: Adadelta
+// Adadelta (arXiv 1212.5701), with a learning rate and coupled weight decay, as torch.optim.Adadelta. eps is inside both
+// square roots.   class: Adadelta
 #pragma once
 #include "../core/contract.cuh"
 
@@ -13,7 +13,7 @@ struct Hyper {
 };
 struct Slots {
   NonNegative v;  // torch: square_avg
-  Signed acc;     // torch: acc_delta; the mean of the squared updates
+  Signed acc;     // torch: acc_delta; average of squared updates
 };
 struct Scalars {
   real lr, rho, fresh, eps, weight_decay;

@@ -1,6 +1,6 @@
-// Adafactor, arXiv 1804.04235, as torch.optim.Adafactor: the second moment of a matrix (the last two
-// dimensions of a tensor) is the product of its rows' and columns' means; a vector keeps its own. The step is
-// relative to the parameter's root mean square and clipped by the update's.   class: Adafactor
+// Adafactor (arXiv 1804.04235), as torch.optim.Adafactor. The second moment of a matrix (a tensor's last two dimensions)
+// is the product of its row and column means. A vector has a full second moment. The step is relative to the
+// parameter's root mean square, and is clipped by the update's.   class: Adafactor
 #pragma once
 #include "../core/contract.cuh"
 
@@ -8,9 +8,9 @@ namespace jitstep::rules::adafactor {
 
 struct Hyper {
   double lr = 1e-2;               // >= 0
-  double beta2_decay = -0.8;      // <= 0; a step's squares are weighted by t to this power
-  Numbers<2> eps = {null, 1e-3};  // >= 0; of the moment's root (null: machine epsilon), of the step
-  double d = 1;                   // >= 1; the largest root mean square of an update
+  double beta2_decay = -0.8;      // <= 0; weight of a step's squares: t to this power
+  Numbers<2> eps = {null, 1e-3};  // >= 0; floor of the moment's root (null: machine epsilon), of the step
+  double d = 1;                   // >= 1; largest root mean square of an update
   double weight_decay = 0;        // >= 0
 };
 struct Flags {
@@ -65,8 +65,8 @@ struct Rule {
     return s;
   }
 
-  // The mean of squares of a row or column. From the nearer end, as torch.lerp: from the other one a new mean that is far
-  // smaller would be lost.
+  // The new mean of squares of a row or column. It interpolates from the nearer end, as torch.lerp. From the other end, a
+  // much smaller new mean would be lost.
   KHD static real averaged(double sum, int64 count, const auto& c, real was) {
     const double mean = sum / static_cast<double>(count), way = mean - was;
     return static_cast<real>(c.weight < 0.5 ? was + c.weight * way : mean - (1 - c.weight) * way);

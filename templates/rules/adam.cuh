@@ -1,4 +1,4 @@
-// Adam, arXiv 1412.6980, with coupled weight decay and AMSGrad as torch.optim.Adam.   class: Adam
+// Adam (arXiv 1412.6980), with coupled weight decay and AMSGrad, as torch.optim.Adam.   class: Adam
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,5 +1,5 @@
-// Adamax, arXiv 1412.6980: Adam by the infinity norm, with coupled weight decay and eps inside the
-// maximum as torch.optim.Adamax.   class: Adamax
+// Adamax (arXiv 1412.6980): Adam by the infinity norm, with coupled weight decay, as torch.optim.Adamax. eps is inside
+// the maximum.   class: Adamax
 #pragma once
 #include "../core/contract.cuh"
 

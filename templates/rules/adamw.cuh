@@ -1,7 +1,7 @@
-// AdamW, arXiv 1711.05101: Adam with decoupled weight decay, as torch.optim.AdamW. `decay` says where
-// p shrinks: `before` the update by 1 - lr wd (torch), `after` it (bitsandbytes), or before it by
-// 1 - lr wd / (1 - beta1^t), the `step_size` (torchastic). caution, corrected_weight_decay and
-// clipping_threshold (of the step's root mean square, arXiv 2304.13013) are timm's.   class: AdamW
+// AdamW (arXiv 1711.05101): Adam with decoupled weight decay, as torch.optim.AdamW. `decay` selects when p shrinks:
+// `before` the update by 1 - lr wd (torch), `after` it (bitsandbytes), or before it by 1 - lr wd / (1 - beta1^t), named
+// `step_size` (torchastic). caution, corrected_weight_decay and clipping_threshold are timm's. The threshold limits
+// the root mean square of the update (arXiv 2304.13013).   class: AdamW
 #pragma once
 #include "../formulas/caution.cuh"
 #include "../formulas/decay.cuh"
@@ -46,7 +46,7 @@ struct Reductions {
 
 template <Flags F>
 struct Rule {
-  static constexpr bool centralizes_vectors = F.decay == Decay::step_size;  // as torchastic does
+  static constexpr bool centralizes_vectors = F.decay == Decay::step_size;  // as in torchastic
 
   KHD static Scalars prepare(const Hyper& h, int64 t) {
     const double correction = 1 - power(h.betas[0], t);

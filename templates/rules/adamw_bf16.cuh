@@ -1,6 +1,6 @@
-// AdamW_BF16 (github.com/arogozhnikov/adamw_bfloat16): Adam without the first bias correction, with a
-// schedule of lr inside (a linear rise over `preheat_steps`, then a power of the steps) and weight decay that
-// is saved up until bfloat16 weights would notice it. All is kept in bfloat16, the parameter with its shift.
+// AdamW_BF16 (github.com/arogozhnikov/adamw_bfloat16): Adam in bfloat16 with Kahan compensation. It does not correct the
+// bias of the first moment. lr rises linearly over `preheat_steps`, and then follows a power of the step number.
+// Weight decay accumulates until it is large enough to change bfloat16 weights.
 // class: AdamWBF16   default state: bf16   default weights: kahan
 #pragma once
 #include "../core/contract.cuh"
@@ -8,13 +8,13 @@
 namespace jitstep::rules::adamw_bf16 {
 
 struct Hyper {
-  double lr = 1e-3;                     // >= 0; the largest
+  double lr = 1e-3;                     // >= 0; the maximum
   double preheat_steps = 3000;          // > 0
   double decay_power = -0.5;            // finite
   Numbers<2> betas = {0.9, 0.999};      // in [0, 1)
   double eps = 1e-8;                    // >= 0
   double weight_decay = 0;              // >= 0
-  List initial_accumulated_decay = {};  // in [0, 1); for each parameter; 0 where the list is empty
+  List initial_accumulated_decay = {};  // in [0, 1); one per parameter; an empty list means 0
 };
 struct Slots {
   Signed m;       // torch: exp_avg

@@ -1,5 +1,5 @@
-// Adan, arXiv 2208.06677: Nesterov momentum by the difference of gradients, as timm's Adan. The proximal
-// decay divides by 1 + lr wd after the update; no_prox multiplies by 1 - lr wd before it.   class: Adan
+// Adan (arXiv 2208.06677): Nesterov momentum by differences of gradients, as timm's Adan. Proximal weight decay divides
+// by 1 + lr wd after the update. With no_prox, p is multiplied by 1 - lr wd before it.   class: Adan
 #pragma once
 #include "../formulas/caution.cuh"
 

@@ -1,6 +1,6 @@
-// AdEMAMix, arXiv 2409.03137: AdamW with a second, slow average of gradients, as apple/ml-ademamix. Its weight
-// and its half-life may grow over the first t_alpha and t_beta3 steps. `decay` says where p shrinks: `before`
-// the update (apple), or `after` it (bitsandbytes).   class: AdEMAMix
+// AdEMAMix (arXiv 2409.03137): AdamW with a second, slow average of gradients, as apple/ml-ademamix. The slow average's
+// weight and half-life may grow over the first t_alpha and t_beta3 steps. `decay` selects when p shrinks: `before` the
+// update (apple), or `after` it (bitsandbytes).   class: AdEMAMix
 #pragma once
 #include "../core/contract.cuh"
 
@@ -31,12 +31,12 @@ struct Scalars {
 
 template <Flags F>
 struct Rule {
-  // How far a schedule of `steps` steps has come.
+  // The completed share of a schedule of `steps` steps.
   KHD static double progress(int64 t, Nullable steps) {
     return steps.has_value() ? min(static_cast<double>(t) / steps.value, 1.0) : 1.0;
   }
-  // The beta whose half-life lies between those of two: a half-life is -1 / log2(beta) steps. (apple's adds
-  // 1e-8 to beta in the logarithm, bitsandbytes nothing.)
+  // The beta whose half-life is between those of `from` and `to`. A half-life is -1 / log2(beta) steps. apple
+  // adds 1e-8 to beta in the logarithm, bitsandbytes nothing.
   KHD static double between(double from, double to, double share) {
     if (share >= 1) return to;
     return exp2(1 / ((1 - share) / log2(from) + share / log2(to)));

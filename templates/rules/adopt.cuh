@@ -1,5 +1,5 @@
-// ADOPT, arXiv 2411.02853: Adam with the second moment of the steps before, so that any beta2 converges, as
-// timm's Adopt: the first step only fills v, and the k-th one after it clips at k^clip_exp.   class: ADOPT
+// ADOPT (arXiv 2411.02853): Adam with the second moment of the previous step, so that any beta2 converges, as timm's
+// Adopt. Step 1 only sets v. Step k + 1 clips at k^clip_exp.   class: ADOPT
 #pragma once
 #include "../formulas/caution.cuh"
 #include "../formulas/decay.cuh"
@@ -9,7 +9,7 @@ namespace jitstep::rules::adopt {
 struct Hyper {
   double lr = 1e-3;                  // >= 0
   Numbers<2> betas = {0.9, 0.9999};  // in [0, 1)
-  double eps = 1e-6;                 // >= 0; the smallest denominator, not added to it
+  double eps = 1e-6;                 // >= 0; smallest denominator, not added to it
   Nullable clip_exp = 0.333;         // finite
   double weight_decay = 0;           // >= 0
   Nullable initial_lr = null;        // >= 0; at construction: lr

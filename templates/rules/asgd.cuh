@@ -1,6 +1,6 @@
-// Averaged stochastic gradient descent (Polyak and Juditsky, 1992), as torch.optim.ASGD: the average `ax` of
-// the parameters, which the caller reads, begins after step t0. The step size eta of a step is that of the
-// step before, so a new lr acts one step late.   class: ASGD
+// Averaged stochastic gradient descent (Polyak and Juditsky, 1992), as torch.optim.ASGD. `ax` is the average of the
+// parameters after step t0, for the program to read. A step uses the step size eta that the previous step computed, so
+// a new lr takes effect one step late.   class: ASGD
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,5 +1,5 @@
-// CAME, arXiv 2307.02047: Adafactor's factored second moment, and steps scaled by how far each update is from
-// its average, as pytorch_optimizer's CAME. Factored: the last two dimensions of matrices.   class: CAME
+// CAME (arXiv 2307.02047): Adafactor's factored second moment, with steps scaled by each update's distance from its
+// average, as pytorch_optimizer's CAME. It factors the last two dimensions of matrices.   class: CAME
 #pragma once
 #include "../core/contract.cuh"
 
@@ -85,7 +85,7 @@ struct Rule {
     return static_cast<real>(sum[0] / static_cast<double>(count));
   }
 
-  // The second moment: means of rows and columns, or v of vectors.
+  // The second moment: row and column means, or v for vectors.
   KHD static real gradient(const auto& e, const auto& c) {
     return F.weight_decouple ? e.g : fma(c.weight_decay, e.p, e.g);
   }
@@ -112,7 +112,7 @@ struct Rule {
     return fma(c.beta2, e.v.was, c.fresh2 * square(e, c));
   }
 
-  // The update, its root mean square at most clip_threshold, and the average of updates.
+  // The update, clipped to a root mean square of clip_threshold, and the average of updates.
   KHD static real unclipped(const auto& e, const auto& c) {
     if (!F.factored) return gradient(e, c) / sqrt(second_moment(e, c));
     return gradient(e, c) / sqrt(c.row.mean / c.matrix.mean) / sqrt(c.column.mean);
@@ -131,7 +131,7 @@ struct Rule {
     if (!F.factored) e.v.next = second_moment(e, c);
   }
 
-  // The confidence: row and column means of the squared distance to the average.
+  // The confidence: row and column means of the update's squared distance to its average.
   KHD static real residual(const auto& e, const auto& c) {
     const real r = update(e, c) - e.m.next;
     return fma(r, r, c.eps2);

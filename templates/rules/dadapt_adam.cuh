@@ -1,5 +1,5 @@
-// Adam with D-Adaptation, arXiv 2301.07733: finds its step size d from how far the weighted sum of gradients s
-// has come, as dadaptation's DAdaptAdam. d and the number of steps k are of all tensors.   class: DAdaptAdam
+// Adam with D-Adaptation (arXiv 2301.07733), as dadaptation's DAdaptAdam. It finds the step size d from the size of the
+// weighted gradient sum s. All tensors share d and the step count k.   class: DAdaptAdam
 #pragma once
 #include "../core/contract.cuh"
 
@@ -32,7 +32,7 @@ struct Scalars {
   double growth_rate, beta;
 };
 struct Estimate {
-  bool moves;  // not while all gradients so far are zero: then nothing advances
+  bool moves;  // false while all gradients so far are zero: then no state advances
 };
 struct Reductions {
   Sum<all, 2, Estimate> estimate;
@@ -85,7 +85,7 @@ struct Rule {
   }
   KHD static void apply(auto& e, const auto& c) {
     if (!c.estimate.moves) return;
-    // Not e.p (1 - decay): while d is small, 1 - decay has lost most of it.
+    // Not e.p (1 - decay): while d is small, 1 - decay rounds away most of the decay.
     const real p = F.decouple ? fma(-c.decay, e.p, e.p) : e.p;
     e.p = p - e.m.next / (sqrt(e.v.next) + c.eps);
   }

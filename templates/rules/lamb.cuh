@@ -1,6 +1,6 @@
-// LAMB, arXiv 1904.00962: Adam's update scaled, per tensor, to the norm of the weights. eps outside
-// the root and phi the identity, as in TensorFlow and optax; without bias correction and with
-// weight_norm_max 10 it is cybertronai's pytorch-lamb.   class: LAMB
+// LAMB (arXiv 1904.00962): Adam's update, scaled per tensor to the norm of the weights. eps is outside the root, and phi
+// is the identity, as in TensorFlow and optax. Without bias_correction and with weight_norm_max = 10 it is
+// cybertronai's pytorch-lamb.   class: LAMB
 #pragma once
 #include "../core/contract.cuh"
 
@@ -15,7 +15,7 @@ struct Hyper {
 };
 struct Flags {
   bool bias_correction = true;
-  bool adapt = true;  // without it the trust ratio is 1, as for biases and normalisation layers
+  bool adapt = true;  // without it, trust ratio 1: for biases and normalization layers
 };
 struct Slots {
   Signed m;       // torch: exp_avg

@@ -1,10 +1,10 @@
-// LAMB16 (github.com/vxst/LAMB16): LAMB without bias correction, whose trust ratio is a power, so that the
-// step is a geometric mean of lr and of a thousandth of the weights' norm over the update's. The `original`
-// form is that number for number, in its own state format. The `corrected` one corrects the moments'
-// bias and has no cap of 1 on each element in both norms, which hid that bias in the first steps; what
-// is not finite is left out of the norms, so that such a gradient harms its own element alone; and its
-// 8 bits have a scale for each block. (Why softsign: of 120 steps of Fashion-MNIST's gradients its
-// momentum has a cosine of 0.9999 to float's and its update one of 0.9996, with int8 0.9996 and 0.998.)
+// LAMB16 (github.com/vxst/LAMB16): LAMB without bias correction, with a power of the trust ratio. So the step is a
+// geometric mean of lr and of a thousandth of ||p|| / ||update||. The `original` form gives the original's numbers, in
+// its own state format. The `corrected` form corrects the bias of both moments. It does not cap elements at 1 in the
+// norms; that cap hid the bias in the first steps. Its norms leave out values that are not finite, so that such a
+// gradient affects its own element only. Its 8-bit state has one scale per block.
+// (Why softsign: over 120 steps of Fashion-MNIST gradients, its momentum has a cosine of 0.9999 with float32's and its
+// update 0.9996. For int8 they are 0.9996 and 0.998.)
 // default state: fp8_norm(least_norm = eps) if form == original
 // default state: int8_softsign
 // class: LAMB16
@@ -17,13 +17,13 @@ enum class Form { original, corrected };
 struct Hyper {
   double lr = 1e-3;                 // >= 0
   Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
-  double eps = 1e-6;                // >= 0; also the least square of an element in both norms
+  double eps = 1e-6;                // >= 0; also the smallest square of an element in both norms
   double weight_decay = 0;          // >= 0
   double trust_scale = 0.382;       // >= 0
 };
 struct Flags {
   Form form = Form::corrected;
-  bool adapt = true;  // without it the trust ratio is 1, as for biases and normalisation layers
+  bool adapt = true;  // without it, trust ratio 1: for biases and normalization layers
 };
 struct Slots {
   Signed m;       // torch: exp_avg

@@ -1,6 +1,6 @@
-// LARC, Apex's wrapper of LARS's trust ratio around torch.optim.SGD: the ratio scales the decayed gradient
-// and, with `clip`, never makes a step longer than lr would. A tensor whose weights or gradient are all 0
-// keeps its gradient, without weight decay.   class: LARC
+// LARC, Apex's wrapper of LARS's trust ratio around torch.optim.SGD. The ratio scales the gradient with weight decay.
+// With `clip`, a step is never longer than lr would make it. If a tensor's weights or gradient are all 0, its gradient
+// is not scaled and gets no weight decay.   class: LARC
 #pragma once
 #include "../core/contract.cuh"
 
@@ -15,7 +15,7 @@ struct Hyper {
 };
 struct Flags {
   bool clip = true;
-  bool adapt = true;          // without it plain SGD, as for biases and normalisation layers
+  bool adapt = true;          // without it, plain SGD: for biases and normalization layers
   bool has_momentum = false;  // lifted: momentum != 0
 };
 struct Slots {

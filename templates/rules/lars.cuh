@@ -1,8 +1,8 @@
-// LARS, arXiv 1708.03888: momentum whose step is scaled, per tensor, to the norm of the weights. Its
-// originals differ in where lr and the trust ratio act: `classic`, both inside the momentum (TensorFlow
-// Model Garden, optax); `popular`, both outside (TensorFlow 1); `scaled`, trust inside and lr outside
-// (timm); and in the norm it is relative to: `separate` ||g|| + wd ||p||, `combined` ||g + wd p||, or that
-// of the `update` (Model Garden's popular form).   class: LARS
+// LARS (arXiv 1708.03888): momentum with steps scaled, per tensor, to the norm of the weights. The originals differ in
+// where lr and the trust ratio apply. `classic`: both inside the momentum (TensorFlow Model Garden, optax). `popular`:
+// both outside (TensorFlow 1). `scaled`: ratio inside, lr outside (timm). They also differ in the norm that the ratio
+// divides by: `separate` ||g|| + wd ||p||, `combined` ||g + wd p||, or that of the `update` (Model Garden's popular
+// form).   class: LARS
 #pragma once
 #include "../core/contract.cuh"
 
@@ -19,7 +19,7 @@ struct Hyper {
 };
 struct Flags {
   bool nesterov = false;
-  bool adapt = true;  // without it the trust ratio is 1, as for biases and normalisation layers
+  bool adapt = true;  // without it, trust ratio 1: for biases and normalization layers
   MomentumForm momentum_form = MomentumForm::classic;
   TrustNorm trust_norm = TrustNorm::separate;
 };
@@ -29,12 +29,12 @@ struct Slots {
   Signed m;  // torch: momentum_buffer
 };
 struct Scalars {
-  real momentum, weight_decay, inside, outside;  // lr, by where it acts
+  real momentum, weight_decay, inside, outside;  // lr, inside and outside the momentum
   double lr, decay, trust_coefficient, eps;
 };
 struct Scales {
   real inside, outside;
-};  // of the momentum
+};  // applied inside and outside the momentum
 struct Trust {
   real step;
 };  // lr times the trust ratio

@@ -1,5 +1,5 @@
-// LPFAdamW, as torchastic: AdamW of a gradient that is amplified by its low-pass filtered self. Weight decay
-// by the bias-corrected step size.   class: LPFAdamW
+// LPFAdamW, as torchastic: AdamW on the gradient plus a multiple of its low-pass filtered average. Weight decay uses the
+// bias-corrected step size.   class: LPFAdamW
 #pragma once
 #include "../core/contract.cuh"
 
@@ -7,7 +7,7 @@ namespace jitstep::rules::lpf_adamw {
 
 struct Hyper {
   double lr = 1e-3;                      // >= 0
-  Numbers<3> betas = {0.9, 0.9, 0.999};  // in [0, 1); of the filter and of the two moments
+  Numbers<3> betas = {0.9, 0.9, 0.999};  // in [0, 1); filter, first and second moment
   double amp_fac = 2;                    // finite
   double eps = 1e-8;                     // >= 0
   double weight_decay = 0;               // >= 0

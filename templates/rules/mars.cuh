@@ -1,6 +1,6 @@
-// MARS, arXiv 2411.10438: Adam or Lion over gradients corrected by their difference to the last ones and
-// clipped to the norm 1, as timm's Mars. Vectors take AdamW's step unless optimize_1d. A
-// gradient with a NaN has no norm, and makes all of its tensor NaN where it is clipped.   class: MARS
+// MARS (arXiv 2411.10438): Adam or Lion on gradients that are corrected by their difference to the previous gradient and
+// clipped to norm 1, as timm's Mars. Vectors get AdamW's step unless optimize_1d is set. If a gradient has a NaN, its
+// norm is NaN, and clipping makes the whole tensor NaN.   class: MARS
 #pragma once
 #include "../formulas/caution.cuh"
 
@@ -14,7 +14,7 @@ struct Hyper {
   double weight_decay = 0;             // >= 0
   double gamma = 0.025;                // finite
   double lr_1d_factor = 1;             // >= 0
-  Numbers<2> betas_1d = {null, null};  // in [0, 1); those of betas where null
+  Numbers<2> betas_1d = {null, null};  // in [0, 1); null means the value of betas
 };
 struct Flags {
   Type mars_type = Type::adamw;

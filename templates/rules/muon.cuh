@@ -1,5 +1,5 @@
-// Muon: momentum whose matrices are made orthogonal, as torch.optim.Muon. The host's Newton-Schulz iteration
-// works on whole matrices, and multiplies by what the rate is adjusted by to their sizes.   class: Muon
+// Muon: momentum with orthogonalized matrices, as torch.optim.Muon. The host's Newton-Schulz iteration works on whole
+// matrices. It also multiplies by the rate adjustment for their sizes.   class: Muon
 // host stage: newton_schulz
 #pragma once
 #include "../core/contract.cuh"

@@ -1,5 +1,5 @@
-// NAdam (Dozat, ICLR 2016 workshop): Adam with Nesterov momentum, whose beta1 warms up by `momentum_decay`,
-// as torch.optim.NAdam.   class: NAdam
+// NAdam (Dozat, ICLR 2016 workshop): Adam with Nesterov momentum, as torch.optim.NAdam. beta1 warms up by
+// `momentum_decay`.   class: NAdam
 #pragma once
 #include "../core/contract.cuh"
 
@@ -29,7 +29,7 @@ struct Scalars {
 
 template <Flags F>
 struct Rule {
-  // beta1 of a step.
+  // beta1 of step t.
   KHD static double mu(const Hyper& h, int64 t) {
     return h.betas[0] * (1 - 0.5 * pow(0.96, static_cast<double>(t) * h.momentum_decay));
   }

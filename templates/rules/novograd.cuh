@@ -1,6 +1,6 @@
-// NovoGrad, arXiv 1905.11286: the second moment is one number per tensor, the mean of its gradient's squared
-// norms. The defaults are the form of NVIDIA's Jasper (also timm's): normalised and decayed inside the first
-// moment. Without `reg_inside_moment` and with `bias_correction` it is Apex's FusedNovoGrad.   class: NovoGrad
+// NovoGrad (arXiv 1905.11286): the second moment is one number per tensor, the average of its gradient's squared norm.
+// The defaults are those of NVIDIA's Jasper and timm: normalization and weight decay inside the first moment. Without
+// `reg_inside_moment` and with `bias_correction` it is Apex's FusedNovoGrad.   class: NovoGrad
 #pragma once
 #include "../core/contract.cuh"
 
@@ -16,7 +16,7 @@ struct Flags {
   bool grad_averaging = false;
   bool reg_inside_moment = true;
   bool bias_correction = false;
-  bool init_zero = false;  // else the second moment starts as the first squared norm that is not 0
+  bool init_zero = false;  // without it, the second moment starts as the first nonzero squared norm
 };
 struct Slots {
   Signed m;  // torch: exp_avg

@@ -1,6 +1,6 @@
-// NVLAMB, NVIDIA's LAMB as Apex's FusedLAMB: the gradients are first divided by their global norm where
-// it is above `max_grad_norm` (0: never, where Apex would zero them). A tensor without weight decay gets
-// Adam's step unless `use_nvlamb`. With `adam_w_mode` off the decay is coupled.   class: NVLAMB
+// NVLAMB, NVIDIA's LAMB, as Apex's FusedLAMB. Gradients are first clipped to a global norm of `max_grad_norm` (0: not
+// clipped, where Apex would zero them). A tensor without weight decay gets Adam's step, unless `use_nvlamb` is set.
+// Without `adam_w_mode`, weight decay is coupled.   class: NVLAMB
 #pragma once
 #include "../core/contract.cuh"
 
@@ -31,7 +31,7 @@ struct Scalars {
 };
 struct Norm {
   real factor;
-};  // of the gradient
+};  // multiplies the gradient
 struct Trust {
   real step;
 };  // lr times the trust ratio

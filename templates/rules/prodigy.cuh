@@ -1,5 +1,5 @@
-// Prodigy, arXiv 2306.06101: Adam that finds its step size d from how far the weights have come from their
-// first values p0, as prodigyopt. d and the number of steps k are of all tensors.   class: Prodigy
+// Prodigy (arXiv 2306.06101): Adam that finds its step size d from the distance of the weights to their initial values
+// p0, as prodigyopt. All tensors share d and the step count k.   class: Prodigy
 #pragma once
 #include "../core/contract.cuh"
 
@@ -14,7 +14,7 @@ struct Hyper {
   double d0 = 1e-6;                 // > 0
   double d_coef = 1;                // > 0
   Nullable growth_rate = null;      // > 0; by default without limit
-  double slice_p = 1;               // integer; >= 1; d is found from every slice_p-th element
+  double slice_p = 1;               // integer; >= 1; d uses every slice_p-th element
 };
 struct Flags {
   bool decouple = true;
@@ -43,7 +43,7 @@ struct Scalars {
 };
 struct Estimate {
   real d;
-  bool moves;  // not while all gradients so far are zero: then nothing advances
+  bool moves;  // false while all gradients so far are zero: then no state advances
 };
 struct Reductions {
   Sum<all, 2, Estimate> estimate;
@@ -109,7 +109,7 @@ struct Rule {
     if (!c.estimate.moves) return;
     const real d = c.estimate.d;
     const real m = F.has_momentum ? e.m.next : d * gradient(e, c);
-    // Not e.p (1 - decay): while d is small, 1 - decay has lost most of it.
+    // Not e.p (1 - decay): while d is small, 1 - decay rounds away most of the decay.
     const real p = F.decouple ? fma(-c.decay, e.p, e.p) : e.p;
     e.p = p - c.rate * (m / (sqrt(e.v.next) + d * c.eps));
   }

@@ -1,5 +1,5 @@
-// RAdam, arXiv 1908.03265: Adam whose adaptive step waits, as plain momentum, until the variance of
-// 1/sqrt(v) is finite, and is rectified by it then; as torch.optim.RAdam.   class: RAdam
+// RAdam (arXiv 1908.03265): Adam that uses plain momentum until the variance of 1/sqrt(v) is finite, and then rectifies
+// its step by that variance, as torch.optim.RAdam.   class: RAdam
 #pragma once
 #include "../core/contract.cuh"
 

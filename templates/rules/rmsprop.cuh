@@ -1,6 +1,6 @@
-// RMSprop (Hinton, Coursera lecture 6e, 2012) with momentum and centering as torch.optim.RMSprop; with
-// `bias_correction`, `decoupled_weight_decay` and centralization, which includes vectors, it is
-// torchastic's RMSProp.   class: RMSprop
+// RMSprop (Hinton, Coursera lecture 6e, 2012) with momentum and centering, as torch.optim.RMSprop. With
+// `bias_correction`, `decoupled_weight_decay` and centralization, which includes vectors, it is torchastic's
+// RMSProp.   class: RMSprop
 #pragma once
 #include "../core/contract.cuh"
 
@@ -48,8 +48,8 @@ struct Rule {
   KHD static real decayed(const auto& e, const auto& c) {
     return F.decoupled_weight_decay ? e.g : fma(c.weight_decay, e.p, e.g);
   }
-  // v - gavg^2 of the new averages from the old ones: the same number without its cancellation, and
-  // never negative where a codec has rounded the two apart.
+  // v - gavg^2 of the new averages, computed from the previous ones. This avoids cancellation, and it is not
+  // negative if a codec rounded v and gavg differently.
   KHD static real variance(const auto& e, const auto& c) {
     const real was = e.v.was - e.gavg.was * e.gavg.was, drift = decayed(e, c) - e.gavg.was;
     return c.alpha * (max(real(0), was) + c.fresh * (drift * drift));

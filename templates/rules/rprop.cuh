@@ -1,7 +1,7 @@
-// Rprop (Riedmiller and Braun, 1993), as torch.optim.Rprop: each element has a step size of its own,
-// which grows while its gradient keeps its sign and shrinks, without a step, where the sign changes.
-// `lr` is the first step size and acts at step 1 only. A gradient that is NaN makes its element NaN, where torch takes
-// its sign for 0.   class: Rprop
+// Rprop (Riedmiller and Braun, 1993), as torch.optim.Rprop: each element has its own step size. It grows while the
+// gradient keeps its sign. Where the sign changes, it shrinks and the element does not move. `lr` is the initial step
+// size, with an effect in step 1 only. A NaN gradient makes its element NaN, where torch treats its sign as
+// 0.   class: Rprop
 #pragma once
 #include "../core/contract.cuh"
 
@@ -10,7 +10,7 @@ namespace jitstep::rules::rprop {
 struct Hyper {
   double lr = 1e-2;                    // >= 0
   Numbers<2> etas = {0.5, 1.2};        // > 0
-  Numbers<2> step_sizes = {1e-6, 50};  // >= 0; the smallest and the largest
+  Numbers<2> step_sizes = {1e-6, 50};  // >= 0; minimum and maximum
 };
 // refuse: etas[0] >= 1 || etas[1] <= 1, etas must be a factor below 1 and one above
 struct Slots {

@@ -1,5 +1,5 @@
-// Schedule-free AdamW, arXiv 2405.15682, as schedulefree: the parameter is y, between the steps' own sequence z
-// and the average x of it, which evaluation uses. Steps and weights are of all tensors.   class: ScheduleFreeAdamW
+// Schedule-free AdamW (arXiv 2405.15682), as schedulefree. The parameter is y, between the iterate z and its average x.
+// Evaluation uses x. All tensors share the step count and the weights.   class: ScheduleFreeAdamW
 // modes: train, eval
 #pragma once
 #include "../formulas/schedule_free.cuh"

@@ -1,6 +1,6 @@
-// Stochastic gradient descent with momentum, as torch.optim.SGD: the buffer starts as the first
-// gradient, without dampening. With max_unorm the step's norm is capped at max_unorm * norm of p
-// (bitsandbytes' PytorchLARS).   class: SGD   step number: none
+// Stochastic gradient descent with momentum, as torch.optim.SGD. The momentum buffer starts as the first gradient,
+// without dampening. With max_unorm, the norm of a step is at most max_unorm times the norm of p (bitsandbytes'
+// PytorchLARS).   class: SGD   step number: none
 #pragma once
 #include "../core/contract.cuh"
 

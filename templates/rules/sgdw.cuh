@@ -1,4 +1,4 @@
-// SGD with momentum and decoupled weight decay, arXiv 1711.05101, as timm's SGDW.   class: SGDW   step number: none
+// SGD with momentum and decoupled weight decay (arXiv 1711.05101), as timm's SGDW.   class: SGDW   step number: none
 #pragma once
 #include "../formulas/caution.cuh"
 #include "../formulas/decay.cuh"

@@ -1,5 +1,5 @@
-// Tiger, the sign of the average gradient (kexue.fm/archives/9512), as pytorch_optimizer has it. A gradient that is NaN
-// makes its element NaN, where torch.sign gives 0.   class: Tiger
+// Tiger (kexue.fm/archives/9512): the sign of the average gradient, as pytorch_optimizer. A NaN gradient makes its
+// element NaN, where torch.sign gives 0.   class: Tiger
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,6 +1,6 @@
-// A float beside each parameter of 16 bits, which is rounded from it: mixed precision's master weights (Micikevicius
-// et al., arXiv 1710.03740). A parameter that is no longer what its float rounds to was set from outside, and is
-// taken over.   for: bfloat16, float16
+// fp32 master weights: a float for each 16-bit parameter, which is rounded from it (mixed precision, Micikevicius et
+// al., arXiv 1710.03740). If the parameter is not what its float rounds to, a program has overwritten it. The new value
+// then counts.   for: bfloat16, float16
 #pragma once
 #include "../core/contract.cuh"
 

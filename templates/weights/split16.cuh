@@ -1,6 +1,6 @@
-// The two halves of a float: a bfloat16 parameter and, beside it, the sixteen bits that it lacks (Apex,
-// DistributedFusedAdam's store_param_remainders). Rounded half up in magnitude, so that the lower half as a
-// signed number says whether the upper one was raised; every value but NaN comes back bit for bit.   for: bfloat16
+// The two halves of a float: a bfloat16 parameter, and the 16 bits that it lacks (Apex, DistributedFusedAdam's
+// store_param_remainders). Rounding is half up in magnitude. So the lower half, as a signed number, tells whether the
+// upper half was rounded up. Every value except NaN is restored exactly.   for: bfloat16
 #pragma once
 #include "../core/contract.cuh"
 
@@ -12,8 +12,8 @@ struct Weights {
   using Extra = uint16;
   static constexpr bool random = false;
   KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
-  // A parameter that was set from outside may be one that no float with this lower half is stored as: then it counts
-  // alone.
+  // A program may have overwritten the parameter with a value that no float with this lower half rounds to. Then the
+  // lower half does not count.
   KHD static real load(typename Format::Bits bits, Extra low) {
     const uint32 size = bits & 0x7fffu, raised = low >> 15;
     const uint32 lower = size == (raised != 0 ? 0u : 0x7f80u) ? 0u : low;

@@ -1,12 +1,12 @@
-// A parameter of 16 bits and, beside it, in 127ths of half its last place, how far it is from the value that it was
-// rounded from: 24 bits in all (FlashOptim's error correction, github.com/databricks/flashoptim). A
-// parameter that is not finite has no error.   for: bfloat16, float16
+// A 16-bit parameter, and its rounding error in 127ths of half an ulp: 24 bits in total (FlashOptim's error correction,
+// github.com/databricks/flashoptim). A parameter that is not finite has
+// no error.   for: bfloat16, float16
 #pragma once
 #include "../core/contract.cuh"
 
 namespace jitstep::weights::split8 {
 
-// x * 2^n for n in [-134, 134], in two steps, as 2^n need not be a normal number.
+// x * 2^n for n in [-134, 134], in two steps, because 2^n may not be a normal number.
 KHD float times_power(float x, int n) {
   const int half = n / 2;
   return x * float_of(static_cast<uint32>(127 + half) << 23) *
@@ -31,7 +31,7 @@ struct Weights {
   using Place = LastPlace<Format>;
   static constexpr bool random = false;
 
-  // Half the last place of a stored value is 2 to this power.
+  // Half an ulp of a stored value is 2 to this power.
   KHD static int half_place(typename Format::Bits bits) {
     const int exponent = static_cast<int>(bits & 0x7fffu) >> Place::mantissa;
     return max(exponent, 1) - Place::bias - Place::mantissa - 1;

@@ -1,5 +1,5 @@
-// bfloat16 parameters rounded stochastically: unbiased, so that small updates are not lost, and
-// repeatable, as the random bits depend on seed, tensor, step and element alone.   for: bfloat16
+// bfloat16 parameters with stochastic rounding. It is unbiased, so small updates are not lost. It is
+// repeatable: random bits depend on seed, tensor, step and element.   for: bfloat16
 #pragma once
 #include "../core/contract.cuh"
 
