@@ -1,4 +1,4 @@
-// Blocks in units of their largest finite magnitude, their scale.
+// Blocks scaled by their largest finite magnitude.
 #pragma once
 #include "contract.cuh"
 
@@ -8,21 +8,21 @@ struct Scale {
   float scale;
 };
 
-// Non-negative floats order as their bits do. A value that is not finite does not count.
+// Non-negative floats order as their bits do. The key of a value that is not finite is 0.
 KHD uint32 magnitude_key(float x) {
   const uint32 magnitude = bits_of(x) & 0x7fffffffu;
   return magnitude & (0u - static_cast<uint32>(magnitude < 0x7f800000u));
 }
 
-// What x is multiplied by to lie in [-1, 1]; 0 for a block too small to be divided by.
+// The factor that maps x to [-1, 1]. It is 0 for a scale that is too small to divide by.
 KHD float inverse_of(const Scale& s) { return s.scale >= 0x1p-126f ? 1 / s.scale : 0.0f; }
 
-// -0 would otherwise come out of a negative code in a block of zeros.
+// fma with +0, because a negative code in a block of zeros would otherwise give -0.
 KHD float scaled(float value, const Scale& s) { return fma(value, s.scale, 0.0f); }
 
-// A code for y: by chance that of the value below or that of the one above it, so that the mean is y, to 2^-17 of their
-// distance. `value` of codes from `least` to `most` ascends; what lies beyond them has the last. `nearest`: the code whose
-// value is nearest to y.
+// Stochastic rounding of y to the code of the value below or above it. The mean is y, to 2^-17 of their distance.
+// `value` ascends from code `least` to code `most`. Values beyond get the first or last code. `nearest`: the code
+// whose value is nearest to y.
 template <class Value>
 KHD int drawn_code(float y, int nearest, int least, int most, uint32 random_bits, Value&& value) {
   const int near = value(nearest) <= y ? nearest : nearest - 1;
@@ -32,15 +32,15 @@ KHD int drawn_code(float y, int nearest, int least, int most, uint32 random_bits
   return y - low > draw * (high - low) ? below + 1 : below;
 }
 
-// How codes are made of a block's values.
+// How a block's values are encoded.
 struct Ways {
   int block;
-  bool positive_floor = false;  // a positive value of a non-negative slot is never coded as zero
-  bool signed_scale = false;    // the scale has the sign of the largest value, which so becomes 1
-  bool stochastic = false;      // by drawn_code, not to nearest
+  bool positive_floor = false;  // a positive value of a non-negative slot is never stored as zero
+  bool signed_scale = false;    // the scale has the largest value's sign, so that value becomes 1
+  bool stochastic = false;      // stochastic rounding, not to nearest
 };
 
-// What codecs share whose Meta is the scale and whose codes stand for numbers in [-1, 1].
+// Base of codecs whose Meta is a scale, and whose codes stand for numbers in [-1, 1].
 template <class Meta_, Ways W>
 struct AbsmaxBlock {
   using Meta = Meta_;
@@ -51,7 +51,7 @@ struct AbsmaxBlock {
   static constexpr int keys = 1;
   static constexpr bool random = W.stochastic;
 
-  // Of values of the same magnitude a negative one gives the sign.
+  // Of two values with the same magnitude, the negative one determines the sign.
   KHD static uint32 key(real x, int) {
     const uint32 magnitude = magnitude_key(static_cast<float>(x));
     const uint32 sign = magnitude > 0 && x < 0 ? 1 : 0;

@@ -1,29 +1,29 @@
-// What the host hands to a kernel: plain structures, read by the host library and by every target.
-// Knows no rule, no codec and no compiler; the host fills the tables, kernels only read them.
+// Kernel arguments: plain structures for the host library and for every target.
+// The host fills the tables, kernels only read them. Independent of rules, codecs and compilers.
 #pragma once
 
 namespace jitstep {
 
-// Integers of the same width for every compiler.
+// Integers with the same width for every compiler.
 using int64 = long long;
 using uint64 = unsigned long long;
 using uint32 = unsigned int;
 using uint16 = unsigned short;
 using uint8 = unsigned char;
 
-inline constexpr int kLeaf = 256;  // consecutive indices whose sum is one tree in `real`
+inline constexpr int kLeaf = 256;  // consecutive indices that are summed as one tree in `real`
 inline constexpr int kMaxDims = 8;
 inline constexpr int kMaxSlots = 8;
 inline constexpr int kCommonHyper =
-    8;  // numbers of the options common to all rules, before a rule's own
+    8;  // numbers of the common options, stored before a rule's own
 inline constexpr int kMaxRuleHyper = 32;
 inline constexpr int kMaxHyper = kCommonHyper + kMaxRuleHyper;
-inline constexpr int kMaxReductions = 24;  // that one kernel takes
+inline constexpr int kMaxReductions = 24;  // of one kernel
 inline constexpr int kMaxMemory = 24;
 
-// A space is one way of walking a tensor: which indices form an entry, in which order.
-// Numbers 0 to 8 belong to the domains of contract.cuh (`all` walks like `tensor`), the next two to
-// reductions over the entries of another domain, the last one to the sum over all tensors.
+// A reduction layout says which indices of a tensor form an entry, in which order.
+// Numbers 0 to 8 are the domains of contract.cuh (`all` has the layout of `tensor`). The next two are for
+// reductions over the entries of another domain. The last one is for sums over all tensors.
 inline constexpr int kOverSpace = 9;
 inline constexpr int kSpaces = 11;
 inline constexpr int kAllSpace = kSpaces;
@@ -31,36 +31,36 @@ inline constexpr int kAllSpace = kSpaces;
 // One dimension of a tensor, in logical order.
 struct Dim {
   int64 size;
-  int64 stride;    // of the element number: storage order, compact
+  int64 stride;    // of the element number: storage order, without gaps
   int64 p_stride;  // of the parameter's memory, in elements
   int64 g_stride;  // of the gradient's memory, in elements
 };
 
-// How many indices a walk has, and where its sums lie.
+// The sizes of a reduction layout, and the location of its sums.
 struct Space {
   int64 entries;
   int64 members;        // indices of one entry
   int64 leaves;         // leaves of one entry, padded to a multiple of 2^fold
-  int64 first_partial;  // where this tensor's partial sums begin
-  int64 first_entry;    // where this tensor's coefficients begin
-  int fold;             // log2 of the leaves that one partial sum covers
+  int64 first_partial;  // index of this tensor's first partial sum
+  int64 first_entry;    // index of this tensor's first result
+  int fold;             // log2 of the leaves in one partial sum
   int reserved;
 };
 
-// What is kept for one slot: its codes, and what its codec keeps for each block.
+// The stored state of one slot: codes, and metadata per block.
 struct SlotBuffers {
   void* codes;
   void* meta;
 };
 
-// The part of a tensor that stays from step to step.
+// The part of a tensor that does not change between steps.
 struct TensorRecord {
   void* p;
-  void* extra;  // what the weight format keeps beside p
+  void* extra;  // the weight format's residual
   SlotBuffers slots[kMaxSlots];
-  void* memory[kMaxMemory][2];  // [t & 1] is written in step t; of domain `all`, [round & 1]
+  void* memory[kMaxMemory][2];  // step t writes [t & 1]; domain `all` uses the global step
   int64 n;
-  int64 offset;  // global number of element 0: not 0 for a shard, a multiple of 8
+  int64 offset;  // global number of element 0, a multiple of 8; nonzero for a shard
   int id;
   int dims;
   Dim dim[kMaxDims];
@@ -69,68 +69,68 @@ struct TensorRecord {
 
 // Bits of StepRecord::layout.
 enum Layout : int {
-  kDenseP = 1,   // element i of p lies at p + i
-  kDenseG = 2,   // element i of g lies at g + i
-  kAligned = 4,  // p, g, extra and codes are aligned to 16 bytes
+  kDenseP = 1,   // element i of p is at p + i
+  kDenseG = 2,   // element i of g is at g + i
+  kAligned = 4,  // p, g, residual and codes are aligned to 16 bytes
 };
 
-// The part that may change in every step.
+// The part of a tensor that may change in every step.
 struct StepRecord {
   const void* g;
-  void* cleared;  // the same, where the step leaves zeros in the gradient; else null
+  void* cleared;  // the gradient, if the step sets it to zero; else null
   void*
-      staged;  // what elements hand to a host stage and get back: values of `real`, in element order
+      staged;  // input and result of a host transform: values of `real`, in element order
   int set;
   int layout;
 };
 
-// Hyperparameters shared by the tensors of one group at one step number.
+// Hyperparameters of one group at one step number.
 struct HyperSet {
-  double hyper[kMaxHyper];    // the gradient's options, then the rule's, in manifest order
-  double initial[kMaxSlots];  // what each slot holds before step 1
-  int64 t;                    // the tensors' own step number, counted from 1
-  int64 round;                // the number of the step among those of all tensors together
+  double hyper[kMaxHyper];    // the gradient's options, then the rule's, in order of declaration
+  double initial[kMaxSlots];  // value of each slot before step 1
+  int64 t;                    // step number of the tensors, from 1
+  int64 round;                // step number of the optimizer
   uint64 seed;
-  // What the device alone knows, as torch.amp leaves it there; null where it is not used.
-  const float* grad_scale = nullptr;  // the gradient is divided by it too
-  const float* found_inf = nullptr;   // not 0: the step is skipped; the same for all sets
-  int64* lag = nullptr;         // steps that count less than t, such as skipped ones; one tensor's
-  int64* common_lag = nullptr;  // how many of the steps that `round` counts
-  const void* lr = nullptr;     // in place of the option of this name
+  // Values that only the device knows, such as those of torch.amp. Null if not used.
+  const float* grad_scale = nullptr;  // the gradient is also divided by it
+  const float* found_inf = nullptr;   // not 0: skip the step; the same for all groups
+  int64* lag = nullptr;         // subtracted from t, for example skipped steps; of one tensor
+  int64* common_lag = nullptr;  // the same for the optimizer's step number
+  const void* lr = nullptr;     // replaces the option of this name
   int64 lr_bytes = 0;           // 4: a float, 8: a double
 };
 
-// A unit of work: a run of leaves (or, when sums are finished, of entries) of one tensor's space.
+// A unit of work: consecutive leaves, or in `finalize` entries, of one tensor's reduction layout.
 struct Item {
   int tensor;
   int space;
   int64 first;
 };
 
-// One tensor's share of a sum over all tensors, of any kernel on the device.
+// One tensor's part of a sum over all tensors, from any kernel on the device.
 struct AllRecord {
   const double* partials;
   int64 count;
-  int64 n;  // indices that it takes: elements, or entries of another reduction
+  int64 n;  // its indices: elements, or entries of another reduction
   int id;
   int reserved;
 };
 
-// Where one reduction keeps its partial sums and its results.
+// Buffers of one reduction: partial sums and results.
 struct ReductionRecord {
   double* partials;    // [partial][term]
-  void* coefficients;  // [entry]; domain `all`: [set]
+  void* coefficients;  // [entry]; domain `all`: [group]
   // domain `all` only
-  const AllRecord* all;  // one for each tensor that takes part, whatever its kernel
-  double* work;          // (ids rounded up to leaves + most partials) * terms
-  int all_count;         // of tensors
+  const AllRecord* all;  // one per tensor that takes part, of any kernel
+  double* work;          // (ids rounded up to whole leaves + maximum of partials) * terms
+  int all_count;         // number of tensors
   int all_ids;           // largest tensor id + 1
 };
 
-// What a kernel that converts a slot moves beside it: values of `real`, in element order.
+// Arguments of a kernel that converts a slot: values of `real`, in element order.
 struct Conversion {
-  const void* from;  // that are encoded
-  void* to;          // that were decoded
+  const void* from;  // values to encode
+  void* to;          // decoded values
 };
 
 // The only parameter of every kernel.
@@ -142,12 +142,12 @@ struct Args {
   int64 item_count;
   int set_count;
   int leader =
-      -1;  // the tensor that stores memory of domain `all`, where it is one of these; else -1
-  Conversion conversion;  // of the only tensor, which has no step; else empty
+      -1;  // the tensor whose block writes shared state, if it is one of these; else -1
+  Conversion conversion;  // for conversions, which have one tensor and no step; else empty
   ReductionRecord reductions[kMaxReductions];
 };
 
-// What a probe of a rule is given (schedules/contract_probe.cuh), and what it marks.
+// Arguments of the probe of a rule (schedules/contract_probe.cuh). It writes `found`.
 struct ProbeArgs {
   const HyperSet* sets;
   uint8* found;
@@ -155,17 +155,17 @@ struct ProbeArgs {
   int reserved;
 };
 
-// How a kernel is run; never what it computes.
+// Launch configuration. It never changes results.
 struct Variant {
-  int threads = 256;  // of a block, a multiple of 32; 1 on the CPU
-  int lanes = 32;     // that share a tile: a power of two, at most 32
-  int vector = 4;     // consecutive elements a lane owns; lanes * vector <= 256
-  int chunk = 16;     // leaves of one item: a power of two
-  // ---- on the CPU; 0: as compiler and machine do it by themselves
-  int width = 0;    // bits of the vectors that the compiler shall prefer
-  int unroll = 0;   // 1: it shall unroll loops
-  int grain = 0;    // items that a worker takes at least
-  int workers = 0;  // at most so many
+  int threads = 256;  // per block, a multiple of 32; 1 on the CPU
+  int lanes = 32;     // lanes per tile: a power of two, at most 32
+  int vector = 4;     // consecutive elements of a lane; times lanes at most 256
+  int chunk = 16;     // leaves per work item: a power of two
+  // ---- CPU only; 0: the compiler or the machine decides
+  int width = 0;    // vector width in bits that the compiler prefers
+  int unroll = 0;   // 1: the compiler unrolls loops
+  int grain = 0;    // minimum of items per thread
+  int workers = 0;  // maximum of threads
 };
 
 }  // namespace jitstep

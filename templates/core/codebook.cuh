@@ -1,14 +1,14 @@
-// Dynamic-exponent code books (Dettmers, arXiv 2110.02861): each power of ten below 1 holds twice as
-// many values as the one before it, the midpoints of equal intervals of [0.1, 1]; then 0 and 1.
-// Built in float by torch's scalar linspace; reference values in tests/golden (`codebooks`).
+// Dynamic-exponent codebooks (Dettmers, arXiv 2110.02861). Each decade below 1 has twice as many values as the previous
+// one: midpoints of equal intervals of [0.1, 1]. Then come 0 and 1. The values are built in float, as torch's scalar
+// linspace does. tests/golden has reference values (`codebooks`).
 #pragma once
 #include "absmax.cuh"
 #include "lookup.cuh"
 
 namespace jitstep {
 
-// The magnitudes in order: 0, then `decades` powers of ten of which the first holds `finest` values,
-// then 1: finest * (2^decades - 1) + 2 of them.
+// The magnitudes in order: 0, then `decades` decades, the first with `finest` values,
+// then 1. There are finest * (2^decades - 1) + 2.
 template <int Decades, int Finest>
 struct Magnitudes {
   static constexpr int count = Finest * ((1 << Decades) - 1) + 2;
@@ -36,7 +36,7 @@ struct Magnitudes {
   }
 };
 
-// Codes 0 to 2^bits - 1 in ascending order of value. A signed book has no -1.
+// Codes 0 to 2^bits - 1 in ascending order of value. A signed codebook has no -1.
 template <int Bits>
 constexpr Table<1 << Bits> signed_book() {
   constexpr auto magnitude = Magnitudes<Bits - 1, 1>::values();
@@ -47,7 +47,7 @@ constexpr Table<1 << Bits> signed_book() {
   return book;
 }
 
-// The smallest float that is not below x, which is not zero.
+// The smallest float that is not below x. x is not zero.
 constexpr float float_not_below(double x) {
   const float near = static_cast<float>(x);
   if (near >= x) return near;
@@ -55,8 +55,8 @@ constexpr float float_not_below(double x) {
   return __builtin_bit_cast(float, near > 0 ? bits + 1 : bits - 1);
 }
 
-// At code: the smallest float that is nearer to its value than to that of the code before, or as near.
-// The midpoint of two floats need not be one, so it is taken in double, where it is exact.
+// At index `code`: the smallest float that is at least as near to its value as to the previous code's value.
+// The midpoint of two floats may not be a float. So it is computed in double, where it is exact.
 template <int N>
 constexpr Table<N> thresholds_of(const Table<N>& book) {
   Table<N> table{};
@@ -66,10 +66,10 @@ constexpr Table<N> thresholds_of(const Table<N>& book) {
   return table;
 }
 
-// The magnitude that y has reached for certain; it may have reached the next one as well. Arithmetic only, no
-// search: a decade holds Finest << d values in equal steps, so that a place in it is a linear function of
-// y. The next decade's line meets it where the decade ends and is flatter: of all lines the lowest
-// holds. Half a place is taken off: thresholds lie at whole places, and 0.2 above one where a decade begins.
+// An index of a magnitude that is the nearest to y or the one below it. Arithmetic only, no search: a decade
+// has Finest << d values in equal steps, so the index is a linear function of y in it. The next decade's line is
+// flatter, and meets it at the decade's end. So the minimum of all lines is right. Half a step is subtracted,
+// because thresholds are at whole indices, and 0.2 above one where a decade begins.
 template <int Decades, int Finest>
 KHD int magnitude_reached(float y) {
   using M = Magnitudes<Decades, Finest>;
@@ -88,8 +88,8 @@ KHD int magnitude_reached(float y) {
   return static_cast<int>(float_of(static_cast<uint32>(lowest)));
 }
 
-// A book has its values by code, the thresholds that they begin at, and candidate(y): of the two codes that the
-// nearest to y must be one of, the larger; and the code of zero.
+// A codebook has values by code, the threshold where each code begins, and the code of zero. The code nearest to y is
+// candidate(y) or the one below it.
 template <int Bits>
 struct SignedBook {
   static constexpr Table<1 << Bits> values = signed_book<Bits>();
@@ -108,12 +108,12 @@ struct NonNegativeBook {
   KHD static int candidate(float y) { return magnitude_reached<Bits - 1, 2>(y) + 1; }
 };
 
-// The code nearest to y, ties to the larger value, by the threshold of its candidate.
+// The code nearest to y, ties to the larger value, from the threshold of its candidate.
 KHD int nearest_code(float y, int candidate, float threshold) {
   return y >= threshold ? candidate : candidate - 1;
 }
 
-// That or, drawn, one of the two beside y.
+// That code or, with stochastic rounding, one of the two neighbors of y.
 template <class Book, bool stochastic>
 KHD int code_in_book(float y, int candidate, float threshold, uint32 random_bits) {
   const int nearest = nearest_code(y, candidate, threshold);
@@ -124,7 +124,7 @@ KHD int code_in_book(float y, int candidate, float threshold, uint32 random_bits
     return nearest;
 }
 
-// The 4-bit codes of a non-negative slot: (code + 1) / 16, so never zero. Nearest value, ties to the larger one.
+// 4-bit codes of a non-negative slot: (code + 1) / 16, so never zero. Nearest value, ties to the larger one.
 struct Sixteenths {
   static constexpr int not_finite = 15;
   KHD static float value(int code) { return static_cast<float>(code + 1) * 0.0625f; }
@@ -140,7 +140,7 @@ struct Sixteenths {
   }
 };
 
-// What codecs share whose codes number the values of a book, in units of a block's scale.
+// Base of codecs whose codes index a codebook of values divided by a block's scale.
 template <class Sign, class Book_, class Meta, Ways W>
 struct BookCodec : AbsmaxBlock<Meta, W> {
   using B = AbsmaxBlock<Meta, W>;

@@ -1,5 +1,5 @@
-// The words a rule, codec or weight format is written in. README.md beside core/ explains them.
-// Knows no rule, no format and no thread.
+// The kernel language of rules, codecs and weight formats: docs/extending/reference.md explains it.
+// Independent of rules, formats and threads.
 #pragma once
 #include "formats.cuh"
 #include "refused.cuh"
@@ -14,21 +14,21 @@ struct Numbers {
   KHD constexpr double operator[](int i) const { return x[i]; }
 };
 
-inline constexpr double null = kNaN;  // a Nullable that is not set
+inline constexpr double null = kNaN;  // value of an unset Nullable
 struct Nullable {
   double value;
   KHD constexpr Nullable(double x) : value(x) {}
   KHD bool has_value() const { return value == value; }
 };
 
-// One number for each parameter, for `initial:`; an empty list is 0 for all. Kernels do not see it.
+// One number per parameter, for `initial:`. An empty list means 0 for all. Kernels do not see it.
 namespace rules {
 struct List {
   double unused = 0;
 };
 }  // namespace rules
 
-// ---- slots: one value per element, kept by a codec ---------------------------------------------
+// ---- slots: one value per element, stored by a codec -------------------------------------------
 
 struct Slot {
   real was;   // before the step
@@ -40,12 +40,12 @@ struct NonNegative : Slot {};
 template <class Slots>
 struct Element : Slots {
   real p, g;
-  int64 index;  // the element's number in its parameter, in storage order
-  real staged;  // for `apply`: what the host stage made of the rule's `staged`
+  int64 index;  // number of the element in its parameter, in storage order
+  real staged;  // for `apply`: the host transform's result
 };
 
-// ---- domains: what one entry of a reduction or of memory covers --------------------------------
-// reduced(dims): one bit for each dimension that runs inside an entry.
+// ---- domains: what one entry of a reduction or of auxiliary state covers -----------------------
+// reduced(dims): a bit per dimension, set if the dimension is inside an entry.
 
 KHD constexpr uint32 all_dims(int dims) { return (1u << dims) - 1u; }
 
@@ -53,25 +53,25 @@ struct tensor {
   static constexpr int space = 0;
   KHD static uint32 reduced(int dims) { return all_dims(dims); }
 };
-struct all : tensor {};  // every tensor of the optimizer on one device
-struct first {           // an index of dimension 0; a vector: the tensor
+struct all : tensor {};  // all tensors of the optimizer on one device
+struct first {           // an index of dimension 0; of a vector, the tensor
   static constexpr int space = 1;
   KHD static uint32 reduced(int dims) { return dims < 2 ? all_dims(dims) : all_dims(dims) & ~1u; }
 };
-struct rows {  // everything but the last dimension
+struct rows {  // an index of all but the last dimension
   static constexpr int space = 2;
   KHD static uint32 reduced(int dims) { return 1u << (dims - 1); }
 };
-struct columns {  // everything but the last dimension but one; a vector is a matrix of one row
+struct columns {  // all but the second-last dimension; a vector is a matrix of one row
   static constexpr int space = 3;
   KHD static uint32 reduced(int dims) { return dims < 2 ? 0u : 1u << (dims - 2); }
 };
-struct matrices {  // everything but the last two dimensions
+struct matrices {  // an index of all but the last two dimensions
   static constexpr int space = 4;
   KHD static uint32 reduced(int dims) { return dims < 2 ? all_dims(dims) : 3u << (dims - 2); }
 };
 template <int K>
-struct axis {  // an index of dimension K; where there is none, the tensor
+struct axis {  // an index of dimension K; if there is none, the tensor
   static_assert(K >= 0 && K < 4, "axis<0> to axis<3>");
   static constexpr int space = 5 + K;
   KHD static uint32 reduced(int dims) {
@@ -92,17 +92,17 @@ struct Totals {
   KHD double operator[](int i) const { return x[i]; }
 };
 template <class Coefficients>
-struct Of {};  // names a reduction when several overload `terms` and `finish`
+struct Of {};  // selects the `terms` and `finish` of a reduction
 
-struct Elements {};  // a reduction runs over elements, unless it names another's entries:
+struct Elements {};  // source of a reduction over elements, the default
 template <class Domain_, class Coefficients_>
-struct Entries {  // those of the reduction over Domain that made Coefficients
+struct Entries {  // source: entries of the reduction over Domain with this result
   using Domain = Domain_;
   using Coefficients = Coefficients_;
 };
 
-// Sum and Max of N terms over each entry of Domain; Coefficients is what `finish` makes of them,
-// and readable as a base. Over: Entries<...> to reduce those instead of elements.
+// Sum and Max of N terms over each entry of Domain. Coefficients is the result that `finish` returns, as a base class.
+// The last parameter is the source: elements, or Entries<...>.
 template <class Domain_, int N, class Coefficients_, class Over_ = Elements>
 struct Sum : Coefficients_ {
   using Domain = Domain_;
@@ -121,7 +121,7 @@ struct Max : Coefficients_ {
   using Coefficients = Coefficients_;
   using Over = Over_;
   static constexpr int terms = N;
-  static constexpr bool in_any_order = true;  // combined in any order, terms give the same
+  static constexpr bool in_any_order = true;  // the order of combining terms does not change the result
   static constexpr double absent = -kInfinity;
   template <class T>
   KHD static T combine(T a, T b) {
@@ -129,7 +129,7 @@ struct Max : Coefficients_ {
   }
 };
 
-// ---- memory: one value per entry of a domain, kept in `real`, host scalars in double -----------
+// ---- auxiliary state: one value per entry of a domain, in `real` or double ---------------------
 
 template <class Domain_, class Value_ = real>
 struct Entry {
@@ -139,7 +139,7 @@ struct Entry {
   Value next;
 };
 
-// ---- what a file leaves out --------------------------------------------------------------------
+// ---- in place of what a file does not declare --------------------------------------------------
 
 struct NoHyper {};
 struct NoFlags {};
@@ -151,11 +151,11 @@ struct NoMeta {};
 struct NoExtra {};
 struct NoOptions {};
 
-// The code of a four-bit format: two of them share a byte, the even element in the low half.
+// The code of a 4-bit format. Two share a byte, the even element in the low half.
 struct Nibble {};
 
-// The code of a format that keeps nothing of one element: what is kept of its row, its column and the like, in
-// Memory, is all there is. Rules compute with the new values as they are kept.
+// The code of a format that stores nothing per element, only auxiliary state of rows, columns and the like.
+// Rules compute with new values as they are stored.
 struct NoCode {};
 
 }  // namespace jitstep

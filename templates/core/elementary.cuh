@@ -1,15 +1,15 @@
-// exp, exp2, log, log2, pow and cbrt in + - * / and fma alone, so that their bits are the same on every
-// target. Correct for every argument, zeros, infinities, NaN and subnormal numbers included (pow as C's),
-// to 0.53 units in the last place (log, log2 and cbrt: 0.501). A result that is a double comes out exactly.
-// For `prepare` and `finish`: all take and return double, and call what is too long to be inlined. cbrt is
-// also for elements: its float has neither branches nor calls, nor have log2_of_element and exp2_of_element.
+// exp, exp2, log, log2, pow and cbrt from + - * / and fma only, so that their bits are the same on every target.
+// They are correct for every argument, with zeros, infinities, NaN and subnormal numbers (pow as in C), to 0.53 ulp (log,
+// log2 and cbrt: 0.501). A result that a double can represent is exact. They are for `prepare` and `finish`: all
+// take and return double, and long parts are calls. The float cbrt, log2_of_element and exp2_of_element are for
+// elements: they have no branches and no calls.
 #pragma once
 #include "port.cuh"
 
 namespace jitstep {
 namespace elementary {
 
-// high + low, where low is about the rounding error of high (Dekker, Numerische Mathematik 18, 1971).
+// The number high + low. low is about the rounding error of high (Dekker, Numerische Mathematik 18, 1971).
 struct DoubleDouble {
   double high, low;
 };
@@ -20,12 +20,12 @@ inline constexpr DoubleDouble kLogOf2 = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803f
 inline constexpr DoubleDouble kThird = {0x1.5555555555555p-2, 0x1.5555555555555p-56};
 inline constexpr DoubleDouble kFifth = {0x1.999999999999ap-3, -0x1.999999999999ap-57};
 
-// a + b without an error, where a is 0 or not smaller than b.
+// a + b without error. a is 0, or not smaller than b in magnitude.
 KHD DoubleDouble sum(double a, double b) {
   const double high = a + b;
   return {high, b - (high - a)};
 }
-// a * b without an error.
+// a * b without error.
 KHD DoubleDouble product(double a, double b) {
   const double high = a * b;
   return {high, fma(a, b, -high)};
@@ -39,14 +39,14 @@ KHD DoubleDouble operator*(DoubleDouble a, DoubleDouble b) {
   return sum(p.high, p.low + fma(a.high, b.low, a.low * b.high));
 }
 
-// 2^n of a normal number.
+// 2^n, if that is a normal number.
 KHD double power_of_two(int64 n) { return double_of(static_cast<uint64>(n + 1023) << 52); }
 
-// x 2^n for x in [0.7, 1.5], rounded once, also where the result is subnormal.
+// x 2^n for x in [0.7, 1.5], rounded once, also if the result is subnormal.
 KHD double scaled(DoubleDouble x, int64 n) {
   double value = x.high;
   if (n < -1021) {
-    // The last bit of limit + x is that of the smallest subnormal number.
+    // The last bit of limit + x has the value of the smallest subnormal number.
     const double limit = power_of_two(-1022 - n);
     if (x.high < limit) {
       const DoubleDouble rounded = sum(limit, x.high);
@@ -57,7 +57,7 @@ KHD double scaled(DoubleDouble x, int64 n) {
   return value * power_of_two(half) * power_of_two(n - half);
 }
 
-// 2^x, of relative error 2^-58 before it is rounded. x.high is no NaN; x.low may be one where x.high is
+// 2^x, with a relative error of 2^-58 before rounding. x.high is not NaN. x.low may be NaN if x.high is
 // out of range.
 SLOW_PATH double exp2_of(DoubleDouble x) {
   if (x.high >= 1025) return kInfinity;
@@ -75,11 +75,11 @@ SLOW_PATH double exp2_of(DoubleDouble x) {
   return scaled(sum(most.high, most.low + (linear.low + rest)), static_cast<int64>(whole));
 }
 
-// log2(x) for x > 0 that is finite, of relative error 2^-69.
+// log2(x) for finite x > 0, with a relative error of 2^-69.
 SLOW_PATH DoubleDouble log2_of(double x) {
   const bool subnormal = x < 0x1p-1022;
   const uint64 bits = bits_of(subnormal ? x * 0x1p54 : x);
-  // x = 2^n m, where m lies in [sqrt(1/2), sqrt(2)); s = (m - 1) / (m + 1).
+  // x = 2^n m with m in [sqrt(1/2), sqrt(2)); s = (m - 1) / (m + 1).
   const int64 n = static_cast<int64>(bits - 0x3fe6a09e667f3bcdull) >> 52;
   const double m = double_of(bits - (static_cast<uint64>(n) << 52));
   const DoubleDouble below = sum(1, m);
@@ -98,7 +98,7 @@ SLOW_PATH DoubleDouble log2_of(double x) {
 KHD bool has_logarithm(double x) { return x > 0 && x < kInfinity; }
 KHD double logarithm_beyond(double x) { return x < 0 ? kNaN : x == 0 ? -kInfinity : x; }
 
-// a^y for a >= 0, no NaN among them.
+// a^y for a >= 0. Neither is NaN.
 KHD double power_of(double a, double y) {
   if (a == 1) return 1;
   const DoubleDouble log = has_logarithm(a) ? log2_of(a) : DoubleDouble{logarithm_beyond(a), 0};
@@ -106,14 +106,14 @@ KHD double power_of(double a, double y) {
   return exp2_of({p.high, fma(y, log.low, p.low)});
 }
 
-// 1 / cbrt(a) from y near it: an iteration of fourth order.
+// 1 / cbrt(a) from a nearby y: one iteration of fourth order.
 template <class T>
 KHD T nearer_inverse(T a, T y) {
   const T h = fma(-(a * y), y * y, T(1));
   return fma(y * h, fma(h, fma(h, T(14.0 / 81), T(2.0 / 9)), T(1.0 / 3)), y);
 }
-// The cube root of a > 0, from 1 / cbrt(a) to 3.5 %: two iterations, then a Newton step with the exact
-// remainder. a^2 and the rounding error of a are normal numbers.
+// The cube root of a > 0, from a guess of 1 / cbrt(a) with 3.5 % error: two iterations, then a Newton step with the
+// exact remainder. a^2 and the rounding error of a must be normal numbers.
 template <class T>
 KHD T cube_root(T a, T guess) {
   const T y = nearer_inverse(a, nearer_inverse(a, guess));
@@ -145,7 +145,7 @@ KHD double log(double x) {
 KHD double pow(double x, double y) {
   if (x == 1 || y == 0) return 1;
   if (x != x || y != y) return x + y;
-  const bool large = abs(y) >= 0x1p53;  // an even integer, or infinite
+  const bool large = abs(y) >= 0x1p53;  // y is an even integer, or infinite
   const int64 whole = large ? 0 : static_cast<int64>(y);
   const bool integer = large || static_cast<double>(whole) == y;
   if (x < 0 && x > -kInfinity && !integer) return kNaN;
@@ -154,8 +154,8 @@ KHD double pow(double x, double y) {
   return negative ? -size : size;
 }
 
-// Of x 2^96 or x 2^-24, where no remainder is subnormal and no cube overflows. The first guess: dividing the
-// bits by -3 divides the exponent.
+// Computed from x 2^96 or x 2^-24, for which no remainder is subnormal and no cube overflows. The first guess divides
+// the bits by -3, which divides the exponent.
 KHD float cbrt(float x) {
   const bool small = abs(x) < 1;
   const float a = abs(x) * (small ? 0x1p96f : 0x1p-24f);
@@ -169,9 +169,9 @@ KHD float polynomial(float x, float first, auto... more) {
   return fma(polynomial(x, more...), x, first);
 }
 
-// Of a normal number, of relative error 2^-22, near 1 too; otherwise some number.
+// log2 of a normal number, with a relative error of 2^-22, also near 1. For other arguments the result is arbitrary.
 KHD float log2_of_element(float x) {
-  // x = 2^n m, where m lies in [sqrt(1/2), sqrt(2)); log(m) / 2 = s + s^3 / 3 + ... + s^11 / 11, |s| < 0.172.
+  // x = 2^n m with m in [sqrt(1/2), sqrt(2)); log(m) / 2 = s + s^3 / 3 + ... + s^11 / 11, |s| < 0.172.
   const int n = static_cast<int>(bits_of(x) - 0x3f3504f3u) >> 23;
   const float m = float_of(bits_of(x) - (static_cast<uint32>(n) << 23));
   const float s = (m - 1) / (m + 1), z = s * s;
@@ -180,7 +180,7 @@ KHD float log2_of_element(float x) {
   return static_cast<float>(n) + fma(twice * z, tail, twice);
 }
 
-// 2^x, of relative error 2^-23; beyond [-126, 127] as at its end.
+// 2^x, with a relative error of 2^-23. x is clamped to [-126, 127].
 KHD float exp2_of_element(float x) {
   const float inside = max(min(x, 127.0f), -126.0f);
   const float whole = inside + 0x1.8p23f - 0x1.8p23f;  // to the nearest

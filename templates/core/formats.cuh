@@ -1,5 +1,5 @@
-// Storage formats of weights, gradients and state, converted on bits: the same bits on every target.
-// A stored NaN below 32 bits is canonical.
+// Storage formats of weights, gradients and state. Conversions work on bits, so they are the same on every target.
+// A NaN stored in fewer than 32 bits has one bit pattern.
 #pragma once
 #include "port.cuh"
 
@@ -15,8 +15,8 @@ KHD uint16 float_to_bf16(float x) {  // to nearest, ties to even
   return static_cast<uint16>((x != x ? 0x7fc00000u : rounded) >> 16);
 }
 
-// Away from zero with the probability that makes the mean exact; random: 16 uniform bits. A fraction above
-// `random` carries. Infinities have no fraction to round; a NaN stays one.
+// Stochastic rounding: away from zero with the probability that makes the mean exact. random: 16 uniform bits.
+// A fraction above `random` carries. Infinities have no fraction to round. A NaN stays NaN.
 KHD uint16 float_to_bf16_stochastic(float x, uint32 random) {
   const uint32 u = bits_of(x);
   const uint32 rounded = u + (random ^ 0xffffu);
@@ -24,11 +24,11 @@ KHD uint16 float_to_bf16_stochastic(float x, uint32 random) {
 }
 
 // ---- formats with fewer exponents than float ---------------------------------------------------
-// Magnitudes, as bits without a sign: Mantissa bits of fraction, 1.0 at exponent Bias. The exponent 0 is that
-// of subnormal numbers; what the largest one means is each format's own.
+// Magnitudes as bits without a sign: Mantissa bits of fraction, exponent Bias for 1.0. Exponent 0 has the
+// subnormal numbers. Each format defines the meaning of its largest exponent.
 
 template <int Mantissa, int Bias>
-KHD uint32 widened_magnitude(uint32 magnitude) {  // a float's bits
+KHD uint32 widened_magnitude(uint32 magnitude) {  // returns a float's bits
   const float unit = float_of(static_cast<uint32>(128 - Bias - Mantissa) << 23);
   const float subnormal = static_cast<float>(magnitude) * unit;
   const uint32 normal = (magnitude << (23 - Mantissa)) + (static_cast<uint32>(127 - Bias) << 23);
@@ -36,12 +36,12 @@ KHD uint32 widened_magnitude(uint32 magnitude) {  // a float's bits
 }
 
 template <int Mantissa, int Bias>
-KHD uint32 rounded_magnitude(uint32 magnitude) {  // to nearest, ties to even; too large: more bits
+KHD uint32 rounded_magnitude(uint32 magnitude) {  // to nearest, ties to even; if too large, more bits
   constexpr int kLost = 23 - Mantissa;
   constexpr uint32 kLeast = static_cast<uint32>(127 - Bias) << 23;
   const uint32 normal =
       (magnitude - kLeast + (1u << (kLost - 1)) - 1u + ((magnitude >> kLost) & 1u)) >> kLost;
-  // Adding this puts the unit of a subnormal number into the last bit of the sum.
+  // Adding this moves the unit of a subnormal number to the last bit of the sum.
   constexpr uint32 kPlace = static_cast<uint32>(151 - Bias - Mantissa) << 23;
   const uint32 subnormal = bits_of(float_of(magnitude) + float_of(kPlace)) - kPlace;
   return magnitude < kLeast + (1u << 23) ? subnormal : normal;
@@ -64,8 +64,8 @@ KHD uint16 float_to_fp16(float x) {  // to nearest, ties to even
 }
 
 // ---- 8 bits: E4M3 (1-4-3, without infinity) and E5M2 (1-5-2) -----------------------------------
-// What is too large becomes as in torch 2.13 (older ones: NaN in E4M3) 448, infinity included, or
-// infinity from 61440 on. The one NaN: 0x7f.
+// As in torch 2.13, a value that is too large becomes 448 in E4M3, and so does infinity (older versions: NaN). In E5M2
+// values from 61440 become infinity. The only NaN is 0x7f.
 
 KHD float e4m3_to_float(uint8 b) {
   const uint32 magnitude = b & 0x7fu, sign = static_cast<uint32>(b & 0x80u) << 24;
@@ -91,9 +91,9 @@ KHD uint8 float_to_e5m2(float x) {  // to nearest, ties to even
 
 // ---- slots -------------------------------------------------------------------------------------
 
-// What is kept of a slot's new value, whatever its codec: one below the smallest normal number becomes
-// +0. A moment whose gradient stays zero would else end at a few units of the smallest subnormal one,
-// never to leave it, and processors compute with those many times slower.
+// The new value of a slot before any codec stores it: a subnormal number becomes +0. Otherwise a moment with zero
+// gradients would end at a few units of the smallest subnormal number and stay there. Processors are many times slower
+// with subnormal numbers.
 KHD float flush_subnormal(float x) {
   const uint32 normal = (bits_of(x) & 0x7fffffffu) >= 0x00800000u;
   return float_of(bits_of(x) & (0u - normal));

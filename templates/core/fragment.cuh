@@ -1,19 +1,19 @@
-// Moves one lane's fragment of a tile between memory and arrays: whole vectors where the layout
-// allows, single elements otherwise. Knows bytes and strides; knows no formula.
+// Moves one lane's fragment of a tile between memory and arrays: in vectors if the layout allows, otherwise element by
+// element. Independent of formulas.
 #pragma once
 #include "philox.cuh"
 #include "team.cuh"
 
 namespace jitstep {
 
-// Where a tile lies: elements base, base + 1, ..., `valid` of them.
+// The location of a tile: elements base to base + valid - 1.
 struct Place {
   int64 base;
   uint32 valid;
-  bool whole;  // all elements are there, dense and aligned: in all tiles of teams in lockstep, or in none
+  bool whole;  // all elements exist, dense and aligned: in all tiles of teams in lockstep, or in none
 };
 
-// The indices of a tile are elements base, base + 1, ...; of a Whole one all are there, dense and aligned.
+// A tile's indices are elements base, base + 1, ... In a Whole tile all exist, dense and aligned.
 template <bool Whole>
 struct Linear {
   static constexpr bool whole = Whole;
@@ -23,8 +23,8 @@ struct Linear {
   KHD bool has(uint32 within) const { return Whole || within < valid; }
 };
 
-// f(the tile's cursor). All that is done with a tile is on one side of one branch, which a warp takes as a
-// whole: there may be shuffles.
+// Calls f with the tile's cursor. Everything about a tile is on one side of one branch, which is uniform in a warp, so
+// there may be shuffles.
 template <class F>
 KHD void with_cursor(const Place& at, F&& f) {
   if (at.whole)
@@ -33,7 +33,7 @@ KHD void with_cursor(const Place& at, F&& f) {
     f(Linear<false>{at.base, at.valid});
 }
 
-// The indices of a leaf are positions of one entry of a domain.
+// A leaf's indices are positions in one entry of a domain.
 struct Gather {
   static constexpr bool whole = false;
   const TensorRecord& tensor;
@@ -48,7 +48,7 @@ struct Gather {
 
 // ---- rows of whole tiles -----------------------------------------------------------------------
 
-// V elements that one instruction may move.
+// V elements that one instruction can move.
 template <class T, int V>
 struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Pack {
   T x[V];
@@ -56,9 +56,9 @@ struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Pack {
 template <class T, int V>
 inline constexpr bool kPacked = sizeof(T) * V <= 32;
 
-// The rows of a tile that begins at from[first], V for a lane in each; take(index in the fragment, value).
-// All are on their way before one is looked at. Note: by the number of the pack, as compilers do not see
-// that addresses of elements make vectors.
+// Loads the rows of a tile that begins at from[first], V elements per lane and row. Calls take(index in the fragment,
+// value). All loads are issued before the first use. Addresses are by number of pack, because compilers do not
+// combine element addresses to vectors.
 template <class Shape, int V, class T, class F>
 KHD void load_rows(const T* from, int64 first, F&& take) {
   if constexpr (kPacked<T, V>) {
@@ -94,7 +94,7 @@ KHD void store_rows(T* to, int64 first, F&& value) {
   }
 }
 
-// ---- values in memory's own order: weights, gradients, extras ----------------------------------
+// ---- values in memory order: weights, gradients, residuals -------------------------------------
 
 template <class Shape, class Bits, class Cursor, class Offset, class F>
 KHD void load_values(const Bits* from, const Cursor& at, Offset&& offset, F&& take) {
@@ -126,7 +126,7 @@ KHD void store_values(Bits* to, const Cursor& at, Offset&& offset, F&& value) {
   }
 }
 
-// ---- codes, which lie in element order ---------------------------------------------------------
+// ---- codes, in element order -------------------------------------------------------------------
 
 template <class Code>
 struct CodeStorage {
@@ -191,7 +191,7 @@ struct CodeStorage<NoCode> {
   KHD static NoCode load_one(const void*, int64) { return {}; }
 };
 
-// 16 random bits for each element of the fragment, the same for every way of cutting the tensor.
+// 16 random bits per element of the fragment, independent of how the tensor is split.
 template <class Shape>
 KHD void random_fields(const RandomKey& key, int64 base, uint32* out) {
   constexpr int V = Shape::vector;

@@ -1,18 +1,18 @@
-// What every rule's gradient goes through first: sign and loss scale; clipping, by the norm that all
-// gradients then have, as by torch.nn.utils.clip_grad_norm_ before the step; centralization. (A mean is
-// scaled with its gradient, so the factor is applied last.) The options are common to all rules; a
-// rule's own option of the same name hides them.
+// The gradient options of all rules: sign and loss scale, centralization, and clipping by the global norm, as
+// torch.nn.utils.clip_grad_norm_ before the step. The norm is that of the gradients before centralization. A mean
+// scales with its gradient, so the clipping factor is applied last. A rule's own option of the same name replaces a
+// common one.
 #pragma once
 #include "contract.cuh"
 
 namespace jitstep::gradient {
 
 struct Hyper {
-  double grad_scale = 1;      // > 0; the gradient is divided by it, as by torch's fused optimizers
+  double grad_scale = 1;      // > 0; the gradient is divided by it, as in torch's fused optimizers
   double centralization = 0;  // finite; of two or more dimensions: g -= this * mean over all but the first
   double max_grad_norm = 0;   // >= 0; torch.nn.utils.clip_grad_norm_ over all parameters; 0: off
 };
-// A lifted flag may be on although its number is neutral: then nothing may change, not even by a NaN.
+// A lifted flag may be on although its number is neutral. Then nothing may change, not even with a NaN.
 struct Flags {
   bool maximize = false;
   bool scaled = false;       // lifted: grad_scale != 1
@@ -50,7 +50,7 @@ struct Gradient {
   }
   KHD static Reals<1> terms(Of<Mean>, real g, const auto&) { return {g}; }
   KHD static Reals<1> terms(Of<Clip>, real g, const auto&) { return {g * g}; }
-  // centered: whether the tensor is one that centralization is for.
+  // centered: whether centralization applies to the tensor.
   KHD static Mean finish(Of<Mean>, const Totals<1>& sum, int64 count, const auto& c,
                          bool centered) {
     const real mean = static_cast<real>(sum[0] / static_cast<double>(count));

@@ -21,7 +21,7 @@ KHD constexpr void static_for(F&& f) {
 template <class T>
 T& declare();
 
-// A field of a structure, as a type of its own.
+// A field of a structure, as a type.
 template <class Structure, class Type>
 Type type_of(Type Structure::*);
 template <auto Pointer>
@@ -35,7 +35,7 @@ struct List {
   static constexpr int size = sizeof...(Ts);
 };
 
-// f(T) for every T of a list.
+// Calls f(T) for every T of a list.
 template <class... Ts, class F>
 KHD constexpr void for_list(List<Ts...>, F&& f) {
   (f(Ts{}), ...);
@@ -50,7 +50,7 @@ struct At<0, List<T, Ts...>> {
 template <int I, class T, class... Ts>
 struct At<I, List<T, Ts...>> : At<I - 1, List<Ts...>> {};
 
-// T<0> to T<Count - 1>, each made of the same arguments, in this order.
+// T<0> to T<Count - 1>, constructed from the same arguments, in this order.
 template <int Count, template <int> class T>
 class Each : Each<Count - 1, T> {
   using Before = Each<Count - 1, T>;
@@ -58,7 +58,7 @@ class Each : Each<Count - 1, T> {
  public:
   template <class... Args>
   KHD explicit Each(const Args&... args) : Before(args...), last_(args...) {}
-  // f(Index, the one of this number) for each.
+  // Calls f(Index, element) for each.
   template <class F>
   KHD void visit(F&& f) const {
     Before::visit(f);

@@ -1,6 +1,6 @@
-// A table's values at the bytes of a run. Where the whole table can be permuted in registers, as floats or as four
-// tables of bytes, all of a run is looked up before the loop that uses it: compilers would make a load for each
-// element of it.
+// Looks up the values of a table for many codes. If the table fits registers, as floats or as four tables of bytes,
+// permute instructions look up all codes before the loop that uses the values. Compilers would emit a load for each
+// element.
 #pragma once
 #include "list.cuh"
 
@@ -14,7 +14,7 @@ struct Table {
 template <const auto& table>
 inline constexpr int kSizeOf = sizeof table.x / sizeof(float);
 
-// How many floats a machine's registers can permute as they like.
+// How many floats one permute instruction can select from.
 #if defined(JITSTEP_BYTE_VECTORS) && defined(__AVX512F__)
 inline constexpr int kFloatLanes = 16;
 #elif defined(JITSTEP_BYTE_VECTORS) && defined(__AVX2__)
@@ -23,14 +23,14 @@ inline constexpr int kFloatLanes = 8;
 inline constexpr int kFloatLanes = 0;
 #endif
 
-// One by one; in four tables of bytes; in one of floats, which is in a register.
+// each: one by one; bytes: in four tables of bytes; floats: in a table in registers.
 enum class LookUp { each, bytes, floats };
 template <const auto& table>
 inline constexpr LookUp kLookUp = kSizeOf<table> <= 2 * kFloatLanes ? LookUp::floats
                                   : kSizeOf<table> <= kPermuted     ? LookUp::bytes
                                                                     : LookUp::each;
 
-// table.x[index[i]] for i below Count; `room` indices can be read.
+// table.x[index[i]] for i below Count. `room` indices must be readable.
 template <const auto& table, int Count, LookUp How = kLookUp<table>>
 class LookedUp {
  public:
@@ -43,7 +43,7 @@ class LookedUp {
 };
 
 #if defined(JITSTEP_BYTE_VECTORS)
-// Byte `which` of each value of a table, as often as fills a register.
+// Byte `which` of each value of a table, repeated to fill a register.
 template <const auto& table, int which, int Width>
 struct BytesOf {
   static constexpr int count = kSizeOf<table> > Width ? kSizeOf<table> : Width;
@@ -70,12 +70,12 @@ struct Register<64> {
   typedef uint16 Pairs __attribute__((vector_size(64)));
 };
 
-// Places of N values in two registers, or in one, as a constant that instructions are found for.
+// Indices of N values in one or two registers, as a constant, so that compilers find instructions for it.
 template <class Value, int N>
 struct Places {
   alignas(N * sizeof(Value)) Value x[N] = {};
 };
-// The values of two registers in turn, of the lower or the upper half of each 16 bytes.
+// Indices that interleave two registers, in the lower or the upper half of each 16 bytes.
 template <class Value, int N, bool Upper>
 constexpr Places<Value, N> interleaved() {
   constexpr int kLane = 16 / sizeof(Value);
@@ -87,7 +87,7 @@ constexpr Places<Value, N> interleaved() {
   }
   return places;
 }
-// The order of bytes that becomes their own when those of four registers are interleaved twice.
+// The order of bytes that two interleavings of four registers turn into the original order.
 template <int N>
 constexpr Places<uint8, N> before_interleaving() {
   Places<uint8, N> places;
@@ -97,7 +97,7 @@ constexpr Places<uint8, N> before_interleaving() {
   }
   return places;
 }
-// By reference: how such vectors are returned depends on the machine.
+// Returns by reference, because the calling convention of such vectors depends on the machine.
 template <auto Table, class From, class To>
 KHD void permute(const From& a, const From& b, To& to) {
   From places;
@@ -127,7 +127,7 @@ class LookedUp<table, Count, LookUp::bytes> {
   KHD float operator[](int i) const { return x_[i]; }
 
  private:
-  // That byte of each value.
+  // Looks up byte `which` of each value.
   template <int which>
   KHD static void look_up(const Bytes& at, Bytes& found) {
     const auto* from = reinterpret_cast<const Bytes*>(kBytesOf<table, which, kWidth>.x);
@@ -138,7 +138,7 @@ class LookedUp<table, Count, LookUp::bytes> {
     if constexpr (kSize > 2 * kWidth)
       found = at < uint8{2 * kWidth} ? found : __builtin_shuffle(from[2], from[3], at);
   }
-  // The values of the lower or the upper half.
+  // Writes the values of the lower or the upper half.
   template <bool Upper>
   KHD static void put(const Bytes (&byte)[4], float* to) {
     Pairs low, high, values;
@@ -155,7 +155,7 @@ class LookedUp<table, Count, LookUp::bytes> {
 #endif
 
 #if defined(JITSTEP_BYTE_VECTORS) && defined(__AVX2__)
-// The numbers of sixteen or eight bytes: compilers that are told to prefer shorter registers would fill one piece by piece.
+// Widens sixteen or eight bytes to integers. Compilers that prefer shorter registers would do it piece by piece.
 template <int Width>
 struct Widened;
 template <>

@@ -1,5 +1,5 @@
-// Philox4x32-7 (Salmon et al., SC 2011): random bits that depend on the seed, the tensor, the step,
-// the purpose and the element, and on nothing else.
+// Philox4x32-7 (Salmon et al., SC 2011): random bits that depend only on the seed, the tensor, the step,
+// the stream and the element.
 #pragma once
 #include "port.cuh"
 
@@ -22,7 +22,7 @@ struct RandomWords {
   }
 };
 
-// The words of the elements 8 * octet .. 8 * octet + 7.
+// The words of elements 8 * octet to 8 * octet + 7.
 KHD RandomWords philox(const RandomKey& key, uint64 octet) {
   uint32 k0 = static_cast<uint32>(key.seed), k1 = static_cast<uint32>(key.seed >> 32);
   uint32 c0 = static_cast<uint32>(octet), c1 = key.tensor, c2 = key.t;

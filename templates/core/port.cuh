@@ -1,5 +1,5 @@
-// The only file that knows which compiler is reading: NVRTC for the GPU, the host compiler for the
-// CPU, or the host compiler reading the GPU schedule for the SIMT emulation.
+// The only file that depends on the compiler: NVRTC for GPUs, the host compiler for the CPU, or the host compiler
+// with the GPU source for the SIMT emulation.
 #pragma once
 #include "args.cuh"
 
@@ -7,7 +7,7 @@
 #define JITSTEP_REAL float
 #endif
 
-// kPermuted: of how many bytes a machine's registers can choose any for each of their own bytes.
+// kPermuted: how many bytes one permute instruction can select from; 0 if there is none.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC_RTC__)
 #define JITSTEP_BYTE_VECTORS
 #endif
@@ -19,7 +19,7 @@ inline constexpr int kPermuted = 16;
 #else
 inline constexpr int kPermuted = 0;
 #endif
-// Every GPU is; NVRTC does not say so.
+// Every GPU is little-endian, but NVRTC does not define the macro.
 #if defined(__CUDACC_RTC__)
 inline constexpr bool kLittleEndian = true;
 #else
@@ -27,14 +27,14 @@ inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 #endif
 }  // namespace jitstep
 
-// INDEPENDENT: before a loop whose turns touch different memory.
+// INDEPENDENT: before a loop whose iterations access different memory.
 #if defined(__clang__)
 #define INDEPENDENT_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define INDEPENDENT_LOOP _Pragma("GCC ivdep")
 #endif
-// SLOW_PATH: a call, where inlining would only make the compiler slow.
-// ONE_BY_ONE: before a loop that is not worth its turns being written out.
+// SLOW_PATH: a call, because inlining would only slow down the compiler.
+// ONE_BY_ONE: before a loop that should not be unrolled.
 #if defined(__CUDACC_RTC__)
 #define KHD __device__ __forceinline__
 #define SLOW_PATH static __device__ __noinline__
@@ -75,7 +75,7 @@ namespace jitstep {
 
 using real = JITSTEP_REAL;
 
-// The items one worker takes: begin, begin + stride, ... below end.
+// The items of one worker: begin, begin + stride, ... below end.
 struct Range {
   int64 begin, end, stride;
 };
@@ -111,7 +111,7 @@ KHD double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 KHD float sqrt(float x) { return __builtin_sqrtf(x); }
 KHD double sqrt(double x) { return __builtin_sqrt(x); }
 KHD bool is_finite(float x) { return (bits_of(x) & 0x7f800000u) != 0x7f800000u; }
-// To [0, 1], by integers, which order as floats do; a NaN becomes 0 or 1.
+// Clamps to [0, 1] as integers, which order as floats do. A NaN becomes 0 or 1.
 KHD float unit_clamped(float x) {
   const int bits = __builtin_bit_cast(int, x);
   const int positive = bits > 0 ? bits : 0;
@@ -127,8 +127,8 @@ KHD bool is_finite(double x) {
   return (bits_of(x) & 0x7ff0000000000000ull) != 0x7ff0000000000000ull;
 }
 
-// yes ? a : b without a branch: of a condition the host compiler may make two ways, each with a shuffle of its own, or no
-// vectors of the loop around it.
+// yes ? a : b without a branch. For a condition, the host compiler may emit two paths, each with its own shuffle, or not
+// vectorize the loop around it.
 #if defined(__CUDACC_RTC__)
 template <class T>
 KHD T chosen(bool yes, T a, T b) {
@@ -142,7 +142,7 @@ KHD T chosen(bool yes, T a, T b) {
 }
 #endif
 
-// Comparisons, never fmin or fmax: a NaN in either operand comes out as b.
+// Comparisons, not fmin or fmax: if either operand is NaN, the result is b.
 template <class T>
 KHD T min(T a, T b) {
   return a < b ? a : b;
@@ -151,7 +151,7 @@ template <class T>
 KHD T max(T a, T b) {
   return a > b ? a : b;
 }
-// torch.maximum: a NaN in either operand comes out.
+// As torch.maximum: if either operand is NaN, the result is NaN.
 template <class T>
 KHD T maximum(T a, T b) {
   return chosen((a > b) | (a != a), a, b);
@@ -161,7 +161,7 @@ KHD T sign(T x) {
   return x > 0 ? T(1) : x < 0 ? T(-1) : x;
 }
 
-// base^n by squaring, lowest bit first: the same products on every target.
+// base^n by squaring, from the lowest bit: the same products on every target.
 KHD double power(double base, int64 n) {
   double result = 1;
   for (; n > 0; n >>= 1, base *= base)
@@ -186,7 +186,7 @@ KHD T* shared() {
   return reinterpret_cast<T*>(bytes);
 }
 #elif defined(JITSTEP_EMULATION)
-struct SimtMachine {  // filled by the emulation, in this order
+struct SimtMachine {  // the emulation fills it, in this order
   unsigned (*thread_index)();
   unsigned (*block_size)();
   unsigned (*block_index)();
@@ -232,7 +232,7 @@ KHD T* shared() {
   return &value;
 }
 
-// A step computes with round-to-nearest and without flushing, whatever its caller has set.
+// Sets round-to-nearest without flushing for a step, whatever the caller has set.
 class DefaultRounding {
  public:
 #if defined(__x86_64__)
@@ -254,7 +254,7 @@ class DefaultRounding {
 };
 #endif
 
-// The largest of all lanes of a warp.
+// The maximum over the lanes of a warp.
 #if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
 KHD uint32 max_of_warp(uint32 x) { return __reduce_max_sync(0xffffffffu, x); }
 #else

@@ -1,6 +1,6 @@
-// Names of the compilers' own mathematics, whose bits differ between targets, and of functions that only
-// some targets have. NVRTC knows them without any header: here they are deleted, so that every compiler
-// refuses them in the same way. (A file may declare its own of the same name.)
+// Math functions of the compilers, whose bits differ between targets, and functions that only some targets have. NVRTC
+// knows them without any header. They are deleted here, so that every compiler rejects them in the same way. A file may
+// declare its own function of the same name.
 #pragma once
 #include "elementary.cuh"
 
@@ -129,7 +129,7 @@ JITSTEP_REFUSED(atomicXor)
 JITSTEP_REFUSED(atomicInc)
 JITSTEP_REFUSED(atomicDec)
 
-// An element must not become a double unseen: these take and return double.
+// These take and return double. A float argument is rejected, so that no element becomes a double by accident.
 #define JITSTEP_OF_DOUBLE(name) \
   template <class... Arguments> \
   requires((kSame<Arguments, float> || ...)) double name(Arguments...) = delete;
@@ -142,7 +142,7 @@ JITSTEP_OF_DOUBLE(pow)
 #undef JITSTEP_REFUSED_MATH
 #undef JITSTEP_REFUSED
 
-// A mixture of float and double: g++ would choose one of port.cuh's two, NVRTC does not.
+// Mixed float and double: g++ would choose one of port.cuh's two functions, NVRTC would not.
 template <class A, class B, class C>
 inline constexpr bool kMixed = (kSame<A, float> || kSame<B, float> ||
                                 kSame<C, float>)&&(kSame<A, double> || kSame<B, double> ||

@@ -1,4 +1,4 @@
-// Blocks of 8-bit floats whose largest magnitude becomes the largest number of their format.
+// Blocks of 8-bit floats. The largest magnitude of a block becomes the largest number of the format.
 #pragma once
 #include "absmax.cuh"
 
@@ -17,7 +17,7 @@ struct E5M2 {
   KHD static uint8 store(float x) { return float_to_e5m2(x); }
 };
 
-// What is not finite is kept as NaN.
+// A value that is not finite is stored as NaN.
 template <class Sign, class Format, class Meta, Ways W>
 struct ScaledFloat8 : AbsmaxBlock<Meta, W> {
   using B = AbsmaxBlock<Meta, W>;
@@ -31,7 +31,7 @@ struct ScaledFloat8 : AbsmaxBlock<Meta, W> {
   KHD static real decode(uint8 code, const Meta& meta) {
     return B::value_of(Format::load(code), meta);
   }
-  // Of a number in units of the scale.
+  // The code of a number divided by the scale.
   KHD static int code_of(float y, uint32 random_bits) {
     const int nearest = Format::store(y);
     if constexpr (W.stochastic)

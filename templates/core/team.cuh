@@ -1,19 +1,19 @@
-// A team of lanes shares a tile of consecutive indices; on the CPU the team is one thread and owns
-// the whole tile. Knows geometry and sums; knows no formula and no format.
+// A team of lanes shares a tile of consecutive indices. On the CPU a team is one thread with a whole tile.
+// Geometry and sums, independent of formulas and formats.
 #pragma once
 #include "list.cuh"
 
 namespace jitstep {
 
-// Of a tile larger than a leaf more lanes make a team, so that each holds no more elements than of a leaf; as far as the
-// threads of a block make such teams.
+// A tile larger than a leaf has a larger team, so that a lane holds no more elements than of a leaf, if the block's
+// threads divide into such teams.
 constexpr int lanes_of_tile(int size, Variant v) {
   int lanes = v.lanes;
   for (int n = kLeaf; n < size && v.threads % (2 * lanes) == 0; n *= 2) lanes *= 2;
   return lanes;
 }
 
-// Index `within` a tile of N: row after row, in each row lane after lane, `vector` for each lane.
+// A tile of N indices: rows of lanes, with `vector` consecutive indices per lane and row.
 template <int N, Variant V>
 struct Tile {
   static constexpr int size = N;
@@ -28,14 +28,14 @@ struct Tile {
   static constexpr int teams = V.threads / lanes;
   static constexpr int teams_of_warp = teams < 32 / lanes ? teams : 32 / lanes;
 
-  // Unsigned, so that a GPU adds them to an address as they are.
+  // Unsigned, so that a GPU adds them to an address without conversion.
   KHD static uint32 lane() { return lanes == 1 ? 0 : thread_index() % lanes; }
   KHD static uint32 team() { return teams == 1 ? 0 : thread_index() / lanes; }
-  // The last of the teams that meet at one barrier: those of this one's warp or, where a team has several, of the block.
+  // The last team that shares a barrier with this one: in its warp, or in the block if a team has several warps.
   KHD static uint32 last_in_lockstep() {
     return lanes > 32 ? teams - 1 : team() | (teams_of_warp - 1);
   }
-  // The place in the tile of the lane's first element of a row, and its place among the lane's vectors.
+  // The index in the tile of the lane's first element of a row, and the index of that vector.
   KHD static uint32 row_start(int row) { return vector_of(row) * vector; }
   KHD static uint32 vector_of(int row) { return static_cast<uint32>(row) * lanes + lane(); }
 };
@@ -43,9 +43,9 @@ struct Tile {
 inline constexpr int kLeafLevels = 8;
 static_assert(1 << kLeafLevels == kLeaf);
 
-// The rest of a leaf's tree, of values x[0] to x[Held - 1] of the lanes that differ in bits up to Lane. Of two lanes one
-// adds up those with even places, one those with odd places, as long as there are such: half the sums that each would have
-// to make if both made all.
+// The rest of a leaf's tree, of values x[0] to x[Held - 1] in lanes that differ in bits up to Lane. Of two lanes, one
+// adds the values with even index, the other those with odd index. So each computes half of the sums that it would
+// otherwise need.
 template <class Op, int Held, int Lane>
 KHD real lanes_tree(real* x) {
   if constexpr (Lane == 0) {
@@ -71,7 +71,7 @@ KHD real lanes_tree(real* x) {
   }
 }
 
-// The tree of one leaf: for s = 128, 64, ..., 1: x[i] += x[i + s]. x: one lane's fragment.
+// The sum of one leaf: for s = 128, 64, ..., 1: x[i] += x[i + s]. x: one lane's fragment.
 template <class Op, Variant V>
 KHD real leaf_tree(real* x) {
   using T = Tile<kLeaf, V>;
@@ -90,7 +90,7 @@ KHD real leaf_tree(real* x) {
   return lanes_tree<Op, T::vector, T::lanes / 2>(x);
 }
 
-// Those that build the tree above the leaves together: the lanes of a team, or all threads of a block.
+// The threads that compute the tree above the leaves: the lanes of a team, or all threads of a block.
 template <Variant V>
 struct LanesOfTeam {
   static constexpr int size = V.lanes;
@@ -104,9 +104,9 @@ struct ThreadsOfBlock {
   KHD static void barrier() { block_barrier(); }
 };
 
-// The tree above the leaves, in place: node(k, j) = node(k-1, 2j) + node(k-1, 2j+1), absent ones
-// absent. x[i * stride], i < count; the root is left in x[0]. All that a barrier is for call this with the
-// same count; who has nothing to do passes active = false.
+// The tree above the leaves, in place: node(k, j) = node(k-1, 2j) + node(k-1, 2j+1), without missing nodes.
+// Reads x[i * stride] for i < count and leaves the root in x[0]. All threads of a barrier must call this with the
+// same count. Threads without work pass active = false.
 template <class Op, class Workers>
 KHD void node_tree(double* x, int64 count, int stride, bool active) {
   for (int64 n = count; n > 1; n = (n + 1) / 2) {
@@ -124,7 +124,7 @@ KHD void node_tree(double* x, int64 count, int stride, bool active) {
   }
 }
 
-// The same where each lane of a warp holds one of the nodes or `absent`; the root is every lane's.
+// The same, if each lane of a warp holds one node or `absent`. Every lane gets the root.
 template <class Op>
 KHD double warp_tree(double x) {
   UNROLL
@@ -132,10 +132,10 @@ KHD double warp_tree(double x) {
   return x;
 }
 
-// ---- where a domain's entries lie --------------------------------------------------------------
+// ---- the location of a domain's entries --------------------------------------------------------
 
-// The index along dimension d, taken off `position` or `entry`. Selects values: a reference to one of the
-// two would put both on the GPU's stack.
+// The index along dimension d, divided off `position` or `entry`. It selects values, because a reference to one
+// of the two would put both on the GPU's stack.
 KHD int64 take_index(const TensorRecord& t, int d, uint32 reduced, int64& entry, int64& position) {
   const bool inside = reduced >> d & 1u;
   const int64 rest = inside ? position : entry, left = rest / t.dim[d].size;
@@ -144,7 +144,7 @@ KHD int64 take_index(const TensorRecord& t, int d, uint32 reduced, int64& entry,
   return rest % t.dim[d].size;
 }
 
-// The element at `position` of `entry`, both counted in logical order, last dimension fastest.
+// The element at `position` of `entry`, both in logical order, last dimension fastest.
 SLOW_PATH int64 element_of(const TensorRecord& t, uint32 reduced, int64 entry, int64 position) {
   int64 element = 0;
   for (int d = t.dims - 1; d >= 0; --d)

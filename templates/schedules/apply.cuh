@@ -1,4 +1,4 @@
-// The last launch of a step: the rule is applied, p and the new slots are stored.
+// The last launch of a step: computes and stores p and the new slots.
 #pragma once
 #include "finish.cuh"
 #include "loop.cuh"
@@ -18,9 +18,9 @@ struct ApplyTile {
   using Shape = Tile<size(), S::variant>;
 };
 
-inline constexpr int kMaximaSite = kFirstBookSite + kMaxSlots;  // behind the books
+inline constexpr int kMaximaSite = kFirstBookSite + kMaxSlots;  // after the codebooks
 
-// The largest among the lanes of as many warps, of which as many stand side by side. All warps of a block call this.
+// The maximum over groups of Warps adjacent warps. All warps of a block must call this.
 template <int Warps, int Threads>
 KHD uint32 max_of_warps(uint32 x) {
   struct Maxima {
@@ -38,7 +38,7 @@ KHD uint32 max_of_warps(uint32 x) {
   return x;
 }
 
-// The largest among as many lanes, of which as many stand side by side.
+// The maximum over groups of Lanes adjacent lanes.
 template <int Lanes, int Threads>
 KHD uint32 max_of_lanes(uint32 x) {
   if constexpr (Lanes > 32) {
@@ -52,7 +52,7 @@ KHD uint32 max_of_lanes(uint32 x) {
   }
 }
 
-// What is measured of the codec block that each row of the fragment lies in.
+// Measures the codec block of each row of the fragment.
 template <class Codec, class Shape, class Cursor>
 KHD void measure(const real* x, const Cursor& at, Measured<Codec>* meta) {
   constexpr int V = Shape::vector, kKeys = Codec::keys;
@@ -136,8 +136,8 @@ KHD void store_slot(const Scope<S>& scope, const Cursor& at, const Code* code,
   }
 }
 
-// What a step rounds at random, a turn to another mode rounds to nearest, as the middle one of all draws does: it may
-// be done any number of times, and between two steps with the same bits.
+// Mode switches must be repeatable. So formats with stochastic rounding round to nearest there, by this fixed draw in the
+// middle of all draws.
 inline constexpr uint32 kMiddleDraw = 0x7fff;
 
 template <class S, class Shape, bool Drawn = true, class Cursor>
@@ -165,14 +165,14 @@ KHD void store_weights(const Scope<S>& scope, const Cursor& at, const real* p) {
   }
 }
 
-// One slot's codes and meta data between encoding and storing.
+// One slot's codes and metadata between encoding and storing.
 template <class Part, class Shape>
 struct Encoded {
   typename CodeStorage<typename Part::Body::Code>::Register code[Shape::fragment];
   Measured<typename Part::Body> meta[Shape::rows];
 };
 
-// Zeros where the gradient was.
+// Sets the gradient to zero.
 template <class S, class Cursor>
 KHD void clear_gradient(const Scope<S>& scope, const Cursor& at) {
   using Bits = typename S::G::Bits;
@@ -216,8 +216,8 @@ KHD void apply_tile(const Scope<S>& scope, const Cursor& at) {
   });
 }
 
-// f(place) for this team's tiles of an item. All teams take the same number of turns, so that lanes
-// of one warp stay together; a team past the end gets tiles without elements.
+// Calls f with the location of each of this team's tiles of an item. All teams iterate equally often, so that lanes of
+// one warp stay together. A team past the end gets tiles without elements.
 template <class S, class F>
 KHD void for_tiles(const Scope<S>& scope, const Item& item, F&& f) {
   using Shape = typename ApplyTile<S>::Shape;
@@ -234,8 +234,8 @@ KHD void for_tiles(const Scope<S>& scope, const Item& item, F&& f) {
   }
 }
 
-// Memory that no reduction finishes is advanced by `prepare` alone, and stored with the tensor's first
-// elements: that of all tensors by the one that leads.
+// Stores auxiliary state that only `prepare` writes, together with the tensor's first elements. Only the
+// shared-state writer stores that of all tensors.
 template <class S>
 KHD void store_prepared_memory(const Scope<S>& scope, bool leads) {
   if constexpr (!rule_finishes<S, tensor>())
@@ -244,15 +244,15 @@ KHD void store_prepared_memory(const Scope<S>& scope, bool leads) {
     if (leads) store_memory<S, kRulePart, all>(scope.tensor, scope.set, 0, scope.memory);
 }
 
-// Of a tensor whose step is skipped: there are no scalars.
+// For a tensor whose step is skipped, so without scalars.
 template <class S>
 KHD Scope<S> scope_without_scalars(const Args& args, int tensor) {
   const StepRecord& step = args.steps[tensor];
   return {args, args.tensors[tensor], step, args.sets[step.set], {}, {}, {}};
 }
 
-// What is left of a step that is skipped: gradients to be cleared, the tensor's count of such steps, and that
-// of all tensors.
+// The work of a skipped step: clears gradients, and increments the step offsets of the tensor and of the
+// optimizer.
 template <class S>
 KHD void skip(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {

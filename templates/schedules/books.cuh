@@ -1,28 +1,28 @@
-// The books of a step's codecs (core/codebook.cuh) in the memory that the threads of a block share: there lanes that
-// ask for different places of a table wait for each other least.
+// The codebooks of a step's codecs (core/codebook.cuh) in shared memory, where lanes that read different entries of a
+// table wait for each other least.
 #pragma once
 #include "../core/lookup.cuh"
 #include "plan.cuh"
 
 namespace jitstep {
 
-// Whether a codec's codes number the values of a book.
+// Whether a codec's codes index a codebook.
 template <class C>
 concept HasBook = requires {
   typename C::Book;
 };
 
-// Whether the thresholds say which code a value gets.
+// Whether thresholds determine the code of a value.
 template <class C>
 concept FindsInBook = HasBook<C> && !C::random;
 
-// Whether values are those of a codec within, in units of what is remembered.
+// Whether a codec applies an inner codec to normalized values.
 template <class C>
 concept HasUnits = requires {
   typename C::InUnits;
 };
 
-// Whether whole tiles look slot I up there. One thread alone has its tables near anyway.
+// Whether whole tiles use shared memory for slot I. A single thread has its tables in the cache anyway.
 template <class S, int I, class Part = typename S::template Codec<I>>
 constexpr bool shares_book() {
   if constexpr (kStored<Part> && S::variant.threads > 1)
@@ -32,7 +32,7 @@ constexpr bool shares_book() {
 }
 
 inline constexpr int kFirstBookSite =
-    1 + kSpaces;  // behind what is prepared and the sums of each space
+    1 + kSpaces;  // after the prepared scalars and the sums of each layout
 
 template <class S, int I>
 struct SharedBook {
@@ -49,7 +49,7 @@ struct SharedBook {
   }
 };
 
-// By all threads of a block, before its first Preparation, whose barriers stand between this and every look-up.
+// Called by all threads of a block before the first Preparation. Its barriers separate this from every lookup.
 template <class S>
 KHD void fill_books() {
   static_for<S::slots>([](auto slot) {

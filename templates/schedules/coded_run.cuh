@@ -1,5 +1,5 @@
-// A run of a slot between codes and values, for loops that the compiler vectorises: what blocks have beside their
-// codes is looked at before and after those, and none has a remainder. A run is a leaf, or what is left of the
+// Decodes and encodes a range of a slot in loops that the compiler vectorizes. Block metadata is read before, and
+// written after these loops. No loop has a remainder. A range is a leaf, or the rest of the
 // tensor.
 #pragma once
 #include "scope.cuh"
@@ -8,7 +8,7 @@ namespace jitstep {
 
 // ---- from codes to values ------------------------------------------------------------------------
 
-// The codes of a run, each in a word of its own; there are always kLeaf of them to be read.
+// The codes of a range, one per array element. kLeaf codes are always readable.
 template <class Code>
 class CodesOfRun {
  public:
@@ -41,7 +41,7 @@ class CodesOfRun<Nibble> {
   uint8 codes_[kLeaf] = {};
 };
 
-// A book's values are looked up for the whole run at once.
+// Codebook values are looked up for the whole range at once.
 template <class C>
 class CodedRun {
  public:
@@ -67,7 +67,7 @@ class CodedRun<C> {
   LookedUp<C::Book::values, kLeaf> values_;
 };
 
-// The values of a run: of codes that stand for themselves, by the one Meta that all share, or block by block.
+// The values of a range. Codes are decoded one by one, with one shared Meta, or block by block.
 template <class C>
 class DecodedRun {
  public:
@@ -115,7 +115,7 @@ requires(C::block < kLeaf &&
 
 // ---- from values to codes ------------------------------------------------------------------------
 
-// Random bits for each element of a run, stored a word, two elements' fields, at a time.
+// Random bits for each element of a range. A store writes one word, the fields of two elements.
 template <int N>
 struct RandomRun {
   static_assert(kLittleEndian, "the lower field of a word lies first");
@@ -139,7 +139,7 @@ struct RandomRun<0> {
   KHD uint32 operator[](int) const { return 0; }
 };
 
-// What is measured of a codec block: its Meta, or what derives from it to tell `encode` more than is kept.
+// The result of `measure`: Meta, or a type derived from it with more for `encode` than is stored.
 template <class Codec>
 struct MeasureOf {
   using type = typename Codec::Meta;
@@ -152,7 +152,7 @@ struct MeasureOf<Codec> {
 template <class Codec>
 using Measured = typename MeasureOf<Codec>::type;
 
-// That of the one block that Count values lie in.
+// Measures the one block that Count values are in.
 template <class Codec, int Count>
 KHD Measured<Codec> measure(const real* x) {
   uint32 key[Codec::keys];
@@ -202,7 +202,7 @@ class EncodedRun<C, Count> {
   Thresholds thresholds_;
 };
 
-// The first count of Count codes, as they lie in memory.
+// Stores the first count of Count codes.
 template <class Code>
 struct StoredCodes {
   template <int Count>

@@ -1,7 +1,7 @@
-// Whether a rule and its codecs keep to the contract, asked of the compiler. Each function of a rule is
-// instantiated with views that have what it may read and write, and nothing else. Nothing here is run or
-// kept. The host knows the fields' names: it writes SlotsOf, ResultsIn and the assertions into the unit.
-// (No back quotes in assertions: NVRTC writes them as question marks.)
+// Checks at compile time that a rule and its codecs follow the reference. It instantiates each function of a rule
+// with views that contain only what the function may read and write. Nothing here runs or stays in the
+// binary. The host knows the fields' names. It generates SlotsOf, ResultsIn and the assertions.
+// (No back quotes in assertions: NVRTC prints them as question marks.)
 #pragma once
 #include "step.cuh"
 
@@ -14,7 +14,7 @@ using CodeOf = typename CodeStorage<typename P::Body::Code>::Register;
 template <class P>
 using MetaOf = typename P::Body::Meta;
 
-// The loops take values and codes as they are: a double or a float would become another number unseen.
+// Loops use values and codes without conversion. A double or float would become another number implicitly.
 template <class T>
 inline constexpr bool kValue = kSame<T, real> || kSame<T, float>;
 template <class T, class Code>
@@ -54,7 +54,7 @@ concept HasMeasure = P::Body::block == 1 ||
                               const Measured<typename P::Body>* measured, const MetaOf<P>* meta) {
   requires kSame<decltype(P::Body::key(x, 0)), uint32>;
   P::Body::measure(key);
-  meta = measured;  // Meta itself, or derived from it
+  meta = measured;  // Meta, or derived from it
 };
 
 // ---- a rule ------------------------------------------------------------------------------------
@@ -62,15 +62,15 @@ concept HasMeasure = P::Body::block == 1 ||
 struct OldSlot {  // before `moments`
   const real was;
 };
-struct OpenSlot {  // what `moments` sets
+struct OpenSlot {  // in `moments`
   const real was;
   real next;
 };
-struct NewSlot {  // after it
+struct NewSlot {  // after `moments`
   const real was, next;
 };
 
-struct LaterResult {};  // of a reduction that is not finished where it would be read
+struct LaterResult {};  // result of a reduction that is not available yet
 template <class Result, bool Known>
 struct ResultIf {
   using type = Result;
@@ -80,7 +80,7 @@ struct ResultIf<Result, false> {
   using type = LaterResult;
 };
 
-// Whether a function called in pass `now` may read a reduction of pass `pass` (-1: left out).
+// Whether a function that runs in pass `now` may read a reduction of pass `pass` (-1: inactive).
 inline constexpr int kInMoments = -1, kInApply = 1 << 20;
 constexpr bool may_read(int now, int pass, bool marked_moments) {
   return pass < 0 || (now == kInMoments ? marked_moments : pass < now);
@@ -92,16 +92,16 @@ struct ElementView : Slots {
   const real g;
   const int64 index;
   ElementView(const ElementView&) = delete;  // what is written to a copy is lost
-  void operator&() const = delete;           // a rule sees one element
+  void operator&() const = delete;           // a rule sees one element only
 };
 template <class View>
-struct StagedView : View {  // `apply` of a rule with a host stage
+struct StagedView : View {  // `apply` of a rule with a host transform
   const real staged;
 };
 template <class Scalars, class Results>
 struct ContextView : Scalars, Results {};
 
-// What `eval` and `train` see.
+// The view of `eval` and `train`.
 struct SlotBetweenSteps {
   const real was;
 };
@@ -124,7 +124,7 @@ concept HasPrepare = requires(const H& h, M& m) {
   B::prepare(h, 1, m);
 }
 || requires(const H& h) { B::prepare(h, 1); };
-// What a function writes to a copy of Memory is lost, too.
+// A write to a copy of the auxiliary state is lost, too.
 template <class B, class Scalars, class H, class M>
 concept PreparesACopy = requires {
   static_cast<Scalars (*)(const H&, int64, M)>(&B::prepare);
@@ -159,8 +159,8 @@ concept HasFinish = requires(Of<typename R::Coefficients> name, Totals<R::terms>
   requires kSame<decltype(B::finish(name, sums, 1, c)), typename R::Coefficients>;
 };
 
-// A sum over all tensors is finished for none of them: its `finish` has no memory but that of all, and not
-// the scalars that `prepare` makes of a tensor's.
+// A sum over all tensors belongs to no tensor. Its `finish` sees only shared state, and no scalars that `prepare`
+// computes from a tensor's auxiliary state.
 template <class B, class R, class C>
 concept HasFinishWithoutMemory = requires(Of<typename R::Coefficients> name, Totals<R::terms>& sums,
                                           C& c) {
@@ -189,7 +189,7 @@ concept HasTrain = requires(E& e, C& c) {
   B::train(e, c);
 };
 
-// Of a rule with modes.
+// Checks a rule with modes.
 template <class S, template <class> class SlotsOf>
 class ModesCheck {
   using Body = typename S::Rule::Body;
@@ -202,7 +202,7 @@ class ModesCheck {
                 "the rule declares modes: it needs 'static void train(auto& e, const auto& c)'");
 
  public:
-  // Has the functions instantiated.
+  // Instantiates the functions.
   static constexpr bool read_bodies() {
     if (false) {
       if constexpr (HasEval<Body, View, Context>) Body::eval(declare<View>(), declare<Context>());
@@ -212,7 +212,7 @@ class ModesCheck {
   }
 };
 
-// KnownPass: the first pass that knows the new slots.
+// KnownPass: first pass in which new slots can be computed: after all reductions that `moments` reads.
 template <class S, template <class> class SlotsOf, template <int> class ResultsIn, int KnownPass>
 class RuleCheck {
   using Rule = typename S::Rule;
@@ -245,7 +245,7 @@ class RuleCheck {
   static_assert(HasApply<Body, AtLast, Context<kInApply>>,
                 "the rule needs 'static void apply(auto& e, const auto& c)'");
 
-  // What a reduction takes its terms from.
+  // The argument of a reduction's `terms`.
   template <class R, bool Over = R::over, bool Known = (R::pass >= KnownPass)>
   struct From {
     using type = const ElementView<SlotsOf<OldSlot>, const real>;
@@ -259,7 +259,7 @@ class RuleCheck {
     using type = const typename R::Type::Over::Coefficients;
   };
 
-  // Two sums over all tensors would read each other's memory, in an order that depends on the batches.
+  // Two sums over all tensors would read each other's shared state, in an order that depends on the batches.
   static constexpr int sums_with_memory() {
     int count = 0;
     for_reductions<S>([&](auto r) {
@@ -273,7 +273,7 @@ class RuleCheck {
 
   template <class R>
   static constexpr bool terms_fit = HasTerms<Body, R, typename From<R>::type, Context<R::pass>>;
-  // What a `finish` may read.
+  // The context that a `finish` may read.
   template <class R>
   using FinishContext = const ContextView<
       typename FinishScalars<R::everywhere && rule_keeps<S, tensor>() &&
@@ -320,13 +320,13 @@ class RuleCheck {
   }
 
  public:
-  // Whether the rule has what a reduction is made by.
+  // Whether the rule has the functions of a reduction.
   template <class R>
   static constexpr bool has_terms = terms_fit<R>;
   template <class R>
   static constexpr bool has_finish = finish_fits<R>;
 
-  // Has the functions instantiated; R: the rule's reductions that are taken.
+  // Instantiates the functions. R: the rule's active reductions.
   template <class... R>
   static constexpr bool read_bodies() {
     if (false) {

@@ -1,12 +1,12 @@
-// A step of one element in which nothing is set but what the rule itself sets: what it forgets, or takes from
-// where nothing is, is known by its bits. Run on the CPU before a rule's first step where JITSTEP_CHECK is
-// set. The host knows the fields' names: it writes Watch, which looks at them one by one, into the unit.
+// A step of one element in which every value that the rule does not set is a special NaN. Its bits show what the rule
+// forgot to set, or read too early. It runs on the CPU before a rule's first step if JITSTEP_CHECK is set. The host knows
+// the fields' names. It generates Watch, which checks them one by one.
 #pragma once
 #include "step.cuh"
 
 namespace jitstep {
 
-// A NaN that no arithmetic makes, the same as float and as double; what is computed from it has its bits.
+// A NaN that no arithmetic produces, the same as float and as double. Results computed from it have its bits.
 inline constexpr uint32 kPoisonBits = 0x7fdabadau;
 inline constexpr uint64 kWidePoisonBits =
     0x7ff0000000000000ull | static_cast<uint64>(kPoisonBits & 0x7fffffu) << 29;
@@ -21,8 +21,8 @@ inline bool is_poison(float x) { return (bits_of(x) & 0x7fffffffu) == kPoisonBit
 inline bool is_poison(double x) { return (bits_of(x) & 0x7fffffffffffffffull) == kWidePoisonBits; }
 inline bool is_poison(auto) { return false; }
 
-// Whether it is what the compiler fills variables with (-ftrivial-auto-var-init=pattern: 0xfe from g++; 0xaa,
-// or 0xff in floats, from clang).
+// Whether a value is the compiler's fill pattern (-ftrivial-auto-var-init=pattern: 0xfe with g++; 0xaa,
+// or 0xff in floats, with clang).
 template <class T>
 bool is_filling(const T& x) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(&x);
@@ -32,7 +32,7 @@ bool is_filling(const T& x) {
   return bytes[0] == 0xfe || bytes[0] == 0xaa || (floating && bytes[0] == 0xff);
 }
 
-// Marks what is found first; the rest may follow from it. The numbers are the host's.
+// Marks the first finding only, because others may follow from it. The host assigns the numbers.
 class Findings {
  public:
   explicit Findings(uint8* found) : found_(found) {}
@@ -42,14 +42,14 @@ class Findings {
     mark(number, is_filling(x) || is_poison(x));
   }
   void spoilt(int number, real x) { mark(number, is_poison(x)); }
-  // A field of memory, by its number in the kernel, that no function has written which could.
+  // A field of auxiliary state, by its number in the kernel, that no function wrote.
   void forgotten(int number, int field) { mark(number, open_[field] && !written_[field]); }
   void memory(int field, bool written) {
     open_[field] = true;
     written_[field] = written_[field] || written;
   }
   template <class T>
-  void written(int number, const T& x) {  // although nobody may
+  void written(int number, const T& x) {  // although no function may
     mark(number, !is_poison(x));
   }
 
@@ -104,7 +104,7 @@ class ContractProbe {
     Watch::applied(findings_, e_);
   }
 
-  // Between steps, of a rule with modes: there is no gradient, and no result is known.
+  // Between steps, for a rule with modes. There is no gradient and no result.
   void turn() {
     e_.g = Poison();
     Body::eval(e_, c_);
@@ -131,7 +131,7 @@ class ContractProbe {
     });
   }
 
-  // What `finish` writes differs from what was there before, whatever that was.
+  // A field counts as written if `finish` changes it, for every value before.
   template <class R>
   void watch_finished(const Totals<R::terms>& totals) {
     for (real before = real(0.25); before < 1; before += real(0.5)) {
@@ -175,7 +175,7 @@ class ContractProbe {
     }
   }
 
-  // `finish` sees the memory of its own domain, and what it was, as schedules/finish.cuh has it.
+  // `finish` sees auxiliary state of its own domain with its previous values, as in schedules/finish.cuh.
   template <class R>
   void reduce() {
     constexpr Of<typename R::Coefficients> name;
@@ -201,7 +201,7 @@ class ContractProbe {
   Context<Rule> c_;
 };
 
-// At every step number that is given, with values of either sign.
+// Runs the probe at every given step number, with values of both signs.
 template <class S, class Watch, int Passes, int KnownPass>
 void probe(const ProbeArgs& args) {
   Findings findings(args.found);

@@ -1,12 +1,12 @@
-// One slot of a tensor from codes to values and back, and its weights as the rule sees them, in element order:
-// for inspection, for checkpoints of other formats, and for tests. Its arguments are a Conversion, the tensor and a set with the
-// number of the step to come.
+// Converts one slot of a tensor from codes to values and back, and its weights to the values that the rule sees, in
+// element order. Used for inspection, for checkpoints of other formats, and for tests. The arguments are a Conversion,
+// the tensor, and hyperparameters with the next step number.
 #pragma once
 #include "apply.cuh"
 
 namespace jitstep {
 
-// f(scope, tile) for every tile of the items in range; values are moved one by one.
+// Calls f(scope, tile) for every tile of the items in range. Values move one by one.
 template <class S, class F>
 KHD void for_items(const Args& args, Range range, F&& f) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
@@ -41,7 +41,7 @@ KHD void decode_weights(const Args& args, Range range) {
   });
 }
 
-// The parameter and what is kept beside it. Formats that round at random keep nothing, and are not asked.
+// Writes the parameter and its residual. Formats with stochastic rounding have no residual, and do not come here.
 template <class S>
 KHD void encode_weights(const Args& args, Range range) {
   using Shape = typename ApplyTile<S>::Shape;

@@ -1,5 +1,5 @@
-// Steps that the device counts by itself, as in a CUDA graph, where nothing of the host is repeated: each tensor's
-// step number is its set's `t` less its `lag`, and a step takes one from that.
+// Step counting on the device, for CUDA graphs, where no host code is repeated. A tensor's step number is the host's t
+// minus its step offset. Each step decrements the offset.
 #pragma once
 #include "../core/port.cuh"
 
@@ -9,7 +9,7 @@ struct Count {
   static constexpr int kThreads = 32;
   static constexpr int kBlocks = 1;
 
-  // Items are tensors; those that rest have no set. A step that is skipped has put one on every lag before.
+  // Items are tensors. Inactive ones have a negative index. A skipped step has incremented every offset before.
   KHD static void count(const Args& args, Range range) {
     for (int64 i = range.begin; i < range.end; i += range.stride) {
       if (thread_index() != 0) continue;

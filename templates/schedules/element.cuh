@@ -1,4 +1,4 @@
-// A tile's way from memory into arrays, and one element's into the rule's hands.
+// Loads a tile from memory into arrays, and passes each element to the rule.
 #pragma once
 #include "scope.cuh"
 
@@ -11,14 +11,14 @@ struct Fragment {
   real was[S::slots > 0 ? S::slots : 1][Shape::fragment];
 };
 
-// What a tensor's random bits of this step are made from.
+// The key of a tensor's random bits in this step.
 template <class S>
 KHD RandomKey random_key(const Scope<S>& scope, uint32 stream) {
   return {scope.set.seed, static_cast<uint32>(scope.tensor.id), static_cast<uint32>(scope.t),
           stream};
 }
 
-// Which of its streams the weights take: 0, unless the rule has one of its own.
+// The random stream of the weights: 0, unless the rule declares another.
 template <class S>
 constexpr uint32 weights_stream() {
   if constexpr (requires { S::Rule::Body::weights_stream; })
@@ -27,7 +27,7 @@ constexpr uint32 weights_stream() {
     return 0;
 }
 
-// Where element e lies in the memory of p or g.
+// The memory offset of element e in p or g.
 template <class S>
 KHD int64 offset_in(const Scope<S>& scope, Layout dense, int64 Dim::*stride, int64 e) {
   if constexpr (S::strided)
@@ -36,7 +36,7 @@ KHD int64 offset_in(const Scope<S>& scope, Layout dense, int64 Dim::*stride, int
     return e;
 }
 
-// Whether whole tiles of a tensor are moved in vectors.
+// Whether a tensor's whole tiles move in vectors.
 KHD bool is_dense_and_aligned(const StepRecord& step) {
   return step.layout == (kDenseP | kDenseG | kAligned);
 }
@@ -76,7 +76,7 @@ KHD auto decode_one(const Scope<S>& scope, int64 e, auto code, const auto& meta)
     return Part::Body::decode(code, meta);
 }
 
-// That of a whole tile's element e.
+// Decodes element e of a whole tile.
 template <class S, int I>
 KHD auto decode_in_whole(const Scope<S>& scope, int64 e, auto code, const auto& meta) {
   using C = typename S::template Codec<I>::Body;
@@ -86,14 +86,14 @@ KHD auto decode_in_whole(const Scope<S>& scope, int64 e, auto code, const auto& 
     return decode_one<S, I>(scope, e, code, meta);
 }
 
-// Which of the blocks from the tile's first on a lane's vector lies in.
+// The block of a lane's vector, counted from the tile's first block.
 template <class Shape, int Block>
 KHD uint32 block_of_row(int row) {
   const uint32 of_rows = static_cast<uint32>(row * Shape::stride / Block);
   return Block < Shape::stride ? of_rows + Shape::lane() * Shape::vector / Block : of_rows;
 }
 
-// What is kept for the block that each row lies in. A tile holds whole blocks, or lies in one.
+// Loads the metadata of each row's block. A tile contains whole blocks, or is inside one.
 template <class Shape, int Block, class Meta>
 KHD void load_metas(const Meta* from, int64 base, Meta* meta) {
   const Meta* first = from + static_cast<uint64>(base) / Block;
@@ -101,8 +101,8 @@ KHD void load_metas(const Meta* from, int64 base, Meta* meta) {
   for (int row = 0; row < Shape::rows; ++row) meta[row] = first[block_of_row<Shape, Block>(row)];
 }
 
-// What slot I held before the step, where `kept` is what its codes say: before the first step the initial value.
-// Chosen by bits: around a condition compilers would jump.
+// The value of slot I before the step: `kept`, decoded from its code, or the initial value before the first step.
+// It selects by bits, because compilers would branch around a condition.
 template <class S, int I>
 class OldOrInitial {
   using Bits = decltype(bits_of(real()));
@@ -117,7 +117,7 @@ class OldOrInitial {
   Bits started_, initial_;
 };
 
-// A lane's codes of slot I in a whole tile and what is kept for their blocks, as they lie in memory.
+// A lane's codes of slot I in a whole tile, with the metadata of their blocks, before decoding.
 template <class S, int I, class Shape, class Part = typename S::template Codec<I>>
 class KeptRows {
   using C = typename Part::Body;
@@ -154,14 +154,14 @@ struct KeptRows<S, I, Shape, Absent> {
   }
 };
 
-// By number, as Each (core/list.cuh) asks for them.
+// A template with the slot number as its parameter, as Each (core/list.cuh) requires.
 template <class S, class Shape>
 struct SlotsOfTile {
   template <int I>
   using Kept = KeptRows<S, I, Shape>;
 };
 
-// The old values of slot I, one by one.
+// Loads the previous values of slot I, one by one.
 template <class S, int I, class Shape, class Cursor>
 KHD void load_slot(const Scope<S>& scope, const Cursor& at, real* was) {
   using Part = typename S::template Codec<I>;
@@ -186,7 +186,7 @@ KHD void load_slot(const Scope<S>& scope, const Cursor& at, real* was) {
   }
 }
 
-// All slots: of a whole tile every load is on its way before a code is decoded.
+// Loads all slots. For a whole tile, all loads are issued before the first code is decoded.
 template <class S, class Shape, class Cursor>
 KHD void load_slots(const Scope<S>& scope, const Cursor& at, Fragment<S, Shape>& f) {
   if constexpr (Cursor::whole) {
@@ -207,7 +207,7 @@ KHD void load_fragment(const Scope<S>& scope, const Cursor& at, Fragment<S, Shap
   load_slots<S, Shape>(scope, at, f);
 }
 
-// Slot I of an element as it was.
+// Sets the previous value of slot I of an element.
 template <class S, int I>
 KHD void set_slot(Element<typename S::Slots>& e, real was) {
   auto& slot = S::template slot<I>(e);
@@ -218,20 +218,20 @@ KHD void set_slot(Element<typename S::Slots>& e, real was) {
 #endif
 }
 
-// The slots of index i of the fragment, as they were.
+// Sets the previous values of all slots, from index i of the fragment.
 template <class S, class Shape>
 KHD void set_slots(const Fragment<S, Shape>& from, int i, Element<typename S::Slots>& e) {
   static_for<S::slots>(
       [&](auto s) { set_slot<S, decltype(s)::value>(e, from.was[decltype(s)::value][i]); });
 }
 
-// Asked in a template of its own: in a lambda, NVRTC takes an answer of no for an error.
+// A separate template, because in a lambda NVRTC treats an unsatisfied requirement as an error.
 template <class Rule>
 KHD void compute_moments(auto& e, const auto& c) {
   if constexpr (requires { Rule::moments(e, c); }) Rule::moments(e, c);
 }
 
-// The gradient as the rule sees it and the new slots, if what they depend on is known in this pass.
+// Computes the rule's gradient and the new slots, if all that they depend on is known in this pass.
 template <class S, int Pass>
 KHD void advance(auto& e, const auto& gradient, const auto& rule) {
   if constexpr (gradient_ready<S, Pass>()) {
@@ -240,13 +240,13 @@ KHD void advance(auto& e, const auto& gradient, const auto& rule) {
   }
 }
 
-// The new value of slot I as it will be kept, in place of what `moments` made of it.
+// Replaces the new value of slot I by the value that will be stored.
 template <class S, int I>
 KHD void set_kept(auto& e, const auto& memory) {
   S::template slot<I>(e).next = S::template Codec<I>::Body::decode({}, {}, memory);
 }
 
-// Those of the slots of one element that are kept without codes, as far as that is known in this pass.
+// The same for all slots without codes, if their auxiliary state is known in this pass.
 template <class S, int Pass>
 KHD void set_kept_slots(const Scope<S>& scope, int64 element, auto& e) {
   static_for<S::slots>([&](auto s) {
@@ -256,8 +256,8 @@ KHD void set_kept_slots(const Scope<S>& scope, int64 element, auto& e) {
   });
 }
 
-// f(element, gradient context, rule context) for index i of the fragment, the new slots computed
-// if everything they depend on is known in this pass.
+// Calls f(element, gradient context, rule context) for index i of the fragment. New slots are computed
+// if all that they depend on is known in this pass.
 template <class S, int Pass, class Shape, class Cursor, class F>
 KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S, Shape>& from,
                       int i, uint32 within, F&& f) {
@@ -282,7 +282,7 @@ KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S,
   }
 }
 
-// f(index, its place in the tile, element, gradient context, rule context) for every index of the fragment.
+// Calls f(index, index in the tile, element, gradient context, rule context) for every index of the fragment.
 template <class S, int Pass, class Shape, class Cursor, class F>
 KHD void for_elements(const Scope<S>& scope, const Cursor& at, const Fragment<S, Shape>& from,
                       F&& f) {

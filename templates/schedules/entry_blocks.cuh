@@ -1,17 +1,17 @@
-// One thread's sums over entries whose elements are mixed in memory, in short pieces, as those of small convolutions
-// are: elements are taken as they lie there, and what is taken of them is put in the order of members and entries.
+// One thread's sums over entries whose elements alternate in memory in short spans, as in small convolutions.
+// Elements are read in memory order. Their terms are then reordered by members and entries.
 #pragma once
 #include "leaf_sums.cuh"
 
 namespace jitstep {
 
 inline constexpr int kMostOfBlock = 256;  // elements
-inline constexpr int kStrip = 4 * kLeaf;  // elements that are taken at once
-inline constexpr int kRoom = 64 * kLeaf;  // elements that are put in order at once
+inline constexpr int kStrip = 4 * kLeaf;  // elements read at once
+inline constexpr int kRoom = 64 * kLeaf;  // elements reordered at once
 
-// The last dimensions that are short together. Their elements are `entries` by `members` that follow one another in
-// those orders as well, and blocks along the next dimensions follow one another in memory: `count` of them, with the
-// next entries each, or with the next members of the same.
+// The last dimensions whose product is small. Their elements are `entries` times `members`, contiguous in both
+// orders. `count` blocks along the next dimensions are contiguous in memory. Each has the next
+// entries, or the next members of the same entries.
 struct Block {
   int entries = 1, members = 1;
   int64 count = 1;
@@ -19,7 +19,7 @@ struct Block {
   KHD int size() const { return entries * members; }
 };
 
-// members: of an entry. A block of one element stands for none.
+// members: of an entry. A block of one element means that there are no blocks.
 SLOW_PATH Block block_of(const TensorRecord& t, uint32 reduced, int64 members) {
   const int64 room = kRoom / min<int64>(members, kLeaf);
   Block block;
@@ -57,7 +57,7 @@ class EntryBlocks {
     number_elements();
   }
 
-  // `count` leaves from number `first` on; those of one place in their entries follow one another.
+  // Sums `count` leaves from number `first`. Leaves with the same position in their entries are consecutive.
   KHD void sum(int64 first, int count) {
     for (int64 unit = first; unit < first + count;) {
       const int64 entry = unit % space_.entries, leaf = unit / space_.entries;
@@ -82,7 +82,7 @@ class EntryBlocks {
   }
 
  private:
-  // The entry and the member of each element of a block.
+  // Computes the entry and the member of each element of a block.
   KHD void number_elements() {
     const TensorRecord& t = scope_.tensor;
     for (int i = 0; i < block_.size(); ++i) {
@@ -99,7 +99,7 @@ class EntryBlocks {
     }
   }
 
-  // How many blocks with entries from `begin` to `end` are taken together.
+  // How many blocks with entries from `begin` to `end` are processed together.
   KHD int blocks_from(int64 begin, int64 end) const {
     if (!block_.with_next_entries) return 1;
     const int64 wanted = (end - begin + block_.entries - 1) / block_.entries;
@@ -108,7 +108,7 @@ class EntryBlocks {
     return static_cast<int>(min<int64>(min(wanted, left), max(1, room)));
   }
 
-  // The terms of the leaf's members, of entries from `begin` on.
+  // Computes the terms of the leaf's members, of entries from `begin`.
   KHD void take(int64 begin, int blocks) {
     const int64 end = position_ + valid_;
     for (int64 member = position_ - position_ % block_.members; member < end;) {
@@ -121,14 +121,14 @@ class EntryBlocks {
     }
   }
 
-  // How many blocks from a member on, up to another, follow one another.
+  // How many blocks from a member to another are contiguous.
   KHD int blocks_along(int64 member, int64 end) const {
     const int64 wanted = (end - member + block_.members - 1) / block_.members;
     const int64 left = block_.count - member / block_.members % block_.count;
     return static_cast<int>(min<int64>(min(wanted, left), kStrip / block_.size()));
   }
 
-  // place: of the first member; it and others may lie outside the leaf.
+  // place: index of the first member. It and others may be outside the leaf.
   KHD void put_in_order(int place, int count, const real* from, real* to) const {
     const int size = block_.size();
     const int next = block_.with_next_entries ? 0 : block_.members;
@@ -160,10 +160,10 @@ class EntryBlocks {
   Block block_;
   int64 position_ = 0;  // of the leaf
   int valid_ = 0;       // members of it
-  int width_ = 0;       // entries that are put in order
+  int width_ = 0;       // entries to reorder
   uint16 entry_[kMostOfBlock], member_[kMostOfBlock];
   real strip_[L::kTerms][kStrip];
-  real terms_[L::kTerms][kRoom];  // those of each member in turn
+  real terms_[L::kTerms][kRoom];  // all entries of member 0, then of member 1, ...
 };
 
 template <class S, int Pass, int SpaceNumber>

@@ -1,19 +1,19 @@
-// One thread's maxima along each dimension, where a pass takes several: their elements are read, decoded and advanced
-// once. What may be combined in any order needs no leaves of its own: a tile is some rows, entries of dimension 0, by
-// as many whole entries of dimension 1 as make whole leaves of the rows. The place of a partial is no more than that.
+// One thread's maxima along several dimensions in one pass, so that elements are read, decoded and updated once. Maxima
+// combine in any order, so they need no separate leaves. A tile is some rows (entries of dimension 0) by as many whole
+// entries of dimension 1 as make whole leaves of the rows. The index of a partial maximum only needs to be unique.
 #pragma once
 #include "entry_tiles.cuh"
 
 namespace jitstep {
 
-inline constexpr int kMostInside = 32;  // elements of one entry of dimension 1 in a row
+inline constexpr int kMostInside = 32;  // maximum of consecutive elements of one entry of dimension 1
 
-// Whether a pass takes nothing but maxima of elements along dimension K.
+// Whether a pass has only maxima of elements along dimension K.
 template <class S, int Pass, int K>
 constexpr bool takes_maxima() {
   return sums_elements<S, Pass, axis<K>::space>() && in_any_order<S, Pass, axis<K>::space>();
 }
-// The spaces of the dimensions whose maxima a pass takes together.
+// The layouts, as bits, of the dimensions whose maxima share a pass.
 template <class S, int Pass>
 constexpr uint32 joint_maxima() {
   uint32 spaces = 0;
@@ -25,8 +25,8 @@ constexpr uint32 joint_maxima() {
   return loops<S>() && (spaces & first_two) == first_two ? spaces : 0;
 }
 
-// A tensor in the order of its dimensions as rows of `width` elements; in each there are `inside` of each entry of
-// dimension 1. Tiles are kLeaf by `tile` elements; none: it is not in that order, or entries are too long.
+// A contiguous tensor as rows of `width` elements. A row has `inside` consecutive elements of each entry of
+// dimension 1. Tiles have kLeaf by `tile` elements. tile is 0 if the tensor is not contiguous or entries are too long.
 struct Rows {
   int64 rows = 0, width = 0;
   int inside = 0, tile = 0;
@@ -86,8 +86,8 @@ class EntryMaxima {
       for (int i = 0; i < count; ++i) x[n][i] = static_cast<real>(-kInfinity);
   }
 
-  // The terms of some elements of a row, from number `start` of the tile's on. Of dimensions behind 1 elements `inside`
-  // apart have the same entry.
+  // Accumulates some elements of a row, from number `start` in the tile. Of dimensions after 1, elements `inside`
+  // apart belong to the same entry.
   SLOW_PATH void take_run(EntryMaxima& to, int64 element, int count, int start) {
     const int phase = start % to.rows_.inside;
     for_terms<S, Pass>(to.scope_, element, count, [&](auto r, const auto& terms, int i) {
@@ -103,7 +103,7 @@ class EntryMaxima {
     });
   }
 
-  // Of those that are asked for.
+  // The maximum of the elements that `wanted` selects.
   KHD static real largest(const real* x, int count, auto&& wanted) {
     real most = static_cast<real>(-kInfinity);
     for (int i = 0; i < count; ++i)
@@ -117,7 +117,7 @@ class EntryMaxima {
     store_partial<S, Pass, kSpace>(scope_, entry * scope_.tensor.spaces[kSpace].leaves + place,
                                    most);
   }
-  // As the last of an entry's partials that are used.
+  // Stores the last partial maximum of an entry, and fills the unused ones.
   template <int K>
   KHD void store_last(int64 entry, int64 place, const double* most) const {
     store<K>(entry, place, most);
@@ -161,7 +161,7 @@ class EntryMaxima {
   Terms<3, kPhases> third_;
 };
 
-// Whether an item of one of the dimensions, the one with leaf `first`, is done with by its share of the tiles.
+// Processes the tiles of one dimension's item with leaf `first`. Returns false if the tensor has no tiles.
 template <class S, int Pass>
 SLOW_PATH bool take_maxima(const Scope<S>& scope, int space, int64 first) {
   const Rows rows = rows_of(scope.tensor);

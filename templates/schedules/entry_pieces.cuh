@@ -1,17 +1,17 @@
-// How the elements of a tensor, as they follow one another in memory, run through the entries of a domain.
+// Maps the elements of a tensor, in memory order, to the entries of a domain.
 #pragma once
 #include "plan.cuh"
 
 namespace jitstep {
 
-// Whether elements are walked in loops over runs of them: by one thread, and dense.
+// Whether one thread processes dense elements in loops over ranges.
 template <class S>
 constexpr bool loops() {
   return S::variant.threads == 1 && !S::strided;
 }
 
-// How many elements that follow one another in memory have one entry (step 0), or entries `step` apart, and after
-// how many the entries come again. `outer`: the dimensions along which pieces follow one another.
+// `length` consecutive elements in memory that have one entry (step 0), or entries `step` apart. Entries repeat
+// after `period` elements. `outer`: the dimensions along which spans are consecutive.
 struct Piece {
   struct Outer {
     int64 size, step;
@@ -28,7 +28,7 @@ KHD int64 entry_stride(const TensorRecord& t, uint32 reduced, int dimension) {
   return stride;
 }
 
-// The dimension along which elements lie `stride` apart, or -1.
+// The dimension with elements `stride` apart, or -1.
 KHD int dimension_of_stride(const TensorRecord& t, int64 stride) {
   int found = -1;
   for (int d = 0; d < t.dims; ++d)
@@ -36,7 +36,7 @@ KHD int dimension_of_stride(const TensorRecord& t, int64 stride) {
   return found;
 }
 
-// As many of the dimensions that vary fastest as lie all inside an entry, or all between entries.
+// The fastest dimensions, as many as are all inside an entry, or all between entries.
 SLOW_PATH Piece piece_of(const TensorRecord& t, uint32 reduced) {
   Piece piece;
   int64 stride = 1;
@@ -53,11 +53,11 @@ SLOW_PATH Piece piece_of(const TensorRecord& t, uint32 reduced) {
   return piece;
 }
 
-// The entry of one piece after another, as they follow one another in memory: counted up, not divided.
+// A cursor over spans in memory order. It finds the entry of the next span by counting, without division.
 class PieceWalk {
  public:
   PieceWalk() = default;
-  // At the piece that an element lies in.
+  // Starts at the span of an element.
   KHD PieceWalk(const Piece& piece, int64 element) : element_(element) {
     int64 number = element / piece.length;
     inside_ = element - number * piece.length;
@@ -68,17 +68,17 @@ class PieceWalk {
       number = rest;
     }
   }
-  // To the piece of another element: a few pieces on without division.
+  // Moves to the span of another element. If it is a few spans ahead, without division.
   KHD void move_to(const Piece& piece, int64 element) {
     inside_ += element - element_;
     element_ = element;
     if (inside_ < 0 || inside_ >= kFewPieces * piece.length) *this = PieceWalk(piece, element);
     for (; inside_ >= piece.length; inside_ -= piece.length) next(piece);
   }
-  // Where the walk is, and how far inside its piece that is.
+  // The current element, and its index in its span.
   KHD int64 element() const { return element_; }
   KHD int64 inside() const { return inside_; }
-  // That of the first element of the piece.
+  // The entry of the span's first element.
   KHD int64 entry() const { return entry_; }
   KHD void next(const Piece& piece) {
     for (int d = 0; d < piece.dims; ++d) {
@@ -96,8 +96,8 @@ class PieceWalk {
   int64 index_[kMaxDims];
 };
 
-// Those of the domains that a kernel's results and memory differ in, found when they are asked for; kept where there
-// are loops.
+// The spans of each domain of a kernel's results and auxiliary state. Computed on demand, and cached if there are
+// loops.
 template <class S, bool Loops = loops<S>()>
 struct Pieces {
   KHD explicit Pieces(const TensorRecord&) {}
@@ -113,7 +113,7 @@ class Pieces<S, true> {
     found_ |= 1u << Domain::space;
     return piece_[Domain::space];
   }
-  // A walk from an element on. Several values of a domain are looked up in turn, so the last one is remembered.
+  // A cursor at an element. Several values of a domain are looked up in turn, so the last cursor is cached.
   template <class Domain>
   KHD const PieceWalk& walk(int64 element) const {
     PieceWalk& last = last_[Domain::space];

@@ -1,19 +1,19 @@
-// Which entries of a domain the elements of a run belong to, and what is kept for those: found once for the run, so
-// that a loop over its elements reads arrays. Knows one thread, and dense elements.
+// The results and auxiliary state of the elements of a range. They are looked up once for the range, so
+// that a loop over its elements reads arrays. For one thread and dense elements.
 #pragma once
 #include "coded_run.cuh"
 #include "element.cuh"
 
 namespace jitstep {
 
-// Elements begin to end - 1 of the `count` from `base` on, a multiple of kLeaf.
+// Elements begin to end - 1 of `count` elements from `base`, a multiple of kLeaf.
 struct Run {
   int64 base;
   int count, begin, end;
 };
 KHD Run whole_run(int64 base, int count) { return {base, count, 0, count}; }
 
-// f(place in the run, length, entry) for each piece of a run, at whose first element the walk is.
+// Calls f(index in the range, length, entry) for each span of a range. The cursor must be at its first element.
 template <class F>
 KHD void for_pieces(const Piece& piece, PieceWalk walk, const Run& run, F&& f) {
   for (int64 at = run.begin, inside = walk.inside(); at < run.end; walk.next(piece)) {
@@ -24,10 +24,10 @@ KHD void for_pieces(const Piece& piece, PieceWalk walk, const Run& run, F&& f) {
   }
 }
 
-inline constexpr int kWide = 16;  // values that a few instructions write
+inline constexpr int kWide = 16;  // values that a few instructions can write
 
-// to[i] = value for `length` elements. Of few, what follows them up to `room` may be written too: that costs less than
-// a loop of so few.
+// to[i] = value for `length` elements. It may write more elements, up to `room`, because that is faster than a short
+// loop.
 template <class T>
 KHD void fill(T* to, int length, int room, T value) {
   if (length < kWide && kWide <= room)
@@ -36,14 +36,14 @@ KHD void fill(T* to, int length, int room, T value) {
     for (int i = 0; i < length; ++i) to[i] = value;
 }
 
-// The first `known` elements again and again.
+// Repeats the first `known` elements.
 template <class T>
 KHD void repeat(T* to, int known, int count) {
   for (; known < count; known *= 2)
     for (int i = 0, rest = min(known, count - known); i < rest; ++i) to[known + i] = to[i];
 }
 
-// to[place in the run] = from[entry]. What lies in `to` behind the run, up to run.count, may be written too.
+// to[index in the range] = from[entry]. It may also write elements of `to` after the range, up to run.count.
 template <class T>
 SLOW_PATH void spread_entries(const Piece& piece, const PieceWalk& walk, const Run& run,
                               const T* from, T* to) {
@@ -61,8 +61,8 @@ SLOW_PATH void spread_entries(const Piece& piece, const PieceWalk& walk, const R
   repeat(to + run.begin, fresh, length);
 }
 
-// Those of an array's values that a run's elements belong to. If Whole, all Count can be read, otherwise those of the
-// run. They are looked at where they lie if that is in the elements' order.
+// An array's values for the elements of a range. If Whole, all Count are readable, otherwise those of the range. Values
+// that are already in element order are not copied.
 template <class Domain, class T, int Count, bool Whole>
 class ValuesOfRun {
  public:
@@ -78,7 +78,7 @@ class ValuesOfRun {
     } else if (piece.step == 1 && (!Whole || length == Count)) {
       values_ = from + entry - run.begin;
     } else if (piece.step == 0) {
-      const T value = from[entry];  // once: for all that compilers know it lies in own_
+      const T value = from[entry];  // loaded once, because it may alias own_
       // vectorized: the loop that spreads an entry's value
       for (int i = 0; i < Count; ++i) own_[i] = value;
     } else {
@@ -98,7 +98,7 @@ class ValuesOfRun {
 
 // ---- coefficients ------------------------------------------------------------------------------
 
-// Those of a reduction that is known before a pass and not one for the whole tensor.
+// Results of a reduction that is known before a pass, and that has several entries per tensor.
 template <class S, class R, bool Wanted>
 class CoefficientsOfRun {
  public:
@@ -120,7 +120,7 @@ struct CoefficientsOfRun<S, R, false> {
   KHD void put(int, auto&, auto&) const {}
 };
 
-// By number, as Each (core/list.cuh) asks for them: with one parameter, as clang takes no defaulted second one there.
+// Templates with the number as their only parameter, as Each (core/list.cuh) requires: clang rejects a defaulted second.
 template <class S, int Pass>
 struct ReductionsOfRun {
   template <class R>
@@ -132,10 +132,10 @@ struct ReductionsOfRun {
 template <class S, int Pass>
 using EntryCoefficients = Each<S::Reductions::size, ReductionsOfRun<S, Pass>::template Of>;
 
-// ---- what codecs remember ----------------------------------------------------------------------
+// ---- auxiliary state of codecs -----------------------------------------------------------------
 
-// One field of a codec's memory for Count elements, as codec_memory() has it for one. Of fresh values all Count are
-// read, of others those of the run.
+// One field of a codec's auxiliary state for Count elements, as codec_memory() for one. All Count fresh values are
+// readable, of others those of the range.
 template <class S, class Field, int Count, bool Fresh, bool Wanted>
 class FieldOfRun {
  public:
@@ -165,7 +165,7 @@ struct FieldsOfRun {
   using Of = OfField<typename At<I, typename S::MemoryFields>::type>;
 };
 
-// What the codec of slot I remembers of each element of a run.
+// The auxiliary state of slot I's codec for each element of a range.
 template <class S, int I, int Count, bool Fresh>
 class MemoryOfRun {
  public:

@@ -1,14 +1,14 @@
-// One thread's sums over the entries of a domain. Elements of one entry that follow one another in memory are
-// walked in runs. Where entries lie side by side, as columns do, a run crosses as many of them as it has elements,
-// and all their leaves grow together. Where both are short, blocks of them are walked (entry_blocks.cuh).
+// One thread's sums over the entries of a domain. Consecutive elements of one entry are processed as ranges.
+// If entries are adjacent in memory, as columns are, a range crosses one entry per element, and all their leaves
+// accumulate together. If both are short, blocks are processed (entry_blocks.cuh).
 #pragma once
 #include "entry_blocks.cuh"
 
 namespace jitstep {
 
-// ---- members that follow one another -----------------------------------------------------------
+// ---- consecutive members -----------------------------------------------------------------------
 
-// As many members of an entry as follow one another in memory.
+// How many members of an entry are consecutive in memory.
 KHD int64 length_of_members(const TensorRecord& t, uint32 reduced) {
   int64 length = 1;
   for (int d = t.dims - 1; d >= 0; --d) {
@@ -19,7 +19,7 @@ KHD int64 length_of_members(const TensorRecord& t, uint32 reduced) {
   return length;
 }
 
-inline constexpr int64 kWorthARun = 16;  // elements, below which they are taken one by one
+inline constexpr int64 kWorthARun = 16;  // elements; shorter ranges are processed one by one
 
 template <class S, int Pass, int SpaceNumber>
 SLOW_PATH void take_one_by_one(const Scope<S>& scope, const Gather& at,
@@ -27,7 +27,7 @@ SLOW_PATH void take_one_by_one(const Scope<S>& scope, const Gather& at,
   LeafSums<S, Pass, SpaceNumber>::from_elements(scope, at, x);
 }
 
-// The members of one entry that are one leaf of it.
+// The terms of the members of one leaf of an entry.
 template <class S, int Pass, int SpaceNumber>
 KHD void take_members(const Scope<S>& scope, const Gather& at,
                       real (&x)[LeafSums<S, Pass, SpaceNumber>::kTerms][kLeaf]) {
@@ -44,27 +44,27 @@ KHD void take_members(const Scope<S>& scope, const Gather& at,
   }
 }
 
-// ---- entries that lie side by side -------------------------------------------------------------
+// ---- adjacent entries --------------------------------------------------------------------------
 
-// How many entries at a time follow one another in memory: 1, unless it is the last dimension between entries that
-// varies fastest.
+// How many entries are adjacent in memory: 1, unless the last dimension between entries varies
+// fastest.
 KHD int64 side_by_side(const TensorRecord& t, uint32 reduced) {
   for (int d = t.dims - 1; d >= 0; --d)
     if (!(reduced >> d & 1u) && t.dim[d].size > 1) return t.dim[d].stride == 1 ? t.dim[d].size : 1;
   return 1;
 }
 
-// The leaves of entries side by side, which grow together. Members come with the bits of their place in the leaf
-// reversed: 0, 128, 64, 192, ..., so that of the tree, which adds places i and i + s, one node of each level waits for
-// its other half. Places that are not there are left out: +0 changes nothing but the sign of a zero, and the root
-// gets +0.
+// Streaming pairwise sums of the leaves of adjacent entries. Members come in bit-reversed order of their index in the
+// leaf: 0, 128, 64, 192, ... The tree adds indices i and i + s. So at most one pending partial per tree level is
+// stored. Missing indices are skipped: +0 would change only the sign of a zero, and the root gets
+// +0.
 template <class S, int Pass, int SpaceNumber, int Width = kLeaf>
 class GrowingLeaves {
  public:
   using L = LeafSums<S, Pass, SpaceNumber>;
   using Terms = real[L::kTerms][Width];
 
-  // The sums of places 0 to valid - 1 of `width` entries; take(place, to) lets the first `width` of `to` grow (LeafSums).
+  // The sums of indices 0 to valid - 1 of `width` entries. take(index, to) accumulates into the first `width` of `to`.
   template <class F>
   KHD const Terms& grown(int valid, int width, F&& take) {
     if constexpr (in_any_order<S, Pass, SpaceNumber>()) {
@@ -108,7 +108,7 @@ class GrowingLeaves {
     for (int n = 0; n < L::kTerms; ++n)
       for (int i = 0; i < width; ++i) to[n][i] = from[n][i];
   }
-  // Makes the node one of its other half, which came before, and itself, where it is there.
+  // Combines the node with its pending other half, if there is one.
   KHD bool join(int level, bool there, int width) {
     const Waiting& other = waits_[level];
     if (!other.there) return there;
@@ -132,7 +132,7 @@ class GrowingLeaves {
   Waiting waits_[kLeafLevels];
 };
 
-// Where the members of a leaf lie, at equal distances if it is so.
+// The elements of a leaf's members, computed by a constant stride if there is one.
 class Members {
  public:
   KHD explicit Members(const Gather& at) : at_(at) {
@@ -153,7 +153,7 @@ class Members {
   bool even_;
 };
 
-// sums[term][i]: of leaf `leaf` of entry `entry` + i.
+// sums[term][i]: the sum of leaf `leaf` of entry `entry` + i.
 template <class S, int Pass, int SpaceNumber>
 KHD void store_side_by_side(const Scope<S>& scope, int64 leaf, int64 entry, int width,
                             const auto& sums) {
@@ -166,7 +166,7 @@ KHD void store_side_by_side(const Scope<S>& scope, int64 leaf, int64 entry, int 
   }
 }
 
-// What elements that follow one another, of `width` entries from the first on, let their leaves grow by.
+// Accumulates consecutive elements, one for each of `width` entries.
 template <class S, int Pass, int SpaceNumber>
 SLOW_PATH void grow_in_loops(const Scope<S>& scope, int64 element, int width, auto& to) {
   using L = LeafSums<S, Pass, SpaceNumber>;
@@ -176,7 +176,7 @@ SLOW_PATH void grow_in_loops(const Scope<S>& scope, int64 element, int width, au
   });
 }
 
-// Leaf `leaf` of `width` entries that lie side by side.
+// Sums leaf `leaf` of `width` adjacent entries.
 template <class S, int Pass, int SpaceNumber>
 KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
   using Leaves = GrowingLeaves<S, Pass, SpaceNumber>;
@@ -194,8 +194,8 @@ KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
   store_side_by_side<S, Pass, SpaceNumber>(scope, leaf, entry, width, sums);
 }
 
-// `count` leaves from number `first` on; those of one place in their entries follow one another. group: as
-// side_by_side() says.
+// Sums `count` leaves from number `first`. Leaves with the same position in their entries are consecutive. group: the
+// result of side_by_side().
 template <class S, int Pass, int SpaceNumber>
 KHD void sum_side_by_side(const Scope<S>& scope, int64 group, int64 first, int count) {
   const int64 entries = scope.tensor.spaces[SpaceNumber].entries;
@@ -207,10 +207,10 @@ KHD void sum_side_by_side(const Scope<S>& scope, int64 group, int64 first, int c
   }
 }
 
-// ---- whichever way is the fastest ---------------------------------------------------------------
+// ---- the fastest method -------------------------------------------------------------------------
 
-// Whether the sums of `count` leaves were taken, which are numbered from `first` on as their elements lie in memory;
-// otherwise leaves are to be taken one by one, entry after entry.
+// Sums `count` leaves, numbered from `first` in memory order. Returns false if no method applies. The caller then
+// sums leaf after leaf, entry after entry.
 template <class S, int Pass, int SpaceNumber>
 KHD bool sum_in_memory_order(const Scope<S>& scope, int64 first, int count) {
   const TensorRecord& t = scope.tensor;

@@ -1,11 +1,11 @@
-// One thread's sums over the rows and the columns of matrices, where a pass takes both: their elements are read,
-// decoded and advanced once, a tile after another, which is one leaf of its columns and some of its rows.
+// One thread's sums over rows and columns of matrices in one pass, so that elements are read, decoded and updated once.
+// A tile is one leaf of its columns, and some leaves of its rows.
 #pragma once
 #include "entry_sums.cuh"
 
 namespace jitstep {
 
-// Whether a pass sums over elements, and nothing else, in a space.
+// Whether a pass has only reductions over elements in a layout.
 template <class S, int Pass, int SpaceNumber>
 constexpr bool sums_elements() {
   bool any = false, all = true;
@@ -21,11 +21,11 @@ constexpr bool sums_tiles() {
          sums_elements<S, Pass, rows::space>() && sums_elements<S, Pass, columns::space>();
 }
 
-// Tiles of a tensor are spread over the items of all the spaces that they are for, as these are over threads.
+// The tiles of one item. A tensor's tiles are split over the items of their layouts, which are split over threads.
 struct Share {
   int64 begin, end;
 };
-// That of the item with leaf `first` of one of some spaces.
+// The tiles of the item with leaf `first` of a layout. `spaces`: the layouts of the tiles, as bits.
 KHD Share share_of(const TensorRecord& t, uint32 spaces, int space, int64 first, int64 tiles) {
   int64 item = first / kLeaf, items = 0;
   for (int s = 0; s < kSpaces; ++s) {
@@ -36,16 +36,16 @@ KHD Share share_of(const TensorRecord& t, uint32 spaces, int space, int64 first,
   return {item * tiles / items, (item + 1) * tiles / items};
 }
 
-inline constexpr int kTileWidth = 4 * kLeaf;  // elements; a tile has kLeaf rows
+inline constexpr int kTileWidth = 4 * kLeaf;  // elements per row; a tile has kLeaf rows
 
-// Whether elements follow one another as the dimensions do.
+// Whether the tensor is contiguous.
 KHD bool is_in_order(const TensorRecord& t) {
   return length_of_members(t, tensor::reduced(t.dims)) == t.n;
 }
 
-// Matrices in one tensor, row after row in memory.
+// The matrices of a tensor, row-major in memory.
 struct Matrices {
-  int64 width = 0, height = 0, count = 0;  // none: the tensor's are not
+  int64 width = 0, height = 0, count = 0;  // count 0: not row-major, or too narrow
   KHD int64 across() const { return (width + kTileWidth - 1) / kTileWidth; }
   KHD int64 tiles() const { return across() * ((height + kLeaf - 1) / kLeaf) * count; }
 };
@@ -64,7 +64,7 @@ class EntryTiles {
   KHD EntryTiles(const Scope<S>& scope, const Matrices& matrices)
       : scope_(scope), matrices_(matrices) {}
 
-  // Tiles follow one another as columns do, then matrices, then rows.
+  // Tile numbers go along columns first, then matrices, then rows.
   KHD void sum(int64 tile) {
     const int64 across = tile % matrices_.across(), rest = tile / matrices_.across();
     const int64 matrix = rest % matrices_.count, down = rest / matrices_.count;
@@ -86,7 +86,7 @@ class EntryTiles {
  private:
   using Terms = real[OfRows::kTerms][kLeaf];
 
-  // The terms of some elements of one row, for its sum and for those of the columns from number `start` on.
+  // Takes some elements of one row, for the row's sum and for the sums of columns from number `start`.
   SLOW_PATH void take(const Scope<S>& scope, int64 element, int count, Terms& row, auto& columns,
                       int start) {
     for_terms<S, Pass>(scope, element, count, [&](auto r, const auto& terms, int i) {
@@ -109,7 +109,7 @@ class EntryTiles {
   GrowingLeaves<S, Pass, columns::space, kTileWidth> columns_;
 };
 
-// Whether an item of the rows or the columns, the one with leaf `first`, is done with by its share of the tiles.
+// Processes the tiles of a row or column item with leaf `first`. Returns false if the tensor has no tiles.
 template <class S, int Pass>
 SLOW_PATH bool sum_tiles(const Scope<S>& scope, int space, int64 first) {
   const Matrices matrices = matrices_of(scope.tensor);

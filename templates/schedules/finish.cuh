@@ -1,10 +1,10 @@
-// Second half of a pass: one team per entry adds the partials and lets the part finish them.
+// Second half of a pass: one team per entry adds the partial sums and calls `finish`.
 #pragma once
 #include "partials.cuh"
 
 namespace jitstep {
 
-// The memory of a part as `finish` sees it: fields of the reduction's own domain.
+// Loads the auxiliary state that `finish` sees: fields of the reduction's own domain.
 template <class S, class R>
 KHD void load_finish_memory(const Scope<S>& scope, int64 entry, typename R::Part::Memory& m) {
   using Domain = typename R::Domain;
@@ -23,8 +23,8 @@ KHD void load_finish_memory(const Scope<S>& scope, int64 entry, typename R::Part
   if (earlier) load_new_memory<S, R::part, Domain>(scope.tensor, scope.set, entry, m);
 }
 
-// Centralization is for tensors of two or more dimensions, unless the rule follows an original that
-// takes vectors too and says so.
+// Centralization applies to tensors of two or more dimensions. A rule may declare that it also applies
+// to vectors, as in the rule's original.
 template <class S>
 KHD bool is_centered(const TensorRecord& tensor) {
   if constexpr (requires { S::Rule::Body::centralizes_vectors; })
@@ -33,7 +33,7 @@ KHD bool is_centered(const TensorRecord& tensor) {
     return tensor.dims >= 2;
 }
 
-// A codec's, whose numbers may be the rule's as they are in this step.
+// Calls a codec's `finish`. Its numbers may be the rule's current ones.
 template <class S, class R>
 KHD typename R::Coefficients finish_codec(const Scope<S>& scope, const Totals<R::terms>& totals,
                                           int64 count, typename R::Part::Memory& m) {
@@ -85,13 +85,13 @@ KHD void finish_entry(const Scope<S>& scope, const Space& space, int64 entry, bo
 
 // ---- sums over all tensors, in the order of their ids ------------------------------------------
 
-// The roots of tensors, in `real`, are the indices of the next tree. Tensors without partials leave theirs absent.
+// The roots of tensors, in `real`, are the indices of the next tree. A tensor without partial sums has no root.
 template <class S>
 KHD bool fits_a_warp(const AllRecord& tensor) {
   return S::variant.threads >= 32 && tensor.count <= 32;
 }
 
-// Of tensors that fit, a warp takes each.
+// One warp per tensor, for tensors with few partial sums.
 template <class S, class R>
 KHD void roots_by_warps(const ReductionRecord& sum, double* roots) {
   const int64 lane = thread_index() % 32;
@@ -108,7 +108,7 @@ KHD void roots_by_warps(const ReductionRecord& sum, double* roots) {
   }
 }
 
-// Of others the whole block takes one after another: their partials are copied first.
+// The whole block for each of the other tensors, one after another. Their partial sums are copied first.
 template <class S, class R>
 KHD void roots_by_block(const ReductionRecord& sum, double* roots, double* work) {
   using Block = ThreadsOfBlock<S::variant>;
@@ -127,7 +127,7 @@ KHD void roots_by_block(const ReductionRecord& sum, double* roots, double* work)
   }
 }
 
-// One leaf of tensor ids in `real`, left in its first place.
+// Sums one leaf of tensor ids in `real`, in place. The result is in its first element.
 template <class S, class R>
 KHD void id_leaf(double* leaf) {
   using Block = ThreadsOfBlock<S::variant>;
@@ -145,8 +145,8 @@ KHD void id_leaf(double* leaf) {
   }
 }
 
-// The scalars of a set for `finish`, with the coefficients over all tensors of earlier passes. Of memory
-// only that of all tensors is seen here.
+// The scope of a group's `finish` over all tensors: scalars, and results over all tensors from earlier passes. Only
+// shared state is visible here.
 template <class S, int Pass>
 KHD Scope<S> scope_of_set(const Args& args, int set) {
   Prepared<S> prepared{};
@@ -159,7 +159,7 @@ KHD Scope<S> scope_of_set(const Args& args, int set) {
   return scope;
 }
 
-// What one set makes of a sum over all tensors. The leader's stores the memory.
+// Computes one group's result of a sum over all tensors. The writer's group stores shared state.
 template <class S, class R>
 KHD void finish_set(const Args& args, int set, const Totals<R::terms>& totals, int64 count,
                     bool leads) {

@@ -1,11 +1,11 @@
-// What reductions take from the elements of one leaf, or from entries of a finer domain.
+// The terms and sums of one leaf, of elements or of entries of a finer domain.
 #pragma once
 #include "loop.cuh"
 
 namespace jitstep {
 
-// One element's terms of a reduction. (A template of its own: NVRTC looks up names of the branches
-// not taken when they stand in a lambda.)
+// One element's terms of a reduction. It is a separate template, because in a lambda NVRTC looks up names in
+// discarded branches.
 template <class S, class R>
 KHD auto element_terms(const auto& e, const auto& gradient, const auto& rule) {
   using Body = typename R::Part::Body;
@@ -29,8 +29,8 @@ KHD auto entry_terms(const auto& value, const auto& rule) {
     return Body::terms(name, value);
 }
 
-// take(reduction, terms, place) for each reduction over elements that belongs to a pass, and each of `count` elements
-// that follow one another in memory; by one thread.
+// Calls take(reduction, terms, index) for each reduction over elements of a pass, and for each of `count` consecutive
+// elements. For one thread.
 template <class S, int Pass, class F>
 KHD void for_terms(const Scope<S>& scope, int64 element, int count, F&& take) {
   for (int done = 0; done < count;) {
@@ -50,8 +50,8 @@ KHD void for_terms(const Scope<S>& scope, int64 element, int count, F&& take) {
   }
 }
 
-// The tree of a leaf (team.cuh) by one thread, of `width` leaves whose places lie side by side. Places from `valid` on
-// are left out: they change nothing but the sign of a zero, and the root gets +0.
+// The tree of a leaf (team.cuh) by one thread, for `width` interleaved leaves. Indices from `valid` are skipped: they
+// would change only the sign of a zero, and the root gets +0.
 template <class Op>
 KHD void tree_of_part(real* x, int valid, int width) {
   for (int half = kLeaf / 2; half >= 1; half /= 2) {
@@ -63,7 +63,7 @@ KHD void tree_of_part(real* x, int valid, int width) {
   }
 }
 
-// The sum of a leaf's terms, of which `valid` are there.
+// The sum of the first `valid` terms of a leaf.
 template <class S, class Op>
 KHD real sum_of_leaf(real* x, int valid) {
   if constexpr (loops<S>()) {
@@ -76,8 +76,8 @@ KHD real sum_of_leaf(real* x, int valid) {
   return leaf_tree<Op, S::variant>(x);
 }
 
-// What a reduction is taken over: the entries of a finer domain. Those of one entry follow one another, and then those
-// of the next, whatever the two domains are.
+// The source of a nested reduction: entries of a finer domain. Those of one entry are consecutive, followed by those
+// of the next, for any two domains.
 template <class S, class R>
 using FinerReduction = typename At<R::source, typename S::Reductions>::type;
 template <class S, class R>
@@ -88,7 +88,7 @@ KHD auto* finer_entries(const Scope<S>& scope) {
          scope.tensor.spaces[From::space].first_entry;
 }
 
-// Whether all of a walk's terms give the same in whatever order they are combined.
+// Whether the result of a pass's reductions does not depend on the order of combination.
 template <class S, int Pass, int Space>
 constexpr bool in_any_order() {
   bool any = true;
@@ -104,12 +104,12 @@ template <class S, int Pass, int Space>
 struct LeafSums {
   using Shape = Tile<kLeaf, S::variant>;
   using Here = Walk<S, Pass, Space>;
-  // A pass may name this for a space of which it sums nothing; no array is empty.
+  // A pass may name a layout without reductions. At least 1, so that no array is empty.
   static constexpr int kTerms = Here::terms() > 0 ? Here::terms() : 1;
   static constexpr int kChunk = S::variant.chunk;
   using Shared = double[kChunk][kTerms];
 
-  // What a reduction takes from one element.
+  // Stores one element's terms of a reduction.
   template <class R>
   KHD static void take(const auto& terms, auto& x, int i, bool valid) {
     UNROLL
@@ -118,7 +118,7 @@ struct LeafSums {
           valid ? terms[n] : static_cast<real>(R::Type::absent);
   }
 
-  // The same of one thread's elements that are there: x[][i] becomes them or, in any order, takes them in.
+  // The same for existing elements of one thread. If order does not matter, it combines them with x[][i].
   template <class R>
   KHD static void grow(const auto& terms, auto& x, int i) {
     for (int n = 0; n < R::terms; ++n) {
@@ -143,13 +143,13 @@ struct LeafSums {
         });
   }
 
-  // The same of `count` elements that follow one another in memory, as x[][first] and on, by one thread.
+  // The same for `count` consecutive elements, to x[][first] and following, by one thread.
   SLOW_PATH void in_loops(const Scope<S>& scope, int64 element, int count, auto& x, int first) {
     for_terms<S, Pass>(scope, element, count, [&](auto r, const auto& terms, int i) {
       if constexpr (Here::template takes<decltype(r)>) take<decltype(r)>(terms, x, first + i, true);
     });
   }
-  // Terms over the entries of a finer domain instead of elements; `first` is the first of them.
+  // The terms of entries of a finer domain instead of elements. `first` is the first entry.
   template <class R>
   KHD static void from_entries(const Scope<S>& scope, int64 first, uint32 valid,
                                real (&x)[kTerms][Shape::fragment]) {
@@ -165,7 +165,7 @@ struct LeafSums {
       }
     }
   }
-  // The same by one thread, of those that are there.
+  // The same by one thread, for existing entries only.
   template <class R>
   KHD static void from_entries_in_loops(const Scope<S>& scope, int64 first, int valid,
                                         real (&x)[kTerms][Shape::fragment]) {
@@ -173,7 +173,7 @@ struct LeafSums {
     for (int i = 0; i < valid; ++i) take<R>(entry_terms<R>(from[i], scope.rule), x, i, true);
   }
 
-  // What the terms of a leaf, of which `valid` are there, add up to.
+  // Sums the first `valid` terms of a leaf.
   KHD static void add(real (&x)[kTerms][Shape::fragment], int valid, double (&sums)[kTerms]) {
     for_reductions<S>([&](auto r) {
       using R = decltype(r);
@@ -187,7 +187,7 @@ struct LeafSums {
   }
 };
 
-// Writes one of a space's partial sums, of all its reductions.
+// Writes one partial sum of a layout, for all its reductions.
 template <class S, int Pass, int SpaceNumber>
 KHD void store_partial(const Scope<S>& scope, int64 partial, const auto& sums) {
   using Here = Walk<S, Pass, SpaceNumber>;

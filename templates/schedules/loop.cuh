@@ -1,6 +1,6 @@
-// One thread's walk over a run of dense elements: a plain loop from memory to memory, which the compiler
-// vectorises. What blocks of state need beside it, and what differs from entry to entry of a domain, is looked at
-// before and after the loop, so that no element waits in an array but for its block's scale.
+// One thread's loop over a range of dense elements, from memory to memory. The compiler vectorizes it. Block metadata,
+// and values that differ by entry of a domain, are handled before and after the loop. So elements are
+// buffered in an array only until their block's scale is known.
 #pragma once
 #include "entry_runs.cuh"
 
@@ -22,9 +22,9 @@ constexpr bool remembers() {
     return false;
 }
 
-// ---- what is read --------------------------------------------------------------------------------
+// ---- loads ---------------------------------------------------------------------------------------
 
-// What slot I's codes say in one run.
+// The decoded values of slot I in one range.
 template <class S, int I, bool Remembers>
 class KeptValues {
  public:
@@ -61,7 +61,7 @@ class KeptValues<S, I, true> {
   real values_[kLeaf];
 };
 
-// Values in units of what is remembered are taken from the codes of the codec within.
+// Normalized values are decoded by the inner codec.
 template <class S, int I>
 requires HasUnits<typename S::template Codec<I>::Body>
 class KeptValues<S, I, true> {
@@ -77,7 +77,7 @@ class KeptValues<S, I, true> {
   MemoryOfRun<S, I, kLeaf, false> memory_;
 };
 
-// Without codes nothing is looked at but what is remembered, and only of elements that are asked for.
+// Without codes, only auxiliary state is read, and only for elements that are used.
 template <class S, int I>
 requires(!kCoded<typename S::template Codec<I>>) class KeptValues<S, I, true> {
  public:
@@ -90,7 +90,7 @@ requires(!kCoded<typename S::template Codec<I>>) class KeptValues<S, I, true> {
   MemoryOfRun<S, I, kLeaf, false> memory_;
 };
 
-// The old values of slot I in one run.
+// The previous values of slot I in one range.
 template <class S, int I, class Part = typename S::template Codec<I>>
 class OldValues {
  public:
@@ -111,7 +111,7 @@ class OldValues<S, I, Absent> {
   real initial_;
 };
 
-// The weights of one run, from what is kept beside them as well; before the first step that holds nothing.
+// The weights of one range, with their residuals. Before the first step residuals are not set.
 template <class S, class Extra = typename S::Weights::Extra>
 class OldWeights {
   using Bits = decltype(bits_of(real()));
@@ -142,14 +142,14 @@ class OldWeights<S, NoExtra> {
   const typename S::P::Bits* p_;
 };
 
-// A slot's old values, by number.
+// A slot's previous values, with the slot's number.
 template <int I, class Values>
 struct Numbered {
   const Values& values;
 };
 
-// f(Numbered for each slot). Each is a variable of its own: those that a pass does not look at are then not decoded
-// either, which compilers do not see of the members of one.
+// Calls f with Numbered values of each slot. Each slot's decoder is a separate local variable, so that compilers drop
+// decodes that this pass does not read. They do not drop members of one object.
 template <class S, int I = 0, class F, class... Before>
 KHD void with_old_values(const Scope<S>& scope, const Run& run, F&& f, const Before&... before) {
   if constexpr (I == S::slots) {
@@ -165,7 +165,7 @@ KHD void set_numbered(Element<typename S::Slots>& e, const Numbered<I, Values>& 
   set_slot<S, I>(e, slot.values[i]);
 }
 
-// What slot I, which has no codes, will hold of a run's elements, where that is Known.
+// The new values of slot I, which has no codes, for a range's elements, if they are Known.
 template <class S, int I, bool Known>
 class KeptOfRun {
  public:
@@ -181,7 +181,7 @@ struct KeptOfRun<S, I, false> {
   KHD void put(int, auto&) const {}
 };
 
-// By number, as Each (core/list.cuh) asks for them.
+// A template with the slot number as its parameter, as Each (core/list.cuh) requires.
 template <class S, int Pass>
 struct KeptSlotsOfRun {
   template <int I>
@@ -190,7 +190,7 @@ struct KeptSlotsOfRun {
 template <class S, int Pass>
 using KeptSlots = Each<S::slots, KeptSlotsOfRun<S, Pass>::template Of>;
 
-// f(i, element, gradient context, rule context) for the elements of a run, with the slots as they will be if all
+// Calls f(i, element, gradient context, rule context) for the elements of a range. New slots are computed if all
 // that they depend on is known.
 template <class S, int Pass, class F>
 KHD void for_run(const Scope<S>& scope, const Run& run, F&& f) {
@@ -220,9 +220,9 @@ KHD void for_run(const Scope<S>& scope, const Run& run, F&& f) {
   });
 }
 
-// ---- what is written -----------------------------------------------------------------------------
+// ---- stores --------------------------------------------------------------------------------------
 
-// The codes of Count values from element base on that share a Meta, by what is remembered of each where there is such.
+// The codes of Count values that share a Meta, with the codec's auxiliary state if there is any.
 // Values may be overwritten.
 template <class S, int I, int Count, bool Remembers>
 struct EncodedBy : EncodedRun<typename S::template Codec<I>::Body, Count> {
@@ -264,8 +264,8 @@ struct EncodedBy<S, I, Count, true>
   }
 };
 
-// Encodes count values of slot I, from element base on, which share a Meta; there is room for a whole block of
-// them. A part of one is filled up by its first value, which changes no key, so that no loop has a remainder.
+// Encodes count values of slot I from element base, which share a Meta. x has room for a whole block. A partial
+// block is filled with its first value, which changes no key, so that no loop has a remainder.
 template <class S, int I>
 KHD void encode_run(const Scope<S>& scope, int64 base, int count, real* x) {
   using Part = typename S::template Codec<I>;
@@ -288,7 +288,7 @@ KHD void encode_run(const Scope<S>& scope, int64 base, int count, real* x) {
   StoredCodes<typename C::Code>::store(code, slot.codes, base, count);
 }
 
-// Writes element i of a run of weights, and what is kept beside it.
+// Writes element i of a range of weights, and its residual.
 template <class S, class Extra>
 KHD void store_weight(typename S::P::Bits* p, Extra* extra, int i, real x, uint32 random_bits) {
   if constexpr (kSame<Extra, NoExtra>) {
@@ -300,7 +300,7 @@ KHD void store_weight(typename S::P::Bits* p, Extra* extra, int i, real x, uint3
   }
 }
 
-// Whether a slot's codes are written as soon as an element is known.
+// Whether a slot's code is written in the loop over elements.
 template <class Part>
 constexpr bool encodes_at_once() {
   if constexpr (kCoded<Part>)
@@ -310,7 +310,7 @@ constexpr bool encodes_at_once() {
     return true;
 }
 
-// Where the codes of slots lie, in variables of a loop's own: what lies in memory any write of bytes may change.
+// Pointers to the codes of slots, as local variables. Compilers assume that a write of bytes may change those in memory.
 template <class S>
 struct CodesOfSlots {
   void* of[S::slots > 0 ? S::slots : 1];
@@ -319,7 +319,7 @@ struct CodesOfSlots {
   }
 };
 
-// Elements base to base + count - 1, a whole number of blocks but at the tensor's end.
+// Applies the rule to elements base to base + count - 1: whole blocks, except at the tensor's end.
 template <class S, int Pass, int Most>
 KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
   using W = typename S::Weights;

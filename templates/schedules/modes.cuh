@@ -1,12 +1,12 @@
-// The parameter of a rule with modes, from the point that it trains at to the one that is evaluated, or
-// back. Takes a step's arguments without gradients; a tensor's set is that of the last step it has taken, and
-// the next in the table that of the step to come, as which kernels read what is kept.
+// Switches the parameters of a rule with modes from the training point to the evaluation point, or back. The arguments
+// are a step's, without gradients. A tensor's hyperparameters sets[i] are those of its last step. sets[i + 1]
+// repeats them with t + 1. Loads use it to select the current state buffers.
 #pragma once
 #include "apply.cuh"
 
 namespace jitstep {
 
-// Asked for by type: a rule's functions are templates.
+// Types, because a rule's functions are templates and cannot be arguments.
 template <class Rule>
 struct ToEval {
   KHD static void turn(auto& e, const auto& c) { Rule::eval(e, c); }
@@ -16,7 +16,7 @@ struct ToTrain {
   KHD static void turn(auto& e, const auto& c) { Rule::train(e, c); }
 };
 
-// last: the scope of the last step; held: the same with the set that what is kept is read by.
+// last: the scope of the last step. held: the same with the hyperparameters that loads use.
 template <class S, class To, class Cursor>
 KHD void turn_tile(const Scope<S>& last, const Scope<S>& held, const Cursor& at) {
   using Shape = typename ApplyTile<S>::Shape;

@@ -1,4 +1,4 @@
-// First half of a pass: the sums of runs of leaves, one partial for each run.
+// First half of a pass: sums consecutive leaves to partial sums.
 #pragma once
 #include "entry_maxima.cuh"
 
@@ -8,8 +8,8 @@ template <class S, int Pass, int SpaceNumber>
 using Terms =
     real[LeafSums<S, Pass, SpaceNumber>::kTerms][LeafSums<S, Pass, SpaceNumber>::Shape::fragment];
 
-// The terms of the elements of leaf `unit` of the whole tensor. Returns how many there are, as take_entries() does: a
-// thread that is alone writes no others.
+// The terms of the elements of leaf `unit` of the tensor. Returns their number, as take_entries() does. A single
+// thread writes no other terms.
 template <class S, int Pass>
 KHD int take_elements(const Scope<S>& scope, int64 unit, Terms<S, Pass, 0>& x) {
   using L = LeafSums<S, Pass, 0>;
@@ -26,7 +26,7 @@ KHD int take_elements(const Scope<S>& scope, int64 unit, Terms<S, Pass, 0>& x) {
   return static_cast<int>(valid);
 }
 
-// The leaf `unit` of another space: units count leaf after leaf, entry after entry.
+// The terms of leaf `unit` of another layout. Units number all leaves of entry 0, then of entry 1, ...
 template <class S, int Pass, int SpaceNumber>
 KHD int take_entries(const Scope<S>& scope, int64 unit, Terms<S, Pass, SpaceNumber>& x) {
   using L = LeafSums<S, Pass, SpaceNumber>;
@@ -68,7 +68,7 @@ KHD void sum_leaf(const Scope<S>& scope, int64 unit,
   L::add(x, valid, sums);
 }
 
-// Folds runs of 2^fold leaf sums and writes each reduction's partials.
+// Combines each 2^fold leaf sums to a partial sum, and writes it for each reduction.
 template <class S, int Pass, int SpaceNumber>
 KHD void fold_chunk(const Scope<S>& scope, const Item& item,
                     typename LeafSums<S, Pass, SpaceNumber>::Shared& leaf) {
@@ -94,7 +94,7 @@ KHD void fold_chunk(const Scope<S>& scope, const Item& item,
     store_partial<S, Pass, SpaceNumber>(scope, first + j, leaf[j << space.fold]);
 }
 
-// One thread's item: leaf by leaf, as what lies side by side in memory is one after another here.
+// One thread's item. Leaves are processed in memory order if possible, otherwise one by one.
 template <class S, int Pass, int SpaceNumber>
 KHD void partials_of_entries(const Scope<S>& scope, const Item& item) {
   using L = LeafSums<S, Pass, SpaceNumber>;
@@ -123,7 +123,7 @@ KHD void partials_of_item(const Args& args, const Item& item, Preparation<S>& pr
     return partials_of_entries<S, Pass, SpaceNumber>(scope, item);
   auto& leaf = *shared<typename L::Shared, 1 + SpaceNumber>();
   const Space& space = scope.tensor.spaces[SpaceNumber];
-  // Leaves past the last are never read: a run of 2^fold of them lies before it or behind it.
+  // Leaves past the last are never read: each group of 2^fold leaves is entirely before or after the end.
   const int64 units = min<int64>(space.entries * space.leaves - item.first, L::kChunk);
   block_barrier();
   ONE_BY_ONE

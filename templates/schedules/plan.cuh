@@ -1,12 +1,12 @@
-// What a kernel is made of, as the host has planned it. Knows the shape of rules and codecs; knows no
-// formula, format or thread.
+// The components of a kernel, as the host planned them. Knows the interface of rules and codecs. Independent
+// of formulas, formats and threads.
 #pragma once
 #include "../core/fragment.cuh"
 
 namespace jitstep {
 
-// A rule, codec or gradient transform together with the structures its file declares. Of a codec that has numbers,
-// `Numbers::of` makes them of the rule's.
+// A rule, codec or gradient transform with the structures that its file declares. For a codec with numbers,
+// `Numbers::of` computes them from the rule's.
 template <class Body_, class Hyper_ = NoHyper, class Reductions_ = NoReductions,
           class Memory_ = NoMemory, class Numbers_ = void>
 struct Part {
@@ -18,20 +18,20 @@ struct Part {
   static constexpr bool remembers = !kSame<Memory, NoMemory>;
 };
 
-// A slot that the flags leave out.
+// A slot that flags leave out.
 struct Absent {};
 template <class Part>
 inline constexpr bool kStored = true;
 template <>
 inline constexpr bool kStored<Absent> = false;
 
-// Whether a slot has codes, which the last launch of a step writes.
+// Whether a slot has codes. The last launch of a step writes them.
 template <class Part>
 inline constexpr bool kCoded = !kSame<typename Part::Body::Code, NoCode>;
 template <>
 inline constexpr bool kCoded<Absent> = false;
 
-// ---- what a body offers, found by asking -------------------------------------------------------
+// ---- optional functions of a body --------------------------------------------------------------
 
 template <class P>
 KHD auto prepare(const typename P::Hyper& h, int64 t, typename P::Memory& m) {
@@ -46,21 +46,21 @@ template <class P>
 using ScalarsOf =
     decltype(prepare<P>(declare<typename P::Hyper>(), 1, declare<typename P::Memory>()));
 
-// What the mathematics of a part can read: its scalars and the coefficients of earlier reductions.
+// The context `c` of a component's functions: its scalars, and the results of earlier reductions.
 template <class P>
 struct Context : ScalarsOf<P>, P::Reductions {};
 
-// ---- what the host has planned: a row for each reduction that is taken and each field of memory ----
+// ---- the host's plan: a row per active reduction and per field of auxiliary state -----------------
 
-// Parts are numbered: the gradient's transforms, the rule, the codec of each slot.
+// Numbers of components: gradient transforms, rule, then the codec of each slot.
 inline constexpr int kGradientPart = 0, kRulePart = 1, kFirstCodecPart = 2;
 
 struct Planned {
   int part;
-  int number;     // among the reductions that are taken
-  int pass;       // the launch of sums it belongs to
-  int space;      // the walk that its terms are taken in
-  int over = -1;  // the number of the reduction whose entries it takes instead of elements
+  int number;     // among active reductions
+  int pass;       // pass of the reduction
+  int space;      // reduction layout of its terms
+  int over = -1;  // number of the reduction whose entries it reduces; -1: elements
 };
 
 template <class Part_, Planned Row, auto Pointer>
@@ -73,11 +73,11 @@ struct Reduction : Member<Pointer> {
   static constexpr int source = Row.over, terms = Type::terms;
   static constexpr bool everywhere = kSame<Domain, all>;
   static constexpr bool over = source >= 0;
-  static constexpr bool uniform = Domain::space == 0;  // one coefficient for the whole tensor
+  static constexpr bool uniform = Domain::space == 0;  // one result per tensor
 };
 
-// The number of a step, without those that were counted and then skipped: the tensor's own, and that among
-// the steps of all.
+// The step number without skipped steps: of a tensor, and of the
+// optimizer.
 KHD int64 step_number(const HyperSet& set) { return set.lag == nullptr ? set.t : set.t - *set.lag; }
 KHD int64 common_number(const HyperSet& set) {
   return set.common_lag == nullptr ? set.round : set.round - *set.common_lag;
@@ -88,7 +88,7 @@ struct MemoryField : Member<Pointer> {
   using Domain = typename Member<Pointer>::Type::Domain;
   using Value = typename Member<Pointer>::Type::Value;
   static constexpr int part = PartNumber, number = Number;
-  // Its two buffers change over with the tensor's steps or, of domain `all`, with those of everybody.
+  // The two buffers are swapped in every step of the tensor or, for domain `all`, of the optimizer.
   KHD static Value* next(const TensorRecord& t, const HyperSet& set) {
     return static_cast<Value*>(t.memory[number][turn(set) & 1]);
   }
@@ -104,8 +104,8 @@ struct MemoryField : Member<Pointer> {
 
 // ---- the specification of a step ---------------------------------------------------------------
 
-// SlotFields: a Member of Slots for each codec. Strided: some p or g is not dense, and is read through its
-// strides. Staged: the rule has a host stage.
+// SlotFields: a Member of Slots for each codec. Strided: some p or g is not dense, and needs its
+// strides. The flag after it: the rule has a host transform.
 template <class Gradient_, class Rule_, class Slots_, class SlotFields, class Codecs_,
           class Reductions_, class MemoryFields_, class Weights_, class G_, bool Strided,
           bool Staged, Variant V>
@@ -131,13 +131,13 @@ struct Spec {
   }
 };
 
-// f(Reduction) for every reduction that is taken.
+// Calls f(Reduction) for every active reduction.
 template <class S, class F>
 KHD constexpr void for_reductions(F&& f) {
   for_list(typename S::Reductions{}, f);
 }
 
-// Whether the rule keeps memory of a domain.
+// Whether the rule has auxiliary state of a domain.
 template <class S, class Domain>
 constexpr bool rule_keeps() {
   bool keeps = false;
@@ -148,7 +148,7 @@ constexpr bool rule_keeps() {
   return keeps;
 }
 
-// Whether the `finish` of a reduction takes memory.
+// Whether the `finish` of a reduction takes auxiliary state.
 template <class R>
 constexpr bool finish_remembers() {
   using Part = typename R::Part;
@@ -160,7 +160,7 @@ constexpr bool finish_remembers() {
     return Part::remembers;
 }
 
-// Whether the `finish` of a taken reduction of the rule advances its memory of a domain.
+// Whether a `finish` of the rule's active reductions writes auxiliary state of a domain.
 template <class S, class Domain>
 constexpr bool rule_finishes() {
   bool finishes = false;
@@ -172,7 +172,7 @@ constexpr bool rule_finishes() {
   return finishes;
 }
 
-// Which dimensions run inside an entry of a space that belongs to a domain.
+// The dimensions inside an entry of a domain's layout, as bits.
 template <int SpaceNumber>
 KHD uint32 reduced_in(int dims) {
   if constexpr (SpaceNumber == tensor::space)
@@ -189,7 +189,7 @@ KHD uint32 reduced_in(int dims) {
     return axis<SpaceNumber - 5>::reduced(dims);
 }
 
-// What one launch of partial sums takes from one space.
+// The reductions of one pass in one layout.
 template <class S, int Pass, int Space>
 struct Walk {
   template <class R>
@@ -212,7 +212,7 @@ struct Walk {
   }
 };
 
-// Whether gradient transforms are complete before a pass, and so g and the new slots known.
+// Whether gradient transforms are complete before a pass, so that g and new slots can be computed.
 template <class S, int Pass>
 constexpr bool gradient_ready() {
   bool ready = true;
@@ -223,7 +223,7 @@ constexpr bool gradient_ready() {
   return ready;
 }
 
-// Whether what a slot without codes will hold is known before a pass: its codec's sums are finished.
+// Whether the new values of a slot without codes are known before a pass: after its codec's reductions.
 template <class S, int I, int Pass>
 constexpr bool knows_what_is_kept() {
   using Part = typename S::template Codec<I>;

@@ -1,4 +1,4 @@
-// What a block knows about the tensor it works on, and one element's way from memory to the rule.
+// The context of a block that works on a tensor: arguments, scalars, results and auxiliary state.
 #pragma once
 #include "books.cuh"
 #include "entry_pieces.cuh"
@@ -9,10 +9,10 @@ template <class S>
 struct Prepared {
   ScalarsOf<typename S::Gradient> gradient;
   ScalarsOf<typename S::Rule> rule;
-  typename S::Rule::Memory memory;  // of the domains `tensor` and `all`, advanced by `prepare`
+  typename S::Rule::Memory memory;  // of the domains `tensor` and `all`, after `prepare`
 };
 
-// What the slots hold before the first step.
+// The values of slots before the first step.
 template <class S>
 struct Initial {
   real of[S::slots > 0 ? S::slots : 1];
@@ -35,9 +35,9 @@ struct Scope {
   Pieces<S> pieces{tensor};
 };
 
-// ---- memory ------------------------------------------------------------------------------------
+// ---- auxiliary state ---------------------------------------------------------------------------
 
-// f(MemoryField, its value in m) for the fields of a part, of one domain or (void) of all.
+// Calls f(MemoryField, its value in m) for the fields of a component, of one domain or (void) of all domains.
 template <class S, int PartNumber, class Domain, class M, class F>
 KHD void for_memory(M& m, F&& f) {
   for_list(typename S::MemoryFields{}, [&](auto row) {
@@ -68,8 +68,8 @@ KHD void store_memory(const TensorRecord& t, const HyperSet& set, int64 entry, c
       m, [&](auto f, const auto& value) { decltype(f)::next(t, set)[entry] = value.next; });
 }
 
-// The memory of a codec as one element sees it, as the last step left it or, if Fresh, as this one does: by that new
-// values are encoded, and decoded as they will be.
+// The auxiliary state of a codec for one element: from the previous step or, if Fresh, from this step. Fresh state
+// encodes new values, and decodes them as they will be stored.
 template <class S, int I, bool Fresh>
 KHD auto codec_memory(const Scope<S>& scope, int64 element) {
   typename S::template Codec<I>::Memory m{};
@@ -84,9 +84,9 @@ KHD auto codec_memory(const Scope<S>& scope, int64 element) {
   return m;
 }
 
-// ---- scalars and coefficients ------------------------------------------------------------------
+// ---- scalars and results -----------------------------------------------------------------------
 
-// A group's numbers as the rule sees them: the device may know another learning rate than the host.
+// A group's hyperparameters for the rule. The learning rate may be in device memory.
 template <class S>
 KHD typename S::Rule::Hyper rule_hyper(const HyperSet& set) {
   auto hyper = *reinterpret_cast<const typename S::Rule::Hyper*>(set.hyper + kCommonHyper);
@@ -97,7 +97,7 @@ KHD typename S::Rule::Hyper rule_hyper(const HyperSet& set) {
   return hyper;
 }
 
-// Fills in the scalars; what is in result.memory goes through the rule's `prepare`.
+// Computes the scalars. The rule's `prepare` reads and writes result.memory.
 template <class S>
 KHD void prepare_set(const HyperSet& set, Prepared<S>& result) {
   using Gradient = typename S::Gradient;
@@ -121,7 +121,7 @@ KHD Prepared<S> prepare_tensor(const TensorRecord& tensor, const HyperSet& set) 
   return result;
 }
 
-// A reduction's coefficients among those of its part.
+// A reduction's result in its component's context.
 template <class R, class Gradient, class Rule>
 KHD auto& coefficients_in(Gradient& gradient, Rule& rule) {
   if constexpr (R::part == kGradientPart)
@@ -130,7 +130,7 @@ KHD auto& coefficients_in(Gradient& gradient, Rule& rule) {
     return static_cast<typename R::Coefficients&>(rule.*R::pointer);
 }
 
-// Coefficients over all tensors, as far as they are known before Pass.
+// Loads results over all tensors that are known before Pass.
 template <class S, int Pass, class Gradient, class Rule>
 KHD void load_shared_coefficients(const Args& args, int set, Gradient& gradient, Rule& rule) {
   for_reductions<S>([&](auto r) {
@@ -141,7 +141,7 @@ KHD void load_shared_coefficients(const Args& args, int set, Gradient& gradient,
   });
 }
 
-// Coefficients known before Pass; uniform ones for the tensor, the others for one element.
+// Loads results known before Pass: uniform ones of the tensor, or the others of one element.
 template <class S, int Pass, bool Uniform, class Gradient, class Rule>
 KHD void load_coefficients(const Scope<S>& scope, int64 element, Gradient& gradient, Rule& rule) {
   for_reductions<S>([&](auto r) {
@@ -183,7 +183,7 @@ KHD Scope<S> scope_of(const Args& args, int tensor, const Prepared<S>& prepared)
   return scope;
 }
 
-// One thread of a block prepares for all; again only when the scalars may have changed.
+// One thread of a block runs `prepare` for all, and again only if the scalars may have changed.
 template <class S>
 class Preparation {
  public:

@@ -1,4 +1,4 @@
-// What every element hands to the rule's host stage, between the sums and `apply`.
+// Computes the input of the rule's host transform, between the reductions and the last launch.
 #pragma once
 #include "apply.cuh"
 
@@ -32,7 +32,7 @@ KHD void stage(const Args& args, Range range) {
   }
 }
 
-// A host stage that is called in a step that is skipped finds zeros: its result is not read.
+// In a skipped step, the host transform gets zeros. Its result is not read.
 template <class S>
 KHD void stage_zeros(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {

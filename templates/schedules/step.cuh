@@ -1,6 +1,6 @@
-// One optimizer step as kernels: for each pass `partials` and `finish`, then `apply`, before it
-// perhaps `stage`. Beside them what is
-// done between steps: modes and conversions.
+// The kernels of one optimizer step. For each pass: partial sums, then `finish`. Then the input of a host
+// transform, if the rule has one. Last: new parameters and
+// state. Also kernels that run between steps: mode switches and conversions.
 #pragma once
 #include "convert.cuh"
 #include "modes.cuh"
@@ -8,7 +8,7 @@
 
 namespace jitstep {
 
-// Whether the device has found a reason to leave everything as it is.
+// Whether the device found that the step must be skipped.
 KHD bool is_skipped(const Args& args) {
   const float* const found_inf = args.sets->found_inf;
   return found_inf != nullptr && *found_inf != 0;
@@ -22,10 +22,10 @@ constexpr int keys_of() {
     return 0;
 }
 
-// Blocks that a multiprocessor, which has 65536 registers, must have room for, so that many threads keep bytes on
-// their way: as many as kernels of this sort do not spill for. Doubles take two registers each, what a codec
-// remembers of an element or a reduction gives its row is found at an address, a lane holds every term of its
-// elements, and many measured slots, or codecs with several keys, compute as much as a rule.
+// Minimum of resident blocks per multiprocessor (65536 registers), so that enough loads are in flight. It is as large as
+// kernels of this kind allow without spills. Kernels count as large for these reasons. Doubles take two registers.
+// Auxiliary state and row results need addresses. A lane holds every term of its elements. Codecs with several keys
+// compute as much as a rule.
 template <class S>
 constexpr int blocks_at_once() {
   int terms = 0;
