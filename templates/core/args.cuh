@@ -40,7 +40,7 @@ struct Dim {
 struct Space {
   int64 entries;
   int64 members;        // indices of one entry
-  int64 leaves;         // leaves of one entry, padded to a multiple of 2^fold
+  int64 leaves;         // leaves of one entry, padded to whole partial sums
   int64 first_partial;  // index of this tensor's first partial sum
   int64 first_entry;    // index of this tensor's first result
   int fold;             // log2 of the leaves in one partial sum

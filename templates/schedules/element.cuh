@@ -101,7 +101,7 @@ KHD void load_metas(const Meta* from, int64 base, Meta* meta) {
   for (int row = 0; row < Shape::rows; ++row) meta[row] = first[block_of_row<Shape, Block>(row)];
 }
 
-// The value of slot I before the step: `kept`, decoded from its code, or the initial value before the first step.
+// The value of slot I before the step: the value decoded from its code, or before the first step the initial value.
 // It selects by bits, because compilers would branch around a condition.
 template <class S, int I>
 class OldOrInitial {

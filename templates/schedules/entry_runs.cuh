@@ -43,7 +43,7 @@ KHD void repeat(T* to, int known, int count) {
     for (int i = 0, rest = min(known, count - known); i < rest; ++i) to[known + i] = to[i];
 }
 
-// to[index in the range] = from[entry]. It may also write elements of `to` after the range, up to run.count.
+// to[index in the range] = from[entry]. It may also write elements of `to` after the range, up to its count.
 template <class T>
 SLOW_PATH void spread_entries(const Piece& piece, const PieceWalk& walk, const Run& run,
                               const T* from, T* to) {
@@ -134,8 +134,8 @@ using EntryCoefficients = Each<S::Reductions::size, ReductionsOfRun<S, Pass>::te
 
 // ---- auxiliary state of codecs -----------------------------------------------------------------
 
-// One field of a codec's auxiliary state for Count elements, as codec_memory() for one. All Count fresh values are
-// readable, of others those of the range.
+// One field of a codec's auxiliary state for Count elements, as the scope has it for one. All Count fresh values
+// are readable, of others those of the range.
 template <class S, class Field, int Count, bool Fresh, bool Wanted>
 class FieldOfRun {
  public:

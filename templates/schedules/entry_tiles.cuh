@@ -25,7 +25,7 @@ constexpr bool sums_tiles() {
 struct Share {
   int64 begin, end;
 };
-// The tiles of the item with leaf `first` of a layout. `spaces`: the layouts of the tiles, as bits.
+// The tiles of the item with leaf `first` of a layout. The second argument: the layouts of the tiles, as bits.
 KHD Share share_of(const TensorRecord& t, uint32 spaces, int space, int64 first, int64 tiles) {
   int64 item = first / kLeaf, items = 0;
   for (int s = 0; s < kSpaces; ++s) {

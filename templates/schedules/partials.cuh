@@ -68,7 +68,7 @@ KHD void sum_leaf(const Scope<S>& scope, int64 unit,
   L::add(x, valid, sums);
 }
 
-// Combines each 2^fold leaf sums to a partial sum, and writes it for each reduction.
+// Combines groups of leaf sums to partial sums, and writes these for each reduction.
 template <class S, int Pass, int SpaceNumber>
 KHD void fold_chunk(const Scope<S>& scope, const Item& item,
                     typename LeafSums<S, Pass, SpaceNumber>::Shared& leaf) {
@@ -123,7 +123,7 @@ KHD void partials_of_item(const Args& args, const Item& item, Preparation<S>& pr
     return partials_of_entries<S, Pass, SpaceNumber>(scope, item);
   auto& leaf = *shared<typename L::Shared, 1 + SpaceNumber>();
   const Space& space = scope.tensor.spaces[SpaceNumber];
-  // Leaves past the last are never read: each group of 2^fold leaves is entirely before or after the end.
+  // Leaves past the last are never read: the leaves of a partial sum are all before or all after the end.
   const int64 units = min<int64>(space.entries * space.leaves - item.first, L::kChunk);
   block_barrier();
   ONE_BY_ONE

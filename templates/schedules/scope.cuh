@@ -97,7 +97,7 @@ KHD typename S::Rule::Hyper rule_hyper(const HyperSet& set) {
   return hyper;
 }
 
-// Computes the scalars. The rule's `prepare` reads and writes result.memory.
+// Computes the scalars. The rule's `prepare` reads and writes the auxiliary state in `result`.
 template <class S>
 KHD void prepare_set(const HyperSet& set, Prepared<S>& result) {
   using Gradient = typename S::Gradient;
