@@ -1,6 +1,6 @@
 // Switches the parameters of a rule with modes from the training point to the evaluation point, or back. The arguments
-// are a step's, without gradients. A tensor's hyperparameters sets[i] are those of its last step. sets[i + 1]
-// repeats them with t + 1. Loads use it to select the current state buffers.
+// are a step's, without gradients. A tensor's hyperparameters are those of its last step. The next entry of the table
+// repeats them with t + 1. Loads use that entry to select the current state buffers.
 #pragma once
 #include "apply.cuh"
 
