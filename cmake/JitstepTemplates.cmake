@@ -45,7 +45,8 @@ endfunction()
 # Sets `result` to the generated optimizer classes (jitstep/rules.h and its source). They are copied
 # only when they changed: a new library does not recompile everything that includes the header.
 function(jitstep_generate_classes result)
-  jitstep_program(jitstep_generate_classes INTERNALS SOURCES tools/generate_classes.cpp
+  jitstep_program(jitstep_generate_classes INTERNALS
+                  SOURCES tools/generate_classes/main.cpp tools/generate_classes/rule.cpp
                   LIBRARIES nlohmann_json::nlohmann_json)
   set(fresh "${CMAKE_CURRENT_BINARY_DIR}/generated")
   set(header "${JITSTEP_GENERATED_DIR}/jitstep/rules.h")

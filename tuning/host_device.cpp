@@ -40,7 +40,9 @@ HostDevice::HostDevice(jit::Engine& engine, const HostLimits& limits, Clock cloc
     : ScratchDevice(engine, jit::host_hardware(limits.threads),
                     std::make_unique<jit::CpuMachine>(engine, loop),
                     {limits.scratch_bytes, limits.least_seconds}, std::move(clock)),
-      parallel_for_(std::move(loop)) {}
+      parallel_for_(std::move(loop)) {
+  engine.skip_baselines();
+}
 
 Model HostDevice::model(const Workload& workload) { return cpu_model(hardware(), workload.size()); }
 

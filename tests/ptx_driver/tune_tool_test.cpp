@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "jit/base/process.h"
 #include "jit/codegen/tuning_files.h"
 #include "jit/fixtures.h"
+#include "tools/tool.h"
 
 namespace jitstep::tests {
 namespace {
@@ -14,11 +14,9 @@ using nlohmann::json;
 
 class TuneToolOnAGpu : public testing::Test {
  protected:
-  jit::Finished run(std::vector<std::string> words) const {
-    words.insert(words.begin(), JITSTEP_TOOL);
-    return jit::run_program(words, "",
-                            jit::own_variables({{"JITSTEP_CACHE_DIR", folder / "cache"},
-                                                {"LD_LIBRARY_PATH", JITSTEP_PTX_DRIVER}}));
+  jit::Finished run(const std::vector<std::string>& words) const {
+    return jit::testing::run_tool(
+        words, {{"JITSTEP_CACHE_DIR", folder / "cache"}, {"LD_LIBRARY_PATH", JITSTEP_PTX_DRIVER}});
   }
 
   jit::testing::TemporaryFolder folder;

@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "jit/base/process.h"
 #include "jit/cache/cache_fixtures.h"
 #include "jit/compiler/isa.h"
 #include "jit/engine/kernel_list.h"
+#include "tools/tool.h"
 
 namespace jitstep::jit {
 namespace {
@@ -17,14 +17,13 @@ using Words = std::vector<std::string>;
 
 class CacheShip : public ::testing::Test {
  protected:
-  Finished run(Words words, const Variables& more = {}) {
-    words.insert(words.begin(), JITSTEP_TOOL);
+  Finished run(const Words& words, const Variables& more = {}) {
     std::map<std::string, std::string> environment = {{"JITSTEP_CACHE_DIR", folder / "cache"},
                                                       {"JITSTEP_CACHE_READONLY", ""},
                                                       {"JITSTEP_TEMPLATES", ""},
                                                       {"JITSTEP_LOG", ""}};
     for (const auto& [name, value] : more) environment[name] = value;
-    return run_program(words, "", own_variables({environment.begin(), environment.end()}));
+    return testing::run_tool(words, {environment.begin(), environment.end()});
   }
   json warmed(Words words) {
     words.insert(words.begin(), {"cache", "warm", "--json"});

@@ -1,8 +1,8 @@
 // `jitstep catalogue`, and the page that it wrote.
 #include <nlohmann/json.hpp>
 
-#include "jit/base/process.h"
 #include "jit/fixtures.h"
+#include "tools/tool.h"
 
 namespace jitstep::jit {
 namespace {
@@ -17,7 +17,7 @@ std::string text_of(const path& file) {
 }
 
 std::string printed(const Variables& environment = {}) {
-  const Finished run = run_program({JITSTEP_TOOL, "catalogue"}, "", own_variables(environment));
+  const Finished run = testing::run_tool({"catalogue"}, environment);
   EXPECT_EQ(run.status, 0) << run.output;
   return run.output;
 }
@@ -115,9 +115,8 @@ TEST(Catalogue, SaysOfAFileWhatCheckSays) {
   testing::fs::copy(kTemplates, folder / "templates", testing::fs::copy_options::recursive);
   testing::fs::copy(example, folder / "templates/rules/signum.cuh");
   const std::string page = printed({{"JITSTEP_TEMPLATES", folder / "templates"}});
-  const Finished check = run_program({JITSTEP_TOOL, "check", example, "--codec", "fp32",
-                                      "--weights", "stochastic", "--target", "cpu", "--json"},
-                                     "", own_variables());
+  const Finished check = testing::run_tool({"check", example, "--codec", "fp32", "--weights",
+                                            "stochastic", "--target", "cpu", "--json"});
   const auto kernel = nlohmann::json::parse(check.output).at("kernels").at(0);
   const double bytes = kernel.at("state_bytes_per_parameter").at("all");
   EXPECT_EQ(bytes, 4);

@@ -1,8 +1,8 @@
 // The rules and codecs of the tests pass `jitstep check`.
 #include <algorithm>
 
-#include "jit/base/process.h"
 #include "jit/fixtures.h"
+#include "tools/tool.h"
 
 namespace jitstep::jit {
 namespace {
@@ -14,9 +14,9 @@ TEST_P(CheckToolOfExtensions, FindsThemAllRight) {
   std::ifstream stream(file);
   const std::string content{std::istreambuf_iterator<char>(stream), {}};
   const bool rule = content.find("namespace jitstep::rules::") != content.npos;
-  std::vector<std::string> words = {JITSTEP_TOOL, "check", file, "--target", "cpu"};
+  std::vector<std::string> words = {"check", file, "--target", "cpu"};
   if (rule) words.insert(words.end(), {"--codec", "fp32", "--weights", "stochastic"});
-  const Finished checked = run_program(words, "", own_variables());
+  const Finished checked = testing::run_tool(words);
   EXPECT_EQ(checked.status, 0) << checked.output;
 }
 

@@ -4,13 +4,14 @@
 #include <set>
 
 #include "jit/base/private_files.h"
-#include "jit/base/process.h"
 #include "jit/fixtures.h"
+#include "tools/tool.h"
 
 namespace jitstep::jit {
 namespace {
 
 using nlohmann::json;
+using testing::run_tool;
 using testing::TemporaryFolder;
 using Words = std::vector<std::string>;
 
@@ -38,12 +39,9 @@ struct Rule {
 
 class CheckTool : public ::testing::Test {
  protected:
-  // Kernels are kept with those of all tests.
   static Finished run(const std::string& file, const Words& words = kFew,
                       const Variables& environment = {}) {
-    Words all = {JITSTEP_TOOL, "check", file};
-    all.insert(all.end(), words.begin(), words.end());
-    return run_program(all, "", own_variables(environment));
+    return run_tool(with({"check", file}, words), environment);
   }
 
   // kRule with `wrong` in place of `right`.
@@ -377,8 +375,8 @@ TEST_F(CheckTool, RefusesWordsItDoesNotKnow) {
     EXPECT_EQ(refused.status, 2) << words[0] << refused.output;
   }
   EXPECT_EQ(run(kExamples + "linear8.cuh", {"--codec", "fp32"}).status, 2);
-  EXPECT_EQ(run_program({JITSTEP_TOOL, "check"}, "", own_variables()).status, 2);
-  const Finished help = run_program({JITSTEP_TOOL, "check", "--help"}, "", own_variables());
+  EXPECT_EQ(run_tool({"check"}).status, 2);
+  const Finished help = run_tool({"check", "--help"});
   EXPECT_EQ(help.status, 0);
   for (const char* word : {"--codec", "--weights", "--target", "--json", "Exit status: 0 "})
     EXPECT_TRUE(says(help, word)) << word;

@@ -5,6 +5,7 @@
 #include "jit/base/process.h"
 #include "jit/cache/cache_fixtures.h"
 #include "jit/source/source_digests.h"
+#include "tools/tool.h"
 
 namespace jitstep::jit {
 namespace {
@@ -15,8 +16,8 @@ using testing::TemporaryFolder;
 using Words = std::vector<std::string>;
 
 Finished run(Words words, const Variables& environment = {}) {
-  words.insert(words.begin(), {JITSTEP_TOOL, "inspect"});
-  return run_program(words, "", own_variables(environment));
+  words.insert(words.begin(), "inspect");
+  return testing::run_tool(words, environment);
 }
 
 std::string shown(const Words& words, const Variables& environment = {}) {
@@ -36,10 +37,8 @@ bool nvrtc_is_here() { return run({"--show", "log"}).status == 0; }
 
 // What `jitstep compile` says of AdamW in int8, whose key is the name of the file that it writes.
 json compiled(const std::string& folder, const std::string& target) {
-  const Finished said =
-      run_program({JITSTEP_TOOL, "compile", R"({"rule": "adamw", "state": "int8"})", "--target",
-                   target, "--out", folder},
-                  "", own_variables());
+  const Finished said = testing::run_tool(
+      {"compile", R"({"rule": "adamw", "state": "int8"})", "--target", target, "--out", folder});
   EXPECT_EQ(said.status, 0) << said.output;
   return json::parse(said.output);
 }

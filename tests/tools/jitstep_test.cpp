@@ -5,8 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "jit/base/process.h"
 #include "jit/cache/cache_fixtures.h"
+#include "tools/tool.h"
 
 namespace jitstep::jit {
 namespace {
@@ -18,16 +18,15 @@ using testing::TemporaryFolder;
 
 class Tool : public ::testing::Test {
  protected:
-  Finished run(std::vector<std::string> words, const std::string& templates = "",
+  Finished run(const std::vector<std::string>& words, const std::string& templates = "",
                const std::string& compiler = "") {
-    words.insert(words.begin(), JITSTEP_TOOL);
     std::vector<std::pair<std::string, std::string>> environment = {
         {"JITSTEP_CACHE_DIR", folder / "cache"},
         {"JITSTEP_CACHE_READONLY", readonly},
         {"JITSTEP_TEMPLATES", templates},
         {"JITSTEP_LOG", ""}};
     if (!compiler.empty()) environment.emplace_back("JITSTEP_CXX", compiler);
-    return run_program(words, "", own_variables(environment));
+    return testing::run_tool(words, environment);
   }
 
   // A kernel of a template that `templates` holds, in a cache folder. Its code has its name: names of units

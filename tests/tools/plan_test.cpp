@@ -3,8 +3,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "jit/base/process.h"
 #include "jit/fixtures.h"
+#include "tools/tool.h"
 
 namespace jitstep::jit {
 namespace {
@@ -12,8 +12,8 @@ namespace {
 using nlohmann::json;
 
 Finished run(std::vector<std::string> words, const Variables& environment = {}) {
-  words.insert(words.begin(), {JITSTEP_TOOL, "plan"});
-  return run_program(words, "", own_variables(environment));
+  words.insert(words.begin(), "plan");
+  return testing::run_tool(words, environment);
 }
 
 std::string printed(const std::vector<std::string>& words) {
@@ -72,7 +72,7 @@ TEST(Plan, CountsSmallModelsInMebibytes) {
 
 // One figure, whoever prints it: each rule with each codec as docs/catalogue.md has it.
 TEST(Plan, OfEveryRuleAndCodecIsWhatTheCatalogueSays) {
-  const std::string page = run_program({JITSTEP_TOOL, "catalogue"}, "", own_variables()).output;
+  const std::string page = testing::run_tool({"catalogue"}).output;
   std::istringstream lines(page.substr(page.find("| rule | class |")));
   const auto cells = [](const std::string& line) {
     std::vector<std::string> words;

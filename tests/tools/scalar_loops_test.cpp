@@ -3,14 +3,15 @@
 #include <regex>
 
 #include "jit/base/private_files.h"
-#include "jit/base/process.h"
 #include "jit/cache/cache_fixtures.h"
+#include "tools/tool.h"
 
 namespace jitstep::jit {
 namespace {
 
 using nlohmann::json;
 using testing::content_of;
+using testing::run_tool;
 using testing::TemporaryFolder;
 using Words = std::vector<std::string>;
 
@@ -78,18 +79,13 @@ struct Rule {
 
 class ScalarLoops : public ::testing::Test {
  protected:
-  static Finished run(const Words& words) {
-    Words all = {JITSTEP_TOOL};
-    all.insert(all.end(), words.begin(), words.end());
-    return run_program(all, "", own_variables());
-  }
   std::string file(const std::string& name, const std::string& text) {
     testing::write_file(folder_ / name, text);
     return folder_ / name;
   }
   static json checked(const std::string& file, Words words = {}) {
     words.insert(words.begin(), {"check", file, "--target", "cpu", "--json"});
-    const Finished said = run(words);
+    const Finished said = run_tool(words);
     EXPECT_EQ(said.status, 0) << said.output;
     return json::parse(said.output);
   }
@@ -146,7 +142,7 @@ TEST_F(ScalarLoops, AreNoneOfTheCodecOfATableInTheDocumentation) {
 TEST_F(ScalarLoops, AreAmongTheResourcesOfTheCpu) {
   const Words tree = {"inspect", "--state",  file("tree4.cuh", kTree), "--target", "cpu",
                       "--show",  "resources"};
-  const Finished said = run(tree);
+  const Finished said = run_tool(tree);
   EXPECT_EQ(said.status, 0) << said.output;
   EXPECT_NE(said.output.find("\nnot vectorized: the loop that decodes (" +
                              place_of("the loop that decodes", "schedules/coded_run.cuh")),
@@ -154,10 +150,30 @@ TEST_F(ScalarLoops, AreAmongTheResourcesOfTheCpu) {
       << said.output;
   Words as_json = tree;
   as_json.push_back("--json");
-  const json loops = json::parse(run(as_json).output).at("resources").at("scalar_loops");
+  const json loops = json::parse(run_tool(as_json).output).at("resources").at("scalar_loops");
   ASSERT_GE(loops.size(), 1u);
   EXPECT_EQ(loops.at(0).at("loop"), "the loop that decodes");
   EXPECT_EQ(loops.at(0).at("file"), "schedules/coded_run.cuh");
+}
+
+// The rest of what the tool shows needs no such report.
+TEST_F(ScalarLoops, AreNotAvailableFromACompilerThatCannotReport) {
+  const std::string compiler = file("silent", R"(#!/bin/sh
+case " $* " in *" -fopt-info"* | *" -Rpass"*) echo no reports here >&2; exit 1 ;; esac
+exec c++ "$@"
+)");
+  testing::fs::permissions(compiler, testing::fs::perms::owner_all);
+  const Variables silent = {{"JITSTEP_CXX", compiler}, {"JITSTEP_CACHE_DIR", folder_ / "cache"}};
+  Words words = {"inspect", "--target", "cpu", "--show", "resources"};
+  const Finished said = run_tool(words, silent);
+  EXPECT_EQ(said.status, 0) << said.output;
+  const std::string problem = "the compiler's report on its loops is not available: ";
+  EXPECT_NE(said.output.find("\njitstep_apply"), said.output.npos) << said.output;
+  EXPECT_NE(said.output.find("\n" + problem), said.output.npos) << said.output;
+  words.push_back("--json");
+  const json shown = json::parse(run_tool(words, silent).output).at("resources");
+  EXPECT_EQ(shown.at("scalar_loops"), nullptr);
+  EXPECT_TRUE(shown.at("scalar_loops_problem").get<std::string>().starts_with(problem)) << shown;
 }
 
 TEST_F(ScalarLoops, AreNoneOfWhatShips) {
@@ -167,8 +183,8 @@ TEST_F(ScalarLoops, AreNoneOfWhatShips) {
                                                          {"adamw", "int4"},
                                                          {"adamw", "fp8"}};
   for (const auto& [rule, state] : kernels) {
-    const Finished said = run({"inspect", "--rule", rule, "--state", state, "--target", "cpu",
-                               "--show", "resources", "--json"});
+    const Finished said = run_tool({"inspect", "--rule", rule, "--state", state, "--target", "cpu",
+                                    "--show", "resources", "--json"});
     EXPECT_EQ(said.status, 0) << said.output;
     EXPECT_EQ(json::parse(said.output).at("resources").at("scalar_loops"), json::array())
         << rule << " " << state;

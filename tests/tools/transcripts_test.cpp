@@ -6,6 +6,7 @@
 
 #include "jit/base/process.h"
 #include "jit/cache/cache_fixtures.h"
+#include "tools/tool.h"
 
 namespace jitstep::jit {
 namespace {
@@ -120,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(Tool, Transcripts, ::testing::ValuesIn(files()), [](con
 TEST(TranscriptsTogether, HaveEverySubcommand) {
   std::string all;
   for (const std::string& name : files()) all += content_of(kFolder / name);
-  const std::string help = run_program({JITSTEP_TOOL, "--help"}, "", own_variables()).output;
+  const std::string help = testing::run_tool({"--help"}).output;
   std::istringstream lines(help.substr(help.find("Subcommands:")));
   int found = 0;
   for (std::string line; std::getline(lines, line);) {

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "jit/base/process.h"
 #include "jit/cache/cache_fixtures.h"
 #include "jit/codegen/tuning_files.h"
+#include "tools/tool.h"
 
 namespace jitstep::jit {
 namespace {
@@ -18,9 +18,8 @@ using testing::TemporaryFolder;
 
 class TuneTool : public ::testing::Test {
  protected:
-  Finished run(std::vector<std::string> words) const {
-    words.insert(words.begin(), JITSTEP_TOOL);
-    return run_program(words, "", own_variables({{"JITSTEP_CACHE_DIR", folder / "cache"}}));
+  Finished run(const std::vector<std::string>& words) const {
+    return testing::run_tool(words, {{"JITSTEP_CACHE_DIR", folder / "cache"}});
   }
   std::vector<std::string> tune(std::vector<std::string> more) const {
     std::vector<std::string> words = {"tune", "--sizes", "4k", "--budget", "1s", "--threads", "1"};

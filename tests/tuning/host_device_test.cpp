@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "jit/compiler/isa.h"
 #include "jit/fixtures.h"
 #include "jit/step/candidate_check.h"
 #include "tuning/fake_device.h"
@@ -52,6 +53,19 @@ TEST_F(HostDeviceTest, VariantsThatAreRightPassTheCheckAndAreTimedByTheClock) {
   // One reading before and one behind, of a clock that moves by as much with every reading.
   EXPECT_NEAR(device.seconds(other), device.seconds(usual), 1e-12);
   EXPECT_GT(device.hardware().bandwidth, 0);
+}
+
+TEST_F(HostDeviceTest, BaselinesThatAreShippedAreNotTimed) {
+  if (jit::this_processor().empty()) GTEST_SKIP() << "baselines are of x86-64";
+  jit::Settings settings = jit::testing::settings_with_cache(folder / "shipped");
+  settings.cpu = "x86-64-v2";
+  jit::Engine others(settings);
+  HostDevice(others, {.threads = 1}).begin(work);
+  settings = jit::testing::settings_with_cache(folder / "cache");
+  settings.cache_readonly = folder / "shipped";
+  jit::Engine ours(settings);
+  HostDevice(ours, {.threads = 1}).begin(work);
+  EXPECT_EQ(ours.statistics().from_disk, 0u);
 }
 
 TEST_F(HostDeviceTest, WhatTakesTooMuchScratchIsRefusedBeforeItIsMade) {

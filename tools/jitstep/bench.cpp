@@ -162,7 +162,6 @@ void add_bench_command(CLI::App& app, int& status) {
   command->add_option("--plot", request->plot, "Writes one HTML page with a plot");
   command->add_flag("--json", request->json, "Prints JSON instead of a table");
   command->callback([request, &status] {
-    use_native_kernels();
     bench(*request);
     status = 0;
   });

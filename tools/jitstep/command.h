@@ -8,10 +8,6 @@ namespace jitstep::tool {
 /// Has a command refuse to run without one of its subcommands, naming the word that is none.
 void need_subcommand(CLI::App& command);
 
-/// Has CPU kernels compiled for this processor, unless JITSTEP_CPU says another: times of a baseline's, which a read-only
-/// cache may hold, say nothing about it. Before anything is compiled.
-void use_native_kernels();
-
 /// Adds a subcommand, which sets the tool's exit status when it runs: 0, or 1 for bad news.
 void add_cache_command(CLI::App& app, int& status);
 /// The same; 3 stands for what could not be checked.

@@ -1,12 +1,10 @@
 #include "compilers.h"
 
-#include <cstdlib>
-
+#include <jit/base/text.h>
 #include <jit/compiler/host_compiler.h>
 #include <jit/compiler/nvrtc_compiler.h>
 #include <jit/engine/cuda_driver.h>
-
-#include "command.h"
+#include <jitstep/jit/error.h>
 
 namespace jitstep::tool {
 
@@ -15,8 +13,6 @@ using namespace jitstep::jit;
 static NvrtcCompiler nvrtc_with(const Settings& settings) {
   return NvrtcCompiler(settings, [] { return installed_driver_version(); });
 }
-
-void use_native_kernels() { ::setenv("JITSTEP_CPU", "native", 0); }
 
 std::string compiler_identity(const Target& target, const Settings& settings) {
   return target.is_cuda() ? nvrtc_with(settings).identity(target)
@@ -31,9 +27,16 @@ std::string assembly_of(const std::string& flat, const std::string& name, const 
   return HostCompiler(Settings::from_environment()).assembly(flat, name, target);
 }
 
-std::vector<ScalarLoop> scalar_loops_of(const std::string& flat, const std::string& name,
-                                        const Settings& settings) {
-  return scalar_loops(flat, HostCompiler(settings).loop_report(flat, name, Target::cpu()));
+LoopReport loop_report_of(const std::string& flat, const std::string& name,
+                          const Settings& settings) {
+  try {
+    return {scalar_loops(flat, HostCompiler(settings).loop_report(flat, name, Target::cpu())), ""};
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    return {{},
+            text("the compiler's report on its loops is not available: ",
+                 what.substr(0, what.find('\n')))};
+  }
 }
 
 }  // namespace jitstep::tool

@@ -20,8 +20,14 @@ std::string ptx_of(const std::string& flat, const std::string& name, const jit::
 std::string assembly_of(const std::string& flat, const std::string& name,
                         const jit::Target& target);
 
-/// The loops over elements of which the host compiler makes no vectors; compiles the text. An Error as above.
-std::vector<jit::ScalarLoop> scalar_loops_of(const std::string& flat, const std::string& name,
-                                             const jit::Settings& settings);
+/// What the host compiler says of the loops over elements.
+struct LoopReport {
+  std::vector<jit::ScalarLoop> scalar;  // of which it makes no vectors
+  std::string problem;                  // why it gave no report; empty if it did
+};
+
+/// Compiles the text. Throws no Error: some compilers cannot report.
+LoopReport loop_report_of(const std::string& flat, const std::string& name,
+                          const jit::Settings& settings);
 
 }  // namespace jitstep::tool

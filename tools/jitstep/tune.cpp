@@ -289,7 +289,6 @@ void add_tune_command(CLI::App& app, int& status) {
   command->add_flag("--dry-run", request->dry_run, "Only says what would be tried");
   command->add_flag("--json", request->json, "Prints JSON instead of a table");
   command->callback([request, &status] {
-    use_native_kernels();
     status = 0;
     if (request->dry_run) return dry_run(*request);
     status = tune(*request);

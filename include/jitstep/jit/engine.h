@@ -73,6 +73,11 @@ class JITSTEP_API Engine {
   /// The self-contained text that the compilers see.
   std::string flat_text(const std::string& unit_text, const std::string& name) const;
 
+  /// From now on no baseline of the read-only cache saves a compile: times of one say little about this processor.
+  /// Everyone who compares kernels by their times calls it before. JITSTEP_CPU still counts, and kernels that are
+  /// loaded stay as they are.
+  void skip_baselines();
+
   /// Adds a folder to look through for libnvrtc; no effect once NVRTC is open.
   void add_nvrtc_folder(const std::string& folder);
 

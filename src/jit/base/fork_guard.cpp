@@ -1,6 +1,7 @@
 #include "jit/base/fork_guard.h"
 
 #include <pthread.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -21,10 +22,11 @@ bool has_threads() {
   return stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink > 3;
 }
 
-// All live mutexes. Never destroyed, as objects with static lifetime may come and go after it.
+// All live mutexes and sockets. Never destroyed, as objects with static lifetime may come and go after it.
 struct Registry {
   std::mutex mutex;
   std::vector<ForkSafeMutex*> members;
+  std::vector<FileHandle*> sockets;
 };
 
 Registry& registry() {
@@ -44,7 +46,14 @@ void after_fork() {
   registry().mutex.unlock();
 }
 
+// The stacks of the parent's other threads, where sockets lie, are free in the child: it forgets them.
+void close_sockets() {
+  for (FileHandle* socket : registry().sockets) socket->reset();
+  registry().sockets.clear();
+}
+
 void after_fork_in_child() {
+  close_sockets();
   after_fork();
   for (std::size_t i = 0; i < used.size(); ++i)
     if (used[i]) lost[i] = true;
@@ -70,6 +79,23 @@ ForkSafeMutex::ForkSafeMutex() {
 ForkSafeMutex::~ForkSafeMutex() {
   std::lock_guard lock(registry().mutex);
   std::erase(registry().members, this);
+}
+
+// Under the lock, so that no fork comes between the making of the socket and its entry.
+ForkClosedSocket::ForkClosedSocket() {
+  register_handlers();
+  std::lock_guard lock(registry().mutex);
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
+  here_.reset(ends[0]);
+  other_.reset(ends[1]);
+  registry().sockets.push_back(&here_);
+}
+
+ForkClosedSocket::~ForkClosedSocket() {
+  std::lock_guard lock(registry().mutex);
+  std::erase(registry().sockets, &here_);
+  here_.reset();
 }
 
 void note_used(ForkSensitive library) {

@@ -1,9 +1,10 @@
 // What keeps the library usable in a forked child: no lock stays held by a thread that is gone, and
-// libraries that do not survive fork() are refused there.
+// libraries that do not survive fork() are refused there. A child does not stand for its parent either.
 #pragma once
 
 #include <mutex>
 
+#include "jit/base/file_handle.h"
 #include "jitstep/jit/export.h"
 
 namespace jitstep::jit {
@@ -23,6 +24,24 @@ class JITSTEP_API ForkSafeMutex {
 
  private:
   std::mutex mutex_;
+};
+
+/// One end of a socket pair, which fork() closes in the child: the other end reads its end of file when this process
+/// ends, whatever its children do.
+class JITSTEP_API ForkClosedSocket {
+ public:
+  /// Makes the pair; get() is negative if the system has none left.
+  ForkClosedSocket();
+  ~ForkClosedSocket();
+  ForkClosedSocket(const ForkClosedSocket&) = delete;
+  ForkClosedSocket& operator=(const ForkClosedSocket&) = delete;
+
+  int get() const { return here_.get(); }
+  /// The other end, which children may hold.
+  FileHandle take_other() { return std::move(other_); }
+
+ private:
+  FileHandle here_, other_;
 };
 
 /// What a child must not use if its parent has: NVRTC may hang there, and contexts of the CUDA

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "jit/base/file_io.h"
+#include "jit/base/fork_guard.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
@@ -51,10 +52,7 @@ Pipe make_pipe() {
 class Watchdog {
  public:
   Watchdog() {
-    int ends[2] = {-1, -1};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
-    here_.reset(ends[0]);
-    const FileHandle there = high(FileHandle(ends[1]));
+    const FileHandle there = high(here_.take_other());
     const FileHandle nowhere = high(FileHandle(::open("/dev/null", O_RDWR | O_CLOEXEC)));
     if (!there || !nowhere) return;
     try {
@@ -75,7 +73,7 @@ class Watchdog {
   pid_t group() const { return shell_; }
 
  private:
-  FileHandle here_;
+  ForkClosedSocket here_;
   pid_t shell_ = 0;
 };
 

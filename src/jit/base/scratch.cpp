@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <string_view>
 
@@ -26,9 +27,14 @@ FileHandle open_folder(const std::string& path) {
   return FileHandle(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-bool is_own(const FileHandle& folder) {
+// Of this user, and so old that no program can be at work in it. The lock says that as well, but some network file systems
+// keep locks in one node alone: there a folder of today may be in use on another. Host names in place of the age would
+// leave the folders of containers, whose names come once, for ever.
+bool is_left_over(const FileHandle& folder) {
+  constexpr std::time_t kDay = 24 * 60 * 60;
   struct stat status {};
-  return folder && ::fstat(folder.get(), &status) == 0 && status.st_uid == ::geteuid();
+  return folder && ::fstat(folder.get(), &status) == 0 && status.st_uid == ::geteuid() &&
+         status.st_mtime < std::time(nullptr) - kDay;
 }
 
 }  // namespace
@@ -51,25 +57,21 @@ void sweep_scratch(const std::vector<std::string>& parents) {
       const std::string name = entry->path().filename().string();
       if (name.size() != kName.size() || !name.starts_with(kStart)) continue;
       const FileHandle folder = open_folder(entry->path().string());
-      if (!is_own(folder) || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) continue;
+      if (!is_left_over(folder) || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) continue;
       std::error_code ignored;
       fs::remove_all(entry->path(), ignored);
     }
   }
 }
 
-// File systems that know no locks, and say so, are never swept. Between making and locking a folder another program may
-// have swept it.
+// File systems that know no locks, and say so, are never swept.
 bool PrivateFolder::make_in(const std::string& parent) {
-  struct stat status {};
-  do {
-    path_ = text(parent, "/", kName);
-    if (!::mkdtemp(path_.data())) return false;
-    lock_ = open_folder(path_);
-    if (!lock_) return ::rmdir(path_.c_str()), false;
-    while (::flock(lock_.get(), LOCK_EX) != 0 && errno == EINTR) {
-    }
-  } while (::stat(path_.c_str(), &status) != 0);
+  path_ = text(parent, "/", kName);
+  if (!::mkdtemp(path_.data())) return false;
+  lock_ = open_folder(path_);
+  if (!lock_) return ::rmdir(path_.c_str()), false;
+  while (::flock(lock_.get(), LOCK_EX) != 0 && errno == EINTR) {
+  }
   return true;
 }
 

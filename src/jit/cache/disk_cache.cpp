@@ -45,11 +45,8 @@ std::optional<CacheEntry> DiskCache::find(const Key& key) {
 std::optional<DiskCache::Found> DiskCache::find_best(const Key& key, const Rank& rank,
                                                      const std::vector<Layer>& layers) {
   open_folders();
-  int best = 0;
   std::optional<Found> found;
-  for (const bool whole : {true, false})  // a damaged binary says what is wrong, where there is no other
-    for (const Layer layer : layers)
-      if (whole || !found) scan(layer, key, rank, whole, best, found);
+  for (const Layer layer : layers) scan(layer, key, rank, found);
   if (found && usable(Layer::own)) stamp(entry_path(folder(Layer::own), found->key));
   return found;
 }
@@ -193,8 +190,9 @@ std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
   return entry;
 }
 
-// The files come in the order of their names: the same choice each time.
-void DiskCache::scan(Layer layer, const Key& key, const Rank& rank, bool whole, int& best,
+// The files come in the order of their names: the same choice each time. Where nothing whole fits, a damaged binary says
+// what is wrong.
+void DiskCache::scan(Layer layer, const Key& key, const Rank& rank,
                      std::optional<Found>& found) const {
   if (!usable(layer)) return;
   for (const EntryFile& file : entry_files(folder(layer))) {
@@ -202,12 +200,12 @@ void DiskCache::scan(Layer layer, const Key& key, const Rank& rank, bool whole, 
     const auto header = bytes ? header_of(*bytes) : std::nullopt;
     if (!header || header->key.text_digest != key.text_digest) continue;
     const int own = header->key.target == key.target ? rank(header->key.compiler) : 0;
-    if (own <= best) continue;
+    const auto best = found ? std::pair(found->whole, found->rank) : std::pair(false, 0);
+    if (own == 0 || std::pair(true, own) <= best) continue;
     auto entry = decode_entry(*bytes, header->key);
     if (!entry) continue;
-    if (whole && !image_problem(entry->binary.image, header->key.target).empty()) continue;
-    best = own;
-    found = Found{header->key, std::move(*entry)};
+    const bool whole = image_problem(entry->binary.image, header->key.target).empty();
+    if (std::pair(whole, own) > best) found = Found{header->key, std::move(*entry), own, whole};
   }
 }
 

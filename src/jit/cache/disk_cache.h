@@ -40,6 +40,8 @@ class DiskCache {
   struct Found {
     Key key;
     CacheEntry entry;
+    int rank = 0;
+    bool whole = false;  // its binary is not damaged
   };
 
   explicit DiskCache(Settings settings);
@@ -48,7 +50,7 @@ class DiskCache {
   std::optional<CacheEntry> find(const Key& key);
 
   /// Of the entries of the same text and target the one whose compiler ranks highest; among equals the first, in the
-  /// order of the layers and of names. Reads all files.
+  /// order of the layers and of names. A damaged binary comes after all whole ones. Reads all files, once.
   std::optional<Found> find_best(const Key& key, const Rank& rank,
                                  const std::vector<Layer>& layers = {Layer::own, Layer::readonly});
 
@@ -79,8 +81,7 @@ class DiskCache {
   const std::string& folder(Layer layer) const;
   std::optional<std::vector<std::byte>> content(Layer layer, const std::string& file) const;
   std::optional<CacheEntry> read(Layer layer, const Key& key) const;
-  void scan(Layer layer, const Key& key, const Rank& rank, bool whole, int& best,
-            std::optional<Found>& found) const;
+  void scan(Layer layer, const Key& key, const Rank& rank, std::optional<Found>& found) const;
   void warn_unusable();
   std::optional<std::string> write(const std::string& file, std::span<const std::byte> bytes) const;
   ListedEntry listed(Layer layer, const EntryFile& file, bool check) const;

@@ -4,10 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
-#include <cstring>
-#include <filesystem>
-#include <initializer_list>
 #include <sstream>
 
 #include "jit/base/digest.h"
@@ -16,10 +12,9 @@
 #include "jit/base/process.h"
 #include "jit/base/scratch.h"
 #include "jit/base/text.h"
-#include "jit/compiler/diagnosis.h"
+#include "jit/compiler/compile_failure.h"
 #include "jit/compiler/isa.h"
 #include "jit/compiler/remembered_identity.h"
-#include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -126,79 +121,12 @@ Variables environment(const Settings& settings, const std::string& folder) {
   return variables;
 }
 
-std::string free_space(const std::string& folder) {
-  std::error_code failure;
-  const auto space = std::filesystem::space(folder, failure);
-  return failure ? "an unknown number of bytes" : text(space.available >> 10, " KiB");
-}
-
-bool says_any(const std::string& line, std::initializer_list<const char*> phrases) {
-  return std::any_of(phrases.begin(), phrases.end(),
-                     [&](const char* phrase) { return line.find(phrase) != line.npos; });
-}
-
-// What to do about what the machine lacks; empty for a line that says nothing of it.
-std::string advice(const std::string& line, const std::string& folder) {
-  if (says_any(line, {"Too many open files"}))
-    return "close some, or raise their limit (ulimit -n)";
-  if (says_any(line, {"Cannot allocate memory", "out of memory", "virtual memory exhausted",
-                      "Killed signal terminated program"}))
-    return "free memory";
-  if (says_any(line, {"File size limit exceeded", "File too large"}))
-    return "raise the limit on the size of files (ulimit -f)";
-  if (says_any(line, {"No space left on device", "Disk quota exceeded", "Read-only file system",
-                      "Input/output error", "terminated with signal"}))
-    return text("make room there, where ", free_space(folder),
-                " are free, or set TMPDIR to a folder on another disk");
-  return "";
-}
-
-// What the machine lacks, if that is why a compiler gave up: the line of its output that says so. A
-// line about a place in the text, or of the text itself, is the text's own fault, whatever it says.
-std::string environment_failure(const std::string& source, const std::string& output) {
-  std::istringstream lines(output);
-  for (std::string line; std::getline(lines, line);) {
-    if (advice(line, "").empty()) continue;
-    if (source.find(line) == source.npos && excerpt(source, line).empty()) return line;
-  }
-  return {};
-}
-
-[[noreturn]] void refuse(const std::string& source, const std::string& name, const Target& target,
-                         const Finished& run, const std::string& folder) {
-  if (run.status > 128 && run.status - 128 < NSIG) {
-    throw Error(text("the host compiler was killed by signal ", run.status - 128, " (",
-                     strsignal(run.status - 128), ") while compiling ", name,
-                     "; the machine may be out of memory\n", run.output));
-  }
-  if (const std::string line = environment_failure(source, run.output); !line.empty()) {
-    throw Error(text("the host compiler could not do its work for ", name, ": ", line,
-                     "\nIt worked in ", folder, "; ", advice(line, folder)));
-  }
-  const std::string first = diagnosis(source, run.output);
-  throw CompileError(text(first, first.empty() ? "" : "\n", "compiling ", name, " for ",
-                          to_string(target), " failed:\n", run.output, excerpt(source, run.output)),
-                     run.output, numbered_sources(source, run.output));
-}
-
-[[noreturn]] void refuse_stopped(const Words& words, const Settings& settings,
-                                 const Finished& run) {
-  throw Error(text("the host compiler did not end within ", settings.compile_seconds,
-                   " s and was stopped: ", joined(words, " "),
-                   "\nTry that command by hand; JITSTEP_CXX names another compiler, "
-                   "JITSTEP_COMPILE_SECONDS another limit (0: none). Its output so far: ",
-                   run.output));
-}
-
-// A megabyte of errors says no more than its first and last lines.
-constexpr std::size_t kOutputEnds = 64 << 10;
-
 // Runs the compiler, for no longer than it may.
 Finished run_compiler(const Words& words, std::string_view input, const Settings& settings,
-                      const std::string& folder) {
+                      const std::string& folder, std::size_t output_ends) {
   Finished run = run_program(words, input, environment(settings, folder),
-                             {std::chrono::seconds(settings.compile_seconds), kOutputEnds});
-  if (run.stopped) refuse_stopped(words, settings, run);
+                             {std::chrono::seconds(settings.compile_seconds), output_ends});
+  if (run.stopped) refuse_stopped(words, settings.compile_seconds, run);
   return run;
 }
 
@@ -217,7 +145,7 @@ HostCompiler::HostCompiler(Settings settings) : settings_(std::move(settings)) {
 // What the compiler writes with these options beside those of the code.
 std::vector<std::byte> HostCompiler::run(const std::string& source, const std::string& name,
                                          const Target& target, const Names& options,
-                                         std::string& log) const {
+                                         std::string& log, std::size_t output_ends) const {
   const PrivateFolder folder = work_folder();
   const std::string out = folder.path() + "/kernel.so";
   Words words = {program(), "-x", "c++", "-pipe", "-fdiagnostics-color=never"};
@@ -225,10 +153,10 @@ std::vector<std::byte> HostCompiler::run(const std::string& source, const std::s
        {code_flags(target, settings_.check, cpu_of(settings_)), options, Words{"-o", out, "-"}}) {
     words.insert(words.end(), more.begin(), more.end());
   }
-  const Finished run = run_compiler(words, source, settings_, folder.path());
+  const Finished run = run_compiler(words, source, settings_, folder.path(), output_ends);
   std::vector<std::byte> written = read_image(out);
   const bool failed = run.status > 0 || (run.status < 0 && written.empty());
-  if (failed) refuse(source, name, target, run, folder.path());
+  if (failed) refuse_failed(source, name, target, run, folder.path());
   if (written.empty()) {
     throw Error(text(words[0], " gave no binary for ", name, "; its output: ", run.output));
   }
@@ -250,7 +178,7 @@ std::string HostCompiler::assembly(const std::string& source, const std::string&
   return text_of(run(source, name, target, {"-S", "-g1"}, log));
 }
 
-// g++ has so much to say that it does so in a file.
+// g++ writes it to a file. clang has its output alone, of which no remark may be left out.
 std::string HostCompiler::loop_report(const std::string& source, const std::string& name,
                                       const Target& target) {
   const bool clang = identity(target).find("clang version") != std::string::npos;
@@ -260,7 +188,7 @@ std::string HostCompiler::loop_report(const std::string& source, const std::stri
       clang ? Names{"-S", "-Rpass-missed=loop-vectorize", "-Rpass-analysis=loop-vectorize"}
             : Names{"-S", "-fopt-info-vec-missed=" + path};
   std::string log;
-  run(source, name, target, options, log);
+  run(source, name, target, options, log, Limits{}.output_ends);
   return clang ? log : text_of(read_image(path));
 }
 
@@ -310,7 +238,7 @@ std::string HostCompiler::read_identity(const Target& target) const {
   const RememberedIdentity remembered(settings_, words, environment(settings_, ""));
   if (const auto known = remembered.find()) return *known + options_line(target, settings_);
   const PrivateFolder folder = work_folder();
-  const Finished run = run_compiler(words, "", settings_, folder.path());
+  const Finished run = run_compiler(words, "", settings_, folder.path(), kOutputEnds);
   const std::string found = resolved_identity(run.output);
   if (run.status > 0 || found.empty()) {
     throw Error(

@@ -35,10 +35,14 @@ class HostCompiler : public Compiler {
  private:
   using Names = std::vector<std::string>;
 
+  // A megabyte of errors says no more than its first and last lines.
+  static constexpr std::size_t kOutputEnds = 64 << 10;
+
   Names names() const;       // looked for in this order
   std::string find() const;  // the program's path; empty if there is none
   std::vector<std::byte> run(const std::string& text, const std::string& name, const Target& target,
-                             const Names& options, std::string& log) const;
+                             const Names& options, std::string& log,
+                             std::size_t output_ends = kOutputEnds) const;
   PrivateFolder work_folder() const;
   std::string read_identity(const Target& target) const;
 

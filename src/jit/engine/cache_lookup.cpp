@@ -3,7 +3,6 @@
 #include <string>
 
 #include "jit/base/text.h"
-#include "jit/compiler/image.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -34,7 +33,7 @@ std::optional<DiskCache::Found> find_shipped_baseline(DiskCache& disk, const Com
     return fitness.baseline && of.find("\nwrapper: ") == of.npos ? fitness.rank : 0;
   };
   auto found = disk.find_best(key, rank, {DiskCache::Layer::readonly});
-  if (found && !image_problem(found->entry.binary.image, key.target).empty()) found.reset();
+  if (found && !found->whole) found.reset();
   return found;
 }
 

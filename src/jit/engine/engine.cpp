@@ -1,11 +1,10 @@
 #include "jitstep/jit/engine.h"
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <mutex>
-#include <unordered_map>
 
-#include "jit/base/digest.h"
 #include "jit/base/fork_guard.h"
 #include "jit/base/parallel.h"
 #include "jit/base/scratch.h"
@@ -17,11 +16,9 @@
 #include "jit/compiler/isa.h"
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/engine/cache_lookup.h"
+#include "jit/engine/flat_text.h"
 #include "jit/engine/kernel_dump.h"
 #include "jit/engine/module.h"
-#include "jit/source/flatten.h"
-#include "jit/source/source_digests.h"
-#include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/log.h"
 
@@ -32,43 +29,16 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The same error with the user's own paths in place of the names of templates.
-CompileError in_users_paths(const CompileError& error, const std::string& flat,
-                            const TemplateStore& templates) {
-  ShownNames shown;
-  for (const std::string& name : file_names(flat)) {
-    if (std::string path = templates.shown_name(name); path != name) shown[name] = std::move(path);
-  }
-  return CompileError(with_shown_names(error.what(), shown), with_shown_names(error.log(), shown),
-                      with_shown_names(error.source(), shown));
-}
-
 }  // namespace
 
 struct Engine::State {
   using BuiltPointer = std::shared_ptr<const Built>;
   using KernelPointer = std::shared_ptr<const Kernel>;
 
-  // A unit's flattened text and its digest, kept while the templates stay as they are.
-  struct Flat {
-    std::string text;
-    std::string digest;       // of the code: what the disk cache knows it by
-    std::string text_digest;  // of all of it: errors name lines, which comments move
-    std::string unit;
-    Texts included;
-    bool is_overridden = false;  // by an edited text, which came with no templates
-
-    // Many digests: of what is not in the cache alone.
-    Sources sources() const {
-      return is_overridden ? Sources{{"JITSTEP_OVERRIDE", digest}} : sources_of(unit, included);
-    }
-  };
-
-  using FlatPointer = std::shared_ptr<const Flat>;
-
   State(Settings s, const Backends& b)
       : settings(std::move(s)),
         templates(settings.templates),
+        flats(templates, settings),
         disk(settings),
         dump(settings),
         driver(b.driver) {
@@ -90,10 +60,8 @@ struct Engine::State {
 
   CudaDriver& cuda() { return driver ? *driver : cuda_driver(); }
 
-  FlatPointer flat(const std::string& unit_text, const std::string& name);
   BuiltPointer build(const FlatPointer& flat, const std::string& name, const Target& target,
                      bool& found);
-  void override_with_edited(Flat& flat, const std::string& name) const;
   static BuiltPointer built_of(const FlatPointer& flat, const Key& key, CacheEntry entry,
                                bool from_cache);
   BuiltPointer found_of(const FlatPointer& flat, const std::string& name, const Key& key,
@@ -108,6 +76,11 @@ struct Engine::State {
   void check_cpu(const Built& from);
   std::unique_ptr<Module> load_module(const Built& from, int device);
 
+  // What kernels in memory are known by. A baseline that is loaded does not stand for native code.
+  std::string memory_id(const FlatText& flat) const {
+    return flat.text_digest + (skips_baselines ? " native" : "");
+  }
+
   // Counts under the lock; the statistics are read by other threads.
   template <class Change>
   void count(const Change& change) {
@@ -117,6 +90,7 @@ struct Engine::State {
 
   Settings settings;
   TemplateStore templates;
+  FlatTexts flats;
   DiskCache disk;
   KernelDump dump;
   std::shared_ptr<Compiler> host, nvrtc;
@@ -124,43 +98,11 @@ struct Engine::State {
   std::shared_ptr<CudaDriver> driver;
   SingleFlight<Built> built;
   SingleFlight<Kernel> kernels;
+  std::atomic<bool> skips_baselines = false;
 
   ForkSafeMutex mutex;  // of what follows
   Statistics statistics;
-  std::uint64_t flats_version = 0;
-  std::unordered_map<std::string, FlatPointer> flats;
 };
-
-Engine::State::FlatPointer Engine::State::flat(const std::string& unit_text,
-                                               const std::string& name) {
-  const std::uint64_t version = templates.version();
-  const std::string id = name + '\0' + unit_text;
-  {
-    std::lock_guard lock(mutex);
-    if (version != flats_version) flats.clear();
-    flats_version = version;
-    if (const auto known = flats.find(id); known != flats.end()) return known->second;
-  }
-  auto made = std::make_shared<Flat>();
-  made->text = flatten(unit_text, name, templates, made->included);
-  made->digest = code_digest(made->text);
-  made->unit = unit_text;
-  override_with_edited(*made, name);
-  made->text_digest = sha256_hex(made->text);
-  std::lock_guard lock(mutex);
-  if (version == flats_version) flats[id] = made;
-  return made;
-}
-
-void Engine::State::override_with_edited(Flat& flat, const std::string& name) const {
-  auto edited = overriding_text(settings.override_folder, name, flat.text, flat.digest);
-  if (!edited) return;
-  warn(settings.log, text("JITSTEP_OVERRIDE: ", name, " is the edited text in ",
-                          folder_of_text(name, flat.digest), ", not its own"));
-  flat.text = std::move(*edited);
-  flat.digest = code_digest(flat.text);
-  flat.is_overridden = true;
-}
 
 Engine::State::BuiltPointer Engine::State::build(const FlatPointer& flat, const std::string& name,
                                                  const Target& target, bool& found) {
@@ -172,7 +114,7 @@ Engine::State::BuiltPointer Engine::State::build(const FlatPointer& flat, const 
     dump.write(*made, flat->digest);
     return made;
   };
-  return built.get(key.digest() + flat->text_digest, make_it, found);
+  return built.get(key.digest() + memory_id(*flat), make_it, found);
 }
 
 Engine::State::BuiltPointer Engine::State::built_of(const FlatPointer& flat, const Key& key,
@@ -199,8 +141,7 @@ Engine::State::BuiltPointer Engine::State::make(const FlatPointer& flat, const s
     disk.discard(key);
     return compile(flat, name, key);
   }
-  // A tuner compares what this processor can do.
-  if (key.target.kind == Target::Kind::cpu && settings.cpu.empty() && !settings.tune)
+  if (key.target.kind == Target::Kind::cpu && settings.cpu.empty() && !skips_baselines)
     if (auto found = find_shipped_baseline(disk, *host, key))
       return found_of(flat, name, found->key, std::move(found->entry));
   if (settings.log >= LogLevel::info) {
@@ -238,7 +179,7 @@ Binary Engine::State::compiled(const FlatPointer& flat, const std::string& name,
     return binary;
   } catch (const CompileError& error) {
     count([](Statistics& s) { ++s.failed; });
-    throw in_users_paths(error, flat->text, templates);
+    throw in_users_paths(error, *flat, templates);
   } catch (...) {
     count([](Statistics& s) { ++s.failed; });
     throw;
@@ -300,7 +241,7 @@ Engine::State::KernelPointer Engine::State::load(const FlatPointer& flat, const 
   }
   const Key key{flat->digest, target, compiler.identity(target)};
   auto fresh = compile(flat, name, key);
-  built.replace(key.digest() + flat->text_digest, fresh);
+  built.replace(key.digest() + memory_id(*flat), fresh);
   return std::make_shared<Kernel>(fresh, load_module(*fresh, device));
 }
 
@@ -314,9 +255,9 @@ TemplateStore& Engine::templates() { return state_->templates; }
 
 std::shared_ptr<const Kernel> Engine::kernel(const std::string& unit_text, const std::string& name,
                                              const Target& target, int device) {
-  const auto flat = state_->flat(unit_text, name);
+  const auto flat = state_->flats.get(unit_text, name);
   const std::string id =
-      text(flat->text_digest, " ", to_string(target), " ", target.is_cuda() ? device : 0);
+      text(state_->memory_id(*flat), " ", to_string(target), " ", target.is_cuda() ? device : 0);
   bool found = false;
   auto kernel = state_->kernels.get(
       id,
@@ -333,7 +274,7 @@ std::shared_ptr<const Kernel> Engine::kernel(const std::string& unit_text, const
 
 std::shared_ptr<const Built> Engine::build(const std::string& unit_text, const std::string& name,
                                            const Target& target) {
-  const auto flat = state_->flat(unit_text, name);
+  const auto flat = state_->flats.get(unit_text, name);
   bool found = false;
   auto built = state_->build(flat, name, target, found);
   if (found) state_->count([](Statistics& s) { ++s.from_memory; });
@@ -345,8 +286,10 @@ void Engine::build_all(const std::vector<NamedText>& units, const Target& target
 }
 
 std::string Engine::flat_text(const std::string& unit_text, const std::string& name) const {
-  return state_->flat(unit_text, name)->text;
+  return state_->flats.get(unit_text, name)->text;
 }
+
+void Engine::skip_baselines() { state_->skips_baselines = true; }
 
 void Engine::add_nvrtc_folder(const std::string& folder) { state_->own_nvrtc->add_folder(folder); }
 

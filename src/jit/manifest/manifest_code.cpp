@@ -78,13 +78,25 @@ void check_line(View code, const Place& place) {
       place.fail(text("`", word, "` reaches beyond one element; take it out"));
 }
 
-// Without attributes and `public:` before it.
+// What comes behind the brackets that a text begins with; nothing if they are not closed.
+View after_brackets(View text, char open, char close) {
+  int depth = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == open) ++depth;
+    if (text[at] == close && --depth == 0) return trimmed(text.substr(at + 1));
+  }
+  return {};
+}
+
+// Without attributes, `alignas(...)` and `public:` before it.
 View unmarked(View statement) {
   for (bool again = true; std::exchange(again, false);) {
     for (const View mark : {View("public:"), View("private:"), View("protected:")})
       if (statement.starts_with(mark)) statement.remove_prefix(mark.size()), again = true;
     if (statement.starts_with("[[") && statement.find("]]") != statement.npos)
       statement.remove_prefix(statement.find("]]") + 2), again = true;
+    if (statement.starts_with("alignas("))
+      statement = after_brackets(statement.substr(7), '(', ')'), again = true;
     statement = trimmed(statement);
   }
   return statement;
@@ -94,12 +106,7 @@ View unmarked(View statement) {
 View untemplated(View statement) {
   statement = unmarked(statement);
   if (!statement.starts_with("template")) return statement;
-  std::size_t at = statement.find('<');
-  for (int depth = 0; at < statement.size(); ++at) {
-    if (statement[at] == '<') ++depth;
-    if (statement[at] == '>' && --depth == 0) return unmarked(trimmed(statement.substr(at + 1)));
-  }
-  return {};
+  return unmarked(after_brackets(statement, '<', '>'));
 }
 
 // What comes before the value, the arguments or the body.
@@ -114,6 +121,22 @@ bool is_constant(const Words& words) {
   return has(words, "constexpr") || has(words, "const") || has(words, "consteval");
 }
 
+// Whether it declares or defines a type. `struct Name last` and `struct Name f()` use one.
+bool declares_type(View statement) {
+  constexpr std::array<View, 4> kTypes = {"struct", "class", "union", "enum"};
+  if (!begins_with(words_of(statement), kTypes)) return false;
+  for (Words words; begins_with(words = words_of(statement), kTypes);)
+    statement = unmarked(trimmed(statement.substr(words[0].size())));
+  do {  // its name: jitstep::Name<int>
+    statement = trimmed(statement.substr(statement.starts_with("::") ? 2 : 0));
+    while (!statement.empty() && in_word(statement[0])) statement.remove_prefix(1);
+    statement = trimmed(statement);
+    if (statement.starts_with("<")) statement = after_brackets(statement, '<', '>');
+  } while (statement.starts_with("::"));
+  return statement.empty() || statement.starts_with(":") ||
+         begins_with(words_of(statement), std::array<View, 1>{"final"});
+}
+
 // A structure behind a constraint.
 bool names_structure(View statement) {
   const Words words = words_of(statement);
@@ -123,13 +146,13 @@ bool names_structure(View statement) {
 }
 
 bool declares_no_variable(View statement) {
-  constexpr std::array<View, 10> kStarts = {"namespace", "using",        "struct",  "class",
-                                            "union",     "enum",         "concept", "friend",
-                                            "typedef",   "static_assert"};
+  constexpr std::array<View, 6> kStarts = {"namespace", "using",   "concept",
+                                           "friend",    "typedef", "static_assert"};
   const Words words = words_of(statement);
   const bool constrained = begins_with(words, std::array<View, 1>{"requires"}) &&
                            (has(words, "struct") || has(words, "class") || has(words, "concept"));
-  return !is_word(statement.substr(0, 1)) || begins_with(words, kStarts) || constrained;
+  return !is_word(statement.substr(0, 1)) || begins_with(words, kStarts) || constrained ||
+         declares_type(statement);
 }
 
 }  // namespace
@@ -175,14 +198,11 @@ void CodeCheck::read(char c, const Place& place) {
 
 void CodeCheck::open() {
   const std::string opened(untemplated(statement_));
-  const Words words = words_of(opened);
-  constexpr std::array<View, 3> kStructures = {"struct", "class", "union"};
   const bool space = has(words_of(head_of(opened)), "namespace");
   end_statement();
-  scopes_.push_back(space ? Scope::of_namespace
-                    : begins_with(words, kStructures) || names_structure(opened)
-                        ? Scope::of_structure
-                        : Scope::of_function);
+  scopes_.push_back(space                                              ? Scope::of_namespace
+                    : declares_type(opened) || names_structure(opened) ? Scope::of_structure
+                                                                       : Scope::of_function);
 }
 
 // A variable that outlives an element is seen by the next one: which that is depends on threads and lanes.

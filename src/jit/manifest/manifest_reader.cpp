@@ -6,6 +6,7 @@
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_fields.h"
+#include "jit/manifest/manifest_formats.h"
 #include "jit/manifest/manifest_header.h"
 #include "jit/manifest/manifest_lines.h"
 #include "jit/manifest/manifest_names.h"
@@ -69,8 +70,8 @@ class Reader {
   Manifest run() {
     read_name();
     read_options();
-    if (made_.kind == Kind::weights) read_weights();
-    if (made_.kind == Kind::codec) read_codec();
+    if (made_.kind == Kind::weights) read_weights(lines_, made_);
+    if (made_.kind == Kind::codec) read_codec(lines_, made_);
     each("Slots", made_.has_slots, [&](const SourceLine& line) {
       add(made_.slots, read_slot(line, flags_), line.place, kMaxSlots, "slots");
       check_slot(made_.slots.back(), line.place);
@@ -279,66 +280,6 @@ class Reader {
         continue;
       }
     }
-  }
-
-  // ---- formats
-
-  // The first alias that names a type itself, not one of this file's.
-  const SourceLine* alias(std::string_view name) const {
-    const auto found = lines_.aliases.find(name);
-    if (found == lines_.aliases.end()) return nullptr;
-    for (const SourceLine& line : found->second) {
-      if (line.code.find("::") == line.code.npos) return &line;
-    }
-    return nullptr;
-  }
-
-  std::string alias_among(std::string_view name, const std::vector<std::string_view>& types) const {
-    const SourceLine* const line = alias(name);
-    const std::string known = joined(types);
-    if (line == nullptr) top_.fail(text("expected `using ", name, " = ...;`, one of ", known));
-    if (std::find(types.begin(), types.end(), line->code) == types.end())
-      line->place.fail(text("expected one of ", known, ", found `", line->code, "`"));
-    return line->code;
-  }
-
-  void read_random() {
-    const auto found = lines_.constants.find("random");
-    made_.random = found != lines_.constants.end() && found->second[0].code != "false";
-  }
-
-  void read_codec() {
-    made_.code = alias_among("Code", {"uint8", "uint16", "real", "Nibble", "NoCode"});
-    if (made_.code == "NoCode") check_no_code();
-    each("Meta", made_.has_meta, [&](const SourceLine& line) {
-      for (Field& field : read_fields(line, {"float", "double", "uint8", "uint16", "uint32"}))
-        made_.meta.push_back(std::move(field));
-    });
-    const Option* const block = made_.find("block");
-    if (made_.has_meta && block == nullptr)
-      lines_.structs.find("Meta")->second.place.fail(
-          "a codec with Meta has the option `int block`");
-    if (block != nullptr &&
-        (block->type != Option::Type::number || !block->constraint.power_of_two ||
-         !block->constraint.low || !block->constraint.high))
-      Place{made_.path, block->line}.fail("expected `int block = N;  // power of two in [a, b]`");
-    read_random();
-  }
-
-  void check_no_code() const {
-    const bool remembers = lines_.structs.contains("Memory");
-    if (!remembers || lines_.structs.contains("Meta"))
-      alias("Code")->place.fail(
-          remembers
-              ? "a codec without codes has no blocks; leave Meta out"
-              : "a codec without codes keeps what it finds out in `struct Memory`; declare it");
-  }
-
-  void read_weights() {
-    const std::string extra =
-        alias_among("Extra", {"NoExtra", "float", "uint8", "uint16", "uint32"});
-    if (extra != "NoExtra") made_.extra = extra;
-    read_random();
   }
 
   Place top_;

@@ -29,7 +29,9 @@ std::string key_of(const jit::Batch& batch) {
 }  // namespace
 
 StepTuner::StepTuner(jit::Engine& engine, jit::Agreement agree)
-    : engine_(engine), agree_(std::move(agree)), rules_(rules_for(!agree_)) {}
+    : engine_(engine), agree_(std::move(agree)), rules_(rules_for(!agree_)) {
+  engine_.skip_baselines();
+}
 
 // What is known of one device is nothing on another.
 void StepTuner::be_for(const jit::Hardware& hardware) {

@@ -110,6 +110,30 @@ TEST(Process, AllThatWasStartedEndsWithTheHostHoweverThatEnds) {
   }
 }
 
+// The child of the host lives on, as a data loader's worker may.
+TEST(Process, AForkedChildOfTheHostKeepsNothingRunning) {
+  TemporaryFolder folder;
+  const std::string file = folder / "processes";
+  const pid_t host = ::fork();
+  if (host == 0) {
+    std::thread([&] {
+      run_program({"/bin/sh", "-c", "sleep 1000 & echo $$ $! > '" + file + "'; wait"}, "",
+                  own_variables());
+    }).detach();
+    within_seconds(60, [&] { return numbers_in(file).size() == 2; });
+    const pid_t child = ::fork();
+    if (child == 0) ::pause();
+    std::ofstream(file + ".child") << child << "\n";
+    ::pause();
+  }
+  ASSERT_TRUE(within_seconds(60, [&] { return numbers_in(file + ".child").size() == 1; }));
+  ::kill(host, SIGKILL);
+  ::waitpid(host, nullptr, 0);
+  for (const pid_t process : numbers_in(file))
+    EXPECT_TRUE(within_seconds(30, [&] { return !runs(process); })) << process;
+  ::kill(numbers_in(file + ".child").at(0), SIGKILL);
+}
+
 TEST(Process, ThreadsThatEndKillNothingOfOthers) {
   std::string output;
   std::thread other([&] {

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 
 #include "jit/compiler/host_compiler.h"
@@ -14,7 +15,11 @@ namespace {
 using testing::TemporaryFolder;
 namespace fs = testing::fs;
 
-// A process that has made a private folder there and was killed before it could remove it.
+void make_old(const std::string& path) {
+  fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(25));
+}
+
+// A process that has made a private folder there and was killed before it could remove it, a day ago.
 void die_with_a_folder_in(const std::string& parent) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -26,6 +31,7 @@ void die_with_a_folder_in(const std::string& parent) {
   int status = 0;
   ::waitpid(child, &status, 0);
   ASSERT_TRUE(WIFSIGNALED(status));
+  for (const auto& entry : fs::directory_iterator(parent)) make_old(entry.path());
 }
 
 std::size_t entries_in(const std::string& folder) {
@@ -48,9 +54,21 @@ TEST(Scratch, FoldersInUseAndOthersFilesAreLeftAlone) {
   fs::create_directories(folder / "jitstep-old123/work");  // of no lock that we know of
   std::ofstream(folder / (name.substr(0, name.size() - 1) + "!")) << "a file";
   fs::create_directory_symlink(used.path(), folder / (name.substr(0, name.size() - 1) + "?"));
+  make_old(used.path());
   for (int i = 0; i < 2; ++i) sweep_scratch({folder.path()});
   EXPECT_EQ(entries_in(folder.path()), 4u);
   EXPECT_EQ(testing::files_below(used.path()).size(), 1u);
+}
+
+// On a file system of several nodes the lock may be held on another one.
+TEST(Scratch, FoldersOfTodayAreLeftAloneWhateverTheirLock) {
+  TemporaryFolder folder;
+  const std::string young = folder / "jitstep-work-abc123", old = folder / "jitstep-work-abc456";
+  for (const std::string& path : {young, old}) fs::create_directory(path);
+  make_old(old);
+  sweep_scratch({folder.path()});
+  EXPECT_TRUE(fs::exists(young));
+  EXPECT_FALSE(fs::exists(old));
 }
 
 TEST(Scratch, AForkedChildDoesNotFreeItsParentsFolder) {
@@ -59,6 +77,7 @@ TEST(Scratch, AForkedChildDoesNotFreeItsParentsFolder) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   ::waitpid(child, nullptr, 0);
+  make_old(used.path());
   sweep_scratch({folder.path()});
   EXPECT_TRUE(fs::exists(used.path()));
 }

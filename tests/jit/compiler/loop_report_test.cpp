@@ -80,5 +80,25 @@ TEST(LoopReport, OfTheHostCompilerTellsALoopWithBranchesFromOneWithout) {
   EXPECT_EQ(loops[0].place, (SourcePlace{"loops.cuh", 7}));
 }
 
+// A compiler that calls itself clang and has a megabyte to say about loops.
+TEST(LoopReport, OfClangIsWholeHoweverLong) {
+  testing::TemporaryFolder folder;
+  testing::write_file(
+      folder / "clang",
+      "#!/bin/sh\n"
+      "case \" $* \" in *\" -E \"*) echo 'clang version 99' >&2; exec c++ \"$@\";; esac\n"
+      "for word; do shift; case $word in -Rpass*);; *) set -- \"$@\" \"$word\";; esac; done\n"
+      "remarks() { seq 1 20000 | sed 's/.*/schedules.cuh:&:3: remark: loop not vectorized/' >&2; "
+      "}\n"
+      "remarks; echo 'mine.cuh:2:5: remark: loop not vectorized: it is mine' >&2; remarks\n"
+      "exec c++ \"$@\"\n");
+  testing::fs::permissions(folder / "clang", testing::fs::perms::owner_all);
+  Settings settings = testing::settings_with_cache("");
+  settings.cxx = folder / "clang";
+  const std::string report = HostCompiler(settings).loop_report("", "unit", Target::cpu());
+  EXPECT_GT(report.size(), std::size_t{1} << 20);
+  EXPECT_EQ(loops_in(report), Loops{"my loop (mine.cuh:2: it is mine)"});
+}
+
 }  // namespace
 }  // namespace jitstep::jit

@@ -92,6 +92,17 @@ TEST_F(Baseline, ThatIsShippedSavesACompile) {
   EXPECT_EQ(used(with_compiler()), "native") << "which the own folder has now";
 }
 
+TEST_F(Baseline, IsNoKernelForAnEngineThatComparesKernels) {
+  warm("shipped", "x86-64-v3");
+  Engine engine(with_compiler());
+  const auto key = [&] { return engine.build(adding_unit("1"), "unit", Target::cpu())->key; };
+  const std::string baseline = key();
+  engine.skip_baselines();
+  EXPECT_NE(key(), baseline) << "though it is in memory";
+  EXPECT_EQ(engine.statistics().compiled, 1u);
+  EXPECT_EQ(used(with_compiler()), "native");
+}
+
 TEST_F(Baseline, InTheOwnFolderIsForOthersWhereThereIsACompiler) {
   warm("own", "x86-64-v3");
   EXPECT_EQ(used(with_compiler()), "native");

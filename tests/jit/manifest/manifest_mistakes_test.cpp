@@ -236,6 +236,13 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 2, RULE "[[maybe_unused]] static real seen = 0;\n", "outlives an element"},
       {Kind::rule, 3, RULE "struct Rule {\npublic: inline static real seen;\n};\n}\n",
        "outlives an element"},
+      {Kind::rule, 2, RULE "struct State last;\n", "`struct State last` outlives an element"},
+      {Kind::rule, 2, RULE "struct State last = {};\n", "outlives an element"},
+      {Kind::rule, 2, RULE "class State<real> last{0};\n", "outlives an element"},
+      {Kind::rule, 2, RULE "union jitstep::State *last;\n", "outlives an element"},
+      {Kind::rule, 2, RULE "enum Kind finality;\n", "outlives an element"},
+      {Kind::rule, 2, RULE "alignas(16) real seen;\n", "outlives an element"},
+      {Kind::rule, 3, RULE "struct State f() {\nstatic real y(0);\n", "outlives an element"},
       {Kind::rule, 2, RULE "[[nodiscard, gnu::cold]] real f();\n",
        "the attribute `gnu::cold` is a compiler's own"},
       // ---- braces
@@ -412,6 +419,11 @@ TEST(ManifestMistakes, AreNotSeenInWhatOnlyLooksLikeThem) {
       "KHD inline real h(real x) { real y = x; for (int i = 0; i < 2; ++i) { y *= x; } return y; "
       "}\n"
       "struct After { real a, b[2]; int count = 0; };\nusing Alias = After;\n"
+      "class Later;\nstruct [[nodiscard]] alignas(16) Last final : After { real c; };\n"
+      "template <class T> struct Typed;\ntemplate <> struct Typed<real> final { real a; };\n"
+      "enum class Kind : int { a, b };\nenum Kind2 : int;\nunion { int i; real r; };\n"
+      "KHD inline struct After made(real x) { struct After made = {x}; return made; }\n"
+      "struct jitstep::After made_here() { struct After last{0}; return last; }\n"
       "template <class T> struct Coded : Base<Ways{.block = 8, .of = {1, 2}}> {\n"
       "  static real f(real x) { return x; }\n};\n"
       "template <int N> requires (N < 4) struct Few { static real f(real x) { return x; } };\n"
@@ -562,9 +574,9 @@ TEST(ManifestMistakes, AreAllInTheTable) {
   provoked.push_back(problem_of_name("lion.v2"));
   provoked.push_back(problem_of_many_reductions());
   int messages = 0;
-  for (const char* file :
-       {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields", "manifest_reader",
-        "manifest_header", "manifest_braces", "manifest_code", "manifest_names", "expression"}) {
+  for (const char* file : {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields",
+                           "manifest_formats", "manifest_reader", "manifest_header",
+                           "manifest_braces", "manifest_code", "manifest_names", "expression"}) {
     const std::string source = source_of(file);
     for (const std::string call : {"fail(", "identifier("}) {
       for (std::size_t at = 0; (at = source.find(call, at)) != source.npos; at += call.size()) {

@@ -19,6 +19,8 @@ class OwnProcess {
   }
   ~OwnProcess() { std::filesystem::remove_all(folder_); }
 
+  const std::string& folder() const { return folder_; }
+
   int run(const std::string& test, const std::string& variables = "") const {
     const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
     return std::system(("JITSTEP_CACHE_DIR=" + folder_ + " " + variables + " " + self +

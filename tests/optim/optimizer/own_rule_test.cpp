@@ -48,23 +48,26 @@ TEST(OwnRule, FollowsItsFormulaToTheBit) {
   }
 }
 
-// Adds up gradients, from a start of its own if asked to.
-constexpr const char* kTallying = R"(// Descent that may tally its gradients.
+// What a rule of plain descent declares and does besides. Flags are F.
+struct Descent {
+  std::string name;
+  std::string hyper = {}, flags = {}, slots = {}, rate = "1", moments = {};
+};
+
+// Loads it. It has the slot m, for the gradient of the last step.
+std::string load_descent(const Descent& rule) {
+  return load_rule(own_file(rule.name + ".cuh", R"(// Descent with more to it.
 #pragma once
 #include "../core/contract.cuh"
-namespace jitstep::rules::tallying {
+namespace jitstep::rules::)" + rule.name + R"( {
 struct Hyper {
-  double lr = 1e-3;   // >= 0
-  double start = 3;   // finite
-  double tally = 0;   // finite
-};
+  double lr = 1;  // >= 0
+)" + rule.hyper + R"(};
 struct Flags {
-  bool tallied = false;  // lifted: tally != 0
-};
+)" + rule.flags + R"(};
 struct Slots {
   Signed m;
-  Signed sum;  // if tallied; initial: start
-};
+)" + rule.slots + R"(};
 struct Scalars {
   real lr;
 };
@@ -72,20 +75,25 @@ template <Flags F>
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) {
     Scalars s;
-    s.lr = static_cast<real>(h.lr);
+    s.lr = static_cast<real>(h.lr * ()" + rule.rate +
+                                                    R"());
     return s;
   }
   KHD static void moments(auto& e, const auto&) {
     e.m.next = e.g;
-    if (F.tallied) e.sum.next = e.sum.was + e.g;
-  }
+)" + rule.moments + R"(  }
   KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.g; }
 };
-}  // namespace jitstep::rules::tallying
-)";
+}  // namespace jitstep::rules::)" + rule.name + "\n"));
+}
 
 TEST(OwnRule, ASlotThatOptionsAddLaterBeginsWithItsInitialValue) {
-  load_rule(own_file("tallying.cuh", kTallying));
+  // Adds up gradients, from a start of its own if asked to.
+  load_descent({.name = "tallying",
+                .hyper = "  double start = 3;   // finite\n  double tally = 0;   // finite\n",
+                .flags = "  bool tallied = false;  // lifted: tally != 0\n",
+                .slots = "  Signed sum;  // if tallied; initial: start\n",
+                .moments = "    if (F.tallied) e.sum.next = e.sum.was + e.g;\n"});
   for (const int before : {0, 2}) {
     auto p = torch::zeros({40}).requires_grad_();
     Optimizer opt("tallying", {p}, GenericOptions(0.1).set("tally", before == 0 ? 1.0 : 0.0));
@@ -104,39 +112,13 @@ TEST(OwnRule, ASlotThatOptionsAddLaterBeginsWithItsInitialValue) {
 
 // Steps by lr g, and by as much for each flag that is set.
 std::string rule_of_flags(int count) {
-  std::string flags, sum;
+  Descent rule{.name = "flagged"};
   for (int i = 0; i < count; ++i) {
-    flags += "  bool f" + std::to_string(i) + " = false;\n";
-    sum += " + (F.f" + std::to_string(i) + " ? 1 : 0)";
+    const std::string flag = "f" + std::to_string(i);
+    rule.flags += "  bool " + flag + " = false;\n";
+    rule.rate += " + (F." + flag + " ? 1 : 0)";
   }
-  return load_rule(own_file("flagged.cuh", R"(// Descent at a rate of many flags.
-#pragma once
-#include "../core/contract.cuh"
-namespace jitstep::rules::flagged {
-struct Hyper {
-  double lr = 1;  // >= 0
-};
-struct Flags {
-)" + flags + R"(};
-struct Slots {
-  Signed m;
-};
-struct Scalars {
-  real lr;
-};
-template <Flags F>
-struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64) {
-    Scalars s;
-    s.lr = static_cast<real>(h.lr * (1)" + sum +
-                                               R"());
-    return s;
-  }
-  KHD static void moments(auto& e, const auto&) { e.m.next = e.g; }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.g; }
-};
-}  // namespace jitstep::rules::flagged
-)"));
+  return load_descent(rule);
 }
 
 TEST(OwnRule, MayHaveMoreThan64OptionsEachSetByItself) {

@@ -1,6 +1,7 @@
 // Tuning in an optimizer's own steps. Each run has a process and a cache folder of its own: what it finds out would
 // otherwise be known to the next one.
 #include <gtest/gtest.h>
+#include <jitstep/jit/engine.h>
 #include <jitstep/jit/log.h>
 #include <jitstep/jitstep.h>
 #include <torch/types.h>
@@ -47,6 +48,13 @@ TEST(TunedSteps, DISABLED_LeaveTheBitsOfOthers) {
 
 TEST(TunedSteps, DISABLED_OfTheEnvironment) { trained(in_float()); }
 
+TEST(TunedSteps, DISABLED_OfADefaultKernel) { trained(in_float(), 1); }
+
+TEST(TunedSteps, DISABLED_CompileAllKernels) {
+  trained(in_float().tune(), 1);
+  EXPECT_EQ(jit::default_engine().statistics().from_disk, 0u);
+}
+
 TEST(TunedSteps, DISABLED_WarnThatRanksDoNotAgree) {
   std::vector<std::string> warnings;
   jit::set_warning_handler([&](const std::string& warning) { warnings.push_back(warning); });
@@ -88,6 +96,16 @@ TEST(TunedSteps, AreAskedForByTheEnvironmentToo) {
   EXPECT_TRUE(process.records().empty());
   ASSERT_EQ(process.run("TunedSteps.DISABLED_OfTheEnvironment", "JITSTEP_TUNE=1"), 0);
   EXPECT_FALSE(process.records().empty());
+}
+
+TEST(TunedSteps, CompareNoBaselineWithKernelsOfThisProcessor) {
+#ifndef __x86_64__
+  GTEST_SKIP() << "baselines are of x86-64";
+#endif
+  const OwnProcess others, process;
+  ASSERT_EQ(others.run("TunedSteps.DISABLED_OfADefaultKernel", "JITSTEP_CPU=x86-64-v2"), 0);
+  const std::string shipped = "JITSTEP_CACHE_READONLY=" + others.folder();
+  EXPECT_EQ(process.run("TunedSteps.DISABLED_CompileAllKernels", shipped), 0);
 }
 
 TEST(TunedSteps, OfSeveralRanksAreRefusedWithoutAnAgreement) {

@@ -54,46 +54,47 @@ TEST(SgdState, OfSgdwIsGoneOnFromToo) {
   EXPECT_TRUE(p.eq(-(0.5 * 2 + 0.75)).all().item<bool>()) << p;
 }
 
-TEST(SgdState, OfAStepThatWasSkippedIsGoneOnFromOnceItIsSet) {
-  for (const double value : {0.0, 2.0}) {
-    const torch::Tensor p = torch::zeros({4}).requires_grad_();
-    SGD optimizer(Tensors{p}, SGDOptions(1).momentum(0.5).dampening(0.25));
-    p.mutable_grad() = torch::ones({4});
+// One parameter whose gradient is one.
+struct OneParameter {
+  torch::Tensor p = torch::zeros({4}).requires_grad_();
+  SGD optimizer{Tensors{p}, SGDOptions(1).momentum(0.5).dampening(0.25)};
+
+  OneParameter() { p.mutable_grad() = torch::ones({4}); }
+  SGDParamState& state() { return state_of<SGDParamState>(optimizer, p); }
+  void skip_a_step() {
     optimizer.set_found_inf(torch::ones({}));
     optimizer.step();
     optimizer.set_found_inf({});
-    auto& state = state_of<SGDParamState>(optimizer, p);
-    EXPECT_EQ(state.step(), 0);
-    state.momentum_buffer(torch::full({4}, value));
+  }
+  void step_to(double value) {
     optimizer.step();
-    EXPECT_TRUE(p.eq(-(0.5 * value + 0.75)).all().item<bool>()) << p;
+    EXPECT_TRUE(p.eq(value).all().item<bool>()) << p;
+  }
+};
+
+TEST(SgdState, OfAStepThatWasSkippedIsGoneOnFromOnceItIsSet) {
+  for (const double value : {0.0, 2.0}) {
+    OneParameter one;
+    one.skip_a_step();
+    EXPECT_EQ(one.state().step(), 0);
+    one.state().momentum_buffer(torch::full({4}, value));
+    one.step_to(-(0.5 * value + 0.75));
   }
 }
 
 TEST(SgdState, KeepsItsStepWhereAValueIsRefused) {
-  const torch::Tensor p = torch::zeros({4}).requires_grad_();
-  SGD optimizer(Tensors{p}, SGDOptions(1).momentum(0.5).dampening(0.25));
-  p.mutable_grad() = torch::ones({4});
-  optimizer.set_found_inf(torch::ones({}));
-  optimizer.step();
-  optimizer.set_found_inf({});
-  auto& state = state_of<SGDParamState>(optimizer, p);
-  EXPECT_THROW(state.momentum_buffer(torch::ones({5})), c10::Error);
-  EXPECT_EQ(state.step(), 0);
-  optimizer.step();
-  EXPECT_TRUE(p.eq(-1).all().item<bool>()) << p;
+  OneParameter one;
+  one.skip_a_step();
+  EXPECT_THROW(one.state().momentum_buffer(torch::ones({5})), c10::Error);
+  EXPECT_EQ(one.state().step(), 0);
+  one.step_to(-1);
 }
 
 TEST(SgdState, BeginsWithTheGradientWhereNothingWasSet) {
-  const torch::Tensor p = torch::zeros({4}).requires_grad_();
-  SGD optimizer(Tensors{p}, SGDOptions(1).momentum(0.5).dampening(0.25));
-  optimizer.state()[p.unsafeGetTensorImpl()] = std::make_unique<SGDParamState>();
-  p.mutable_grad() = torch::ones({4});
-  optimizer.set_found_inf(torch::ones({}));
-  optimizer.step();
-  optimizer.set_found_inf({});
-  optimizer.step();
-  EXPECT_TRUE(p.eq(-1).all().item<bool>()) << p;
+  OneParameter one;
+  one.optimizer.state()[one.p.unsafeGetTensorImpl()] = std::make_unique<SGDParamState>();
+  one.skip_a_step();
+  one.step_to(-1);
 }
 
 // ---- Adagrad, whose state torch makes with its parameters

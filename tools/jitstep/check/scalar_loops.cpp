@@ -40,14 +40,9 @@ void warn_of_scalar_loops(const std::vector<Candidate>& candidates, const Workbe
     const Plan& plan = *examined[i]->plan;
     const Unit made = unit(plan, default_variant(plan, Target::cpu()), Target::cpu());
     const std::string flat = plain.engine.flat_text(made.text, made.name);
-    try {
-      for (const ScalarLoop& loop : scalar_loops_of(flat, made.name, plain.engine.settings()))
-        examined[i]->warnings.push_back(warning_of(loop));
-    } catch (const Error& error) {
-      const std::string what = error.what();
-      examined[i]->warnings.push_back(
-          text("the compiler's report on its loops is missing: ", what.substr(0, what.find('\n'))));
-    }
+    const LoopReport report = loop_report_of(flat, made.name, plain.engine.settings());
+    for (const ScalarLoop& loop : report.scalar) examined[i]->warnings.push_back(warning_of(loop));
+    if (!report.problem.empty()) examined[i]->warnings.push_back(report.problem);
   });
 }
 

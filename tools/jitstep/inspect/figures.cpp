@@ -87,9 +87,9 @@ std::vector<FunctionCounts> cpu_functions(const Subject& subject) {
   return rows;
 }
 
-std::vector<ScalarLoop> scalar_loops(const Subject& subject) {
+LoopReport loop_report(const Subject& subject) {
   if (subject.target.kind != Target::Kind::cpu) return {};
-  return scalar_loops_of(subject.flat, subject.unit.name, Settings::from_environment());
+  return loop_report_of(subject.flat, subject.unit.name, Settings::from_environment());
 }
 
 std::string cpu_resources(const Subject& subject) {
@@ -101,19 +101,24 @@ std::string cpu_resources(const Subject& subject) {
       text_table(rows, {1, 2, 3, 4, 5, 6}) +
       "\n512, 256, 128: instructions of whole vectors of so many bits; scalar: of one "
       "floating-point number;\nstack: bytes of the largest frame\n";
-  for (const ScalarLoop& loop : scalar_loops(subject))
+  const LoopReport report = loop_report(subject);
+  for (const ScalarLoop& loop : report.scalar)
     out += text("not vectorized: ", to_string(loop), "\n");
-  return out;
+  return report.problem.empty() ? out : text(out, report.problem, "\n");
 }
 
+// `scalar_loops` is null where nobody knows, with the reason beside it.
 json scalar_loops_json(const Subject& subject) {
+  const LoopReport report = loop_report(subject);
+  if (!report.problem.empty())
+    return {{"scalar_loops", nullptr}, {"scalar_loops_problem", report.problem}};
   json all = json::array();
-  for (const ScalarLoop& loop : scalar_loops(subject))
+  for (const ScalarLoop& loop : report.scalar)
     all.push_back({{"loop", loop.what},
                    {"file", loop.place.file},
                    {"line", loop.place.line},
                    {"reason", loop.reason}});
-  return all;
+  return {{"scalar_loops", all}};
 }
 
 json cpu_resources_json(const Subject& subject) {
@@ -143,7 +148,7 @@ json resources_json(const Subject& subject) {
               {"bytes", built->binary.image.size()},
               {"entries", subject.target.is_cuda() ? gpu_resources_json(subject, *built)
                                                    : cpu_resources_json(subject)}};
-  if (!subject.target.is_cuda()) out["scalar_loops"] = scalar_loops_json(subject);
+  if (!subject.target.is_cuda()) out.update(scalar_loops_json(subject));
   return out;
 }
 

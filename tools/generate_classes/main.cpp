@@ -1,151 +1,21 @@
 // Writes the typed classes of all shipped rules from their manifests:
 //   generate_classes <folder>   ->   <folder>/jitstep/rules.h and <folder>/jitstep/rules.cpp
 // Options with torch-style setters, parameter state with torch's names, the optimizers.
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "jit/base/text.h"
-#include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/option_values.h"
+#include "rule.h"
 
 namespace {
 
 using jitstep::jit::Catalog;
 using jitstep::jit::Manifest;
 using jitstep::jit::Option;
-using jitstep::jit::OptionValues;
-using jitstep::jit::Slot;
-using jitstep::jit::text;
-using jitstep::jit::Value;
-
-// "nvlamb" without a class line becomes "Nvlamb".
-std::string class_of(const Manifest& rule) {
-  if (!rule.class_name.empty()) return rule.class_name;
-  std::string name;
-  bool start = true;
-  for (const char c : rule.name) {
-    if (c != '_')
-      name += start ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
-    start = c == '_';
-  }
-  return name;
-}
-
-// Torch's own options classes, and the order of their members, which ours of these names have as well: Options.
-const std::map<std::string, std::vector<std::string>>& torch_members() {
-  static const std::map<std::string, std::vector<std::string>> members = {
-      {"Adam", {"lr", "betas", "eps", "weight_decay", "amsgrad"}},
-      {"AdamW", {"lr", "betas", "eps", "weight_decay", "amsgrad"}},
-      {"SGD", {"lr", "momentum", "dampening", "weight_decay", "nesterov"}},
-      {"RMSprop", {"lr", "alpha", "eps", "weight_decay", "momentum", "centered"}},
-      {"Adagrad", {"lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps"}}};
-  return members;
-}
-
-std::string tuple_of(int count) {
-  std::string out = "std::tuple<";
-  for (int i = 0; i < count; ++i) out += i == 0 ? "double" : ", double";
-  return out + ">";
-}
-
-std::string type_of(const Option& option) {
-  switch (option.type) {
-    case Option::Type::number:
-      return "double";
-    case Option::Type::nullable:
-      return "std::optional<double>";
-    case Option::Type::numbers:
-      return tuple_of(option.count);
-    case Option::Type::list:
-      return "std::vector<double>";
-    case Option::Type::boolean:
-      return "bool";
-    case Option::Type::choice:
-      return option.enumeration;
-  }
-  return "";
-}
-
-std::string number(double x) {
-  if (x != x) return "std::numeric_limits<double>::quiet_NaN()";
-  return jitstep::jit::to_string(x);
-}
-
-// The default as a C++ initializer.
-std::string initializer(const Option& option) {
-  const Value& value = option.initial;
-  if (value.is_null()) return "{}";
-  if (value.is_choice()) return option.enumeration + "::" + value.choice();
-  if (value.is_bool()) return value.boolean() ? "true" : "false";
-  if (value.is_number()) return number(value.number());
-  std::string out;
-  for (const double x : value.numbers()) out += (out.empty() ? "{" : ", ") + number(x);
-  return out.empty() ? "{}" : out + "}";
-}
-
-// "a; b: c" with the parts that are there.
-std::string remark(const Option& option) {
-  std::string out;
-  if (!option.is_flag()) out = to_string(option.constraint) + "; ";
-  out += "default " + to_string(option.initial);
-  if (!option.at_construction.empty())
-    out += ", which becomes " + option.at_construction + " when a parameter group is made";
-  if (!option.note.empty()) out += ". " + option.note;
-  return out;
-}
-
-// Breaks words into `/// ` lines of at most 100 columns.
-std::string comment(const std::string& words, const std::string& indent) {
-  std::istringstream in(words);
-  std::string out, line = indent + "///", word;
-  while (in >> word) {
-    if (line.size() + 1 + word.size() > 100) {
-      out += line + "\n";
-      line = indent + "///";
-    }
-    line += " " + word;
-  }
-  return out + line + "\n";
-}
-
-// Everything one rule's classes are written from.
-struct Rule {
-  const Manifest& manifest;
-  std::string name;  // of the class
-  std::vector<const Option*> options;
-  bool has_lr = false;
-  bool of_matrices = false;  // it refuses everything else
-
-  bool is_torchs() const { return torch_members().count(name) != 0; }
-};
-
-bool takes(const OptionValues& values, int dims) {
-  try {
-    values.validate_dims(dims);
-    return true;
-  } catch (const jitstep::jit::Error&) {
-    return false;
-  }
-}
-
-Rule rule_of(const Manifest& manifest, const Catalog& catalog) {
-  const OptionValues values(manifest, catalog.gradient());
-  Rule rule{manifest, class_of(manifest), {}};
-  rule.of_matrices = takes(values, 2) && !takes(values, 1);
-  for (const auto& option : values.names()) {
-    rule.options.push_back(&values.declaration(option));
-    rule.has_lr = rule.has_lr || option == "lr";
-  }
-  return rule;
-}
+using namespace jitstep::generated;
 
 void write_enumerations(std::ostream& out, const Rule& rule) {
   for (const Option* option : rule.options) {
@@ -171,27 +41,6 @@ void write_accessors(std::ostream& out, const Option& option, std::size_t place,
       << " = value;\n    mark(" << place << ");\n    return *this;\n  }\n";
 }
 
-// Torch's first, in its order; the others in ours.
-std::vector<const Option*> members_of(const Rule& rule) {
-  std::vector<const Option*> members = rule.options;
-  if (!rule.is_torchs()) return members;
-  const auto& first = torch_members().at(rule.name);
-  const auto rank = [&](const Option* option) {
-    return std::find(first.begin(), first.end(), option->name) - first.begin();
-  };
-  std::stable_sort(members.begin(), members.end(),
-                   [&](const Option* a, const Option* b) { return rank(a) < rank(b); });
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    const bool torchs_type = i < members.size() && (members[i]->type == Option::Type::number ||
-                                                    members[i]->type == Option::Type::boolean ||
-                                                    members[i]->type == Option::Type::numbers);
-    if (!torchs_type || members[i]->name != first[i])
-      throw jitstep::jit::Error(text("the rule ", rule.manifest.name, " has no option ", first[i],
-                                     " of torch's type, as torch::optim::", rule.name, "Options"));
-  }
-  return members;
-}
-
 void write_options_class(std::ostream& out, const Rule& rule) {
   const std::string self = rule.name + "Options";
   out << "/// Options of " << rule.name << ".\n";
@@ -209,7 +58,7 @@ void write_options_class(std::ostream& out, const Rule& rule) {
            "  CastGuard guard_{CastGuard::Finds::nan};\n";
   else
     out << "\n  // As torch::optim::" << self << " has them, and then what that has not.\n";
-  for (const Option* option : members_of(rule))
+  for (const Option* option : rule.members())
     out << "  " << type_of(*option) << " " << option->name << "_ = " << initializer(*option)
         << ";\n";
   out << "  Common common_ = {\"" << rule.manifest.name

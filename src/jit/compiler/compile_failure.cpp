@@ -1,0 +1,84 @@
+#include "jit/compiler/compile_failure.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <initializer_list>
+#include <sstream>
+
+#include "jit/base/text.h"
+#include "jit/compiler/diagnosis.h"
+#include "jit/source/source_map.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+std::string free_space(const std::string& folder) {
+  std::error_code failure;
+  const auto space = std::filesystem::space(folder, failure);
+  return failure ? "an unknown number of bytes" : text(space.available >> 10, " KiB");
+}
+
+bool says_any(const std::string& line, std::initializer_list<const char*> phrases) {
+  return std::any_of(phrases.begin(), phrases.end(),
+                     [&](const char* phrase) { return line.find(phrase) != line.npos; });
+}
+
+// What to do about what the machine lacks; empty for a line that says nothing of it.
+std::string advice(const std::string& line, const std::string& folder) {
+  if (says_any(line, {"Too many open files"}))
+    return "close some, or raise their limit (ulimit -n)";
+  if (says_any(line, {"Cannot allocate memory", "out of memory", "virtual memory exhausted",
+                      "Killed signal terminated program"}))
+    return "free memory";
+  if (says_any(line, {"File size limit exceeded", "File too large"}))
+    return "raise the limit on the size of files (ulimit -f)";
+  if (says_any(line, {"No space left on device", "Disk quota exceeded", "Read-only file system",
+                      "Input/output error", "terminated with signal"}))
+    return text("make room there, where ", free_space(folder),
+                " are free, or set TMPDIR to a folder on another disk");
+  return "";
+}
+
+// What the machine lacks, if that is why a compiler gave up: the line of its output that says so. A
+// line about a place in the text, or of the text itself, is the text's own fault, whatever it says.
+std::string environment_failure(const std::string& source, const std::string& output) {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (advice(line, "").empty()) continue;
+    if (source.find(line) == source.npos && excerpt(source, line).empty()) return line;
+  }
+  return {};
+}
+
+}  // namespace
+
+void refuse_failed(const std::string& source, const std::string& name, const Target& target,
+                   const Finished& run, const std::string& folder) {
+  if (run.status > 128 && run.status - 128 < NSIG) {
+    throw Error(text("the host compiler was killed by signal ", run.status - 128, " (",
+                     strsignal(run.status - 128), ") while compiling ", name,
+                     "; the machine may be out of memory\n", run.output));
+  }
+  if (const std::string line = environment_failure(source, run.output); !line.empty()) {
+    throw Error(text("the host compiler could not do its work for ", name, ": ", line,
+                     "\nIt worked in ", folder, "; ", advice(line, folder)));
+  }
+  const std::string first = diagnosis(source, run.output);
+  throw CompileError(text(first, first.empty() ? "" : "\n", "compiling ", name, " for ",
+                          to_string(target), " failed:\n", run.output, excerpt(source, run.output)),
+                     run.output, numbered_sources(source, run.output));
+}
+
+void refuse_stopped(const std::vector<std::string>& words, std::int64_t seconds,
+                    const Finished& run) {
+  throw Error(text("the host compiler did not end within ", seconds,
+                   " s and was stopped: ", joined(words, " "),
+                   "\nTry that command by hand; JITSTEP_CXX names another compiler, "
+                   "JITSTEP_COMPILE_SECONDS another limit (0: none). Its output so far: ",
+                   run.output));
+}
+
+}  // namespace jitstep::jit

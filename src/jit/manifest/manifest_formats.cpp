@@ -1,0 +1,83 @@
+#include "jit/manifest/manifest_formats.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "jit/base/text.h"
+#include "jit/manifest/manifest_fields.h"
+
+namespace jitstep::jit {
+namespace {
+
+// The first alias that names a type itself, not one of this file's.
+const SourceLine* alias(const SourceLines& lines, std::string_view name) {
+  const auto found = lines.aliases.find(name);
+  if (found == lines.aliases.end()) return nullptr;
+  for (const SourceLine& line : found->second) {
+    if (line.code.find("::") == line.code.npos) return &line;
+  }
+  return nullptr;
+}
+
+std::string alias_among(const SourceLines& lines, const Manifest& made, std::string_view name,
+                        const std::vector<std::string_view>& types) {
+  const SourceLine* const line = alias(lines, name);
+  const std::string known = joined(types);
+  if (line == nullptr)
+    Place{made.path, 1}.fail(text("expected `using ", name, " = ...;`, one of ", known));
+  if (std::find(types.begin(), types.end(), line->code) == types.end())
+    line->place.fail(text("expected one of ", known, ", found `", line->code, "`"));
+  return line->code;
+}
+
+bool is_random(const SourceLines& lines) {
+  const auto found = lines.constants.find("random");
+  return found != lines.constants.end() && found->second[0].code != "false";
+}
+
+void check_no_code(const SourceLines& lines) {
+  const bool remembers = lines.structs.contains("Memory");
+  if (!remembers || lines.structs.contains("Meta"))
+    alias(lines, "Code")
+        ->place.fail(
+            remembers
+                ? "a codec without codes has no blocks; leave Meta out"
+                : "a codec without codes keeps what it finds out in `struct Memory`; declare it");
+}
+
+void check_block(const SourceLines& lines, const Manifest& made) {
+  const Option* const block = made.find("block");
+  if (made.has_meta && block == nullptr)
+    lines.structs.find("Meta")->second.place.fail("a codec with Meta has the option `int block`");
+  if (block != nullptr && (block->type != Option::Type::number || !block->constraint.power_of_two ||
+                           !block->constraint.low || !block->constraint.high))
+    Place{made.path, block->line}.fail("expected `int block = N;  // power of two in [a, b]`");
+}
+
+}  // namespace
+
+void read_codec(const SourceLines& lines, Manifest& made) {
+  made.code = alias_among(lines, made, "Code", {"uint8", "uint16", "real", "Nibble", "NoCode"});
+  if (made.code == "NoCode") check_no_code(lines);
+  const auto meta = lines.structs.find("Meta");
+  made.has_meta = meta != lines.structs.end();
+  if (made.has_meta) {
+    for (const SourceLine& line : meta->second.fields)
+      for (Field& field : read_fields(line, {"float", "double", "uint8", "uint16", "uint32"}))
+        made.meta.push_back(std::move(field));
+  }
+  check_block(lines, made);
+  made.random = is_random(lines);
+}
+
+void read_weights(const SourceLines& lines, Manifest& made) {
+  const std::string extra =
+      alias_among(lines, made, "Extra", {"NoExtra", "float", "uint8", "uint16", "uint32"});
+  if (extra != "NoExtra") made.extra = extra;
+  made.random = is_random(lines);
+}
+
+}  // namespace jitstep::jit
