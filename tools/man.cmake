@@ -18,8 +18,11 @@ add_custom_command(
   DEPENDS jitstep_tool "${CMAKE_CURRENT_SOURCE_DIR}/man.sh"
   COMMENT "Writing manual pages"
   VERBATIM)
-add_custom_target(man DEPENDS ${man_pages})
+set(man_all "")
 if(JITSTEP_INSTALL)
-  set_target_properties(man PROPERTIES EXCLUDE_FROM_ALL OFF)
+  set(man_all ALL)
+endif()
+add_custom_target(man ${man_all} DEPENDS ${man_pages})
+if(JITSTEP_INSTALL)
   install(FILES ${man_pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" OPTIONAL)
 endif()

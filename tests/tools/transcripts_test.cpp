@@ -55,7 +55,7 @@ std::string masked(std::string text, const std::string& folder) {
   text = replaced(text, "^(ok|missing) +(compiler|cache) .*", "$1  $2  WORDS");
   text = replaced(text, "^((ok|note|missing) +(NVRTC|driver|GPU|nvdisasm) .*\n)+", "FOR GPUS\n");
   text = replaced(text, "\\d+ rules, codecs and", "N rules, codecs and");
-  text = replaced(text, "^.*(, \\d+ threads, \\d+ rounds)$", "PROCESSOR$1");
+  text = replaced(text, "^.*(, \\d+ threads?, \\d+ rounds?)$", "PROCESSOR$1");
   return replaced(text, " {2,}", "  ");
 }
 

@@ -92,7 +92,6 @@ std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
 
 void build_app(CLI::App& app, int& status) {
   app.formatter(std::make_shared<HelpFormat>());
-  app.option_defaults()->group("Flags");
   app.set_help_flag("-h,--help", "Print this help");
   add_list_command(app, status);
   add_show_command(app, status);

@@ -45,7 +45,7 @@ std::string HelpFormat::make_usage(const CLI::App* app, std::string name) const 
     const std::string shown = one->get_name(true) + (repeats(*one) ? "..." : "");
     line += one->get_required() ? " " + shown : " [" + shown + "]";
   }
-  return line + " [FLAGS]\n";
+  return line + " [OPTIONS]\n";
 }
 
 std::string HelpFormat::make_option_opts(const CLI::Option* option) const {
