@@ -161,7 +161,7 @@ TEST(Inspect, TheModelCountsOfAPassOverEntriesWhatThoseTake) {
 TEST(Inspect, AnotherVariantsDifferenceIsShown) {
   const Words words = {"--target", "cpu", "--show", "source,flat", "--diff", "chunk=32"};
   const std::string difference = shown(words);
-  for (const char* line : {"-variant  vector 256, chunk 16", "+variant  vector 256, chunk 32",
+  for (const char* line : {"-config   vector 256, chunk 16", "+config   vector 256, chunk 32",
                            "+why      given by --diff\n", "---- source\n@@ ", "---- flat\n"})
     EXPECT_TRUE(has(difference, line)) << line << "\n" << difference;
   EXPECT_TRUE(has(shown({"--target", "cpu", "--show", "source", "--diff", "chunk=16"}),
