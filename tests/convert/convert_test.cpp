@@ -217,7 +217,7 @@ TEST_F(Convert, TakesTorchsArchivesAndTorchTakesOurs) {
   train(adam, parameters, 1, 3);
   torch::save(adam, file("torch.pt"));
   const std::string words = file("torch.pt") + " " + file("new.pt") + " --state int8";
-  EXPECT_HAS(converted(words).output, "say it with --rule, as in --rule adamw");
+  EXPECT_HAS(converted(words).output, "give --rule, as in --rule adamw");
   ASSERT_EQ(converted(words + " --rule adam").status, 0);
   Adam expected(loaded, AdamOptions().state("int8")),
       ours(clones(loaded), AdamOptions().state("int8"));
@@ -241,7 +241,7 @@ TEST_F(Convert, TakesRulesAndCodecsOfOnesOwn) {
   saved(R"({"rule": "signum", "state": "linear8"})");
   const std::string words = file("old.pt") + " " + file("new.pt") + " --state int8";
   EXPECT_HAS(converted(words).output,
-             "the rule signum, which does not ship: name its file with --with");
+             "the rule signum, which does not ship with jitstep; give its file by --load");
   const Said said = converted("--load " + rule + " --load " + codec + " " + words);
   ASSERT_EQ(said.status, 0) << said.output;
   EXPECT_HAS(said.output, "linear8");

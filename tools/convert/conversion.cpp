@@ -45,7 +45,18 @@ std::vector<std::string> rules_of(torch::serialize::InputArchive& archive, const
 
 // ---- formats -----------------------------------------------------------------------------------
 
+// A UsageError for a name that no format has.
+void check_names(const Formats& asked) {
+  as_usage([&] {
+    const jit::Catalog& catalog = jit::default_catalog();
+    if (asked.weights) catalog.weights(*asked.weights);
+    if (asked.state) catalog.codec(asked.state->name);
+    for (const auto& [slot, codec] : asked.slots) catalog.codec(codec.name);
+  });
+}
+
 void check_asked(const Formats& asked, const Groups& groups) {
+  check_names(asked);
   if (asked.weights && jit::default_catalog().weights(*asked.weights).extra_bytes() > 0)
     throw UsageError(
         text("--weights ", *asked.weights,
