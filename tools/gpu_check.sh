@@ -188,9 +188,9 @@ part_speed() {
 
 part_tune() {
   if [ ! -x "$build/tools/jitstep" ]; then cannot tune "$build/tools/jitstep is missing: run the part build first"; return; fi
-  local what=(--state 'fp32,int8,int4' --sizes '4k,1M,16M' --budget 300s)
+  local what=(--states 'fp32,int8,int4' --sizes '4k,1M,16M' --budget 300s)
   if [ -n "$sample" ]; then what=(--sizes 1k --strategy random --trials 1 --budget 5m); fi
-  step tune 450 "$build/tools/jitstep" tune --target "$(architecture)" "${what[@]}" --again \
+  step tune 450 "$build/tools/jitstep" tune --target "$(architecture)" "${what[@]}" --force \
     --records "$out/${stem}_tuning.jsonl" || return
   rm -f "$out/${stem}_tuning.jsonl.lock"
   tee -a "$summary" <"$logs/tune.log"

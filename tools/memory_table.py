@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The plan and the table of memory in docs/guides/memory.md: bytes per parameter of ours as `jitstep plan` says, of others as they were measured.
+"""The plan and the table of memory in docs/guides/memory.md: bytes per parameter of ours as `jitstep memory` says, of others as they were measured.
 
   tools/memory_table.py            # writes both anew, between two marks
   tools/memory_table.py --check    # says whether they are current: status 1 if not
@@ -27,7 +27,7 @@ BY_HAND = {
     "lpmm AdamW, factored": (4 + 4 + (0.5 + 4 / 128) + 2 * 4 / 1024, "thu-ml/low-bit-optimizers: lpmm/optim/adamw.py"),
     "COAT CoatAdamW": (4 + 4 + 2 * (1 + 3 * 4 / 128), "NVlabs/COAT: coat/optimizer/fp8_adamw.py"),
 }
-# Words of `jitstep plan`, then others that keep the same kinds of things: by hand, or measured with parameters of that dtype.
+# Words of `jitstep memory`, then others that keep the same kinds of things: by hand, or measured with parameters of that dtype.
 ROWS = [
     ("--rule adamw", ["torch AdamW", "deepspeed DeepSpeedCPUAdam"]),
     ("--rule adamw --weights master", ["Apex FusedAdam, master weights"]),
@@ -61,7 +61,7 @@ torch's autocast keeps what AdamW does in float32.
 
 
 def plan(tool, words):
-    command = [tool, "plan", *words.split()]
+    command = [tool, "memory", *words.split()]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
@@ -86,16 +86,16 @@ def others(names, dtype, measured):
 
 def line(tool, words, names, measured):
     planned = json.loads(plan(tool, f"--params 7B {words} --json"))
-    cells = [f"`{words}`", part(planned, "parameters"), part(planned, "gradients"), part(planned, "beside"),
-             part(planned, "state", "scales", "memory", "kept"), f"{planned['bytes_per_parameter']:.2f}",
+    cells = [f"`{words}`", part(planned, "parameters"), part(planned, "gradients"), part(planned, "weight residual"),
+             part(planned, "state", "scales", "auxiliary state", "shared state"), f"{planned['bytes_per_parameter']:.2f}",
              f"{planned['bytes'] / 2**30:.1f}", others(names, planned["parameter_dtype"], measured)]
     return "| " + " | ".join(cells) + " |\n"
 
 
 def written(tool):
     measured = json.loads((ROOT / "bench/results/peer_memory.json").read_text())
-    example = f"```\n$ jitstep plan {EXAMPLE}\n{plan(tool, EXAMPLE)}```\n\n"
-    head = "| `jitstep plan` | parameter | gradient | beside it | state | bytes/parameter | 7B, GiB | others |\n"
+    example = f"```\n$ jitstep memory {EXAMPLE}\n{plan(tool, EXAMPLE)}```\n\n"
+    head = "| `jitstep memory` | parameter | gradient | beside it | state | bytes/parameter | 7B, GiB | others |\n"
     rows = [line(tool, words, names, measured) for words, names in ROWS]
     versions = ", ".join(dict.fromkeys(f"{r['name'].split()[0]} {r['version']}" for r in measured["rows"]))
     files = ", ".join(dict.fromkeys(f"`{file}`" for _, file in BY_HAND.values()))

@@ -103,7 +103,7 @@ def compiled(tool, kernel, target, folder):
     """What `jitstep compile` prints."""
     if not pathlib.Path(tool).exists():
         raise Missing(f"{tool} is not built: ninja -C build jitstep_tool")
-    command = [tool, "compile", kernel.spec(), "--parameter", kernel.dtype, "--gradient", kernel.dtype,
+    command = [tool, "compile", kernel.spec(), "--json", "--param", kernel.dtype, "--grad", kernel.dtype,
                "--target", target, "--out", folder]
     run = subprocess.run(command, env=environment(), capture_output=True, text=True)
     if run.returncode != 0 and "NVRTC" in run.stderr and "no " in run.stderr:
@@ -173,12 +173,12 @@ class Measured:
 
 def measure(tool, kernel, target, folder):
     made = compiled(tool, kernel, target, folder)
-    per_lane = TILE // made["lanes"]
+    per_lane = TILE // made["config"]["lanes"]
     body = sass.parse(disassembled(made["file"]))[kernel.entry]
     lead, turn = sass.whole_tile(body, int(per_lane * kernel.loaded()), int(per_lane * kernel.stored()))
     by_lane = sass.lane_dependent(lead, turn)
     return Measured(
-        kernel, next(r for r in made["resources"] if r["entry"] == kernel.entry), made["threads"], per_lane, turn,
+        kernel, next(r for r in made["resources"] if r["entry"] == kernel.entry), made["config"]["threads"], per_lane, turn,
         [i.is_load and own for i, own in zip(turn, by_lane)],
         sum(i.is_load and not own and not i.predicate for i, own in zip(turn, by_lane)),
         sum(i.is_look_up and own for i, own in zip(turn, by_lane)))

@@ -45,6 +45,7 @@ missing_packages() {
 missing_optional_packages() {
   has_command ccache || echo ccache
   has_command doxygen || echo doxygen  # tests that every public declaration is documented
+  has_command help2man || echo help2man  # writes the manual pages of the tool
   has_command clang++-14 || has_command clang++ || echo clang  # tests compile kernels with it as well
   [ -e "$datasets" ] || echo dataset-fashion-mnist
   [ -e "$text/computers" ] || echo fortunes

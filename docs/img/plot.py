@@ -4,7 +4,7 @@
   docs/img/plot.py [--tool build/tools/jitstep]    writes step_time.svg and memory_7b.svg beside this file
 
 step_time.svg shows the newest result of bench/peers.py for the tensors of GPT-2 small. memory_7b.svg shows
-what `jitstep plan` says of a model with 7 billion parameters. Needs matplotlib.
+what `jitstep memory` says of a model with 7 billion parameters. Needs matplotlib.
 """
 
 import argparse
@@ -43,7 +43,7 @@ MEMORY = [
     ("bfloat16, stochastic, int4", "--rule adamw --weights stochastic --state int4"),
 ]
 KINDS = [("parameters", ("parameters",), "#4a5568"), ("gradients", ("gradients",), BOUND),
-         ("extra weight bits", ("beside",), THEIRS), ("optimizer state", ("state", "scales", "memory", "kept"), OURS)]
+         ("extra weight bits", ("weight residual",), THEIRS), ("optimizer state", ("state", "scales", "auxiliary state", "shared state"), OURS)]
 
 
 def newest_result():
@@ -82,7 +82,7 @@ def gib(planned, beginnings):
 def draw_memory(tool):
     figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
     for row, (label, words) in enumerate(reversed(MEMORY)):
-        command = [tool, "plan", "--params", "7B", *words.split(), "--json"]
+        command = [tool, "memory", "--params", "7B", *words.split(), "--json"]
         planned = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
         left = 0.0
         for kind, beginnings, color in KINDS:

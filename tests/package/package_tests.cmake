@@ -51,7 +51,7 @@ if(TARGET jitstep_tool)
     COMMAND "${prefix}/${CMAKE_INSTALL_BINDIR}/jitstep" cache verify)
   jitstep_package_test(has_a_tool_that_checks_rules LABELS cpu
     COMMAND "${prefix}/${CMAKE_INSTALL_BINDIR}/jitstep" check "${PROJECT_SOURCE_DIR}/examples/signum.cuh"
-            --codec fp32 --weights stochastic --target cpu)
+            --states fp32 --weights stochastic --target cpu)
   if(TARGET jitstep_convert)
     jitstep_package_test(has_a_tool_that_converts_state LABELS cpu
       COMMAND "${prefix}/${CMAKE_INSTALL_BINDIR}/jitstep" convert --help)

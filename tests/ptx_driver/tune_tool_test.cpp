@@ -42,8 +42,8 @@ TEST_F(TuneToolOnAGpu, AnotherArchitectureIsRefusedWithWhatIsThere) {
   const jit::Finished said = run({"tune", "--target", "sm_90", "--sizes", "1k"});
   EXPECT_EQ(said.status, 1);
   EXPECT_EQ(said.output,
-            "jitstep: no GPU here is sm_90: GPU 0 is sm_99, GPU 1 is sm_85, GPU 2 is sm_129; with "
-            "--dry-run the candidates for sm_90 are put in order without one\n");
+            "jitstep: no GPU here is sm_90: GPU 0 is sm_99, GPU 1 is sm_85, GPU 2 is sm_129; "
+            "--dry-run orders the candidates for sm_90 without a GPU\n");
   EXPECT_EQ(run({"tune", "--target", "sm_99", "--device", "1", "--sizes", "1k"}).status, 1);
 }
 

@@ -15,7 +15,7 @@ TEST_P(CheckToolOfExtensions, FindsThemAllRight) {
   const std::string content{std::istreambuf_iterator<char>(stream), {}};
   const bool rule = content.find("namespace jitstep::rules::") != content.npos;
   std::vector<std::string> words = {"check", file, "--target", "cpu"};
-  if (rule) words.insert(words.end(), {"--codec", "fp32", "--weights", "stochastic"});
+  if (rule) words.insert(words.end(), {"--states", "fp32", "--weights", "stochastic"});
   const Finished checked = testing::run_tool(words);
   EXPECT_EQ(checked.status, 0) << checked.output;
 }

@@ -16,7 +16,7 @@ using testing::TemporaryFolder;
 using Words = std::vector<std::string>;
 
 // One kernel and one with sums, for the CPU.
-const Words kFew = {"--codec", "fp32", "--weights", "stochastic", "--target", "cpu"};
+const Words kFew = {"--states", "fp32", "--weights", "stochastic", "--target", "cpu"};
 
 const std::string kRule = R"(// A rule of the tests.   class: Mine
 #pragma once
@@ -90,7 +90,7 @@ TEST_F(CheckTool, SaysWhatAGoodRuleIsAndThatItIsAllRight) {
 TEST_F(CheckTool, SaysWhatEntriesTakeOnAGpu) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
   const Finished checked =
-      run(rule(), {"--codec", "int8", "--weights", "stochastic", "--target", "sm_90", "--json"});
+      run(rule(), {"--states", "int8", "--weights", "stochastic", "--target", "sm_90", "--json"});
   EXPECT_EQ(checked.status, 0) << checked.output;
   const json target = json::parse(checked.output).at("kernels").at(0).at("targets").at(1);
   EXPECT_EQ(target.at("target"), "sm_90");
@@ -221,7 +221,8 @@ TEST_F(CheckTool, SaysWhichTargetRefusesARule) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
   const std::string file = rule_with("e.m.next = e.m.was + e.g;",
                                      "e.m.next = e.m.was + e.g; if (sizeof(e) == 0) throw 1;");
-  const Words words = {"--codec", "fp32", "--weights", "stochastic", "--target", "sm_90", "--json"};
+  const Words words = {"--states", "fp32",  "--weights", "stochastic",
+                       "--target", "sm_90", "--json"};
   const Finished checked = run(file, words);
   EXPECT_EQ(checked.status, 1) << checked.output;
   const json kernel = json::parse(checked.output).at("kernels").at(0);
@@ -251,7 +252,7 @@ TEST_F(CheckTool, SaysWhatPoisonChangesThatOneElementDoesNotMeet) {
 }
 
 TEST_F(CheckTool, WarnsOfARuleThatClimbs) {
-  const Words words = {"--codec", "fp32", "--target", "cpu"};
+  const Words words = {"--states", "fp32", "--target", "cpu"};
   const Finished checked = run(rule_with("e.p -= c.lr", "e.p += c.lr"), words);
   EXPECT_EQ(checked.status, 0) << checked.output;
   EXPECT_TRUE(says(checked, "warning: on a bowl")) << checked.output;
@@ -259,7 +260,7 @@ TEST_F(CheckTool, WarnsOfARuleThatClimbs) {
 }
 
 TEST_F(CheckTool, WarnsOfARuleThatClimbsSlowlyOrStandsStill) {
-  const Words words = {"--codec", "fp32", "--weights", "native", "--target", "cpu"};
+  const Words words = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
   const Finished slow = run(rule_with("e.p -= c.lr * e.m.next", "e.p += c.lr * e.g"), words);
   EXPECT_EQ(slow.status, 0) << slow.output;
   EXPECT_TRUE(says(slow, "warning: on a bowl")) << slow.output;
@@ -271,7 +272,7 @@ TEST_F(CheckTool, WarnsOfARuleThatClimbsSlowlyOrStandsStill) {
 }
 
 TEST_F(CheckTool, FindsASignInASlotWithoutSigns) {
-  const Words words = {"--codec", "fp32", "--weights", "native", "--target", "cpu"};
+  const Words words = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
   expect_wrong(rule_with("Signed m;", "NonNegative m;"), "in step 1 `moments` makes e.m.next -",
                words);
   std::string squares = kRule;
@@ -365,28 +366,28 @@ TEST_F(CheckTool, TakesRulesAndCodecsOnly) {
 // ---- what is asked for, and what there is ------------------------------------------------------
 
 TEST_F(CheckTool, RefusesWordsItDoesNotKnow) {
-  for (const Words& words : {Words{"--codec", "none"},
+  for (const Words& words : {Words{"--states", "none"},
                              {"--weights", "none"},
                              {"--target", "sm_"},
                              {"--target", "emulated"},
-                             {"--codec", "{\"codec\": 8}"},
+                             {"--states", "{\"codec\": 8}"},
                              {"--no"}}) {
     const Finished refused = run(rule(), words);
     EXPECT_EQ(refused.status, 2) << words[0] << refused.output;
   }
-  EXPECT_EQ(run(kExamples + "linear8.cuh", {"--codec", "fp32"}).status, 2);
+  EXPECT_EQ(run(kExamples + "linear8.cuh", {"--states", "fp32"}).status, 2);
   EXPECT_EQ(run_tool({"check"}).status, 2);
   const Finished help = run_tool({"check", "--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* word : {"--codec", "--weights", "--target", "--json", "Exit status: 0 "})
+  for (const char* word : {"--states", "--weights", "--target", "--json", "Exit status: 0 "})
     EXPECT_TRUE(says(help, word)) << word;
 }
 
 TEST_F(CheckTool, RefusesAGpuThatNvrtcDoesNotKnowBeforeAnythingIsCompiled) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
   const std::string cache = folder_ / "cache";
-  const Finished refused = run(rule(), {"--codec", "fp32", "--target", "sm_90", "sm_12"},
-                               {{"JITSTEP_CACHE_DIR", cache}});
+  const Finished refused =
+      run(rule(), {"--states", "fp32", "--target", "sm_90,sm_12"}, {{"JITSTEP_CACHE_DIR", cache}});
   EXPECT_EQ(refused.status, 2) << refused.output;
   EXPECT_TRUE(says(refused, "cannot compile for sm_12; it knows sm_")) << refused.output;
   EXPECT_FALSE(testing::fs::exists(cache) && !testing::files_below(cache).empty());
@@ -394,7 +395,7 @@ TEST_F(CheckTool, RefusesAGpuThatNvrtcDoesNotKnowBeforeAnythingIsCompiled) {
 
 TEST_F(CheckTool, TakesACodecOfAFileAndACodecsOptions) {
   const Finished checked =
-      run(rule(), {"--codec", kExamples + "linear8.cuh", R"({"codec": "int8", "block": 64})",
+      run(rule(), {"--states", kExamples + R"(linear8.cuh,{"codec": "int8", "block": 64})",
                    "--weights", "stochastic", "--target", "cpu", "--json"});
   EXPECT_EQ(checked.status, 0) << checked.output;
   const json kernels = json::parse(checked.output).at("kernels");
@@ -406,7 +407,7 @@ TEST_F(CheckTool, TakesACodecOfAFileAndACodecsOptions) {
 TEST_F(CheckTool, SlotsThatKeepACodecOfTheirOwnKeepIt) {
   const std::string file = rule_with("// torch: buffer", "// torch: buffer; keeps: bf16");
   const Finished checked =
-      run(file, {"--codec", "int8", "--weights", "stochastic", "--target", "cpu"});
+      run(file, {"--states", "int8", "--weights", "stochastic", "--target", "cpu"});
   EXPECT_EQ(checked.status, 0) << checked.output;
   EXPECT_TRUE(says(checked, "m 2.000")) << checked.output;
   EXPECT_FALSE(says(checked, "m 1.016")) << checked.output;
@@ -419,7 +420,7 @@ TEST_F(CheckTool, FindsSumsByRowAndColumnRight) {
 }
 
 TEST_F(CheckTool, SaysThatGpusWereNotCheckedWithoutNvrtc) {
-  const Words words = {"--codec", "fp32", "--weights", "stochastic"};
+  const Words words = {"--states", "fp32", "--weights", "stochastic"};
   const Variables nowhere = {{"JITSTEP_NVRTC", folder_.path()}};
   const Finished checked = run(rule(), words, nowhere);
   EXPECT_EQ(checked.status, 3) << checked.output;

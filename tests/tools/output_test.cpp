@@ -19,16 +19,16 @@ class ToolOutput : public ::testing::TestWithParam<Words> {};
 TEST_P(ToolOutput, ThatCannotBeWrittenFailsTheTool) {
   const Finished failed = run_on_a_full_disk(GetParam());
   EXPECT_EQ(failed.status, 1) << failed.output;
-  EXPECT_NE(failed.output.find("could not be written whole"), std::string::npos) << failed.output;
+  EXPECT_NE(failed.output.find("cannot write to standard output"), std::string::npos)
+      << failed.output;
 }
 
-INSTANTIATE_TEST_SUITE_P(Some, ToolOutput,
-                         ::testing::Values(Words{"--version"}, Words{"list", "rules"},
-                                           Words{"catalogue"},  // longer than any buffer
-                                           Words{"show", "adamw", "--json"},
-                                           Words{"plan", "--params", "7B"}, Words{"cache", "list"},
-                                           Words{"inspect", "--target", "cpu", "--show",
-                                                 "source"}));
+INSTANTIATE_TEST_SUITE_P(
+    Some, ToolOutput,
+    ::testing::Values(Words{"--version"}, Words{"list", "rules"}, Words{"show", "adamw"},
+                      Words{"show", "adamw", "--json"}, Words{"memory", "--params", "7B"},
+                      Words{"cache", "list"},
+                      Words{"inspect", "--target", "cpu", "--show", "source"}));
 
 TEST(ToolOutputOfAMistake, KeepsItsStatus) { EXPECT_EQ(run_on_a_full_disk({"nothing"}).status, 2); }
 

@@ -122,7 +122,7 @@ TEST_F(ScalarLoops, OfACodecThatBranchesAreAWarningWithTheirPlace) {
 }
 
 TEST_F(ScalarLoops, OfARuleAreAWarningOfTheOptionsThatMakeThem) {
-  const json found = of_loops(checked(file("halving.cuh", kHalving), {"--codec", "fp32"}));
+  const json found = of_loops(checked(file("halving.cuh", kHalving), {"--states", "fp32"}));
   ASSERT_EQ(found.size(), 1u);
   const std::string what = found.at(0).at("what");
   EXPECT_NE(what.find("the loop over elements"), what.npos) << what;

@@ -49,14 +49,14 @@ std::string masked(std::string text, const std::string& folder) {
   text = replaced(text, "\"(compile_ms|bytes)\": [\\d.e+-]+", "\"$1\": N");
   text = replaced(text, "^(DIGEST) +\\d+", "$1  N");                       // sizes of `cache list`
   text = replaced(text, "^((jitstep_\\w+|not inlined)) .*\\d$", "$1  N");  // of a compiler's work
-  text = replaced(text, "^(signum_\\w+ .*kept.*) \\d+ +(m .*)$", "$1  N  $2");
+  text = replaced(text, "^((signum|yogi)_\\w+ .*kept.*?)( +\\d+)+ +(m .*)$", "$1  N  $4");
   text = replaced(text, "(gcc|clang|Debian|Ubuntu) ?version .*", "COMPILER");
   text = replaced(text, "^( *)(compiler +.*|Target|isa|arrived|options): .*", "$1$2: WORDS");
   text = replaced(text, "^(sm_\\d+ .*\n)+", "GPUS\n");
   text = replaced(text, "^(ok|missing) +(compiler|cache) .*", "$1  $2  WORDS");
   text = replaced(text, "^((ok|note|missing) +(NVRTC|driver|GPU|nvdisasm) .*\n)+", "FOR GPUS\n");
   text = replaced(text, "\\d+ rules, codecs and", "N rules, codecs and");
-  text = replaced(text, "^.*(, \\d+ threads, \\d+ rounds)$", "PROCESSOR$1");
+  text = replaced(text, "^.*(, \\d+ threads?, \\d+ rounds?)$", "PROCESSOR$1");
   return replaced(text, " {2,}", "  ");
 }
 
@@ -71,7 +71,7 @@ std::vector<std::string> commands_of(const std::string& transcript) {
 // The commands run one after the other in a folder with the examples, and a cache that begins empty.
 std::string run_all(const std::vector<std::string>& commands) {
   TemporaryFolder folder;
-  for (const char* file : {"signum.cuh", "linear8.cuh"})
+  for (const char* file : {"signum.cuh", "linear8.cuh", "yogi.cuh"})
     testing::write_file(folder / file,
                         content_of(std::string(JITSTEP_SOURCE_DIR "/examples/") + file));
   testing::write_file(folder / "broken.cuh", "constexpr int kNothing = 1;\n");
@@ -117,21 +117,62 @@ INSTANTIATE_TEST_SUITE_P(Tool, Transcripts, ::testing::ValuesIn(files()), [](con
   return test.param.substr(0, test.param.find('.'));
 });
 
-// A subcommand that has no transcript would be known by nobody.
-TEST(TranscriptsTogether, HaveEverySubcommand) {
+TEST(TranscriptsTogether, HaveEveryCommand) {
   std::string all;
   for (const std::string& name : files()) all += content_of(kFolder / name);
   const std::string help = testing::run_tool({"--help"}).output;
-  std::istringstream lines(help.substr(help.find("Subcommands:")));
+  const std::size_t begin = help.find("Explore:");
+  std::istringstream lines(help.substr(begin, help.find("Exit status:") - begin));
   int found = 0;
   for (std::string line; std::getline(lines, line);) {
     std::smatch word;
-    static const std::regex kName("^  (\\w+) ");
+    static const std::regex kName("^  (\\w+)[ ,]");
     if (!std::regex_search(line, word, kName)) continue;
     ++found;
     EXPECT_NE(all.find("$ jitstep " + word[1].str() + " --help\n"), all.npos) << word[1];
   }
   EXPECT_GE(found, 12);
+}
+
+// The numbers of two machines differ, and so do the spaces of columns.
+std::string without_numbers(const std::string& text) {
+  return replaced(replaced(masked(text, "/nowhere"), "\\d+(\\.\\d+)?", "N"), " +", " ");
+}
+
+// The blocks of a page with a command of the tool, without the fences.
+std::vector<std::string> blocks_of(const std::string& page) {
+  std::vector<std::string> blocks;
+  std::istringstream lines(page);
+  std::string block;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("```")) {
+      if (inside) block += line + "\n";
+      continue;
+    }
+    if (inside && block.find("$ jitstep ") == 0) blocks.push_back(block);
+    inside = !inside;
+    block.clear();
+  }
+  return blocks;
+}
+
+// A page may leave the end of the output out, after a line "...".
+TEST(TranscriptsTogether, HaveEveryBlockOfTheDocumentation) {
+  std::string all;
+  for (const std::string& name : files()) all += content_of(kFolder / name);
+  all = without_numbers(all);
+  std::vector<path> pages = {JITSTEP_SOURCE_DIR "/README.md"};
+  for (const auto& file : testing::fs::recursive_directory_iterator(JITSTEP_SOURCE_DIR "/docs"))
+    if (file.path().extension() == ".md") pages.push_back(file.path());
+  int found = 0;
+  for (const path& page : pages)
+    for (const std::string& block : blocks_of(content_of(page))) {
+      ++found;
+      const std::string shown = block.substr(0, block.find("\n...\n") + 1);
+      EXPECT_NE(all.find(without_numbers(shown)), all.npos) << page << "\n" << shown;
+    }
+  EXPECT_GE(found, 2);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "conversion.h"
 
+#include <jit/base/closest.h>
 #include <jit/base/text.h>
 #include <jitstep/jit/catalog.h>
 #include <jitstep/jit/error.h>
@@ -13,6 +14,8 @@
 #include <map>
 #include <set>
 
+#include "../jitstep/usage.h"
+
 namespace jitstep::tool::convert {
 namespace {
 
@@ -25,35 +28,49 @@ using Groups = std::vector<OutlinedGroup>;
 std::vector<std::string> rules_of(torch::serialize::InputArchive& archive, const Request& request) {
   std::vector<std::string> rules = archived_rules(archive);
   if (!rules.empty() && !request.rule.empty() && rules != std::vector{request.rule})
-    throw Error(text(request.from, " holds the state of ", jit::joined(rules), ", not of ",
-                     request.rule, "; --rule is for files that do not say it"));
+    throw UsageError(text(request.from, " holds the state of ", jit::joined(rules), ", not of ",
+                          request.rule, "; --rule is for files that name no optimizer"));
   if (rules.empty() && request.rule.empty())
-    throw Error(text(request.from,
-                     " does not say of which rule it is, as torch's own do not: say it with "
-                     "--rule, as in --rule adamw"));
+    throw UsageError(
+        text(request.from,
+             " does not name its optimizer, as torch's checkpoints do not; give --rule, "
+             "as in --rule adamw"));
   if (rules.empty()) rules = {request.rule};
   for (const std::string& rule : rules)
     if (!jit::default_catalog().has(Manifest::Kind::rule, rule))
       throw Error(text(request.from, " holds the state of the rule ", rule,
-                       ", which does not ship: name its file with --with"));
+                       ", which does not ship with jitstep; give its file by --load"));
   return rules;
 }
 
 // ---- formats -----------------------------------------------------------------------------------
 
+// A UsageError for a name that no format has.
+void check_names(const Formats& asked) {
+  as_usage([&] {
+    const jit::Catalog& catalog = jit::default_catalog();
+    if (asked.weights) catalog.weights(*asked.weights);
+    if (asked.state) catalog.codec(asked.state->name);
+    for (const auto& [slot, codec] : asked.slots) catalog.codec(codec.name);
+  });
+}
+
 void check_asked(const Formats& asked, const Groups& groups) {
+  check_names(asked);
   if (asked.weights && jit::default_catalog().weights(*asked.weights).extra_bytes() > 0)
-    throw Error(text("--weights ", *asked.weights,
-                     " keeps something beside the parameters, and a file has none of these; load "
-                     "it into an optimizer that has them, and save that"));
+    throw UsageError(
+        text("--weights ", *asked.weights,
+             " has a residual, which needs the parameters; load the checkpoint into an "
+             "optimizer with its parameters, and save that"));
   std::set<std::string> known;
   for (const OutlinedGroup& group : groups)
     for (const jit::Slot& slot : group.options->manifest().slots)
       known.insert({slot.name, slot.torch_name});
   for (const auto& [slot, codec] : asked.slots)
     if (!known.contains(slot))
-      throw Error(text("--state ", slot, "=", codec.name, ": there is no slot \"", slot,
-                       "\"; there are ", jit::joined(known)));
+      throw UsageError(text("--state ", slot, "=", codec.name, ": there is no slot \"", slot, "\"",
+                            jit::did_you_mean(slot, {known.begin(), known.end()}), "; there are ",
+                            jit::joined(known)));
 }
 
 // With several rules, a slot that is named counts for those that have it.
@@ -123,7 +140,7 @@ void count(const ParamState& before, const ParamState& now, Counts& counts) {
   const auto& slots = jit::default_catalog().rule(before.rule()).slots;
   for (std::size_t i = 0; i < slots.size(); ++i)
     counts.add(slots[i].name, format_of(before.buffers(), i), format_of(now.buffers(), i));
-  counts.add("beside the parameter", weights_of(before.buffers()), weights_of(now.buffers()));
+  counts.add("weight residual", weights_of(before.buffers()), weights_of(now.buffers()));
 }
 
 Conversion report(const Groups& groups, const Optimizer& optimizer,
@@ -153,10 +170,8 @@ Conversion report(const Groups& groups, const Optimizer& optimizer,
 }  // namespace
 
 Conversion convert(const Request& request) {
-  if (!request.replace && std::filesystem::exists(std::filesystem::symlink_status(request.to)))
-    throw Error(text(request.to,
-                     " is there already; name another file, or replace it with "
-                     "--replace"));
+  if (!request.overwrite && std::filesystem::exists(std::filesystem::symlink_status(request.to)))
+    throw Error(text(request.to, " exists already; name another file, or give --overwrite"));
   auto archive = open_archive(request.from, torch::kCPU);
   const std::vector<std::string> rules = rules_of(archive, request);
   const Groups groups = read_outline(archive, rules);

@@ -9,12 +9,12 @@
 
 namespace jitstep::tool::convert {
 
-/// What is to be converted.
+/// The files and the new formats.
 struct Request {
-  std::string from, to;  // files
-  std::string rule;      // of an archive that does not say it
-  jit::Formats formats;  // what is not set stays as it was saved
-  bool replace = false;  // `to` may be there already
+  std::string from, to;       // files
+  std::string rule = {};      // of a checkpoint that names none
+  jit::Formats formats = {};  // a format that is not set stays as it was saved
+  bool overwrite = false;     // `to` may exist
 };
 
 /// A slot, or what is kept beside the parameters, of all parameters where the formats are the same; "": not kept.

@@ -1,4 +1,4 @@
-// jitstep bench: how fast steps are, beside a walk over the same bytes in the same run.
+// jitstep bench: times steps against a bandwidth baseline in the same run.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jit/codegen/tuning_record.h>
@@ -11,9 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
-#include "kernel_words.h"
+#include "counted.h"
+#include "in_range.h"
+#include "json_output.h"
 #include "tuning/host_device.h"
 #include "tuning/plot.h"
+#include "usage.h"
+#include "workload_args.h"
 
 namespace jitstep::tool {
 namespace {
@@ -23,20 +27,21 @@ using nlohmann::json;
 using tuning::Workload;
 
 constexpr const char* kFooter =
-    "A step's bytes are parameters and state, read and written, and gradients, read. `of walk` is "
-    "its rate as a share\n"
-    "of that of a plain loop over the same bytes in the same threads, round by round; more than "
-    "all of it is "
-    "possible where the\n"
-    "caches hold them. Steps run as the records of `jitstep tune` say.\n\n"
-    "  jitstep bench --rule adamw --state fp32,int8,int4 --sizes 64k,1M,16M,700x2k";
+    "The bandwidth baseline is a plain loop over the same bytes in the same threads: parameters\n"
+    "and state, read and written, and gradients, read. `of bound` is the rate of a step as a "
+    "share\n"
+    "of the baseline's rate. It can exceed 100 % where the caches hold the bytes.\n"
+    "Kernels run in the configs that `jitstep tune` recorded.\n\n"
+    "Example:\n"
+    "  jitstep bench --rule adamw --states fp32,int8,int4 --sizes 64k,1M,16M,700x2k";
 
 constexpr const char* kPlotIntroduction =
-    "Each dot is a step's rate as a share of that of a plain walk over the same bytes in the same "
-    "rounds, the line\nfrom the first to the third quartile. The broken line is the walk.";
+    "Each dot is the rate of a step as a share of the bandwidth baseline's rate in the same "
+    "rounds.\n"
+    "The line goes from the first to the third quartile. The broken line is the baseline.";
 
 struct Request {
-  KernelWords kernels;
+  WorkloadArgs workloads;
   int rounds = 11, threads = 0;
   std::string plot;
   bool json = false;
@@ -46,8 +51,8 @@ struct Measured {
   Workload workload;
   VariantChoice choice;
   double seconds = 0, spread = 0, bytes = 0;
-  double of_walk = 0;  // the walk's time over the step's, the median of the rounds
-  double of_walk_low = 0, of_walk_high = 0;  // its quartiles
+  double of_bound = 0;  // the baseline's time over the step's, the median of the rounds
+  double of_bound_low = 0, of_bound_high = 0;  // its quartiles
 
   double elements_per_second() const {
     return static_cast<double>(workload.size().elements) / seconds;
@@ -74,19 +79,19 @@ Measured measured(tuning::HostDevice& device, CpuMachine& machine, const Workloa
   }
   out.seconds = quantile(times, 0.5);
   out.spread = (quantile(times, 0.75) - quantile(times, 0.25)) / out.seconds;
-  out.of_walk = quantile(shares, 0.5);
-  out.of_walk_low = quantile(shares, 0.25);
-  out.of_walk_high = quantile(shares, 0.75);
+  out.of_bound = quantile(shares, 0.5);
+  out.of_bound_low = quantile(shares, 0.25);
+  out.of_bound_high = quantile(shares, 0.75);
   return out;
 }
 
 std::string table_of(const std::vector<Measured>& all) {
   std::vector<std::vector<std::string>> rows = {
-      {"workload", "ms", "spread", "Mparam/s", "GB/s", "of walk", "variant"}};
+      {"workload", "ms", "spread", "Mparam/s", "GB/s", "of bound", "config"}};
   for (const Measured& one : all)
     rows.push_back({one.workload.name(), fixed(1e3 * one.seconds, 4),
                     fixed(100 * one.spread, 0) + " %", fixed(one.elements_per_second() / 1e6, 1),
-                    fixed(one.rate() / 1e9, 1), fixed(100 * one.of_walk, 0) + " %",
+                    fixed(one.rate() / 1e9, 1), fixed(100 * one.of_bound, 0) + " %",
                     to_string(one.choice.match)});
   return text_table(rows, {1, 2, 3, 4, 5});
 }
@@ -101,9 +106,9 @@ json to_json(const Measured& one) {
           {"parameters_per_second", one.elements_per_second()},
           {"bytes", one.bytes},
           {"bytes_per_second", one.rate()},
-          {"of_walk", one.of_walk},
-          {"of_walk_quartiles", {one.of_walk_low, one.of_walk_high}},
-          {"variant", to_string(one.choice.variant)},
+          {"of_bound", one.of_bound},
+          {"of_bound_quartiles", {one.of_bound_low, one.of_bound_high}},
+          {"config", to_string(one.choice.variant)},
           {"match", to_string(one.choice.match)},
           {"why", one.choice.why}};
 }
@@ -111,13 +116,13 @@ json to_json(const Measured& one) {
 std::string page_of(const std::vector<Measured>& all, const std::string& machine) {
   tuning::Plot plot{.low = 0, .high = 1.1, .ticks = {}, .lines = {{1, "limit"}}, .rows = {}};
   for (const Measured& one : all) {
-    plot.high = std::max(plot.high, one.of_walk_high + 0.05);
+    plot.high = std::max(plot.high, one.of_bound_high + 0.05);
     plot.rows.push_back(
         {.label = one.workload.name(),
-         .value = one.of_walk,
-         .low = one.of_walk_low,
-         .high = one.of_walk_high,
-         .title = text(fixed(100 * one.of_walk, 0), " %: ", fixed(1e3 * one.seconds, 4), " ms, ",
+         .value = one.of_bound,
+         .low = one.of_bound_low,
+         .high = one.of_bound_high,
+         .title = text(fixed(100 * one.of_bound, 0), " %: ", fixed(1e3 * one.seconds, 4), " ms, ",
                        fixed(one.elements_per_second() / 1e6, 1), " Mparam/s, ",
                        fixed(one.rate() / 1e9, 1), " GB/s")});
   }
@@ -130,40 +135,47 @@ std::string page_of(const std::vector<Measured>& all, const std::string& machine
 void bench(const Request& request) {
   if (!request.plot.empty()) tuning::check_page_path(request.plot);
   const int threads = request.threads > 0 ? request.threads : host_hardware().units;
+  const std::vector<Workload> workloads = workloads_of(request.workloads);
   tuning::HostDevice device(default_engine(), {.threads = threads});
   CpuMachine machine(default_engine());
   std::vector<Measured> all;
-  for (const Workload& workload : workloads_of(request.kernels))
+  for (const Workload& workload : workloads)
     all.push_back(measured(device, machine, workload, request.rounds));
-  json out = json::array();
-  for (const Measured& one : all) out.push_back(to_json(one));
-  const std::string machine_line = text(host_hardware().name, ", ", threads, " threads, ");
+  json results = json::array();
+  for (const Measured& one : all) results.push_back(to_json(one));
+  const std::string& name = host_hardware().name;
+  const std::string heading = text(name, ", ", counted(threads, "thread"));
   if (request.json)
-    std::cout << out.dump(2) << "\n";
+    std::cout << json_text({{"machine", name},
+                            {"threads", threads},
+                            {"rounds", request.rounds},
+                            {"results", results}});
   else
-    std::cout << machine_line << request.rounds << " rounds\n\n" << table_of(all);
-  if (!request.plot.empty()) tuning::write_page(request.plot, page_of(all, machine_line + today()));
+    std::cout << heading << ", " << counted(request.rounds, "round") << "\n\n" << table_of(all);
+  if (!request.plot.empty())
+    tuning::write_page(request.plot, page_of(all, heading + ", " + today()));
 }
 
 }  // namespace
 
 void add_bench_command(CLI::App& app, int& status) {
-  CLI::App* const command =
-      app.add_subcommand("bench", "Times steps on this machine beside a walk over the same bytes");
+  CLI::App* const command = add_command(app, kPerformance, "bench", "Benchmark steps");
   command->footer(kFooter);
   const auto request = std::make_shared<Request>();
-  request->kernels.sizes = {"64k", "1M", "16M", "700x2k"};
-  add_kernel_words(*command, request->kernels);
-  command->add_option("--rounds", request->rounds, "Measurements, whose median counts")
-      ->check(CLI::Range(1, 999))
+  request->workloads.sizes = {"64k", "1M", "16M", "700x2k"};
+  add_workload_args(*command, request->workloads);
+  command->add_option("--rounds", request->rounds, "Number of measurements; the median counts")
+      ->type_name("N")
+      ->check(in_range(1, 999))
       ->capture_default_str();
-  command->add_option("--threads", request->threads, "Threads to run in (default: all processors)")
-      ->check(CLI::Range(0, kMostThreads));
-  command->add_option("--plot", request->plot, "Writes one HTML page with a plot");
-  command->add_flag("--json", request->json, "Prints JSON instead of a table");
+  command->add_option("--threads", request->threads, "Number of threads (default: all processors)")
+      ->type_name("N")
+      ->check(in_range(0, kMostThreads));
+  command->add_option("--plot", request->plot, "Write an HTML page with a plot")->type_name("FILE");
+  add_json_flag(*command, request->json);
   command->callback([request, &status] {
     bench(*request);
-    status = 0;
+    status = kSuccess;
   });
 }
 

@@ -1,5 +1,4 @@
-// jitstep cache: what is in the cache folders, whether it is whole, why it would not be used, and
-// how to make room.
+// jitstep cache: lists, verifies, explains and trims the compiled kernels on disk.
 #include <jit/base/private_files.h>
 #include <jit/base/scratch.h>
 #include <jit/base/text.h>
@@ -19,6 +18,9 @@
 #include "cache/actions.h"
 #include "command.h"
 #include "compilers.h"
+#include "counted.h"
+#include "json_output.h"
+#include "usage.h"
 
 namespace jitstep::tool {
 namespace {
@@ -52,10 +54,6 @@ nlohmann::json to_json(const ListedEntry& entry) {
   return out;
 }
 
-void print_json(const nlohmann::json& all) {
-  std::cout << all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
-}
-
 nlohmann::json to_json(const Entries& entries) {
   nlohmann::json all = nlohmann::json::array();
   for (const ListedEntry& entry : entries) all.push_back(to_json(entry));
@@ -78,13 +76,16 @@ std::uint64_t bytes_of(const Entries& entries) {
 }
 
 std::string count_text(const Entries& entries) {
-  return text(entries.size(), entries.size() == 1 ? " entry, " : " entries, ", bytes_of(entries),
-              " bytes");
+  return text(counted(entries.size(), "entry", "entries"), ", ",
+              counted(bytes_of(entries), "byte"));
 }
 
 int list(bool json) {
   const Entries entries = DiskCache(settings()).list(false);
-  if (json) return print_json(to_json(entries)), 0;
+  if (json) {
+    std::cout << json_text({{"entries", to_json(entries)}});
+    return kSuccess;
+  }
   if (!entries.empty()) std::cout << "key               bytes  last used, UTC    target    name\n";
   for (const ListedEntry& entry : entries) print_line(entry);
   std::cout << count_text(entries) << "\n";
@@ -113,14 +114,14 @@ int verify(bool json) {
   const auto is_bad = [](const ListedEntry& entry) { return !entry.problem.empty(); };
   const auto bad = std::count_if(entries.begin(), entries.end(), is_bad);
   if (json) {
-    print_json(to_json(entries));
+    std::cout << json_text({{"entries", to_json(entries)}});
   } else {
     for (const ListedEntry& entry : entries) {
       if (is_bad(entry)) std::cout << entry.file.path << ": " << entry.problem << "\n";
     }
-    std::cout << count_text(entries) << ", " << bad << " never used\n";
+    std::cout << count_text(entries) << ", " << bad << " unusable\n";
   }
-  return bad == 0 ? 0 : 1;
+  return bad == 0 ? kSuccess : kFailure;
 }
 
 // ---- explain -----------------------------------------------------------------------------------
@@ -173,10 +174,10 @@ void print(const Explanation& one) {
   print_line(*one.entry);
   if (!one.no_compiler.empty()) std::cout << "  no compiler here: " << one.no_compiler << "\n";
   for (const std::string& reason : one.reasons) std::cout << "  not used: " << reason << "\n";
-  if (one.reasons.empty()) std::cout << "  used for a unit of the same text\n";
+  if (one.reasons.empty()) std::cout << "  used for the same source\n";
   for (const std::string& name : one.unknown)
     std::cout << "  not compared: " << name
-              << ", which does not ship: name the file that your program loads with --with\n";
+              << ", which does not ship with jitstep; give the file by --load\n";
 }
 
 nlohmann::json to_json(const Explanation& one) {
@@ -196,11 +197,9 @@ int explain(const std::string& asked_for, const std::vector<std::string>& files,
     all.push_back(to_json(one));
     if (!json) print(one);
   }
-  if (json) print_json(all);
-  if (!all.empty()) return 0;
-  (json ? std::cerr : std::cout) << "no entry's name or key starts with '" << asked_for
-                                 << "'; `jitstep cache list` shows them all\n";
-  return 1;
+  if (all.empty()) throw no_entry(asked_for);
+  if (json) std::cout << json_text({{"entries", all}});
+  return kSuccess;
 }
 
 // ---- trim, clear -------------------------------------------------------------------------------
@@ -211,7 +210,7 @@ Entries own_entries(DiskCache& cache) {
   return entries;
 }
 
-nlohmann::json counted(const Entries& entries) {
+nlohmann::json size_json(const Entries& entries) {
   return {{"entries", entries.size()}, {"bytes", bytes_of(entries)}};
 }
 
@@ -222,67 +221,83 @@ int trim(std::uint64_t bytes, bool json) {
   if (!json) std::cout << "before: " << count_text(before) << "\n";
   cache.trim(bytes);
   const Entries left = own_entries(cache);
-  if (json) print_json({{"before", counted(before)}, {"now", counted(left)}});
-  if (!json) std::cout << "now:    " << count_text(left) << "\n";
-  return bytes_of(left) <= bytes ? 0 : 1;
+  if (json) std::cout << json_text({{"before", size_json(before)}, {"after", size_json(left)}});
+  if (!json) std::cout << "after:  " << count_text(left) << "\n";
+  return bytes_of(left) <= bytes ? kSuccess : kFailure;
 }
 
-std::shared_ptr<bool> json_flag(CLI::App& command, const char* what) {
+std::shared_ptr<bool> json_flag(CLI::App& command) {
   const auto json = std::make_shared<bool>(false);
-  command.add_flag("--json", *json, what);
+  add_json_flag(command, *json);
   return json;
 }
 
-}  // namespace
-
-void add_cache_command(CLI::App& app, int& status) {
-  CLI::App* const cache = app.add_subcommand(
-      "cache", "The folders of compiled kernels, as JITSTEP_CACHE_DIR and the like name them");
-  need_subcommand(*cache);
-  for (const auto& [name, what, run] :
-       {std::tuple{"list", "Shows all entries: key, size, when last used, target, name", &list},
-        std::tuple{"verify", "Reads all entries; fails if one is damaged or not to be trusted",
-                   &verify}}) {
-    CLI::App* const command = cache->add_subcommand(name, what);
-    const auto json = json_flag(*command, "Prints an array of objects, one for each entry");
-    command->callback([json, &status, run = run] { status = run(*json); });
-  }
-
-  CLI::App* const explain_command = cache->add_subcommand(
-      "explain", "Says why entries would not be used with the templates and compiler of today");
+void add_explain(CLI::App& cache, int& status) {
+  CLI::App* const command = cache.add_subcommand(
+      "explain", "Explain why the current templates and compiler do or do not use an entry");
   const auto asked_for = std::make_shared<std::string>();
-  explain_command->add_option("entry", *asked_for, "The start of a unit's name or of a key")
+  command->add_option("entry", *asked_for, "Beginning of a kernel's name or key")
+      ->type_name("ENTRY")
       ->required();
   const auto files = std::make_shared<std::vector<std::string>>();
-  explain_command->add_option("--with", *files,
-                              "Files of rules and codecs that your program loads");
-  const auto explain_json = json_flag(*explain_command, "Prints an array of objects");
-  explain_command->callback([asked_for, files, explain_json, &status] {
-    status = explain(*asked_for, *files, *explain_json);
-  });
+  command->add_option("--load", *files, "File of a rule or codec that your program loads")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  const auto json = json_flag(*command);
+  command->callback(
+      [asked_for, files, json, &status] { status = explain(*asked_for, *files, *json); });
+}
 
-  add_show(*cache, status);
-  add_warm(*cache, status);
-  add_export(*cache, status);
-
-  CLI::App* const trim_command = cache->add_subcommand(
-      "trim", "Deletes the entries unused for longest if all together are larger than a limit");
+void add_trim(CLI::App& cache, int& status) {
+  CLI::App* const command =
+      cache.add_subcommand("trim", "Delete the least recently used entries above a size");
   const CLI::Validator not_negative(
       [](const std::string& size) {
         return size.starts_with("-") ? "a size is not negative" : std::string();
       },
       "");
   const auto bytes = std::make_shared<std::uint64_t>(Settings().cache_bytes);
-  trim_command->add_option("--to", *bytes, "The limit, such as 200MB (1 KB is 1024 bytes)")
+  command->add_option("--max-size", *bytes, "Size to keep, as in 200MB; 1 KB is 1024 bytes")
       ->transform(CLI::AsSizeValue(false))
       ->transform(not_negative)  // first: sizes are unsigned
+      ->type_name("SIZE")
       ->capture_default_str();
-  const auto trim_json = json_flag(*trim_command, "Prints one object");
-  trim_command->callback([bytes, trim_json, &status] { status = trim(*bytes, *trim_json); });
-  CLI::App* const clear_command =
-      cache->add_subcommand("clear", "Deletes all entries but those of the read-only layer");
-  const auto clear_json = json_flag(*clear_command, "Prints one object");
-  clear_command->callback([clear_json, &status] { status = trim(0, *clear_json); });
+  const auto json = json_flag(*command);
+  command->callback([bytes, json, &status] { status = trim(*bytes, *json); });
+}
+
+constexpr const char* kFooter =
+    "The cache is in JITSTEP_CACHE_DIR, below it JITSTEP_CACHE_READONLY. A cache folder that "
+    "jitstep\n"
+    "rejects, for example because others may write to it, gives exit status 1.\n\n"
+    "Examples:\n"
+    "  jitstep cache list\n"
+    "  jitstep cache trim --max-size 200MB\n"
+    "  jitstep cache warm --rule adamw --state int8 --target cpu,sm_90\n"
+    "  jitstep cache export shipped";
+
+}  // namespace
+
+void add_cache_command(CLI::App& app, int& status) {
+  CLI::App* const cache = add_command(app, kMaintain, "cache", "Manage compiled kernels");
+  need_subcommand(*cache);
+  for (const auto& [name, what, run] :
+       {std::tuple{"list", "List all entries", &list},
+        std::tuple{"verify", "Read all entries, and fail if one is unusable", &verify}}) {
+    CLI::App* const command = cache->add_subcommand(name, what);
+    const auto json = json_flag(*command);
+    command->callback([json, &status, run = run] { status = run(*json); });
+  }
+  add_explain(*cache, status);
+  add_show(*cache, status);
+  add_warm(*cache, status);
+  add_export(*cache, status);
+  add_trim(*cache, status);
+  CLI::App* const clear =
+      cache->add_subcommand("clear", "Delete all entries, except in the read-only layer");
+  const auto json = json_flag(*clear);
+  clear->callback([json, &status] { status = trim(0, *json); });
+  cache->footer(kFooter);
 }
 
 }  // namespace jitstep::tool

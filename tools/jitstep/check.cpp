@@ -1,4 +1,4 @@
-// jitstep check: what somebody who writes a rule or a codec wants to know about the file.
+// jitstep check: tests a file with a rule or a codec.
 #include <emulation/option_cover.h>
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
@@ -17,7 +17,10 @@
 #include "check/steps.h"
 #include "check/workbench.h"
 #include "command.h"
+#include "flag_values.h"
 #include "progress_line.h"
+#include "usage.h"
+#include "workload_args.h"
 
 namespace jitstep::tool {
 namespace {
@@ -27,25 +30,20 @@ using check::Report;
 using check::Request;
 
 constexpr const char* kFooter =
-    "A rule is tried with its default options in every codec and in float64 and bfloat16, and in\n"
-    "float32 with options that switch on each of its flags; a codec with adamw, lamb and sgd. "
-    "Each\n"
-    "kernel is compiled for the CPU, for the GPU targets (which needs NVRTC and no GPU) and for "
-    "the\n"
-    "emulation of a GPU; held to the contract, as by JITSTEP_CHECK=1; and stepped on small "
-    "tensors,\n"
-    "which must leave the same bits on the CPU and under the emulation. What a codec decodes in "
-    "the\n"
-    "next step is compared with what it encoded: the share that is lost is a column, and more "
-    "than\n"
-    "its bits allow is an error.\n\n"
-    "Exit status: 0 all right, 1 something is wrong with the file, 2 usage, 3 nothing wrong was "
-    "found\n"
-    "but a compiler is missing or no options reach a flag, so that not everything was checked. A\n"
-    "warning is no error.";
+    "jitstep runs a rule with its default options in every state format, in float64 and bfloat16,\n"
+    "and in float32 with options that set each flag. It runs a codec with adamw, lamb and sgd.\n"
+    "Each kernel is compiled for the CPU, for the GPU targets (needs NVRTC, but no GPU) and for "
+    "an\n"
+    "emulated GPU. It is checked against the contract, as with JITSTEP_CHECK=1. Steps of small\n"
+    "tensors must give the same bits on the CPU and on the emulated GPU. For a codec, the column\n"
+    "`lost` is the share of a value that encoding loses. More than its bits allow is an error.\n\n"
+    "Exit status: 0 success, 1 the file has an error, 2 usage error, 3 incomplete check: no error\n"
+    "was found, but a compiler is missing or no options set a flag. Warnings do not count.\n\n"
+    "Examples:\n"
+    "  jitstep check mine.cuh\n"
+    "  jitstep check mine.cuh --states fp32,int8 --weights stochastic --target cpu";
 
-// Why there are no kernels for a target. An Error if the compiler that is there does not know it, which may be a
-// slip of the pen.
+// Why kernels for a target cannot be compiled here. An Error if the compiler exists but does not know the target.
 std::string problem_of(const Target& target) {
   const Target known = Target::cuda(90);  // to every NVRTC that can be there
   const std::string problem = check::compiler_problem(target);
@@ -88,8 +86,8 @@ void report_unreached(const Catalog& catalog, Report& report) {
   if (report.manifest->kind != Manifest::Kind::rule) return;
   if (const auto flags = emulation::unreached_flags(*report.manifest, catalog); !flags.empty())
     report.unchecked.push_back(text("kernels with ", joined(flags),
-                                    ": no options were found that make them so; simplify the "
-                                    "conditions, or try such options with jitstep compile"));
+                                    ": jitstep found no options that set these flags; simplify "
+                                    "their conditions, or use `jitstep compile`"));
 }
 
 // Numbers through the codec under each of its options, which the kernels of the first rule have. What a codec says in its
@@ -138,47 +136,53 @@ int run(const Request& request) {
   } catch (const Error& error) {
     report.problems.push_back({.what = error.what()});
   }
-  try {
-    if (report.manifest != nullptr) check_file(request, benches, report);
-  } catch (const Error& error) {  // of what is asked for beside the file
-    std::cerr << "jitstep: " << error.what() << "\n";
-    return check::kUsage;
-  }
+  if (report.manifest != nullptr) as_usage([&] { check_file(request, benches, report); });
   std::cout << (request.json ? to_json(report) : to_text(report));
   return report.status();
 }
 
-// A target's name as CLI11 checks it.
-std::string target_problem(const std::string& word) {
-  try {
-    if (parse_target(word).kind != Target::Kind::emulated) return "";
-  } catch (const Error&) {
-  }
-  return text("'", word, "' is no target: use cpu, or sm_ with a number, as in sm_90");
+CLI::Validator is_compiled_target() {
+  return CLI::Validator(
+      [](const std::string& word) {
+        return word == "emulated" ? std::string(
+                                        "every check uses the emulated GPU already. Use cpu, "
+                                        "or sm_ with a number")
+                                  : std::string();
+      },
+      "");
 }
 
 }  // namespace
 
 void add_check_command(CLI::App& app, int& status) {
-  CLI::App* const command = app.add_subcommand(
-      "check",
-      "Tries a file with a rule or a codec: compiles it, holds it to the contract, compares "
-      "bits on small tensors, and says what it takes");
+  CLI::App* const command = add_command(app, kExtend, "check", "Check a file");
   command->footer(kFooter);
   const auto request = std::make_shared<Request>();
+  const auto states = std::make_shared<std::vector<std::string>>();
   const auto targets =
       std::make_shared<std::vector<std::string>>(std::vector<std::string>{"cpu", "sm_80", "sm_90"});
-  command->add_option("file", request->file, "The file")->required();
-  command->add_option("--codec", request->codecs,
-                      "Codecs to keep a rule's slots in: names, files, or texts as "
-                      "{\"codec\": \"int8\", \"block\": 64}; every one unless given");
-  command->add_option("--weights", request->weights,
-                      "Weight formats to keep a rule's parameters in, each in all its dtypes");
-  command->add_option("--target", *targets, "What to compile for, beside the CPU")
-      ->check(CLI::Validator(target_problem, "cpu or sm_NN"))
+  const auto add_list = [command](const char* name, auto& values, const char* what,
+                                  const char* type) {
+    return command->add_option(name, values, what)->type_name(type)->allow_extra_args(false);
+  };
+  command->add_option("file", request->file, "File with a rule or a codec")
+      ->type_name("FILE")
+      ->required();
+  add_list("--states", *states,
+           "State formats for a rule: names, files or JSON as in {\"codec\": \"int8\", \"block\": "
+           "64} (default: all)",
+           "FORMAT,...");
+  add_list("--weights", request->weights,
+           "Weight formats for a rule, each with all its dtypes (default: all)", "FORMAT,...")
+      ->delimiter(',');
+  add_list("--target", *targets, "Targets to compile for, in addition to the CPU", "TARGET,...")
+      ->delimiter(',')
+      ->check(is_target())
+      ->check(is_compiled_target())
       ->capture_default_str();
-  command->add_flag("--json", request->json, "Prints one object instead of tables");
-  command->callback([request, targets, &status] {
+  add_json_flag(*command, request->json);
+  command->callback([request, states, targets, &status] {
+    request->codecs = split_states(*states);
     for (const std::string& word : *targets)
       if (const Target target = parse_target(word); target.is_cuda())
         request->targets.push_back(target);

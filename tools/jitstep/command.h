@@ -1,26 +1,36 @@
-// The subcommands of the tool.
+// The commands of the tool, and what they share.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
+#include "app.h"
+
 namespace jitstep::tool {
 
-/// Has a command refuse to run without one of its subcommands, naming the word that is none.
-void need_subcommand(CLI::App& command);
+// Groups of commands in `jitstep --help`.
+inline constexpr const char* kExplore = "Explore";
+inline constexpr const char* kPlan = "Plan";
+inline constexpr const char* kPerformance = "Performance";
+inline constexpr const char* kExtend = "Extend";
+inline constexpr const char* kMaintain = "Maintain";
 
-/// Adds a subcommand, which sets the tool's exit status when it runs: 0, or 1 for bad news.
+/// Declares --json.
+inline void add_json_flag(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "Print JSON");
+}
+
+// Each adds a command, which sets the exit status when it runs.
+void add_bench_command(CLI::App& app, int& status);
 void add_cache_command(CLI::App& app, int& status);
-/// The same; 3 stands for what could not be checked.
 void add_check_command(CLI::App& app, int& status);
-void add_catalogue_command(CLI::App& app, int& status);
 void add_compile_command(CLI::App& app, int& status);
+void add_completion_command(CLI::App& app, int& status);
+void add_convert_command(CLI::App& app, int& status);
 void add_doctor_command(CLI::App& app, int& status);
 void add_inspect_command(CLI::App& app, int& status);
 void add_list_command(CLI::App& app, int& status);
-void add_plan_command(CLI::App& app, int& status);
-void add_bench_command(CLI::App& app, int& status);
-/// The same; 130 if it was interrupted.
-void add_tune_command(CLI::App& app, int& status);
+void add_memory_command(CLI::App& app, int& status);
 void add_show_command(CLI::App& app, int& status);
+void add_tune_command(CLI::App& app, int& status);
 
 }  // namespace jitstep::tool

@@ -1,9 +1,9 @@
-// jitstep compile: a kernel's binary as a file, for other tools to read. Needs no GPU.
+// jitstep compile: writes a kernel's binary to a file, for other tools to read. Needs no GPU.
 #include <jit/base/file_io.h>
 #include <jit/base/text.h>
+#include <jit/base/text_table.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/unit.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -14,41 +14,36 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
-#include "spec_plan.h"
+#include "counted.h"
+#include "inspect/sections.h"
+#include "json_output.h"
+#include "usage.h"
 
 namespace jitstep::tool {
 namespace {
 
 using namespace jitstep::jit;
+using inspect::Subject;
 namespace fs = std::filesystem;
 
+constexpr const char* kFooter =
+    "Needs no GPU. GPU targets need NVRTC. `jitstep inspect` takes the same flags and prints the\n"
+    "kernel in place of writing it.\n\n"
+    "Examples:\n"
+    "  jitstep compile --rule lion --state int8 --target sm_90 --out binaries\n"
+    "  jitstep compile '{\"rule\": \"sgd\"}' --target cpu --json";
+
 struct Request {
-  std::string spec;
-  OptimizerWords words;
-  bool by_words = false;  // not by the spec
-  std::string out = ".", target = "sm_90";
-  std::vector<int> variant;  // threads, lanes, vector, chunk; the default if empty
+  KernelArgs kernel;
+  std::string out = ".";
+  bool json = false;
 };
-
-AskedOptimizer optimizer_of(const Request& request) {
-  AskedOptimizer asked =
-      request.by_words ? optimizer_of_words(request.words) : optimizer_of_spec(request.spec);
-  asked.parameter = request.words.parameter;
-  asked.gradient = request.words.gradient;
-  return asked;
-}
-
-Variant variant_of(const Request& request, const Plan& plan, const Target& target) {
-  if (request.variant.empty()) return default_variant(plan, target);
-  const auto& v = request.variant;
-  return {v[0], v[1], v[2], v[3]};
-}
 
 std::string write_image(const Built& built, const std::string& folder) {
   const std::string path = (fs::path(folder) / (built.key + ".bin")).string();
   std::error_code failure;
   fs::create_directories(folder, failure);
-  if (failure) throw Error(text("cannot make the folder ", folder, ": ", failure.message()));
+  if (failure) throw Error(text("cannot create the folder ", folder, ": ", failure.message()));
   const auto& image = built.binary.image;
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(image.data()),
@@ -65,47 +60,56 @@ nlohmann::json to_json(const Resources& entry) {
           {"shared_bytes", entry.shared_bytes}};
 }
 
-void run(const Request& request) {
-  const Target target = parse_target(request.target);
-  const Plan plan = plan_of(optimizer_of(request));
-  const Variant variant = variant_of(request, plan, target);
-  const Unit made = unit(plan, variant, target);
-  const auto built = default_engine().build(made.text, made.name, target);
+nlohmann::json to_json(const Subject& subject, const Built& built, const std::string& file) {
   nlohmann::json resources = nlohmann::json::array();
-  for (const Resources& entry : built->binary.resources) resources.push_back(to_json(entry));
-  const nlohmann::json out = {{"name", made.name},
-                              {"target", to_string(target)},
-                              {"file", write_image(*built, request.out)},
-                              {"threads", variant.threads},
-                              {"lanes", variant.lanes},
-                              {"vector", variant.vector},
-                              {"chunk", variant.chunk},
-                              {"entries", made.entries},
-                              {"resources", resources}};
-  std::cout << out.dump(2) << "\n";
+  for (const Resources& entry : built.binary.resources) resources.push_back(to_json(entry));
+  return {{"kernel", subject.unit.name},
+          {"target", to_string(subject.target)},
+          {"config", inspect::config_json(subject.variant)},
+          {"file", file},
+          {"bytes", built.binary.image.size()},
+          {"entries", subject.unit.entries},
+          {"resources", resources}};
+}
+
+void print(const Subject& subject, const Built& built, const std::string& file) {
+  std::cout << "kernel  " << subject.unit.name << "\ntarget  " << to_string(subject.target)
+            << "\nconfig  " << to_string(subject.variant) << "\nfile    " << file << ", "
+            << counted(built.binary.image.size(), "byte") << "\n";
+  if (!subject.note.empty()) std::cout << "note    " << subject.note << "\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"entry", "registers", "spill bytes", "stack bytes", "shared bytes"}};
+  for (const Resources& one : built.binary.resources)
+    rows.push_back({one.entry, text(one.registers),
+                    text(one.spill_store_bytes + one.spill_load_bytes), text(one.stack_bytes),
+                    text(one.shared_bytes)});
+  if (rows.size() > 1) std::cout << "\n" << text_table(rows, {1, 2, 3, 4});
+}
+
+void run(const Request& request) {
+  const Subject subject = inspect::subject(request.kernel);
+  const auto built = subject.built();
+  const std::string file = write_image(*built, request.out);
+  if (request.json)
+    std::cout << json_text(to_json(subject, *built, file));
+  else
+    print(subject, *built, file);
 }
 
 }  // namespace
 
 void add_compile_command(CLI::App& app, int& status) {
-  CLI::App* const command = app.add_subcommand(
-      "compile", "Writes a kernel's binary into a folder and prints its resources as JSON");
+  CLI::App* const command = add_command(app, kExtend, "compile", "Compile a kernel to a file");
+  command->footer(kFooter);
   const auto request = std::make_shared<Request>();
-  CLI::Option* const spec = command->add_option(
-      "spec", request->spec, "The kernel, as {\"rule\": \"adamw\", \"state\": \"int8\"}");
-  add_spec_words(*command, *spec, request->words);
-  command->add_option("--target", request->target, "sm_ with a number, cpu or emulated")
+  add_kernel_args(*command, request->kernel);
+  command->add_option("--out", request->out, "Folder for the binary, which is named by its key")
+      ->type_name("FOLDER")
       ->capture_default_str();
-  command->add_option("--variant", request->variant, "threads,lanes,vector,chunk")
-      ->delimiter(',')
-      ->expected(4);
-  command->add_option("--out", request->out, "The folder")->capture_default_str();
-  command->callback([request, command, &status] {
-    request->by_words = has_spec_words(*command);
-    if (!request->by_words && request->spec.empty())
-      throw CLI::RequiredError("A spec, or --rule and the like,");
+  add_json_flag(*command, request->json);
+  command->callback([request, &status] {
     run(*request);
-    status = 0;
+    status = kSuccess;
   });
 }
 

@@ -1,6 +1,9 @@
 #include "cost.h"
 
+#include <jitstep/jit/formats.h>
 #include <jitstep/jit/state_layout.h>
+
+#include <algorithm>
 
 namespace jitstep::tool {
 
@@ -24,6 +27,18 @@ StateBytes state_bytes(const Plan& plan, const OptionValues& options) {
 
 int launches_of(const Plan& plan) {
   return 2 * plan.passes + (plan.rule().host_stage.empty() ? 1 : 2);
+}
+
+std::vector<std::string> codec_columns(const Catalog& catalog) {
+  std::vector<std::string> names = catalog.names(Manifest::Kind::codec);
+  std::stable_partition(names.begin(), names.end(),
+                        [](const auto& name) { return name == "fp32"; });
+  return names;
+}
+
+Plan chosen_kernel(const OptionValues& options, int dims, const std::string& codec) {
+  return resolve(options, {.state = CodecChoice{codec}},
+                 {.dtype = Dtype::float32, .dims = dims, .elements = 1 << 20});
 }
 
 }  // namespace jitstep::tool

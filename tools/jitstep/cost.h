@@ -1,6 +1,7 @@
-// What a kernel keeps and how often it is launched.
+// The state bytes and the launches of a kernel.
 #pragma once
 
+#include <jitstep/jit/catalog.h>
 #include <jitstep/jit/option_values.h>
 #include <jitstep/jit/plan.h>
 
@@ -13,7 +14,7 @@ namespace jitstep::tool {
 struct SlotBytes {
   std::string name;
   double codes = 0;
-  double scales = 0;  // what its codec keeps for each block
+  double scales = 0;  // per block, of its codec
 
   double all() const { return codes + scales; }
 };
@@ -21,8 +22,8 @@ struct SlotBytes {
 /// Bytes a parameter, of a matrix of 1024 x 1024.
 struct StateBytes {
   std::vector<SlotBytes> slots;
-  double memory = 0;  // fields of memory, both buffers
-  double extra = 0;   // what the weight format keeps
+  double memory = 0;  // auxiliary state, both buffers
+  double extra = 0;   // the residual of the weight format
   double all = 0;
 };
 
@@ -31,5 +32,12 @@ StateBytes state_bytes(const jit::Plan& plan, const jit::OptionValues& options);
 
 /// Launches of a step.
 int launches_of(const jit::Plan& plan);
+
+/// The codecs in the order of tables: fp32 first, then by name.
+std::vector<std::string> codec_columns(const jit::Catalog& catalog);
+
+/// The kernel of a float32 parameter of 1024 x 1024, or of as many elements in another number of dimensions, where the
+/// user chose this codec for all slots.
+jit::Plan chosen_kernel(const jit::OptionValues& options, int dims, const std::string& codec);
 
 }  // namespace jitstep::tool

@@ -19,7 +19,7 @@ using Rows = std::vector<std::vector<std::string>>;
 std::string section(const Rows& rows) { return rows.size() < 2 ? "" : text_table(rows) + "\n"; }
 
 std::string options(const Manifest& manifest) {
-  Rows rows = {{"option", "default", "takes"}};
+  Rows rows = {{"option", "default", "range"}};
   for (const auto* some : {&manifest.hyper, &manifest.flags})
     for (const Option& option : *some)
       rows.push_back(
@@ -28,7 +28,7 @@ std::string options(const Manifest& manifest) {
 }
 
 std::string slots(const Manifest& manifest) {
-  Rows rows = {{"slot", "values", "in torch", "kept if"}};
+  Rows rows = {{"slot", "values", "in torch", "stored if"}};
   for (const Slot& slot : manifest.slots)
     rows.push_back({slot.name, slot.is_signed ? "signed" : "non-negative", slot.torch_name,
                     written(slot.condition)});
@@ -36,7 +36,7 @@ std::string slots(const Manifest& manifest) {
 }
 
 std::string memory(const Manifest& manifest) {
-  Rows rows = {{"memory", "an entry for each", "of type", "in torch", "kept if"}};
+  Rows rows = {{"auxiliary state", "one per", "type", "in torch", "stored if"}};
   for (const MemoryField& field : manifest.memory)
     rows.push_back({field.name, to_string(field.domain), field.is_double ? "double" : "real",
                     field.torch_name, written(field.condition)});
@@ -66,7 +66,7 @@ json options_of(const Manifest& manifest) {
       all.push_back({{"name", option.name},
                      {"default", option.lifted ? json() : json_of(option.initial)},
                      {"computed", option.lifted.has_value()},
-                     {"takes", taken_by(option)},
+                     {"range", taken_by(option)},
                      {"note", option.note}});
   return all;
 }

@@ -1,4 +1,4 @@
-// jitstep doctor: what was found on this machine, what is missing, and how to get it.
+// jitstep doctor: what jitstep needs on this machine, what is missing, and how to get it.
 #include <jit/base/private_files.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
@@ -19,8 +19,11 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "counted.h"
 #include "inspect/disassembler.h"
+#include "json_output.h"
 #include "machine_records.h"
+#include "usage.h"
 
 namespace jitstep::tool {
 namespace {
@@ -28,9 +31,9 @@ namespace {
 using namespace jitstep::jit;
 
 constexpr const char* kFooter =
-    "Exit status: 0 kernels can be made for the CPU and for every GPU that is here, 1 something "
-    "that this takes is "
-    "missing.\nWhat is only good to have is told and is no fault.";
+    "Exit status: 0 if kernels compile for the CPU and for every GPU of this machine, 1 if "
+    "something\n"
+    "that this needs is missing. A missing optional tool is a note and does not change the status.";
 
 // One thing that was looked for.
 struct Finding {
@@ -120,7 +123,7 @@ std::vector<Finding> devices(const Gpus& here) {
                                     gpu.multiprocessors, " multiprocessors")));
   if (all.empty())
     all.push_back(
-        {"GPU", Finding::State::note, "none is here; kernels for them can be compiled without"});
+        {"GPU", Finding::State::note, "none found; kernels for GPUs can be compiled without one"});
   return all;
 }
 
@@ -142,7 +145,7 @@ Finding entries_in(const char* what, const std::string& folder,
   for (const ListedEntry& entry : entries) bytes += entry.file.bytes;
   const auto used = static_cast<std::ptrdiff_t>(entries.size()) - unused;
   return {what, unused == 0 ? Finding::State::good : Finding::State::note,
-          text(folder, ", ", used, used == 1 ? " entry, " : " entries, ", bytes, " bytes",
+          text(folder, ", ", counted(used, "entry", "entries"), ", ", counted(bytes, "byte"),
                unused == 0 ? "" : text("; ", unused, " never used: see `jitstep cache verify`"))};
 }
 
@@ -155,8 +158,8 @@ std::vector<ListedEntry> entries_of_layer(const Settings& settings, bool readonl
 Finding cache(const Settings& settings) {
   if (settings.cache_dir.empty())
     return {"cache", Finding::State::note,
-            "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME name no folder: kernels are kept in memory "
-            "only"};
+            "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME name no folder, so kernels are cached in "
+            "memory only"};
   if (std::filesystem::exists(settings.cache_dir))
     if (const auto problem = folder_problem(settings.cache_dir, Trust::own))
       return {"cache", Finding::State::missing,
@@ -186,8 +189,7 @@ Finding records_in(const RecordSource& source, const std::vector<Hardware>& here
   const auto unfinished = std::count_if(
       all.begin(), all.end(), [](const TuningRecord& record) { return !record.complete; });
   std::string words =
-      text(source.name, ", ", all.size(), all.size() == 1 ? " record, " : " records, ", of_this,
-           " of this machine");
+      text(source.name, ", ", counted(all.size(), "record"), ", ", of_this, " of this machine");
   if (alike > of_this)
     words += text(", ", alike - of_this, " of its architecture (fewer processors, say)");
   if (unfinished > 0) words += text(", ", unfinished, " of interrupted tuning");
@@ -206,7 +208,7 @@ std::vector<Finding> records(const Settings& settings) {
     all.push_back(records_in(source, here));
   if (all.empty())
     all.push_back({"records", Finding::State::note,
-                   "no kernel was tuned here: `jitstep tune` finds how they run fastest"});
+                   "no kernel is tuned on this machine; run `jitstep tune`"});
   return all;
 }
 
@@ -237,9 +239,9 @@ std::vector<Finding> variables(const Settings& settings) {
     if (set) all.push_back({name, Finding::State::note, what});
   };
   add("JITSTEP_OVERRIDE", !settings.override_folder.empty(),
-      "edited kernels are run in the place of others");
-  add("JITSTEP_DUMP", !settings.dump_folder.empty(), "every kernel is written there");
-  add("JITSTEP_CHECK", settings.check, "kernels are poisoned and slow, for who writes rules");
+      "edited kernels replace generated ones");
+  add("JITSTEP_DUMP", !settings.dump_folder.empty(), "every kernel is written to this folder");
+  add("JITSTEP_CHECK", settings.check, "kernels check rules for unset values and are slow");
   return all;
 }
 
@@ -266,22 +268,20 @@ int run(bool as_json) {
   bool missing = false;
   for (const Finding& one : all) {
     rows.push_back({word(one.state), one.what, one.words});
-    list.push_back({{"what", one.what}, {"state", word(one.state)}, {"words", one.words}});
+    list.push_back({{"name", one.what}, {"state", word(one.state)}, {"message", one.words}});
     missing = missing || one.state == Finding::State::missing;
   }
-  std::cout << (as_json ? list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
-                        : text_table(rows));
-  return missing ? 1 : 0;
+  std::cout << (as_json ? json_text({{"findings", list}}) : text_table(rows));
+  return missing ? kFailure : kSuccess;
 }
 
 }  // namespace
 
 void add_doctor_command(CLI::App& app, int& status) {
-  CLI::App* const command = app.add_subcommand(
-      "doctor", "Says what was found on this machine, what is missing and how to get it");
+  CLI::App* const command = add_command(app, kMaintain, "doctor", "Diagnose the installation");
   command->footer(kFooter);
   const auto as_json = std::make_shared<bool>(false);
-  command->add_flag("--json", *as_json, "Prints an array of objects, one for each line");
+  add_json_flag(*command, *as_json);
   command->callback([as_json, &status] { status = run(*as_json); });
 }
 

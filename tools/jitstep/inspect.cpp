@@ -1,4 +1,4 @@
-// jitstep inspect: what a kernel is made of, what became of it, and why.
+// jitstep inspect: the sources, the code, the resources and the cache key of a kernel.
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
 
@@ -7,9 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "flag_values.h"
 #include "inspect/line_diff.h"
 #include "inspect/sections.h"
-#include "optimizer_words.h"
+#include "json_output.h"
+#include "kernel_args.h"
+#include "usage.h"
 
 namespace jitstep::tool {
 namespace {
@@ -18,71 +21,48 @@ using namespace jitstep::jit;
 using inspect::Subject;
 
 constexpr const char* kFooter =
-    "Nothing is run and no GPU is needed. What --show takes:\n"
-    "  source     the unit: the few lines that make the kernel of the templates\n"
-    "  flat       all that the compiler is given: one file that compiles alone\n"
-    "  ptx, sass  of GPUs; sass where nvdisasm is found\n"
-    "  asm        of the CPU, with the lines of the templates\n"
-    "  log        the compiler's options and what it said\n"
-    "  resources  registers, spills and occupancy; of the CPU, its vectors\n"
-    "  model      bytes for each parameter, and the limit that follows\n"
-    "  records    what was measured of it, by `jitstep tune` or in steps\n"
-    "  key        the cache's key in clear, and why each part is in it\n\n"
+    "No kernel is run, and no GPU is needed. --show takes:\n"
+    "  source     the translation unit: includes and one instantiation of the templates\n"
+    "  flat       the preprocessed source: one file that compiles alone\n"
+    "  ptx, sass  of GPU targets; sass needs nvdisasm\n"
+    "  asm        of the target cpu, with the lines of the templates\n"
+    "  log        the options and the output of the compiler\n"
+    "  resources  registers, spills and occupancy; for the CPU, vector instructions\n"
+    "  model      bytes per parameter, and the bandwidth bound that follows\n"
+    "  records    measurements by `jitstep tune` or in steps\n"
+    "  key        the parts of the cache key, and why each is in it\n\n"
+    "To run an edited kernel, run your program with JITSTEP_DUMP=FOLDER. Edit a flat.cuh in that\n"
+    "folder, then run the program with JITSTEP_OVERRIDE=FOLDER. `--override flat.cuh` shows the\n"
+    "edited kernel.\n\n"
+    "Examples:\n"
     "  jitstep inspect --rule lion --state int8 --show sass\n"
     "  jitstep inspect --rule ./mine.cuh --target cpu --show asm\n"
-    "  jitstep inspect --state int4 --show ptx --diff vector=8\n\n"
-    "To run an edited kernel: a program under JITSTEP_DUMP=folder writes each kernel's flat.cuh; "
-    "edit it there and\n"
-    "run the program under JITSTEP_OVERRIDE=folder. `--override flat.cuh` shows what becomes of "
-    "it.";
+    "  jitstep inspect --state int4 --show ptx --diff vector=8";
 
-struct Words {
-  inspect::Request request;
-  std::string target = "sm_90";
-  std::vector<std::string> show, other_variant;
+struct Args {
+  KernelArgs kernel;
+  std::vector<std::string> show, other_config;
   bool json = false;
 };
 
-void add_words(CLI::App& command, Words& words) {
-  add_optimizer_words(command, words.request.kernel);
-  command.add_option("--target", words.target, "sm_ with a number, cpu or emulated")
-      ->capture_default_str();
-  command.add_option("--dims", words.request.dims, "The parameters' number of dimensions")
-      ->check(CLI::Range(0, kMaxDims))
-      ->capture_default_str();
-  command.add_flag("--strided", words.request.strided, "Parameters or gradients are not dense");
-  command.add_flag("--scaled", words.request.scaled,
-                   "Gradients are divided by a GradScaler's scale");
-  command
-      .add_option("--variant", words.request.variant,
-                  "threads=N,lanes=N,vector=N,chunk=N, or some of these; of the CPU width, unroll, "
-                  "grain and workers")
-      ->delimiter(',');
-  command.add_option("--show", words.show, "What is printed; resources and model unless given")
+void add_args(CLI::App& command, Args& args) {
+  add_kernel_args(command, args.kernel);
+  command.add_option("--show", args.show, "What to print (default: resources,model)")
+      ->type_name("PART,...")
+      ->allow_extra_args(false)
       ->delimiter(',')
-      ->check(CLI::IsMember(inspect::section_names()));
-  command
-      .add_option("--diff", words.other_variant,
-                  "A second variant: how what is shown differs there")
+      ->check(one_of(inspect::section_names()));
+  command.add_option("--diff", args.other_config, "Compare with the same kernel in this config")
+      ->type_name("NAME=N,...")
+      ->allow_extra_args(false)
       ->delimiter(',');
-  command.add_option("--override", words.request.override_file,
-                     "An edited flat text, in the place of the kernel's own");
-  command.add_flag("--json", words.json, "Prints one object");
+  add_json_flag(command, args.json);
 }
 
 nlohmann::json json_of(const Subject& subject) {
-  const Variant& v = subject.variant;
   nlohmann::json out = {{"kernel", subject.unit.name},
                         {"target", to_string(subject.target)},
-                        {"variant",
-                         {{"threads", v.threads},
-                          {"lanes", v.lanes},
-                          {"vector", v.vector},
-                          {"chunk", v.chunk},
-                          {"width", v.width},
-                          {"unroll", v.unroll},
-                          {"grain", v.grain},
-                          {"workers", v.workers}}},
+                        {"config", inspect::config_json(subject.variant)},
                         {"why", subject.reason},
                         {"entries", subject.unit.entries},
                         {"edited", subject.edited}};
@@ -114,37 +94,35 @@ void print_difference(const Subject& subject, const Subject& other,
   }
 }
 
-void run(Words words) {
-  words.request.target = parse_target(words.target);
-  if (words.show.empty()) words.show = {"resources", "model"};
-  const Subject subject = inspect::subject(words.request);
+void run(Args args) {
+  if (args.show.empty()) args.show = {"resources", "model"};
+  const Subject subject = inspect::subject(args.kernel);
   std::optional<Subject> other;
-  if (!words.other_variant.empty()) {
-    words.request.variant = words.other_variant;
-    words.request.variant_word = "--diff";
-    other = inspect::subject(words.request);
+  if (!args.other_config.empty()) {
+    args.kernel.config = args.other_config;
+    args.kernel.config_flag = "--diff";
+    other = inspect::subject(args.kernel);
   }
-  if (!words.json)
-    return other ? print_difference(subject, *other, words.show) : print(subject, words.show);
+  if (!args.json)
+    return other ? print_difference(subject, *other, args.show) : print(subject, args.show);
   nlohmann::json out = json_of(subject);
   if (other) out["other"] = json_of(*other);
-  for (const std::string& name : words.show)
+  for (const std::string& name : args.show)
     other ? out["diff"][name] = difference(name, subject, *other)
           : out[name] = section_json(name, subject);
-  std::cout << out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  std::cout << json_text(out);
 }
 
 }  // namespace
 
 void add_inspect_command(CLI::App& app, int& status) {
-  CLI::App* const command = app.add_subcommand(
-      "inspect", "Shows a kernel: its text, what compilers make of it, what it takes, its key");
+  CLI::App* const command = add_command(app, kExplore, "inspect", "Print a kernel and its code");
   command->footer(kFooter);
-  const auto words = std::make_shared<Words>();
-  add_words(*command, *words);
-  command->callback([words, &status] {
-    run(*words);
-    status = 0;
+  const auto args = std::make_shared<Args>();
+  add_args(*command, *args);
+  command->callback([args, &status] {
+    run(*args);
+    status = kSuccess;
   });
 }
 

@@ -1,56 +1,65 @@
-// jitstep list: what there is, a line for each.
+// jitstep list: all rules, codecs, weight formats and targets, one per line.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jit/compiler/nvrtc_library.h>
 #include <jitstep/jit/catalog.h>
 #include <jitstep/jit/error.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <span>
 
 #include "command.h"
 #include "compilers.h"
 #include "declared.h"
+#include "json_output.h"
+#include "usage.h"
 
 namespace jitstep::tool {
 namespace {
 
 using namespace jitstep::jit;
-using Rows = std::vector<std::vector<std::string>>;
+using nlohmann::json;
 
-// The first row is the head.
-Rows rules() {
+// The head has the keys of the JSON; text prints "_" as a space. Numbers are numbers in JSON.
+struct Table {
+  std::vector<std::string> head;
+  std::vector<std::vector<json>> rows = {};
+};
+
+Table rules() {
   const Catalog& catalog = default_catalog();
-  Rows rows = {{"rule", "class", "what it is"}};
+  Table table{{"rule", "class", "description"}};
   for (const std::string& name : catalog.names(Manifest::Kind::rule)) {
     const Manifest& rule = catalog.rule(name);
-    rows.push_back({name, rule.class_name, first_sentence(rule.description)});
+    table.rows.push_back({name, rule.class_name, first_sentence(rule.description)});
   }
-  return rows;
+  return table;
 }
 
-Rows codecs() {
+Table codecs() {
   const Catalog& catalog = default_catalog();
-  Rows rows = {{"codec", "bits", "bytes of a block beside", "what it is"}};
+  Table table{{"codec", "bits", "block_bytes", "description"}};
   for (const std::string& name : catalog.names(Manifest::Kind::codec)) {
     const Manifest& codec = catalog.codec(name);
-    rows.push_back({name, text(codec.code_bits(Dtype::float32)), text(codec.meta_bytes()),
-                    first_sentence(codec.description)});
+    table.rows.push_back({name, codec.code_bits(Dtype::float32), codec.meta_bytes(),
+                          first_sentence(codec.description)});
   }
-  return rows;
+  return table;
 }
 
-Rows weights() {
+Table weights() {
   const Catalog& catalog = default_catalog();
-  Rows rows = {{"weights", "for parameters of", "bytes beside each", "what it is"}};
+  Table table{{"weights", "dtypes", "residual_bytes", "description"}};
   for (const std::string& name : catalog.names(Manifest::Kind::weights)) {
     const Manifest& format = catalog.weights(name);
-    rows.push_back({name, joined(format.dtypes, ", ", [](Dtype d) { return to_string(d); }),
-                    text(format.extra_bytes()), first_sentence(format.description)});
+    json dtypes = json::array();
+    for (const Dtype dtype : format.dtypes) dtypes.push_back(to_string(dtype));
+    table.rows.push_back({name, dtypes, format.extra_bytes(), first_sentence(format.description)});
   }
-  return rows;
+  return table;
 }
 
 // "ready", or in one line why there are no kernels for it here.
@@ -64,76 +73,98 @@ std::string readiness(const Target& target) {
   }
 }
 
-Rows targets() {
-  Rows rows = {{"target", "compiler", "kernels here"}};
-  rows.push_back({"cpu", "the host's", readiness(Target::cpu())});
-  rows.push_back({"emulated", "the host's", readiness(Target::emulated())});
+Table targets() {
+  Table table{{"target", "compiler", "status"}};
+  table.rows.push_back({"cpu", "host", readiness(Target::cpu())});
+  table.rows.push_back({"emulated", "host", readiness(Target::emulated())});
   std::string problem;
   const auto nvrtc = find_nvrtc(Settings::from_environment(), 0, problem);
   if (!nvrtc) {
-    rows.push_back({"sm_NN", "NVRTC", problem});
-    return rows;
+    table.rows.push_back({"sm_NN", "NVRTC", problem});
+    return table;
   }
   for (const int sm : nvrtc->archs)
-    rows.push_back({to_string(Target::cuda(sm)), "NVRTC " + nvrtc->version(), "ready"});
-  return rows;
+    table.rows.push_back({to_string(Target::cuda(sm)), "NVRTC " + nvrtc->version(), "ready"});
+  return table;
 }
 
-struct Table {
+struct Listing {
   const char* name;
   const char* what;
-  Rows (*rows)();
+  Table (*table)();
 };
 
-constexpr Table kTables[] = {
-    {"rules", "The optimizers", &rules},
-    {"codecs", "What a slot of state can be kept in", &codecs},
-    {"weights", "What parameters can be kept in", &weights},
-    {"targets", "What kernels can be compiled for, and whether here", &targets}};
+constexpr Listing kListings[] = {
+    {"rules", "List optimizers", &rules},
+    {"codecs", "List state formats", &codecs},
+    {"weights", "List weight formats", &weights},
+    {"targets", "List targets, and whether they compile here", &targets}};
 
-nlohmann::json to_json(const Rows& rows) {
-  nlohmann::json all = nlohmann::json::array();
-  for (std::size_t i = 1; i < rows.size(); ++i) {
-    nlohmann::json one;
-    for (std::size_t column = 0; column < rows[i].size(); ++column)
-      one[rows[0][column]] = rows[i][column];
+std::string cell(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_array()) return joined(value, ", ", [](const json& one) { return cell(one); });
+  return value.dump();
+}
+
+std::string to_text(const Table& table) {
+  std::vector<std::vector<std::string>> rows(1);
+  for (std::string name : table.head) {
+    std::replace(name.begin(), name.end(), '_', ' ');
+    rows[0].push_back(std::move(name));
+  }
+  for (const auto& row : table.rows) {
+    rows.emplace_back();
+    for (const json& value : row) rows.back().push_back(cell(value));
+  }
+  return text_table(rows);
+}
+
+json to_json(const Table& table) {
+  json all = json::array();
+  for (const auto& row : table.rows) {
+    json one;
+    for (std::size_t i = 0; i < row.size(); ++i) one[table.head[i]] = row[i];
     all.push_back(std::move(one));
   }
   return all;
 }
 
-void print_all(bool json) {
-  nlohmann::json all;
-  for (const Table& table : kTables) {
-    const Rows rows = table.rows();
-    if (json) all[table.name] = to_json(rows);
-    if (!json) std::cout << (&table == kTables ? "" : "\n") << text_table(rows);
+void print(std::span<const Listing> listings, bool as_json) {
+  json all;
+  for (const Listing& one : listings) {
+    const Table table = one.table();
+    if (as_json)
+      all[one.name] = to_json(table);
+    else
+      std::cout << (&one == listings.data() ? "" : "\n") << to_text(table);
   }
-  if (json) std::cout << all.dump(2) << "\n";
+  if (as_json) std::cout << json_text(all);
 }
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  jitstep list\n"
+    "  jitstep list codecs --json";
 
 }  // namespace
 
 void add_list_command(CLI::App& app, int& status) {
   CLI::App* const list =
-      app.add_subcommand("list", "Names every rule, codec, weight format and target");
+      add_command(app, kExplore, "list", "List rules, codecs, weight formats and targets");
   list->require_subcommand(0, 1);
   const auto all_json = std::make_shared<bool>(false);
-  list->add_flag("--json", *all_json, "Prints an object with an array of objects for each table");
+  add_json_flag(*list, *all_json);
   list->callback([list, all_json, &status] {
-    if (!list->get_subcommands().empty()) return;
-    print_all(*all_json);
-    status = 0;
+    status = kSuccess;
+    if (list->get_subcommands().empty()) print(kListings, *all_json);
   });
-  for (const auto& [name, what, rows] : kTables) {
-    CLI::App* const command = list->add_subcommand(name, what);
+  for (const Listing& one : kListings) {
+    CLI::App* const command = list->add_subcommand(one.name, one.what);
     const auto json = std::make_shared<bool>(false);
-    command->add_flag("--json", *json, "Prints an array of objects, one for each line");
-    command->callback([json, &status, rows = rows] {
-      std::cout << (*json ? to_json(rows()).dump(2) + "\n" : text_table(rows()));
-      status = 0;
-    });
+    add_json_flag(*command, *json);
+    command->callback([json, &one] { print({&one, 1}, *json); });
   }
+  list->footer(kFooter);
 }
 
 }  // namespace jitstep::tool

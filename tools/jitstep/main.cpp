@@ -1,63 +1,58 @@
-// The command-line tool. Each subcommand is a source in jitstep/ and is declared in command.h.
+// The command-line tool. command.h declares its commands; each is a source in this folder.
 #include <jitstep/jit/log.h>
-#include <jitstep/version.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 #include <iostream>
+#include <string_view>
 
-#include "command.h"
-#include "convert.h"
+#include "app.h"
+#include "completion.h"
 #include "output.h"
+#include "usage.h"
 
 namespace {
-constexpr int kUsage = 2;
-}
 
-// Not by require_subcommand(1), which takes a wrong word for none.
-void jitstep::tool::need_subcommand(CLI::App& command) {
-  command.require_subcommand(0, 1);
-  command.callback([&command] {
-    if (command.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");
-  });
-}
+using namespace jitstep::tool;
 
-int main(int argc, char** argv) {
-  CLI::App app(
-      "Shows and checks rules and codecs, plans memory, and looks after the compiled kernels of "
-      "jitstep.",
-      "jitstep");
-  app.set_version_flag("--version", jitstep::version());
-  jitstep::tool::need_subcommand(app);
-  int status = 0;
+// The exit status. Errors other than mistakes in the command line are thrown.
+int run(int argc, char** argv, bool as_json) {
+  CLI::App app("Fused optimizer kernels for LibTorch: explore, plan, tune and extend them.",
+               "jitstep");
+  int status = kSuccess;
+  build_app(app, status);
+  if (argc > 1 && argv[1] == std::string_view(kComplete)) {
+    for (const std::string& one : completions(app, {argv + 2, argv + argc}))
+      std::cout << one << "\n";
+    return status_of_output(kSuccess);
+  }
   bool warned = false;
   jitstep::jit::set_warning_handler([&](const std::string& warning) {
     std::cerr << "jitstep: " << warning << "\n";
     warned = true;
   });
-  jitstep::tool::add_check_command(app, status);
-  jitstep::tool::add_cache_command(app, status);
-  jitstep::tool::add_catalogue_command(app, status);
-  jitstep::tool::add_compile_command(app, status);
-  jitstep::tool::add_convert_command(app);
-  jitstep::tool::add_doctor_command(app, status);
-  jitstep::tool::add_inspect_command(app, status);
-  jitstep::tool::add_list_command(app, status);
-  jitstep::tool::add_plan_command(app, status);
-  jitstep::tool::add_tune_command(app, status);
-  jitstep::tool::add_bench_command(app, status);
-  jitstep::tool::add_show_command(app, status);
   try {
-    if (argc > 1 && argv[1] == std::string_view("convert"))
-      jitstep::tool::hand_over_convert(argv + 1);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return jitstep::tool::status_of_output(app.exit(error) == 0 ? 0 : kUsage);
-  } catch (const std::exception& error) {
-    std::cerr << "jitstep: " << error.what() << "\n";
-    return 1;
+    if (error.get_exit_code() == 0) return status_of_output(app.exit(error));
+    return report_error(parse_problem(app, error), kUsage, as_json);
   }
-  // A folder that is refused is bad news for who looks after it, and for nobody else.
-  if (warned && status == 0 && app.got_subcommand("cache")) status = 1;
-  return jitstep::tool::status_of_output(status);
+  // A rejected cache folder makes only `jitstep cache` fail.
+  if (warned && status == kSuccess && app.got_subcommand("cache")) status = kFailure;
+  return status_of_output(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool as_json = std::any_of(
+      argv, argv + argc, [](const char* word) { return word == std::string_view("--json"); });
+  try {
+    return run(argc, argv, as_json);
+  } catch (const UsageError& error) {
+    return report_error(error.what(), kUsage, as_json);
+  } catch (const std::exception& error) {
+    return report_error(error.what(), kFailure, as_json);
+  }
 }

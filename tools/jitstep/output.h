@@ -1,23 +1,15 @@
-// What a program prints has to arrive: a file that the disk had no room for would be taken for a whole one.
+// How programs end: output that cannot be written is a failure, and errors go to standard error.
 #pragma once
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <iostream>
 #include <string>
 
 namespace jitstep::tool {
 
-/// A program's exit status once all is printed: 1, with a sentence, in place of 0 if that cannot be written.
-inline int status_of_output(int status) {
-  errno = 0;
-  const bool flushed = std::fflush(stdout) == 0;
-  const int reason = errno;
-  if (flushed && std::cout.good()) return status;
-  std::cerr << "jitstep: what it prints could not be written whole"
-            << (reason != 0 ? std::string(": ") + std::strerror(reason) : "") << "\n";
-  return status == 0 ? 1 : status;
-}
+/// The exit status after all output. It is kFailure in place of kSuccess if standard output cannot be written completely;
+/// then it prints an error.
+int status_of_output(int status);
+
+/// Prints an error to standard error, as a line or as JSON. Returns `status`.
+int report_error(const std::string& message, int status, bool as_json);
 
 }  // namespace jitstep::tool

@@ -1,4 +1,5 @@
-// jitstep show: one rule, codec or weight format, as its file declares and writes it.
+// jitstep show: one rule, codec or weight format: its declarations and its source.
+#include <jit/base/closest.h>
 #include <jit/base/private_files.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
@@ -11,10 +12,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "catalogue/kernels.h"
 #include "command.h"
+#include "cost.h"
 #include "declared_tables.h"
+#include "flag_values.h"
+#include "json_output.h"
 #include "template_file.h"
+#include "usage.h"
 
 namespace jitstep::tool {
 namespace {
@@ -22,7 +26,14 @@ namespace {
 using namespace jitstep::jit;
 using Kind = Manifest::Kind;
 
-// What is shown: its manifest, what it is called, and its text.
+constexpr const char* kFooter =
+    "Prints options with their defaults and ranges, state slots, bytes per parameter and "
+    "source.\n\n"
+    "Examples:\n"
+    "  jitstep show adamw\n"
+    "  jitstep show ./mine.cuh --json";
+
+// The manifest, the path and the source of a name.
 struct Shown {
   const Manifest* manifest;
   std::string path, source;
@@ -45,30 +56,30 @@ Shown find(const std::string& word) {
     return {&manifest, manifest.path,
             default_engine().templates().find(manifest.source).value_or("")};
   }
-  throw Error(text("there is no rule, codec or weight format \"", word,
-                   "\"; `jitstep list rules`, `codecs` and `weights` name them all"));
+  throw UsageError(text("there is no rule, codec or weight format \"", word, "\"",
+                        did_you_mean(word, values_of("name")),
+                        "; `jitstep list rules`, `codecs` and `weights` list all"));
 }
 
-// Bytes that a rule's state takes for a parameter, by codec; launches come first.
+// Launches per step, and bytes of state per parameter by codec.
 struct Cost {
-  std::string launches;
-  std::vector<std::pair<std::string, std::string>> bytes;
+  int launches = 0;
+  std::vector<std::pair<std::string, double>> bytes;
 };
 
 Cost cost_of(const Manifest& rule) {
-  const Catalog& catalog = default_catalog();
-  const std::vector<std::string> cells = catalogue::cost(rule.name, {}, catalog);
-  const std::vector<std::string> codecs = catalogue::codecs(catalog);
-  Cost cost{cells.at(0), {}};
-  for (std::size_t i = 0; i < codecs.size(); ++i) cost.bytes.emplace_back(codecs[i], cells[i + 1]);
+  const OptionValues options(rule.name);
+  Cost cost{launches_of(chosen_kernel(options, 2, "fp32")), {}};
+  for (const std::string& codec : codec_columns(default_catalog()))
+    cost.bytes.emplace_back(codec, state_bytes(chosen_kernel(options, 2, codec), options).all);
   return cost;
 }
 
 std::string to_text(const Cost& cost) {
-  std::vector<std::vector<std::string>> rows = {{"state in", "bytes/parameter"}};
-  for (const auto& [codec, bytes] : cost.bytes) rows.push_back({codec, bytes});
+  std::vector<std::vector<std::string>> rows = {{"state", "bytes/parameter"}};
+  for (const auto& [codec, bytes] : cost.bytes) rows.push_back({codec, fixed(bytes, 3)});
   return text(text_table(rows, {1}),
-              "\nof a float32 matrix of 1024 x 1024; launches of a step: ", cost.launches, "\n\n");
+              "\nfor a float32 matrix of 1024 x 1024; launches per step: ", cost.launches, "\n\n");
 }
 
 std::string to_text(const Shown& shown) {
@@ -84,28 +95,27 @@ nlohmann::json to_json(const Shown& shown) {
   out["source"] = shown.source;
   if (shown.manifest->kind != Kind::rule) return out;
   const Cost cost = cost_of(*shown.manifest);
-  out["launches"] = std::stoi(cost.launches);
-  for (const auto& [codec, bytes] : cost.bytes)
-    out["state_bytes_per_parameter"][codec] = std::stod(bytes);
+  out["launches"] = cost.launches;
+  for (const auto& [codec, bytes] : cost.bytes) out["state_bytes_per_parameter"][codec] = bytes;
   return out;
 }
 
 }  // namespace
 
 void add_show_command(CLI::App& app, int& status) {
-  CLI::App* const command = app.add_subcommand(
-      "show", "Prints a rule, codec or weight format: options, slots, what it takes, formulas");
+  CLI::App* const command =
+      add_command(app, kExplore, "show", "Show a rule, codec or weight format");
+  command->footer(kFooter);
   const auto word = std::make_shared<std::string>();
   const auto json = std::make_shared<bool>(false);
-  command->add_option("name", *word, "A name, or a file of yours")->required();
-  command->add_flag("--json", *json, "Prints one object");
+  command->add_option("name", *word, "A name, or a file of your own")
+      ->type_name("NAME")
+      ->required();
+  add_json_flag(*command, *json);
   command->callback([word, json, &status] {
     const Shown shown = find(*word);
-    std::cout << (*json ? to_json(shown).dump(2, ' ', false,
-                                              nlohmann::json::error_handler_t::replace) +
-                              "\n"
-                        : to_text(shown));
-    status = 0;
+    std::cout << (*json ? json_text(to_json(shown)) : to_text(shown));
+    status = kSuccess;
   });
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "template_file.h"
+#include "usage.h"
 
 namespace jitstep::tool {
 namespace {
@@ -59,46 +60,46 @@ std::string with_loaded_files(const std::string& spec) {
 }  // namespace
 
 AskedOptimizer optimizer_of_spec(const std::string& text) {
-  const SpecText spec = parse_spec(with_loaded_files(text));
-  AskedOptimizer asked{OptionValues(spec.rule), spec.formats};
-  for (const auto& [name, value] : spec.options) asked.options.set(name, value);
-  asked.options.validate();
-  check_formats(asked.formats, asked.options);
+  const std::string loaded = with_loaded_files(text);
+  return as_usage([&] {
+    const SpecText spec = parse_spec(loaded);
+    AskedOptimizer asked{OptionValues(spec.rule), spec.formats};
+    for (const auto& [name, value] : spec.options) asked.options.set(name, value);
+    asked.options.validate();
+    check_formats(asked.formats, asked.options);
+    return asked;
+  });
+}
+
+AskedOptimizer optimizer_of_args(const OptimizerArgs& args) {
+  AskedOptimizer asked{option_values(args), formats_of(args)};
+  as_usage([&] { check_formats(asked.formats, asked.options); });
+  asked.parameter = args.parameter;
+  asked.gradient = args.gradient;
   return asked;
 }
 
 Plan plan_of(const AskedOptimizer& asked, int dims, std::int64_t elements) {
-  const ParameterKind parameter{.dtype = asked.parameter.empty()
-                                             ? usual_dtype(asked.formats, asked.options.rule())
-                                             : parse_dtype(asked.parameter),
-                                .dims = dims,
-                                .elements = elements};
-  KernelSpec kernel = resolve(asked.options, asked.formats, parameter).spec;
-  if (!asked.gradient.empty()) kernel.gradient = parse_dtype(asked.gradient);
-  return resolve(kernel);
+  return as_usage([&] {
+    const ParameterKind parameter{.dtype = asked.parameter.empty()
+                                               ? default_dtype(asked.formats, asked.options.rule())
+                                               : parse_dtype(asked.parameter),
+                                  .dims = dims,
+                                  .elements = elements};
+    KernelSpec kernel = resolve(asked.options, asked.formats, parameter).spec;
+    if (!asked.gradient.empty()) kernel.gradient = parse_dtype(asked.gradient);
+    return resolve(kernel);
+  });
 }
 
-void add_spec_words(CLI::App& command, CLI::Option& spec, OptimizerWords& words) {
-  add_rule_words(command, words);
-  add_state_words(command, words);
-  command.add_option("--weights", words.weights, "The weight format");
+void add_spec_args(CLI::App& command, CLI::Option& spec, OptimizerArgs& args) {
+  add_optimizer_args(command, args);
   for (const char* name : kNaming) spec.excludes(command.get_option(name));
-  command.add_option("--param,--parameter", words.parameter,
-                     "The parameters' dtype; float32, or what the weight format is for");
-  command.add_option("--grad,--gradient", words.gradient, "The gradients', if it is another");
 }
 
-bool has_spec_words(const CLI::App& command) {
+bool has_spec_args(const CLI::App& command) {
   return std::any_of(std::begin(kNaming), std::end(kNaming),
                      [&](const char* name) { return command.get_option(name)->count() > 0; });
-}
-
-AskedOptimizer optimizer_of_words(const OptimizerWords& words) {
-  AskedOptimizer asked{option_values(words), formats_of(words)};
-  check_formats(asked.formats, asked.options);
-  asked.parameter = words.parameter;
-  asked.gradient = words.gradient;
-  return asked;
 }
 
 }  // namespace jitstep::tool

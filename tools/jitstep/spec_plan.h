@@ -1,4 +1,4 @@
-// The kernel that a command line names: a spec in JSON, or the words that other subcommands take.
+// The kernel that a command line names: by a spec in JSON, or by flags.
 #pragma once
 
 #include <jitstep/jit/formats.h>
@@ -8,32 +8,31 @@
 #include <limits>
 #include <string>
 
-#include "optimizer_words.h"
+#include "optimizer_args.h"
 
 namespace jitstep::tool {
 
-/// An optimizer, all of it checked, and the dtypes of what it steps.
+/// A validated optimizer, and the dtypes of its tensors.
 struct AskedOptimizer {
   jit::OptionValues options;
   jit::Formats formats;
-  std::string parameter = {}, gradient = {};  // empty: as usual_dtype says, and as the parameter's
+  std::string parameter = {}, gradient = {};  // empty: default_dtype(), and the parameters' dtype
 };
 
-/// Of a spec as Optimizer::from_spec takes it, where the file of a rule or codec may stand for its name.
+/// The optimizer of a spec, as Optimizer::from_spec() reads it. The file of a rule or codec may stand for its name.
 AskedOptimizer optimizer_of_spec(const std::string& spec);
 
-/// For parameters with this many dimensions and elements: by default large enough for every format.
+/// The optimizer that the flags name.
+AskedOptimizer optimizer_of_args(const OptimizerArgs& args);
+
+/// For parameters with this many dimensions and elements. By default they are large enough for every format.
 jit::Plan plan_of(const AskedOptimizer& asked, int dims = 2,
                   std::int64_t elements = std::numeric_limits<std::int64_t>::max());
 
-/// Declares --rule, --set, --state and --weights, which name a kernel in the place of the option `spec`, and --param
-/// and --grad, which go with both.
-void add_spec_words(CLI::App& command, CLI::Option& spec, OptimizerWords& words);
+/// Declares the flags of an optimizer. Those that name a kernel exclude the argument `spec`; --param and --grad do not.
+void add_spec_args(CLI::App& command, CLI::Option& spec, OptimizerArgs& args);
 
-/// Whether the command line has one of the first four.
-bool has_spec_words(const CLI::App& command);
-
-/// The optimizer that those words name.
-AskedOptimizer optimizer_of_words(const OptimizerWords& words);
+/// Whether a flag that excludes the spec is given.
+bool has_spec_args(const CLI::App& command);
 
 }  // namespace jitstep::tool

@@ -1,4 +1,4 @@
-// jitstep tune: finds how kernels run fastest on this machine, and remembers it.
+// jitstep tune: measures kernel configs on this machine and records the fastest.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jit/codegen/tuning_files.h>
@@ -14,14 +14,18 @@
 #include <optional>
 
 #include "command.h"
-#include "kernel_words.h"
-#include "not_negative.h"
+#include "counted.h"
+#include "flag_values.h"
+#include "in_range.h"
+#include "json_output.h"
 #include "tuning/compiled_model.h"
 #include "tuning/cuda_device.h"
 #include "tuning/host_device.h"
 #include "tuning/plot.h"
 #include "tuning/report_page.h"
 #include "tuning/tuner.h"
+#include "usage.h"
+#include "workload_args.h"
 
 namespace jitstep::tool {
 namespace {
@@ -32,25 +36,25 @@ using tuning::Tuned;
 using tuning::Workload;
 
 constexpr const char* kFooter =
-    "Every variant leaves the same bits; each is compared with the default on scratch tensors "
-    "before it is timed.\n"
-    "What is found lies in tuning.jsonl beside the compiled kernels, and optimizers use it from "
-    "then on.\n"
-    "Ctrl-C ends it: the same command goes on where it was.\n\n"
+    "Kernel configs never change results. jitstep compares each config with the default on "
+    "scratch\n"
+    "tensors before it is timed. Tuning records go to tuning.jsonl in the cache folder, and\n"
+    "optimizers use them from then on. Ctrl-C stops tuning (exit status 130), and the same "
+    "command\n"
+    "continues it.\n\n"
+    "Examples:\n"
     "  jitstep tune --rule adamw --state int8 --sizes 4k,1M,16M --budget 60s\n"
-    "  jitstep tune --rule lamb --model shapes.json --report lamb.html\n"
+    "  jitstep tune --rule lamb --states fp32,int8 --model shapes.json --report lamb.html\n"
     "  jitstep tune --target sm_90 --rule adamw       # on a GPU of that architecture\n"
     "  jitstep tune --target sm_90 --dry-run          # the order of candidates; needs no GPU";
 
-constexpr int kInterrupted = 130;  // as shells have it for Ctrl-C
-
 struct Request {
-  KernelWords kernels;
+  WorkloadArgs workloads;
   std::string target = "cpu", budget = "60s", strategy = "local", report, records;
   int threads = 0, trials = 0;
   std::optional<int> device;
   std::int64_t scratch_mib = 4096;
-  bool dry_run = false, again = false, json = false;
+  bool dry_run = false, force = false, json = false;
 };
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -59,7 +63,7 @@ std::string records_file(const Request& request) {
   const std::string own =
       request.records.empty() ? user_records(default_engine().settings()) : request.records;
   if (own.empty())
-    throw Error("there is no cache folder to keep records in; set JITSTEP_CACHE_DIR or --records");
+    throw Error("there is no cache folder for tuning records; set JITSTEP_CACHE_DIR or --records");
   return own;
 }
 
@@ -86,8 +90,8 @@ struct Candidates {
 Candidates candidates_of(const Workload& workload, const Hardware& hardware, double seconds) {
   const auto space = variant_space(workload.plan, hardware);
   if (hardware.target.is_cuda())
-    std::cerr << "jitstep: " << space.all().size() << " candidates for "
-              << to_string(hardware.target) << " are compiled, as far as the budget goes\n";
+    std::cerr << "jitstep: compiling up to " << counted(space.all().size(), "candidate") << " for "
+              << to_string(hardware.target) << " within the budget\n";
   const tuning::Model model =
       hardware.target.is_cuda()
           ? tuning::compiled_model(default_engine(), workload, hardware, seconds)
@@ -104,18 +108,19 @@ Candidates candidates_of(const Workload& workload, const Hardware& hardware, dou
 }
 
 std::string table_of(const Candidates& candidates) {
-  std::vector<std::vector<std::string>> rows = {{"variant", "predicted cost"}};
+  std::vector<std::vector<std::string>> rows = {{"config", "predicted cost"}};
   for (const auto& [variant, cost] : candidates.ordered)
     rows.push_back({to_string(variant), fixed(cost, 2)});
-  const std::string rest = text(
-      candidates.unknown, " more were not compiled within the budget; the same command goes on\n");
+  const std::string rest =
+      text(candidates.unknown,
+           " more were not compiled within the budget; the same command continues\n");
   return text_table(rows, {1}) + (candidates.unknown > 0 ? rest : "");
 }
 
 json to_json(const Candidates& candidates) {
   json out = json::array();
   for (const auto& [variant, cost] : candidates.ordered)
-    out.push_back({{"variant", to_string(variant)}, {"cost", cost}});
+    out.push_back({{"config", to_string(variant)}, {"cost", cost}});
   return out;
 }
 
@@ -123,20 +128,20 @@ void dry_run(const Request& request) {
   const Hardware hardware = hardware_for(parse_target(request.target), request);
   const double end = tuning::steady_seconds() + parse_seconds(request.budget);
   json out = json::array();
-  for (const Workload& workload : workloads_of(request.kernels)) {
+  for (const Workload& workload : workloads_of(request.workloads)) {
     const Candidates candidates = candidates_of(workload, hardware, end - tuning::steady_seconds());
     const std::string usual = to_string(default_variant(workload.plan, hardware.target));
     if (!request.json)
       std::cout << workload.name() << " on " << hardware.architecture << ": "
-                << candidates.ordered.size() + candidates.unknown << " candidates against " << usual
-                << "\n\n"
+                << counted(candidates.ordered.size() + candidates.unknown, "candidate")
+                << " against " << usual << "\n\n"
                 << table_of(candidates) << "\n";
     out.push_back({{"workload", workload.name()},
                    {"default", usual},
                    {"candidates", to_json(candidates)},
                    {"not_compiled", candidates.unknown}});
   }
-  if (request.json) std::cout << out.dump(2) << "\n";
+  if (request.json) std::cout << json_text({{"workloads", out}});
 }
 
 // ---- tuning ------------------------------------------------------------------------------------
@@ -148,7 +153,7 @@ std::string found(const Tuned& one) {
   return text("won: ", to_string(record.variant));
 }
 
-// The trial with the smallest ratio, for who wants to know how close it was.
+// The trial with the smallest ratio, also if it did not win.
 const Trial* fastest(const TuningRecord& record) {
   const Trial* best = nullptr;
   for (const Trial& trial : record.trials)
@@ -158,17 +163,17 @@ const Trial* fastest(const TuningRecord& record) {
 }
 
 std::string table_of(const std::vector<Tuned>& all) {
-  std::vector<std::vector<std::string>> rows = {{"workload", "trials", "ms", "GB/s", "of walk",
+  std::vector<std::vector<std::string>> rows = {{"workload", "trials", "ms", "GB/s", "of bound",
                                                  "fastest trial", "spread", "gain", "outcome"}};
   for (const Tuned& one : all) {
     std::vector<std::string> row = {one.workload.name(), text(one.record.trials.size())};
     if (const Trial* const best = fastest(one.record)) {
       const double seconds = best->times.usual_seconds;
       const double rate = tuning::moved_bytes(one.workload) / seconds;
-      const double walk = one.record.hardware.bandwidth;
+      const double bound = one.record.hardware.bandwidth;
       row.insert(row.end(),
                  {fixed(1e3 * seconds, 4), fixed(rate / 1e9, 1),
-                  walk > 0 ? fixed(100 * rate / walk, 0) + " %" : "", fixed(best->times.ratio, 3),
+                  bound > 0 ? fixed(100 * rate / bound, 0) + " %" : "", fixed(best->times.ratio, 3),
                   fixed(best->times.spread, 3), fixed(one.record.gain, 3)});
     } else {
       row.insert(row.end(), 6, "");
@@ -202,7 +207,7 @@ tuning::TunerOptions options_of(const Request& request) {
   tuning::TunerOptions options{.strategy = request.strategy,
                                .budget_seconds = parse_seconds(request.budget),
                                .most_trials = request.trials,
-                               .again = request.again,
+                               .again = request.force,
                                .records = records_file(request)};
   options.stopped = [] { return interrupted != 0; };
   if (::isatty(STDERR_FILENO))
@@ -222,8 +227,8 @@ std::unique_ptr<tuning::TuningDevice> gpu_for(const Request& request, std::size_
     const int gpu = tuning::gpu_of(default_engine(), parse_target(request.target), request.device);
     return std::make_unique<tuning::CudaDevice>(default_engine(), gpu, limits);
   } catch (const Error& error) {
-    throw Error(text(error.what(), "; with --dry-run the candidates for ", request.target,
-                     " are put in order without one"));
+    throw Error(text(error.what(), "; --dry-run orders the candidates for ", request.target,
+                     " without a GPU"));
   }
 }
 
@@ -231,14 +236,16 @@ std::unique_ptr<tuning::TuningDevice> device_for(const Request& request, std::si
   const Target target = parse_target(request.target);
   if (target.is_cuda()) return gpu_for(request, workloads);
   if (target.kind != Target::Kind::cpu)
-    throw Error(text("nothing is tuned for ", request.target, "; use cpu, or sm_ with a number"));
+    throw UsageError(
+        text("--target ", request.target, " cannot be tuned. Use cpu, or sm_ with a number."));
   if (request.device)
-    throw Error("--device is the number of a GPU; name its architecture, as in --target sm_90");
+    throw UsageError(
+        "--device is the number of a GPU. Name its architecture, as in --target sm_90.");
   return std::make_unique<tuning::HostDevice>(default_engine(), limits_of(request));
 }
 
 int tune(const Request& request) {
-  const auto work = workloads_of(request.kernels);
+  const auto work = workloads_of(request.workloads);
   const auto options = options_of(request);
   if (auto problem = foreign_records(options.records)) throw Error(*problem);
   if (!request.report.empty()) tuning::check_page_path(request.report);
@@ -247,49 +254,50 @@ int tune(const Request& request) {
   std::signal(SIGTERM, [](int) { interrupted = 1; });
   const auto all = tuning::tune(work, *device, options);
   if (::isatty(STDERR_FILENO)) std::cerr << "\r\x1b[K";
-  std::cout << (request.json ? to_json(all).dump(2) + "\n" : table_of(all));
+  std::cout << (request.json ? json_text({{"workloads", to_json(all)}}) : table_of(all));
   if (!request.report.empty()) write_report(request.report, all);
   const bool failed =
       std::any_of(all.begin(), all.end(), [](const Tuned& one) { return !one.problem.empty(); });
-  if (!interrupted) return failed ? 1 : 0;
-  std::cerr << "jitstep: stopped after " << all.size() << " of " << work.size()
-            << " workloads; the same command goes on\n";
+  if (!interrupted) return failed ? kFailure : kSuccess;
+  std::cerr << "jitstep: stopped after " << all.size() << " of " << counted(work.size(), "workload")
+            << "; the same command continues\n";
   return kInterrupted;
 }
 
 }  // namespace
 
 void add_tune_command(CLI::App& app, int& status) {
-  CLI::App* const command =
-      app.add_subcommand("tune", "Finds how kernels run fastest on this machine");
+  CLI::App* const command = add_command(app, kPerformance, "tune", "Tune kernels");
   command->footer(kFooter);
   const auto request = std::make_shared<Request>();
-  add_kernel_words(*command, request->kernels);
-  command->add_option("--target", request->target, "cpu, or sm_ with a number")
+  add_workload_args(*command, request->workloads);
+  const auto add = [command](const char* name, auto& value, const char* what, const char* type) {
+    return command->add_option(name, value, what)->type_name(type);
+  };
+  add("--target", request->target, "cpu, or sm_ with a number", "TARGET")
+      ->check(is_target())
       ->capture_default_str();
-  command
-      ->add_option("--device", request->device,
-                   "Which GPU to tune on (default: the first of the target's architecture)")
-      ->check(not_negative());
-  command->add_option("--budget", request->budget, "Time for all workloads: 60s, 5m, 1h")
+  add("--device", request->device, "GPU number (default: the first of the target)", "N")
+      ->check(in_range(0));
+  add("--budget", request->budget, "Time for all workloads, as in 60s, 5m, 1h", "TIME")
       ->capture_default_str();
-  command->add_option("--trials", request->trials, "At most so many of a workload (default: all)")
-      ->check(not_negative());
-  command->add_option("--strategy", request->strategy, "exhaustive, random or local")
-      ->check(CLI::IsMember(tuning::strategy_names()))
+  add("--trials", request->trials, "Most trials of a workload (default: all)", "N")
+      ->check(in_range(0));
+  add("--strategy", request->strategy, "Search: exhaustive, random or local", "NAME")
+      ->check(one_of(tuning::strategy_names()))
       ->capture_default_str();
-  command->add_option("--threads", request->threads, "Threads to run in (default: all processors)")
-      ->check(CLI::Range(0, kMostThreads));
-  command->add_option("--scratch", request->scratch_mib, "Most memory for scratch tensors, in MiB")
-      ->check(CLI::PositiveNumber)
+  add("--threads", request->threads, "Number of threads (default: all processors)", "N")
+      ->check(in_range(0, kMostThreads));
+  add("--scratch", request->scratch_mib, "Most memory for scratch tensors, in MiB", "N")
+      ->check(in_range(1))
       ->capture_default_str();
-  command->add_option("--records", request->records, "The file to keep records in");
-  command->add_option("--report", request->report, "Writes one HTML page with all trials");
-  command->add_flag("--again", request->again, "Also what there is a record of");
-  command->add_flag("--dry-run", request->dry_run, "Only says what would be tried");
-  command->add_flag("--json", request->json, "Prints JSON instead of a table");
+  add("--records", request->records, "Tuning records (default: in the cache folder)", "FILE");
+  add("--report", request->report, "Write an HTML page with all trials", "FILE");
+  command->add_flag("--force", request->force, "Also tune workloads that have a record");
+  command->add_flag("--dry-run", request->dry_run, "Only print the candidates in order");
+  add_json_flag(*command, request->json);
   command->callback([request, &status] {
-    status = 0;
+    status = kSuccess;
     if (request->dry_run) return dry_run(*request);
     status = tune(*request);
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "jit/base/closest.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
@@ -25,8 +26,16 @@ const CodecChoice* own_choice(const Slot& slot, const Formats& formats) {
   return nullptr;
 }
 
-std::string listed_slots(const Manifest& rule) {
-  return rule.slots.empty() ? "none" : joined(rule.slots, ", ", &Slot::name);
+[[noreturn]] void fail_no_slot(const Manifest& rule, const std::string& name) {
+  std::vector<std::string> names, torch_names;
+  for (const Slot& slot : rule.slots) {
+    names.push_back(slot.name);
+    torch_names.push_back(slot.torch_name);
+  }
+  const std::string listed = names.empty() ? "none" : joined(names);
+  names.insert(names.end(), torch_names.begin(), torch_names.end());
+  throw Error(text(rule.name, " has no slot \"", name, "\"", did_you_mean(name, names), "; it has ",
+                   listed));
 }
 
 const CodecChoice kPlain{"fp32"};
@@ -152,8 +161,7 @@ void check_formats(const Formats& formats, const OptionValues& values) {
   std::map<const Slot*, std::string> names;
   for (const auto& [name, codec] : formats.slots) {
     const Slot* const slot = named_slot(rule, name);
-    if (slot == nullptr)
-      throw Error(text(rule.name, " has no slot \"", name, "\"; it has ", listed_slots(rule)));
+    if (slot == nullptr) fail_no_slot(rule, name);
     const auto [other, first] = names.try_emplace(slot, name);
     if (!first && formats.slots.at(other->second) != codec)
       throw Error(text("the slot ", slot->name, " of ", rule.name, " has two codecs, as \"",

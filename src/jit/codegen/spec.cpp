@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "jit/base/closest.h"
 #include "jit/base/text.h"
 #include "jit/codegen/complete.h"
 #include "jit/manifest/codec_options.h"
@@ -16,6 +17,12 @@ std::string listed(const std::vector<Named>& all) {
   return all.empty() ? "none" : joined(all, ", ", &Named::name);
 }
 
+std::vector<std::string> names_of(const std::vector<Option>& options) {
+  std::vector<std::string> names;
+  for (const Option& option : options) names.push_back(option.name);
+  return names;
+}
+
 // `values` with what `given` says over it, checked against the declarations.
 NamedValues override(NamedValues values, const NamedValues& given, const Manifest& manifest) {
   for (const auto& [name, value] : given) {
@@ -23,8 +30,9 @@ NamedValues override(NamedValues values, const NamedValues& given, const Manifes
         std::find_if(manifest.flags.begin(), manifest.flags.end(),
                      [&wanted = name](const Option& option) { return option.name == wanted; });
     if (declared == manifest.flags.end()) {
-      throw Error(
-          text(manifest.name, " has no flag \"", name, "\"; it has ", listed(manifest.flags)));
+      throw Error(text(manifest.name, " has no flag \"", name, "\"",
+                       did_you_mean(name, names_of(manifest.flags)), "; it has ",
+                       listed(manifest.flags)));
     }
     auto problem = declared->type_problem(value);
     if (problem)

@@ -1,11 +1,12 @@
 #include "jit/codegen/spec_text.h"
 
+#include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "jit/base/closest.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
@@ -45,16 +46,11 @@ std::string written(const json& value) {
   throw Error(text(what, " must be ", expected, ", not ", written(found)));
 }
 
-void check_keys(const json& object, const char* what, std::initializer_list<const char*> known) {
-  for (const auto& [key, value] : object.items()) {
-    std::string list;
-    bool found = false;
-    for (const char* one : known) {
-      found = found || key == one;
-      list += (list.empty() ? "" : ", ") + std::string(one);
-    }
-    if (!found) throw Error(text(what, " has no \"", key, "\"; it may have ", list));
-  }
+void check_keys(const json& object, const char* what, const std::vector<std::string>& known) {
+  for (const auto& [key, value] : object.items())
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      throw Error(text(what, " has no \"", key, "\"", did_you_mean(key, known), "; it may have ",
+                       joined(known)));
 }
 
 std::string read_string(const json& value, const std::string& what) {

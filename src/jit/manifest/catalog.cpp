@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "jit/base/closest.h"
 #include "jit/base/fork_guard.h"
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
@@ -94,8 +95,9 @@ const Manifest& Catalog::find(Kind kind, const std::string& name, int edition) c
   const bool plain = name.find_first_of("/\\.") == name.npos && !name.empty();
   const auto content = plain ? store_.find(path) : std::nullopt;
   if (!content) {
-    throw Error(text("there is no ", names_of(kind).one, " \"", name, "\"; there are ",
-                     listed(names(kind)), names_of(kind).hint));
+    throw Error(text("there is no ", names_of(kind).one, " \"", name, "\"",
+                     did_you_mean(name, names(kind)), "; there are ", listed(names(kind)),
+                     names_of(kind).hint));
   }
   const std::string shown = store_.shown_name(path);
   Manifest manifest = read(*content, shown, kind);
@@ -131,9 +133,9 @@ Manifest Catalog::read(const std::string& content, const std::string& path, Kind
   Manifest manifest = read_manifest(content, path, kind);
   const auto check = [&](Kind named, const std::string& name, int line) {
     if (name.empty() || has(named, name)) return;
-    throw Error(text(path, ":", line, ": there is no ", names_of(named).one, " \"", name,
-                     "\"; there are ", listed(names(named)), names_of(named).hint, ", before the ",
-                     names_of(kind).one));
+    throw Error(text(path, ":", line, ": there is no ", names_of(named).one, " \"", name, "\"",
+                     did_you_mean(name, names(named)), "; there are ", listed(names(named)),
+                     names_of(named).hint, ", before the ", names_of(kind).one));
   };
   for (const Slot& slot : manifest.slots) check(Kind::codec, slot.keeps, slot.line);
   for (const RuleDefault& state : manifest.default_states) {

@@ -1,5 +1,6 @@
 #include "jit/manifest/codec_options.h"
 
+#include "jit/base/closest.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
@@ -39,7 +40,8 @@ NamedValues codec_options(const Manifest& codec, const NamedValues& given, const
     for (const auto& [name, value] : *some) {
       const Option* const option = codec.find(name);
       if (option == nullptr)
-        throw Error(text(codec.name, " has no option \"", name, "\"; it has ",
+        throw Error(text(codec.name, " has no option \"", name, "\"",
+                         did_you_mean(name, codec.option_names()), "; it has ",
                          values.empty() ? "none" : joined(codec.option_names())));
       if (const Problem wrong = problem(codec, *option, value, rule))
         throw Error(text(codec.name, ": ", *wrong));

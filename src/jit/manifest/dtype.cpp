@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "jit/base/closest.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
@@ -20,6 +21,12 @@ constexpr std::array<Known, 4> kKnown = {{{"float64", "Float64", 8},
                                           {"bfloat16", "BFloat16", 2},
                                           {"float16", "Float16", 2}}};
 
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (const Known& one : kKnown) names.emplace_back(one.name);
+  return names;
+}
+
 const Known& known(Dtype dtype) { return kKnown[static_cast<std::size_t>(dtype)]; }
 
 }  // namespace
@@ -30,7 +37,8 @@ Dtype parse_dtype(std::string_view name) {
   const auto found = std::find_if(kKnown.begin(), kKnown.end(),
                                   [&](const Known& one) { return one.name == name; });
   if (found == kKnown.end())
-    throw Error(text("no dtype \"", name, "\"; there are float64, float32, bfloat16, float16"));
+    throw Error(text("there is no dtype \"", name, "\"", did_you_mean(name, dtype_names()),
+                     "; there are ", joined(dtype_names())));
   return static_cast<Dtype>(found - kKnown.begin());
 }
 

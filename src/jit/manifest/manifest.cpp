@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "jit/base/closest.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
@@ -129,7 +130,8 @@ Symbol Option::symbol() const {
 
 std::optional<std::string> Option::type_problem(const Value& value) const {
   if (has_type(*this, value)) return {};
-  return expectation(*this) + ", not " + to_string(value);
+  const std::string shown = to_string(value);
+  return expectation(*this) + ", not " + shown + did_you_mean(shown, choices);
 }
 
 std::optional<std::string> Option::range_problem(const Value& value) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "jit/base/closest.h"
 #include "jit/base/text.h"
 #include "jitstep/args.h"
 #include "jitstep/jit/error.h"
@@ -73,7 +74,8 @@ const Manifest* OptionValues::owner(std::string_view name) const {
 
 const Option& OptionValues::declaration(std::string_view name) const {
   if (const Manifest* manifest = owner(name)) return *manifest->find(name);
-  throw Error(text(rule_->name, " has no option \"", name, "\"; it has ", joined(names())));
+  throw Error(text(rule_->name, " has no option \"", name, "\"", did_you_mean(name, names()),
+                   "; it has ", joined(names())));
 }
 
 const Value* OptionValues::values_of(const Manifest& manifest) const {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "jit/base/closest.h"
 #include "jit/base/fork_guard.h"
 
 namespace jitstep {
@@ -54,10 +55,10 @@ GroupStage find_stage(const std::string& rule, const std::string& name) {
   const std::lock_guard lock(stages().mutex);
   const auto found = stages().functions.find(name);
   if (found != stages().functions.end()) return found->second;
-  std::string known;
-  for (const auto& [other, function] : stages().functions)
-    known += (known.empty() ? "" : ", ") + other;
-  TORCH_CHECK(false, "the rule ", rule, " has the host stage \"", name, "\"; there are ", known,
+  std::vector<std::string> known;
+  for (const auto& [other, function] : stages().functions) known.push_back(other);
+  TORCH_CHECK(false, "the rule ", rule, " has the host stage \"", name, "\"",
+              jit::did_you_mean(name, known), "; there are ", jit::joined(known),
               "; register_stage adds one of your own");
 }
 

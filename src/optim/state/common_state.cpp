@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "jit/base/closest.h"
 #include "jit/base/text.h"
 
 namespace jitstep {
@@ -33,8 +34,8 @@ std::size_t common_place(const jit::Manifest& rule, const std::string& name) {
     return field->name == name || field->torch_name == name;
   });
   TORCH_CHECK(found != fields.end(), rule.name, " keeps no memory \"", name,
-              "\" of the whole optimizer; it keeps ",
-              fields.empty() ? "none" : jit::joined(common_names(rule)));
+              "\" of the whole optimizer", jit::did_you_mean(name, common_names(rule)),
+              "; it keeps ", fields.empty() ? "none" : jit::joined(common_names(rule)));
   return static_cast<std::size_t>(found - fields.begin());
 }
 

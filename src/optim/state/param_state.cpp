@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "jit/base/closest.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
@@ -96,13 +97,14 @@ const std::vector<jit::Slot>& ParamState::declared_slots() const { return manife
 
 std::size_t ParamState::place(const std::string& name) const {
   const auto& slots = declared_slots();
-  std::string known;
-  std::size_t i = 0;
-  for (; i < slots.size() && slots[i].name != name && slots[i].torch_name != name; ++i)
-    known += (i == 0 ? "" : ", ") + slots[i].name;
-  TORCH_CHECK(i < slots.size(), rule_, " has no slot \"", name, "\"; it has ",
-              known.empty() ? "none" : known);
-  return i;
+  const auto found = std::find_if(slots.begin(), slots.end(), [&](const jit::Slot& slot) {
+    return slot.name == name || slot.torch_name == name;
+  });
+  if (found != slots.end()) return static_cast<std::size_t>(found - slots.begin());
+  std::vector<std::string> names;
+  for (const jit::Slot& slot : slots) names.insert(names.end(), {slot.name, slot.torch_name});
+  TORCH_CHECK(false, rule_, " has no slot \"", name, "\"", jit::did_you_mean(name, names),
+              "; it has ", slots.empty() ? "none" : jit::joined(slots, ", ", &jit::Slot::name));
 }
 
 bool ParamState::holds_values(std::size_t slot) const {

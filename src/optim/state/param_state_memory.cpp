@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "jit/base/closest.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/param_state.h"
@@ -36,9 +37,11 @@ const jit::PlannedMemory& ParamState::planned_memory(const std::string& name) co
     TORCH_CHECK(field.key != name && field.torch_name != name, "the memory ", name, " of ", rule_,
                 " is kept once for all parameters; ask the optimizer: optimizer.memory(\"", name,
                 "\")");
-  TORCH_CHECK(found != fields.end(), rule_, " keeps no memory \"", name,
-              "\" for this parameter; it keeps ",
-              fields.empty() ? "none" : jit::joined(fields, ", ", [](auto& f) { return f.key; }));
+  std::vector<std::string> keys;
+  for (const jit::PlannedMemory& field : fields) keys.push_back(field.key);
+  TORCH_CHECK(found != fields.end(), rule_, " keeps no memory \"", name, "\" for this parameter",
+              jit::did_you_mean(name, keys), "; it keeps ",
+              keys.empty() ? "none" : jit::joined(keys));
   return *found;
 }
 

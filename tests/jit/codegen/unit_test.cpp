@@ -224,9 +224,9 @@ TEST_F(UnitTest, RefusesSpecsWithOneSentence) {
   spec = adamw({"int8", {{"block", 100}}});
   EXPECT_EQ(problem(spec), "int8: block is 100 and must be a power of two in [32, 1024]");
   spec = adamw({"int8", {{"blocks", 128}}});
-  EXPECT_EQ(
-      problem(spec),
-      "int8 has no option \"blocks\"; it has block, positive_floor, signed_scale, stochastic");
+  EXPECT_EQ(problem(spec),
+            "int8 has no option \"blocks\" (did you mean \"block\"?); it has block, "
+            "positive_floor, signed_scale, stochastic");
   spec = adamw({"fp32"});
   spec.flags = {{"amsgrad", 1}};
   EXPECT_EQ(problem(spec), "adamw: amsgrad expects true or false, not 1");

@@ -103,7 +103,8 @@ TEST_F(CatalogTest, KnowsEveryFileOfTheFolders) {
 
 TEST_F(CatalogTest, NamesWhatThereIsInsteadOfAnUnknownName) {
   const std::string found = problem([&] { catalog.rule("adamx"); });
-  EXPECT_TRUE(has(found, "there is no rule \"adamx\"; there are ")) << found;
+  EXPECT_TRUE(has(found, "there is no rule \"adamx\" (did you mean \"adam\"?); there are "))
+      << found;
   for (const auto& name : catalog.names(Kind::rule)) EXPECT_TRUE(has(found, name)) << found;
   EXPECT_TRUE(has(found, "load_rule"));
   EXPECT_TRUE(has(problem([&] { catalog.codec("../rules/adam"); }), "there is no codec"));
@@ -156,7 +157,9 @@ TEST_F(CatalogTest, RefusesASlotThatKeepsACodecThatIsNotThere) {
   rule.replace(rule.find("struct Scalars"), 0, "struct Slots {\n  Signed m;  // keeps: fp9\n};\n");
   const std::string path = write(folder, "plain.cuh", rule);
   const std::string said = problem([&] { catalog.load_rule(path); });
-  EXPECT_TRUE(said.starts_with(path + ":18: there is no codec \"fp9\"; there are bf16, ")) << said;
+  EXPECT_TRUE(said.starts_with(
+      path + ":18: there is no codec \"fp9\" (did you mean \"fp8\"?); there are bf16, "))
+      << said;
   EXPECT_TRUE(said.ends_with(
       "; load_codec, or its path in the tool, adds a file of your own, before the rule"))
       << said;
@@ -168,9 +171,10 @@ TEST_F(CatalogTest, RefusesASlotThatKeepsACodecThatIsNotThere) {
 
 TEST_F(CatalogTest, RefusesADefaultStateThatIsNotThere) {
   const std::string path = write(folder, "plain.cuh", "// default state: fp9\n" + kRule);
-  EXPECT_TRUE(problem([&] {
-                catalog.load_rule(path);
-              }).starts_with(path + ":1: there is no codec \"fp9\"; there are bf16, "));
+  EXPECT_TRUE(
+      problem([&] { catalog.load_rule(path); })
+          .starts_with(path +
+                       ":1: there is no codec \"fp9\" (did you mean \"fp8\"?); there are bf16, "));
   EXPECT_FALSE(catalog.has(Kind::rule, "plain"));
 }
 
@@ -225,7 +229,8 @@ TEST_F(OptionsTest, BeginWithTheManifestsDefaults) {
 TEST_F(OptionsTest, NameTheOffenderAndWhatThereIs) {
   OptionValues values("adamw", catalog);
   EXPECT_TRUE(has(problem([&] { values.set("beta", 1); }),
-                  "adamw has no option \"beta\"; it has lr, betas, eps, weight_decay, "));
+                  "adamw has no option \"beta\" (did you mean \"betas\"?); it has lr, betas, eps, "
+                  "weight_decay, "));
   EXPECT_EQ(problem([&] { values.set("lr", true); }),
             "adamw: the option \"lr\" expects a number, not true");
   EXPECT_EQ(problem([&] { values.set("betas", Value::Numbers{1}); }),

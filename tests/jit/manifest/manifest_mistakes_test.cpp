@@ -67,7 +67,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::weights, 1, "// for: float32, \n" WEIGHTS "using Extra = NoExtra;\n",
        "expected a dtype, found the end"},
       {Kind::weights, 1, "// for: float8\n" WEIGHTS "using Extra = NoExtra;\n",
-       "no dtype \"float8\"; there are float64, float32, "},
+       "no dtype \"float8\" (did you mean \"float64\"?); there are float64, float32, "},
       {Kind::weights, 1, WEIGHTS "using Extra = NoExtra;\n",
        "expected `for: float32, ...` in the leading comment: the dtypes it is for"},
       {Kind::rule, 2, RULE "# include <cmath>\n",

@@ -1,4 +1,4 @@
-// memory_report(): every tensor once, under its format, and the figures that the catalogue promises.
+// memory_report(): every tensor once, under its format, and the figures that docs/reference/bytes.md promises.
 #include <nlohmann/json.hpp>
 
 #include "jitstep/jit/catalog.h"
@@ -20,33 +20,33 @@ ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
   return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// ---- what the catalogue promises ----------------------------------------------------------------
+// ---- what docs/reference/bytes.md promises ----------------------------------------------------------------
 
-// Bytes per parameter of each rule, by codec: the table at the top of docs/catalogue.md.
-std::map<std::string, std::map<std::string, double>> catalogue() {
+// Bytes per parameter of each rule, by codec: docs/reference/bytes.md.
+std::map<std::string, std::map<std::string, double>> promised_bytes() {
   const auto cells = [](const std::string& line) {
     std::vector<std::string> words;
     for (std::size_t at = 2, end; (end = line.find(" |", at)) != line.npos; at = end + 3)
       words.push_back(line.substr(at, end - at));
     return words;
   };
-  std::istringstream page(text_of_file(JITSTEP_SOURCE_DIR "/docs/catalogue.md"));
+  std::istringstream page(text_of_file(JITSTEP_SOURCE_DIR "/docs/reference/bytes.md"));
   std::string line;
-  while (line.find("| rule | class |") != 0) std::getline(page, line);
+  while (line.find("| optimizer | launches |") != 0) std::getline(page, line);
   const auto head = cells(line);
   std::getline(page, line);
   std::map<std::string, std::map<std::string, double>> bytes;
   while (std::getline(page, line) && !line.empty()) {
     const auto row = cells(line);
     const std::string rule = row.at(0).substr(1, row.at(0).find(']') - 1);
-    for (std::size_t i = 4; i < head.size(); ++i) bytes[rule][head[i]] = std::stod(row.at(i));
+    for (std::size_t i = 2; i < head.size(); ++i) bytes[rule][head[i]] = std::stod(row.at(i));
   }
   return bytes;
 }
 
 // Each codec with a rule of its own; every_rule_long_test.cpp holds each rule in all of them to its layout.
-TEST(MemoryReport, MeasuresOfEveryCodecWhatTheCatalogueSays) {
-  const auto promised = catalogue();
+TEST(MemoryReport, MeasuresOfEveryCodecWhatTheTableOfBytesSays) {
+  const auto promised = promised_bytes();
   const auto codecs = shipped(jit::Manifest::Kind::codec),
              rules = shipped(jit::Manifest::Kind::rule);
   for (std::size_t i = 0; i < codecs.size(); ++i) {

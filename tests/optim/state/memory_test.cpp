@@ -128,7 +128,8 @@ TEST_F(Memory, OfAParameterHasTheShapeOfItsEntries) {
   EXPECT_EQ(state_of(opt, p[0]).memory("own").item<double>(), 2);
   EXPECT_EQ(state_of(opt, p[2]).memory("own_steps").item<double>(), 2) << "torch's name";
   const std::string found = argument_error([&] { state_of(opt, p[0]).memory("rows"); });
-  EXPECT_NE(found.find("keeping keeps no memory \"rows\" for this parameter; it keeps own, row"),
+  EXPECT_NE(found.find("keeping keeps no memory \"rows\" for this parameter (did you mean "
+                       "\"row\"?); it keeps own, row"),
             std::string::npos)
       << found;
 }

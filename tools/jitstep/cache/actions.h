@@ -1,7 +1,8 @@
-// The larger ones of the subcommands of `jitstep cache`, and what all share.
+// The larger subcommands of `jitstep cache`, and what they share.
 #pragma once
 
 #include <jit/cache/disk_cache.h>
+#include <jitstep/jit/error.h>
 #include <jitstep/jit/settings.h>
 
 #include <optional>
@@ -14,13 +15,16 @@ class App;
 
 namespace jitstep::tool::cache {
 
-/// The environment's, but a folder that is refused is always told.
+/// The settings of the environment. A rejected cache folder is always reported.
 jit::Settings settings();
 
 /// The key, which is the stem of the file's name.
 std::string digest_of(const jit::ListedEntry& entry);
 
-/// Whether a word begins the key or the unit's name.
+/// An error: no entry's name or key begins with this.
+jit::Error no_entry(const std::string& beginning);
+
+/// Whether a word begins the key or the kernel's name.
 bool is_asked(const jit::ListedEntry& entry, const std::string& word);
 
 /// The whole entry; nothing if it is not one.

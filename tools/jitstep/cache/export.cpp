@@ -1,4 +1,4 @@
-// jitstep cache export: a filled cache that can be shipped.
+// jitstep cache export: a read-only cache for other machines.
 #include <jit/base/private_files.h>
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
@@ -10,6 +10,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "../command.h"
+#include "../counted.h"
+#include "../json_output.h"
+#include "../usage.h"
 #include "actions.h"
 
 namespace jitstep::tool::cache {
@@ -57,35 +61,36 @@ int run(const Request& request) {
              return is_asked(entry, word);
            }));
   });
-  if (entries.empty()) throw Error("no entry to export; `jitstep cache warm` makes some");
+  if (entries.empty())
+    throw Error("there is no entry to export; `jitstep cache warm` compiles kernels");
   make(request.folder);
   std::uint64_t bytes = 0;
   for (const ListedEntry& entry : entries) {
     copy(entry, request.folder);
     bytes += entry.file.bytes;
   }
+  const std::size_t count = entries.size();
   if (request.as_json)
-    std::cout << nlohmann::json(
-                     {{"folder", request.folder}, {"entries", entries.size()}, {"bytes", bytes}})
-                     .dump(2)
-              << "\n";
+    std::cout << json_text({{"folder", request.folder}, {"entries", count}, {"bytes", bytes}});
   else
-    std::cout << entries.size() << " entries, " << bytes << " bytes in " << request.folder
-              << "\nUse it as JITSTEP_CACHE_READONLY=" << request.folder
-              << "; elsewhere its files must belong to the user or to root.\n";
-  return 0;
+    std::cout << counted(count, "entry", "entries") << ", " << counted(bytes, "byte") << " in "
+              << request.folder << "\nSet JITSTEP_CACHE_READONLY=" << request.folder
+              << " to use it. On another machine, the files must belong to the user or to root.\n";
+  return kSuccess;
 }
 
 }  // namespace
 
 void add_export(CLI::App& cache, int& status) {
   CLI::App* const command = cache.add_subcommand(
-      "export", "Copies sound entries into a folder to ship as JITSTEP_CACHE_READONLY");
+      "export", "Copy entries to a folder that you ship as JITSTEP_CACHE_READONLY");
   const auto request = std::make_shared<Request>();
-  command->add_option("folder", request->folder, "The folder; made where it is not there")
+  command->add_option("folder", request->folder, "The folder, which is created if it is missing")
+      ->type_name("FOLDER")
       ->required();
-  command->add_option("entry", request->asked, "Beginnings of names or keys; all unless given");
-  command->add_flag("--json", request->as_json, "Prints one object");
+  command->add_option("entry", request->asked, "Beginnings of names or keys (default: all)")
+      ->type_name("ENTRY");
+  add_json_flag(*command, request->as_json);
   command->callback([request, &status] { status = run(*request); });
 }
 

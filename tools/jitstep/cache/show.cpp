@@ -1,4 +1,4 @@
-// jitstep cache show: all that an entry says of itself.
+// jitstep cache show: the compiler, the sources and the resources of an entry.
 #include <jit/base/private_files.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
@@ -11,6 +11,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "../command.h"
+#include "../counted.h"
+#include "../json_output.h"
+#include "../usage.h"
 #include "actions.h"
 
 namespace jitstep::tool::cache {
@@ -26,6 +30,11 @@ Settings settings() {
 
 std::string digest_of(const ListedEntry& entry) {
   return std::filesystem::path(entry.file.path).stem().string();
+}
+
+Error no_entry(const std::string& beginning) {
+  return Error(text("no entry's name or key starts with \"", beginning,
+                    "\"; `jitstep cache list` lists all"));
 }
 
 bool is_asked(const ListedEntry& entry, const std::string& word) {
@@ -82,19 +91,15 @@ void print(const ListedEntry& listed) {
   std::cout << text_table(rows);
   for (const Resources& one : entry->binary.resources)
     std::cout << "\n"
-              << one.entry << ": " << one.registers << " registers, " << one.shared_bytes
-              << " bytes shared, " << one.stack_bytes << " stack, "
+              << one.entry << ": " << counted(one.registers, "register") << ", "
+              << counted(one.shared_bytes, "byte") << " shared, " << one.stack_bytes << " stack, "
               << one.spill_store_bytes + one.spill_load_bytes << " spilled\n";
 }
 
 int show(const std::string& word, bool as_json) {
   std::vector<ListedEntry> found = DiskCache(settings()).list(true);
   std::erase_if(found, [&](const ListedEntry& entry) { return !is_asked(entry, word); });
-  if (found.empty()) {
-    std::cerr << "jitstep: no entry's name or key starts with '" << word
-              << "'; `jitstep cache list` shows them all\n";
-    return 1;
-  }
+  if (found.empty()) throw no_entry(word);
   json all = json::array();
   for (const ListedEntry& entry : found) {
     if (as_json) {
@@ -104,19 +109,21 @@ int show(const std::string& word, bool as_json) {
     if (&entry != &found.front()) std::cout << "\n";
     print(entry);
   }
-  if (as_json) std::cout << all.dump(2, ' ', false, json::error_handler_t::replace) << "\n";
-  return 0;
+  if (as_json) std::cout << json_text({{"entries", all}});
+  return kSuccess;
 }
 
 }  // namespace
 
 void add_show(CLI::App& cache, int& status) {
   CLI::App* const command =
-      cache.add_subcommand("show", "Prints what entries say: compiler, sources, resources");
+      cache.add_subcommand("show", "Show the compiler, sources and resources of an entry");
   const auto word = std::make_shared<std::string>();
   const auto as_json = std::make_shared<bool>(false);
-  command->add_option("entry", *word, "The start of a unit's name or of a key")->required();
-  command->add_flag("--json", *as_json, "Prints an array of objects, one for each entry");
+  command->add_option("entry", *word, "Beginning of a kernel's name or key")
+      ->type_name("ENTRY")
+      ->required();
+  add_json_flag(*command, *as_json);
   command->callback([word, as_json, &status] { status = show(*word, *as_json); });
 }
 

@@ -1,4 +1,4 @@
-// jitstep cache warm: kernels are compiled before somebody needs them.
+// jitstep cache warm: compiles kernels before a program needs them.
 #include <jit/base/parallel.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
@@ -10,6 +10,8 @@
 #include <jitstep/jit/variant.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <iostream>
@@ -19,9 +21,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "../command.h"
+#include "../counted.h"
+#include "../flag_values.h"
+#include "../json_output.h"
 #include "../machine_records.h"
 #include "../progress_line.h"
 #include "../spec_plan.h"
+#include "../usage.h"
 #include "actions.h"
 
 namespace jitstep::tool::cache {
@@ -31,24 +38,23 @@ using namespace jitstep::jit;
 using nlohmann::json;
 
 constexpr const char* kFooter =
-    "A spec is what Optimizer::from_spec takes; the file of a rule or codec may stand for its "
-    "name. "
-    "In a file each\nline is one, and may have \"param\" and \"grad\" beside:\n"
+    "A spec is what Optimizer::from_spec() reads. A path to a rule or codec may stand for its "
+    "name.\n"
+    "--from reads a file with a spec per line, which may also have \"param\" and \"grad\":\n"
     "  {\"rule\": \"adamw\", \"state\": \"int8\", \"param\": \"bfloat16\"}\n"
-    "Compiled is what parameters of every kind need, large and small, of one dimension and more, "
-    "as "
-    "the default\nsays and as tuning records do. A program writes the file of all of its own "
-    "kernels:\n"
+    "jitstep compiles the kernels of large and small parameters with one and more dimensions, in\n"
+    "the default config and in recorded ones. A program writes a file for --kernels by\n"
     "  jitstep::write_kernels(optimizer.kernels(), FILE);\n\n"
-    "Kernels for x86-64-v3 run on every processor of that level. A program that has no compiler "
-    "uses native ones\nbefore them, and a higher level before a lower one. Exit status 1: one or "
-    "more failed.";
+    "A kernel for x86-64-v3 runs on every processor of that level. Without a compiler, a program\n"
+    "prefers native kernels, then the highest level. Exit status 1: a kernel failed to compile.\n\n"
+    "Example:\n"
+    "  jitstep cache warm --rule adamw --state int8 --target cpu,sm_90";
 
 struct Request {
   std::vector<std::string> specs, targets = {"cpu"}, cpus;
   std::string file, kernels;
-  OptimizerWords words;  // an optimizer in the place of specs, and dtypes where a spec has none
-  bool by_words = false, has_targets = false;  // whether they are given
+  OptimizerArgs optimizer;  // in the place of specs; dtypes for specs that name none
+  bool by_args = false, has_targets = false;  // whether they are given
   bool as_json = false;
 };
 
@@ -65,14 +71,15 @@ struct Wanted {
 };
 
 // "param" and "grad" are taken out of what from_spec takes.
-AskedOptimizer optimizer_of_line(const std::string& line, const OptimizerWords& usual) {
+AskedOptimizer optimizer_of_line(const std::string& line, const OptimizerArgs& defaults) {
   json spec = json::parse(line, nullptr, false);
-  std::string parameter = usual.parameter, gradient = usual.gradient;
+  std::string parameter = defaults.parameter, gradient = defaults.gradient;
   bool taken = false;
   const auto take = [&](const char* name, std::string& word) {
     const auto found = spec.find(name);
     if (found == spec.end()) return;
-    if (!found->is_string()) throw Error(text("\"", name, "\" of a spec is no dtype's name"));
+    if (!found->is_string())
+      throw UsageError(text("\"", name, "\" of a spec is not the name of a dtype"));
     word = found->get<std::string>();
     spec.erase(found);
     taken = true;
@@ -107,17 +114,17 @@ std::vector<Plan> plans_of(const AskedOptimizer& asked) {
 std::vector<AskedOptimizer> optimizers_of(const Request& request) {
   std::vector<AskedOptimizer> all;
   for (const std::string& spec : request.specs)
-    all.push_back(optimizer_of_line(spec, request.words));
-  if (request.by_words) all.push_back(optimizer_of_words(request.words));
+    all.push_back(optimizer_of_line(spec, request.optimizer));
+  if (request.by_args) all.push_back(optimizer_of_args(request.optimizer));
   if (request.file.empty()) return all;
   std::ifstream lines(request.file);
-  if (!lines) throw Error(text("cannot read ", request.file, ": is it there?"));
+  if (!lines) throw Error(text("cannot read ", request.file, ": ", std::strerror(errno)));
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     try {
-      all.push_back(optimizer_of_line(line, request.words));
+      all.push_back(optimizer_of_line(line, request.optimizer));
       plans_of(all.back());
     } catch (const Error& error) {
       throw Error(text(request.file, ":", number, ": ", error.what()));
@@ -224,7 +231,7 @@ void build(Engine& engine, Wanted& one) {
 std::string line_of(const Wanted& one) {
   const std::string became = !one.problem.empty()
                                  ? "failed: " + one.problem.substr(0, one.problem.find('\n'))
-                             : one.from_cache ? "was there"
+                             : one.from_cache ? "cached"
                                               : fixed(one.compile_ms, 0) + " ms";
   return text(one.name, "  ", to_string(one.target), "  ", one.cpu, one.cpu.empty() ? "" : "  ",
               one.tuned ? one.variant + " (tuned)  " : "", became, "\n");
@@ -234,7 +241,7 @@ json json_of(const Wanted& one) {
   return {{"name", one.name},
           {"target", to_string(one.target)},
           {"cpu", one.cpu},
-          {"variant", one.variant},
+          {"config", one.variant},
           {"tuned", one.tuned},
           {"from_cache", one.from_cache},
           {"compile_ms", one.compile_ms},
@@ -244,11 +251,9 @@ json json_of(const Wanted& one) {
 int warm(const Request& request) {
   std::vector<Wanted> all = wanted(request);
   if (all.empty())
-    throw Error(
-        "nothing to compile: give specs, --rule, --from with a file of specs, or --kernels with a "
-        "program's own");
+    throw UsageError("nothing to compile. Give a spec, --rule, --from FILE or --kernels FILE.");
   if (default_engine().settings().cache_dir.empty())
-    throw Error("there is no cache folder to compile into; set JITSTEP_CACHE_DIR");
+    throw Error("there is no cache folder; set JITSTEP_CACHE_DIR");
   Engines engines(request.cpus);
   std::mutex printing;
   std::size_t done = 0, failed = 0;
@@ -265,37 +270,43 @@ int warm(const Request& request) {
   json list = json::array();
   for (const Wanted& one : all) list.push_back(json_of(one));
   if (request.as_json)
-    std::cout << list.dump(2, ' ', false, json::error_handler_t::replace) << "\n";
+    std::cout << json_text({{"kernels", list}});
   else
-    std::cout << all.size() - failed << " of " << all.size() << " kernels are in the cache\n";
-  return failed == 0 ? 0 : 1;
+    std::cout << all.size() - failed << " of " << counted(all.size(), "kernel")
+              << " in the cache\n";
+  return failed == 0 ? kSuccess : kFailure;
 }
 
 }  // namespace
 
 void add_warm(CLI::App& cache, int& status) {
-  CLI::App* const command = cache.add_subcommand(
-      "warm", "Compiles the kernels of specs into the cache, several at a time");
+  CLI::App* const command = cache.add_subcommand("warm", "Compile kernels into the cache");
   command->footer(kFooter);
   const auto request = std::make_shared<Request>();
-  CLI::Option* const spec = command->add_option(
-      "spec", request->specs, "Specs, as {\"rule\": \"adamw\", \"state\": \"int8\"}");
-  add_spec_words(*command, *spec, request->words);
-  command->add_option("--from", request->file, "A file with a spec in each line");
-  command->add_option("--kernels", request->kernels, "A file that a program wrote of its kernels");
+  CLI::Option* const spec =
+      command
+          ->add_option("spec", request->specs,
+                       "Optimizers as JSON, as in {\"rule\": \"adamw\", \"state\": \"int8\"}")
+          ->type_name("SPEC");
+  add_spec_args(*command, *spec, request->optimizer);
+  command->add_option("--from", request->file, "File with a spec per line")->type_name("FILE");
+  command->add_option("--kernels", request->kernels, "File that jitstep::write_kernels() wrote")
+      ->type_name("FILE");
   CLI::Option* const targets =
-      command->add_option("--target", request->targets, "cpu, sm_ with a number, or several")
+      command->add_option("--target", request->targets, "cpu, emulated or sm_ with a number")
+          ->type_name("TARGET,...")
+          ->allow_extra_args(false)
           ->delimiter(',')
+          ->check(is_target())
           ->capture_default_str();
-  command
-      ->add_option("--cpu", request->cpus,
-                   "What the CPU's kernels are for: native, or x86-64, x86-64-v2, x86-64-v3, "
-                   "x86-64-v4; one or several")
+  command->add_option("--cpu", request->cpus, "Processors of CPU kernels: native, x86-64-v3, ...")
+      ->type_name("LEVEL,...")
+      ->allow_extra_args(false)
       ->delimiter(',')
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kCpus), std::end(kCpus))));
-  command->add_flag("--json", request->as_json, "Prints an array of objects, one for each kernel");
+      ->check(one_of(values_of("--cpu")));
+  add_json_flag(*command, request->as_json);
   command->callback([request, command, targets, &status] {
-    request->by_words = has_spec_words(*command);
+    request->by_args = has_spec_args(*command);
     request->has_targets = targets->count() > 0;
     status = warm(*request);
   });

@@ -49,7 +49,7 @@ std::vector<CodecChoice> codecs_for(const Request& request, Workbenches& benches
     if (word.ends_with(".cuh")) {
       const Manifest& codec = benches.load(word);
       if (codec.kind != Manifest::Kind::codec)
-        throw Error(text(word, " is a rule; --codec takes codecs"));
+        throw Error(text(word, " is a rule; --states takes codecs"));
       codecs.push_back({codec.name});
     } else {
       codecs.push_back(parse_codec(word));
@@ -105,7 +105,7 @@ std::vector<Choice> choices_of_rule(const Manifest& rule, const Request& request
 // Signed and non-negative slots, sums over the tensor, a slot alone.
 std::vector<Choice> choices_of_codec(const Manifest& codec, const Request& request) {
   if (!request.codecs.empty() || !request.weights.empty())
-    throw Error(text(request.file, " is a codec; --codec and --weights are for rules"));
+    throw Error(text(request.file, " is a codec; --states and --weights are for rules"));
   std::vector<Choice> all;
   for (const NamedValues& options : cover(codec))
     all.push_back({.rule = "adamw", .codec = {codec.name, options}});

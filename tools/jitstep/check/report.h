@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "../cost.h"
+#include "../usage.h"
 
 namespace jitstep::tool::check {
-
-/// Exit statuses of `jitstep check`.
-enum Status : int { kGood = 0, kWrong = 1, kUsage = 2, kUnchecked = 3 };
 
 /// A kernel compiled for one target.
 struct TargetReport {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../declared_tables.h"
+#include "../json_output.h"
 #include "report_summary.h"
 
 namespace jitstep::tool::check {
@@ -64,7 +65,7 @@ std::string to_json(const Report& report) {
               {"unchecked", report.unchecked},
               {"status", static_cast<int>(report.status())}};
   if (report.manifest != nullptr) out["manifest"] = declared_json(*report.manifest);
-  return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_text(out);
 }
 
 }  // namespace jitstep::tool::check

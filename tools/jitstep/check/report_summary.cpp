@@ -17,8 +17,8 @@ void add(std::vector<Finding>& findings, const Problem& problem, const std::stri
 }  // namespace
 
 Status Report::status() const {
-  if (!problems_of(*this).empty()) return kWrong;
-  return unchecked.empty() ? kGood : kUnchecked;
+  if (!problems_of(*this).empty()) return kFailure;
+  return unchecked.empty() ? kSuccess : kIncomplete;
 }
 
 std::vector<Finding> problems_of(const Report& report) {

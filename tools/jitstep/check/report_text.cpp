@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "../counted.h"
 #include "../declared_tables.h"
 #include "report_summary.h"
 
@@ -13,11 +14,6 @@ namespace {
 
 using namespace jitstep::jit;
 using Rows = std::vector<std::vector<std::string>>;
-
-// "3 kernels", "1 problem".
-std::string counted(std::size_t count, const std::string& what) {
-  return text(count, " ", what, count == 1 ? "" : "s");
-}
 
 // A table with an empty line after it, or nothing if it has a head alone.
 std::string section(const Rows& rows, const std::vector<std::size_t>& right = {}) {

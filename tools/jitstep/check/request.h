@@ -11,10 +11,9 @@ namespace jitstep::tool::check {
 /// The words of the command line.
 struct Request {
   std::string file;
-  std::vector<std::string>
-      codecs;  // names, objects as parse_codec takes them, or files; empty: a cover
-  std::vector<std::string> weights;  // names; empty: a cover
-  std::vector<jit::Target> targets;  // beside the CPU
+  std::vector<std::string> codecs;   // names, JSON or files; empty: a covering set
+  std::vector<std::string> weights;  // names; empty: a covering set
+  std::vector<jit::Target> targets;  // in addition to the CPU
   bool json = false;
 };
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../compilers.h"
+#include "../usage.h"
 #include "assembly.h"
 #include "disassembler.h"
 #include "figures.h"
@@ -22,8 +23,9 @@ using namespace jitstep::jit;
 
 void need(bool gpu, const char* section, const Subject& subject) {
   if (subject.target.is_cuda() == gpu) return;
-  throw Error(text("--show ", section, " is for ", gpu ? "GPUs, as --target sm_90" : "--target cpu",
-                   "; of ", to_string(subject.target), " there is ", gpu ? "asm" : "ptx and sass"));
+  throw UsageError(text("--show ", section, " is for ",
+                        gpu ? "GPU targets, as in --target sm_90" : "--target cpu", ". Use --show ",
+                        gpu ? "asm" : "ptx or sass", " for ", to_string(subject.target), "."));
 }
 
 std::string ptx(const Subject& subject) {
@@ -100,10 +102,16 @@ nlohmann::json section_json(const std::string& name, const Subject& subject) {
   return one.json == nullptr ? nlohmann::json(one.text(subject)) : one.json(subject);
 }
 
+nlohmann::json config_json(const Variant& config) {
+  return {{"threads", config.threads}, {"lanes", config.lanes},    {"vector", config.vector},
+          {"chunk", config.chunk},     {"width", config.width},    {"unroll", config.unroll},
+          {"grain", config.grain},     {"workers", config.workers}};
+}
+
 std::string heading(const Subject& subject) {
   return text("kernel   ", subject.unit.name, "\ntarget   ", to_string(subject.target),
-              "\nvariant  ", to_string(subject.variant), "\nwhy      ", subject.reason, "\n",
-              subject.edited ? "text     edited, given by --override\n" : "",
+              "\nconfig   ", to_string(subject.variant), "\nwhy      ", subject.reason, "\n",
+              subject.edited ? "source   edited, given by --override\n" : "",
               subject.note.empty() ? "" : "note     " + subject.note + "\n");
 }
 

@@ -19,7 +19,10 @@ std::string section_text(const std::string& name, const Subject& subject);
 /// The same for programs: an object of numbers for resources, model, records and key, else the text.
 nlohmann::json section_json(const std::string& name, const Subject& subject);
 
-/// Name, target, variant and why it is that, in lines.
+/// A config, with the names that --config takes.
+nlohmann::json config_json(const jit::Variant& config);
+
+/// Name, target, config and the reason for it, in lines.
 std::string heading(const Subject& subject);
 
 }  // namespace jitstep::tool::inspect

@@ -1,4 +1,4 @@
-// What `jitstep inspect` looks at: one kernel of one variant, as its texts.
+// What `jitstep inspect` and `jitstep compile` work on: one kernel in one config, as its texts.
 #pragma once
 
 #include <jitstep/jit/engine.h>
@@ -10,21 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "../optimizer_words.h"
+#include "../kernel_args.h"
 
 namespace jitstep::tool::inspect {
-
-/// What is asked for.
-struct Request {
-  OptimizerWords kernel;
-  jit::Target target = jit::Target::cuda(90);
-  int dims = 2;                            // of the parameters
-  bool strided = false;                    // some of them, or gradients, are not dense
-  bool scaled = false;                     // gradients are divided by a GradScaler's scale
-  std::vector<std::string> variant;        // "vector=8", or four numbers
-  std::string variant_word = "--variant";  // that it was given by
-  std::string override_file;               // an edited flat text
-};
 
 /// A kernel of parameters that are large enough for every format.
 struct Subject {
@@ -43,7 +31,7 @@ struct Subject {
   std::shared_ptr<const jit::Built> built() const;
 };
 
-/// An Error says what does not go together.
-Subject subject(const Request& request);
+/// A UsageError says which flags do not go together.
+Subject subject(const KernelArgs& args);
 
 }  // namespace jitstep::tool::inspect

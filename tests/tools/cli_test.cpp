@@ -1,0 +1,221 @@
+// What all commands share: exit statuses, errors, suggestions, JSON, completion.
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "jit/base/process.h"
+#include "jit/fixtures.h"
+
+namespace jitstep::jit {
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+Finished run(const Words& words) {
+  Words all = {JITSTEP_TOOL};
+  all.insert(all.end(), words.begin(), words.end());
+  return run_program(all, "", own_variables());
+}
+
+// Standard error alone, or standard output alone.
+std::string stream_of(const Words& words, const char* dropped) {
+  Words all = {"/bin/sh", "-c", text("exec \"$0\" \"$@\" ", dropped), JITSTEP_TOOL};
+  all.insert(all.end(), words.begin(), words.end());
+  return run_program(all, "", own_variables()).output;
+}
+
+TEST(CommandLine, PrintsItsHelpWithoutACommand) {
+  const Finished help = run({});
+  EXPECT_EQ(help.status, 0);
+  EXPECT_EQ(help.output, run({"--help"}).output);
+  EXPECT_EQ(run({"cache"}).status, 0);
+  EXPECT_EQ(run({"cache"}).output, run({"cache", "--help"}).output);
+  std::size_t last = 0;
+  for (const char* part : {"\nExplore:\n", "\nPlan:\n", "\nPerformance:\n", "\nExtend:\n",
+                           "\nMaintain:\n", "\nExit status:\n", "\nEnvironment:\n"}) {
+    const std::size_t found = help.output.find(part, last);
+    ASSERT_NE(found, help.output.npos) << part;
+    last = found;
+  }
+}
+
+// Each with the end of a message; all exit with status 2.
+TEST(CommandLine, ReportsEveryMistakeAsAUsageError) {
+  const std::pair<Words, std::string> wrong[] = {
+      {{"lst"}, "there is no command \"lst\" (did you mean \"list\"?). Run `jitstep --help`."},
+      {{"cache", "lisst"}, "(did you mean \"list\"?). Run `jitstep cache --help`."},
+      {{"inspect", "--stat", "int8"},
+       "there is no flag \"--stat\" (did you mean \"--state\"?). Run `jitstep inspect --help`."},
+      {{"inspect", "--show", "flta"}, "there is no \"flta\" (did you mean \"flat\"?); there are "},
+      {{"inspect", "--target", "cpuu"}, "there is no target \"cpuu\" (did you mean \"cpu\"?)"},
+      {{"inspect", "--rule", "adamww"}, "there is no rule \"adamww\" (did you mean \"adamw\"?)"},
+      {{"inspect", "--config", "lane=4"}, "there is no \"lane\" (did you mean \"lanes\"?)"},
+      {{"memory", "--params", "7B", "--state", "factord"}, "(did you mean \"factored\"?)"},
+      {{"memory", "--params", "7B", "--param", "flaot32"}, "(did you mean \"float32\"?)"},
+      {{"memory", "--params", "7B", "--set", "beta=1"}, "(did you mean \"betas\"?)"},
+      {{"show", "adamww"}, "(did you mean \"adamw\"?)"},
+      {{"tune", "--strategy", "locl"}, "(did you mean \"local\"?)"},
+      {{"bench", "--rounds", "0"}, "\"0\" is not a whole number from 1 to 999"},
+      {{"cache", "warm"}, "nothing to compile"},
+      {{"completion", "tcsh"}, "there is no \"tcsh\""},
+      {{"catalogue"}, "there is no command \"catalogue\""}};
+  for (const auto& [words, part] : wrong) {
+    const Finished said = run(words);
+    EXPECT_EQ(said.status, 2) << said.output;
+    EXPECT_TRUE(said.output.starts_with("jitstep: ")) << said.output;
+    EXPECT_NE(said.output.find(part), said.output.npos) << said.output;
+    EXPECT_EQ(std::count(said.output.begin(), said.output.end(), '\n'), 1) << said.output;
+  }
+}
+
+TEST(CommandLine, PrintsErrorsToStandardError) {
+  for (const Words& words : {Words{"lst"},
+                             {"show", "none"},
+                             {"show", "none.cuh"},
+                             {"cache", "explain", "none"},
+                             {"cache", "show", "none"}}) {
+    EXPECT_EQ(stream_of(words, "2> /dev/null"), "") << words.back();
+    EXPECT_NE(stream_of(words, "2>&1 > /dev/null"), "") << words.back();
+  }
+}
+
+TEST(CommandLine, PrintsErrorsAsJsonToo) {
+  const std::pair<Words, int> wrong[] = {{{"memory", "--params", "7Q"}, 2},
+                                         {{"memory", "--parms", "7B"}, 2},
+                                         {{"cache", "show", "none"}, 1}};
+  for (auto [words, status] : wrong) {
+    words.push_back("--json");
+    EXPECT_EQ(run(words).status, status);
+    const json error = json::parse(stream_of(words, "2>&1 > /dev/null"));
+    EXPECT_EQ(error.at("schema"), 1);
+    EXPECT_EQ(error.at("error").at("status"), status);
+    EXPECT_FALSE(error.at("error").at("message").get<std::string>().empty());
+  }
+}
+
+void check_keys(const json& value, const std::string& where) {
+  static const std::regex kSnake("[a-z0-9]+(_[a-z0-9]+)*");
+  for (const auto& [key, inner] : value.items()) {
+    EXPECT_TRUE(!value.is_object() || std::regex_match(key, kSnake)) << where << ": " << key;
+    if (inner.is_structured()) check_keys(inner, where);
+  }
+}
+
+TEST(CommandLine, PrintsOneObjectOfJsonWithSchemaAndKeysInSnakeCase) {
+  for (const Words& words : {Words{"list"},
+                             {"list", "codecs"},
+                             {"show", "lion"},
+                             {"memory", "--params", "7B"},
+                             {"doctor"},
+                             {"cache", "list"},
+                             {"cache", "verify"},
+                             {"inspect", "--rule", "sgd", "--target", "cpu", "--show", "model"}}) {
+    Words all = words;
+    all.push_back("--json");
+    const json printed = json::parse(stream_of(all, "2> /dev/null"));
+    EXPECT_EQ(printed.at("schema"), 1) << words[0];
+    check_keys(printed, words[0]);
+  }
+  const json codec = json::parse(run({"list", "codecs", "--json"}).output).at("codecs").at(0);
+  EXPECT_TRUE(codec.at("bits").is_number() && codec.at("block_bytes").is_number()) << codec;
+}
+
+TEST(CommandLine, UsesTheSingularForOne) {
+  EXPECT_NE(run({"memory", "--params", "1", "--rule", "sgd"}).output.find("sgd, 1 parameter: "),
+            std::string::npos);
+}
+
+// A sweep is --states, and excludes --state, which all commands read alike.
+TEST(CommandLine, TakesOneStateFormatOrASweep) {
+  const auto workloads = [](const Words& flags) {
+    Words words = {"tune", "--dry-run", "--sizes", "1M", "--json"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    std::vector<std::string> names;
+    const json printed = json::parse(run(words).output);
+    for (const json& one : printed.at("workloads"))
+      names.push_back(one.at("workload").get<std::string>().substr(0, 11));
+    return names;
+  };
+  EXPECT_EQ(workloads({"--states", "fp32,int8"}), (Words{"adamw_fp32_", "adamw_int8_"}));
+  EXPECT_EQ(workloads({"--state", "int8"}), Words{"adamw_int8_"});
+  EXPECT_EQ(workloads({"--state", "m=int8", "--state", "v=int8"}), Words{"adamw_int8_"});
+  EXPECT_EQ(run({"tune", "--state", "int8", "--states", "fp32"}).status, 2);
+}
+
+TEST(CommandLine, ListsTheVariablesOfTheReference) {
+  const std::string help = run({"--help"}).output;
+  std::ifstream page(JITSTEP_SOURCE_DIR "/docs/reference/environment.md");
+  static const std::regex kRow("^\\| `(\\w+)` \\|.*");
+  int found = 0;
+  for (std::string line; std::getline(page, line) && !line.starts_with("The scripts");) {
+    std::smatch name;
+    if (!std::regex_match(line, name, kRow)) continue;
+    ++found;
+    EXPECT_NE(help.find("\n  " + name[1].str() + " "), help.npos) << name[1];
+  }
+  EXPECT_GE(found, 14);
+}
+
+// ---- completion ----------------------------------------------------------------------------------
+
+Words completed(Words words) {
+  words.insert(words.begin(), "--complete");
+  std::istringstream lines(run(words).output);
+  Words all;
+  for (std::string line; std::getline(lines, line);) all.push_back(line);
+  return all;
+}
+
+bool has(const Words& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+TEST(Completion, OffersCommandsFlagsAndValues) {
+  EXPECT_TRUE(has(completed({""}), "memory"));
+  EXPECT_EQ(completed({"list", ""}), (Words{"rules", "codecs", "weights", "targets"}));
+  EXPECT_TRUE(has(completed({"inspect", "--"}), "--target"));
+  EXPECT_TRUE(has(completed({"inspect", "--rule", ""}), "adamw"));
+  EXPECT_TRUE(has(completed({"inspect", "--rule", "adamw", "--state", ""}), "int8"));
+  EXPECT_TRUE(has(completed({"inspect", "--show", "ptx,"}), "ptx,sass"));
+  EXPECT_TRUE(has(completed({"show", ""}), "split16"));
+  EXPECT_EQ(completed({"check", ""}), Words{}) << "a file";
+}
+
+// Runs a shell with the script and the word at the cursor, if the shell is installed.
+std::string in_shell(const std::string& shell, const std::string& code) {
+  const std::string tool = JITSTEP_TOOL;
+  const std::string path = "PATH=" + tool.substr(0, tool.rfind('/')) + ":$PATH";
+  const Finished said = run_program({"/usr/bin/env", "sh", "-c",
+                                     "command -v " + shell + " > /dev/null || exit 77; " + path +
+                                         " exec " + shell + " -c '" + code + "'"},
+                                    "", own_variables());
+  return said.status == 77 ? "missing" : said.output;
+}
+
+TEST(Completion, WorksInBash) {
+  EXPECT_EQ(
+      in_shell("bash",
+               "source <(jitstep completion bash); COMP_WORDS=(jitstep inspect --rule adamw); "
+               "COMP_CWORD=3; _jitstep; echo \"${COMPREPLY[*]}\"; "
+               "COMP_WORDS=(jitstep mem); COMP_CWORD=1; _jitstep; echo \"${COMPREPLY[*]}\""),
+      "adamw adamw_bf16\nmemory\n");
+}
+
+TEST(Completion, WorksInFish) {
+  const std::string said =
+      in_shell("fish", "jitstep completion fish | source; complete -C \"jitstep mem\"");
+  if (said == "missing") GTEST_SKIP() << "no fish";
+  EXPECT_EQ(said, "memory\n");
+}
+
+TEST(Completion, WorksInZsh) {
+  const std::string said = in_shell(
+      "zsh",
+      "compdef() { :; }; compadd() { print -l -- ${(P)2}; }; "
+      "source <(jitstep completion zsh); words=(jitstep completion \"\"); CURRENT=3; _jitstep");
+  if (said == "missing") GTEST_SKIP() << "no zsh";
+  EXPECT_EQ(said, "bash\nzsh\nfish\n");
+}
+
+}  // namespace
+}  // namespace jitstep::jit

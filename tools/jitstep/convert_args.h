@@ -1,0 +1,28 @@
+// The flags of `jitstep convert`. The tool declares them for its help, and the program jitstep-convert reads them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "optimizer_args.h"
+
+namespace jitstep::tool {
+
+/// The values of the flags, as they were given.
+struct ConvertArgs {
+  std::string from, to;
+  OptimizerArgs formats;  // rule, state, weights
+  std::optional<std::int64_t> min_quantized_size;
+  std::vector<std::string> load;
+  bool overwrite = false, json = false;
+};
+
+inline constexpr const char* kConvertSummary = "Convert a checkpoint to other formats";
+
+/// Declares the flags, and sets the footer.
+void add_convert_args(CLI::App& command, ConvertArgs& args);
+
+}  // namespace jitstep::tool

@@ -1,0 +1,19 @@
+// The values that flags take, for checks, suggestions and completion.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace jitstep::tool {
+
+/// The known values of a flag ("--rule") or of an argument ("name"). Empty if it takes anything else, such as a file.
+std::vector<std::string> values_of(const std::string& flag);
+
+/// Accepts these words. The error names the closest one.
+CLI::Validator one_of(const std::vector<std::string>& words);
+
+/// Accepts the name of a target: "cpu", "emulated", "sm_90".
+CLI::Validator is_target();
+
+}  // namespace jitstep::tool

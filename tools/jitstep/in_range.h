@@ -1,0 +1,31 @@
+// CLI11's own check prints the bounds of its type.
+#pragma once
+
+#include <jit/base/text.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+namespace jitstep::tool {
+
+/// Accepts whole numbers in a range.
+inline CLI::Validator in_range(std::int64_t low,
+                               std::int64_t high = std::numeric_limits<std::int64_t>::max()) {
+  return CLI::Validator(
+      [low, high](const std::string& word) {
+        std::int64_t number = 0;
+        const char* const end = word.data() + word.size();
+        const auto [rest, failure] = std::from_chars(word.data(), end, number);
+        if (failure == std::errc() && rest == end && number >= low && number <= high)
+          return std::string();
+        const bool bounded = high < std::numeric_limits<std::int64_t>::max();
+        return jit::text('"', word, "\" is not a whole number ",
+                         bounded ? jit::text("from ", low, " to ", high) : jit::text(">= ", low));
+      },
+      "");
+}
+
+}  // namespace jitstep::tool

@@ -1,0 +1,48 @@
+#include "kernel_args.h"
+
+#include <jitstep/jit/layout.h>
+
+#include "flag_values.h"
+#include "in_range.h"
+
+namespace jitstep::tool {
+
+void add_kernel_args(CLI::App& command, KernelArgs& args) {
+  CLI::Option* const spec =
+      command
+          .add_option("spec", args.spec,
+                      "The optimizer as JSON, as in {\"rule\": \"adamw\", \"state\": \"int8\"}")
+          ->type_name("SPEC");
+  add_spec_args(command, *spec, args.optimizer);
+  command.add_option("--target", args.target, "cpu, emulated or sm_ with a number")
+      ->type_name("TARGET")
+      ->check(is_target())
+      ->capture_default_str();
+  command.add_option("--dims", args.dims, "Number of dimensions of the parameters")
+      ->type_name("N")
+      ->check(in_range(0, kMaxDims))
+      ->capture_default_str();
+  command.add_flag("--strided", args.strided, "Parameters or gradients are not dense");
+  command.add_flag("--scaled", args.scaled, "A GradScaler scales the gradients");
+  command
+      .add_option("--config", args.config,
+                  "Kernel config: threads=, lanes=, vector=, chunk=; for the CPU also width=, "
+                  "unroll=, grain=, workers=")
+      ->type_name("NAME=N,...")
+      ->allow_extra_args(false)
+      ->delimiter(',');
+  command
+      .add_option("--override", args.override_file,
+                  "Compile this edited source in place of the kernel's own")
+      ->type_name("FILE");
+}
+
+AskedOptimizer optimizer_of(const KernelArgs& args) {
+  if (args.spec.empty()) return optimizer_of_args(args.optimizer);
+  AskedOptimizer asked = optimizer_of_spec(args.spec);
+  asked.parameter = args.optimizer.parameter;
+  asked.gradient = args.optimizer.gradient;
+  return asked;
+}
+
+}  // namespace jitstep::tool

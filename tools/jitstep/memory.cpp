@@ -1,0 +1,86 @@
+// jitstep memory: the bytes of a model and its optimizer, before either exists.
+#include <jit/base/text.h>
+#include <jitstep/jit/error.h>
+
+#include <charconv>
+#include <cmath>
+#include <iostream>
+#include <memory>
+
+#include "command.h"
+#include "memory/memory_plan.h"
+#include "optimizer_args.h"
+#include "usage.h"
+
+namespace jitstep::tool {
+namespace {
+
+using namespace jitstep::jit;
+
+constexpr const char* kFooter =
+    "Counts parameters, gradients and optimizer state, for matrices of 1024 x 1024 as in\n"
+    "docs/reference/bytes.md. Activations are not counted.\n\n"
+    "Examples:\n"
+    "  jitstep memory --params 7B --rule adamw --state int4 --weights split16\n"
+    "  jitstep memory --params 125M --rule sgd --set momentum=0.9 --state m=bf16";
+
+struct Args {
+  std::string parameters;
+  OptimizerArgs optimizer;
+  bool json = false;
+};
+
+// 7B, 1.5M, 431080.
+std::int64_t parse_count(const std::string& word) {
+  constexpr long double kMost = 281474976710656;  // 2^48, as of a tensor's elements
+  constexpr std::string_view kUnits = "KkMmBbTt";
+  long double count = 0;
+  const char* const end = word.data() + word.size();
+  const auto [rest, failure] = std::from_chars(word.data(), end, count, std::chars_format::fixed);
+  bool good = failure == std::errc() && end - rest <= 1;
+  if (good && rest != end) {
+    const std::size_t unit = kUnits.find(*rest);
+    good = unit != kUnits.npos;
+    count *= std::pow(1000.0L, static_cast<long double>(unit / 2 + 1));
+  }
+  const long double whole = std::round(count);
+  if (!good || !(std::abs(count - whole) < 1e-3L) || whole < 1 || whole > kMost)
+    throw UsageError(
+        text("--params: \"", word,
+             "\" is not a number of parameters. Give one from 1 to 2^48; K, M, B and T "
+             "stand for thousands to trillions, as in 7B or 125M."));
+  return static_cast<std::int64_t>(whole);
+}
+
+memory::Request request_of(const Args& args) {
+  const OptimizerArgs& optimizer = args.optimizer;
+  memory::Request request{.parameters = parse_count(args.parameters),
+                          .rule = rule_name(optimizer.rule),
+                          .options = named_options(optimizer),
+                          .formats = formats_of(optimizer)};
+  if (!optimizer.parameter.empty()) request.parameter = parse_dtype(optimizer.parameter);
+  if (!optimizer.gradient.empty()) request.gradient = parse_dtype(optimizer.gradient);
+  return request;
+}
+
+}  // namespace
+
+void add_memory_command(CLI::App& app, int& status) {
+  CLI::App* const command = add_command(app, kPlan, "memory", "Estimate memory");
+  command->alias("plan");  // its former name
+  command->footer(kFooter);
+  const auto args = std::make_shared<Args>();
+  command->add_option("--params", args->parameters, "Number of parameters, as in 431080, 125M, 7B")
+      ->type_name("N")
+      ->required();
+  add_optimizer_args(*command, args->optimizer);
+  add_json_flag(*command, args->json);
+  command->callback([args, &status] {
+    const memory::MemoryPlan made =
+        as_usage([&] { return memory::memory_plan(request_of(*args)); });
+    std::cout << (args->json ? to_json(made) : to_text(made));
+    status = kSuccess;
+  });
+}
+
+}  // namespace jitstep::tool

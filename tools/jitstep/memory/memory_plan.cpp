@@ -1,0 +1,110 @@
+#include "memory_plan.h"
+
+#include <jit/base/text.h>
+#include <jitstep/jit/error.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "../cost.h"
+#include "../optimizer_args.h"
+
+namespace jitstep::tool::memory {
+namespace {
+
+using namespace jitstep::jit;
+
+OptionValues options_of(const Request& request) {
+  OptionValues values(request.rule);
+  for (const auto& [name, value] : request.options) values.set(name, value);
+  values.validate();
+  check_formats(request.formats, values);
+  return values;
+}
+
+// As the optimizer chooses it, of gradients in their own dtype.
+Plan kernel_of(const Request& request, const OptionValues& options) {
+  constexpr std::int64_t kLargest = 1 << 20;  // elements of a matrix of 1024 x 1024
+  const ParameterKind parameter{
+      .dtype = request.parameter.value_or(default_dtype(request.formats, options.rule())),
+      .dims = 2,
+      .elements = std::min(request.parameters, kLargest)};
+  KernelSpec spec = resolve(options, request.formats, parameter).spec;
+  if (request.gradient) spec.gradient = *request.gradient;
+  return resolve(spec);
+}
+
+// Names the parts and sums them up.
+class Parts {
+ public:
+  explicit Parts(MemoryPlan& plan) : plan_(plan) { plan.all.what = "all"; }
+
+  void add(const std::string& what, const std::string& format, double per_parameter) {
+    const double bytes = std::ceil(per_parameter * parameters());
+    push({what, format, per_parameter, static_cast<std::int64_t>(bytes)});
+  }
+  void add_once(const std::string& what, const std::string& format, std::size_t bytes) {
+    push({what, format, static_cast<double>(bytes) / parameters(),
+          static_cast<std::int64_t>(bytes)});
+  }
+
+ private:
+  double parameters() const { return static_cast<double>(plan_.parameters); }
+  void push(const Part& part) {
+    if (part.bytes == 0) return;
+    plan_.parts.push_back(part);
+    plan_.all.per_parameter += part.per_parameter;
+    plan_.all.bytes += part.bytes;
+  }
+
+  MemoryPlan& plan_;
+};
+
+void add_state(Parts& parts, const Plan& kernel, const StateBytes& bytes) {
+  for (std::size_t i = 0; i < bytes.slots.size(); ++i) {
+    const SlotBytes& slot = bytes.slots[i];
+    if (!kernel.spec.state.slots[i]) continue;
+    parts.add("state " + slot.name, kernel.spec.state.slots[i]->name, slot.codes);
+    parts.add("scales of " + slot.name, text("one for ", kernel.block(static_cast<int>(i))),
+              slot.scales);
+  }
+  parts.add("auxiliary state", joined(kernel.memory, ", ", &PlannedMemory::key), bytes.memory);
+}
+
+// Where an optimizer does not do what the formats say, and what is not counted.
+std::vector<std::string> notes_of(const Request& request, const Plan& kernel) {
+  std::vector<std::string> notes;
+  const StateFormat& state = kernel.spec.state;
+  const std::string weights = request.formats.weights.value_or(state.weights);
+  if (weights != state.weights)
+    notes.push_back(text("the weight format ", weights, " does not support ",
+                         to_string(state.dtype), ", so parameters stay ", state.weights));
+  if (!kernel.rule().host_stage.empty())
+    notes.push_back(
+        text("a step of ", kernel.rule().name,
+             " runs a host transform on whole tensors, whose temporary memory is not counted"));
+  return notes;
+}
+
+}  // namespace
+
+MemoryPlan memory_plan(const Request& request) {
+  const OptionValues options = options_of(request);
+  MemoryPlan plan;
+  plan.parameters = request.parameters;
+  plan.kernel = kernel_of(request, options);
+  const KernelSpec& spec = plan.kernel.spec;
+  const StateBytes state = state_bytes(plan.kernel, options);
+  Parts parts(plan);
+  parts.add("parameters", to_string(spec.state.dtype), bytes_of(spec.state.dtype));
+  parts.add("gradients", to_string(spec.gradient), bytes_of(spec.gradient));
+  parts.add("weight residual", spec.state.weights, state.extra);
+  add_state(parts, plan.kernel, state);
+  const auto& common = plan.kernel.common;
+  parts.add_once("shared state", joined(common, ", ", &PlannedMemory::key),
+                 2 * sizeof(double) * common.size());  // both halves of each
+  plan.notes = notes_of(request, plan.kernel);
+  return plan;
+}
+
+}  // namespace jitstep::tool::memory

@@ -1,0 +1,76 @@
+// The estimate as a table and as JSON.
+#include <jit/base/text.h>
+#include <jit/base/text_table.h>
+
+#include <nlohmann/json.hpp>
+
+#include "../counted.h"
+#include "../json_output.h"
+#include "memory_plan.h"
+
+namespace jitstep::tool::memory {
+namespace {
+
+using namespace jitstep::jit;
+using nlohmann::json;
+
+// Weights, gradients and two moments in float32, as our AdamW with fp32 state.
+Part baseline(std::int64_t parameters) {
+  Part all = memory_plan({.parameters = parameters}).all;
+  all.what = "torch's AdamW";
+  all.format = "float32";
+  return all;
+}
+
+struct Unit {
+  const char* name;
+  double bytes;
+};
+constexpr Unit kMebi{"MiB", 1 << 20}, kGibi{"GiB", 1 << 30};
+
+std::vector<std::string> row(const Part& part, const Unit& unit) {
+  return {part.what, part.format, fixed(part.per_parameter, 4),
+          fixed(static_cast<double>(part.bytes) / unit.bytes, 2)};
+}
+
+json json_of(const Part& part) {
+  return {{"what", part.what},
+          {"format", part.format},
+          {"bytes_per_parameter", part.per_parameter},
+          {"bytes", part.bytes}};
+}
+
+}  // namespace
+
+std::string to_text(const MemoryPlan& plan) {
+  const Part torch = baseline(plan.parameters);
+  const Unit unit = static_cast<double>(torch.bytes) < kGibi.bytes ? kMebi : kGibi;
+  std::vector<std::vector<std::string>> rows = {{"", "format", "bytes/parameter", unit.name}};
+  for (const Part& part : plan.parts) rows.push_back(row(part, unit));
+  for (const Part& part : {plan.all, torch}) rows.push_back(row(part, unit));
+  const double share = static_cast<double>(plan.all.bytes) / static_cast<double>(torch.bytes);
+  std::string out = text(plan.kernel.rule().name, ", ", counted(plan.parameters, "parameter"), ": ",
+                         fixed(100 * share, 1), " % of the memory of torch's AdamW in float32\n\n",
+                         text_table(rows, {2, 3}));
+  for (const std::string& note : plan.notes) out += "\nnote: " + note + "\n";
+  return out;
+}
+
+std::string to_json(const MemoryPlan& plan) {
+  const KernelSpec& spec = plan.kernel.spec;
+  json parts = json::array();
+  for (const Part& part : plan.parts) parts.push_back(json_of(part));
+  const json out = {{"rule", spec.rule},
+                    {"parameters", plan.parameters},
+                    {"parameter_dtype", to_string(spec.state.dtype)},
+                    {"gradient_dtype", to_string(spec.gradient)},
+                    {"weights", spec.state.weights},
+                    {"parts", parts},
+                    {"bytes_per_parameter", plan.all.per_parameter},
+                    {"bytes", plan.all.bytes},
+                    {"torch_float32_adamw", json_of(baseline(plan.parameters))},
+                    {"notes", plan.notes}};
+  return json_text(out);
+}
+
+}  // namespace jitstep::tool::memory

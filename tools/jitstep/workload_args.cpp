@@ -1,0 +1,102 @@
+#include "workload_args.h"
+
+#include <jit/base/text.h>
+
+#include <charconv>
+
+#include "usage.h"
+
+namespace jitstep::tool {
+namespace {
+
+using namespace jitstep::jit;
+
+tuning::Asked asked_for(const OptimizerArgs& args) {
+  tuning::Asked asked{.options = option_values(args), .formats = formats_of(args)};
+  as_usage([&] { check_formats(asked.formats, asked.options); });
+  asked.parameter = parameter_dtype(args, asked.formats, asked.options.rule());
+  if (!args.gradient.empty()) asked.gradient = as_usage([&] { return parse_dtype(args.gradient); });
+  return asked;
+}
+
+// The optimizer in each state format of the sweep.
+std::vector<OptimizerArgs> optimizers_of(const WorkloadArgs& args) {
+  if (args.states.empty()) return {args.optimizer};
+  std::vector<OptimizerArgs> all;
+  for (const std::string& state : split_states(args.states)) {
+    all.push_back(args.optimizer);
+    all.back().state = {state};
+  }
+  return all;
+}
+
+}  // namespace
+
+void add_workload_args(CLI::App& command, WorkloadArgs& args) {
+  add_rule_args(command, args.optimizer);
+  CLI::Option* const state = add_state_args(command, args.optimizer);
+  command
+      .add_option("--states", args.states,
+                  "Sweep: each of these state formats in turn, as in fp32,int8,int4")
+      ->type_name("FORMAT,...")
+      ->allow_extra_args(false)
+      ->excludes(state);
+  add_parameter_args(command, args.optimizer);
+  CLI::Option* const sizes =
+      command
+          .add_option("--sizes", args.sizes,
+                      "Elements of a tensor, as in 1M, or of several, as in 700x2k")
+          ->type_name("SIZE,...")
+          ->allow_extra_args(false)
+          ->delimiter(',')
+          ->capture_default_str();
+  command.add_option("--model", args.model, "JSON file with the shapes of all tensors")
+      ->type_name("FILE")
+      ->excludes(sizes);
+}
+
+std::vector<tuning::Workload> workloads_of(const WorkloadArgs& args) {
+  std::vector<tuning::Workload> all;
+  for (const OptimizerArgs& optimizer : optimizers_of(args)) {
+    const tuning::Asked asked = asked_for(optimizer);
+    const auto add = [&](const tuning::Shapes& shapes) {
+      for (tuning::Workload& one : tuning::workloads(asked, shapes)) all.push_back(std::move(one));
+    };
+    if (!args.model.empty()) {
+      add(tuning::read_model(args.model));
+    } else {
+      for (const std::string& size : args.sizes)
+        add(as_usage([&] { return tuning::parse_size(size); }));
+    }
+  }
+  return all;
+}
+
+std::vector<std::string> split_states(const std::vector<std::string>& given) {
+  std::vector<std::string> states;
+  for (const std::string& words : given) {
+    int depth = 0;
+    states.emplace_back();
+    for (const char c : words) {
+      depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+      if (c == ',' && depth == 0)
+        states.emplace_back();
+      else
+        states.back() += c;
+    }
+  }
+  return states;
+}
+
+double parse_seconds(const std::string& word) {
+  double seconds = 0;
+  const char* const end = word.data() + word.size();
+  const auto [rest, failure] = std::from_chars(word.data(), end, seconds, std::chars_format::fixed);
+  const std::string unit(rest, end);
+  const double factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (failure != std::errc() || factor == 0 || !(seconds > 0) || seconds > 1e6)
+    throw UsageError(text("--budget: \"", word, "\" is not a time. Use 60s, 5m or 1h."));
+  return seconds * factor;
+}
+
+}  // namespace jitstep::tool

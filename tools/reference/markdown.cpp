@@ -1,0 +1,36 @@
+#include "markdown.h"
+
+#include <jit/base/text.h>
+
+namespace jitstep::reference {
+namespace {
+
+// A bar would end the cell, also inside code.
+std::string cell(const std::string& words) {
+  std::string out;
+  for (const char c : words) out += c == '|' ? "\\|" : std::string(1, c);
+  return out;
+}
+
+std::string line(const std::vector<std::string>& words) {
+  return "| " + jit::joined(words, " | ", cell) + " |\n";
+}
+
+}  // namespace
+
+std::string table(const Rows& rows) {
+  if (rows.size() < 2) return "";
+  std::string out = line(rows[0]) + "|";
+  for (std::size_t i = 0; i < rows[0].size(); ++i) out += "---|";
+  out += "\n";
+  for (std::size_t i = 1; i < rows.size(); ++i) out += line(rows[i]);
+  return out + "\n";
+}
+
+std::string code(const std::string& words) { return words.empty() ? "" : "`" + words + "`"; }
+
+std::string link_to_rule(const std::string& rule) {
+  return jit::text("[", rule, "](../optimizers/", rule, ".md)");
+}
+
+}  // namespace jitstep::reference

@@ -1,0 +1,190 @@
+// A page per optimizer.
+#include <jit/base/text.h>
+#include <jit/base/text_table.h>
+#include <jitstep/jit/error.h>
+#include <jitstep/jit/value.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "../jitstep/cost.h"
+#include "../jitstep/declared.h"
+#include "markdown.h"
+#include "pages.h"
+
+namespace jitstep::reference {
+namespace {
+
+using namespace jitstep::jit;
+using namespace jitstep::tool;
+using Words = std::vector<std::string>;
+
+std::string title_of(const Manifest& rule) {
+  return rule.class_name.empty() ? rule.name : rule.class_name;
+}
+
+// ---- declarations --------------------------------------------------------------------------------
+
+std::string starts_as(const Initial& initial) {
+  return initial.option.empty() ? to_string(initial.number) : code(initial.option);
+}
+
+std::string condition_of(const std::optional<Expression>& condition) {
+  return condition ? code(written(condition)) : "always";
+}
+
+// "`fp8_norm(least_norm=eps)` if `form == original`, else `int8_softsign`"; `fp32` for a rule without a choice of its own.
+std::string default_state(const Manifest& rule) {
+  if (rule.default_states.empty()) return code("fp32");
+  Words states;
+  for (const RuleDefault& one : rule.default_states)
+    states.push_back(code(to_string(CodecChoice{one.value, one.options})) +
+                     (one.condition ? " if " + code(one.condition->written()) : ""));
+  if (rule.default_states.back().condition) states.push_back(code("fp32"));
+  return joined(states, ", else ");
+}
+
+std::string slots_table(const Manifest& rule) {
+  Rows rows = {{"slot", "in torch", "values", "initial value", "stored if", "default format"}};
+  for (const Slot& slot : rule.slots)
+    rows.push_back({code(slot.name), code(slot.torch_name),
+                    slot.is_signed ? "signed" : "non-negative", starts_as(slot.initial),
+                    condition_of(slot.condition),
+                    slot.keeps.empty() ? default_state(rule)
+                                       : code(slot.keeps) + ", also under `.state(\"int8\")`"});
+  return table(rows);
+}
+
+std::string memory_table(const Manifest& rule) {
+  Rows rows = {{"auxiliary state", "one per", "in torch", "type", "initial value", "stored if"}};
+  for (const MemoryField& field : rule.memory)
+    rows.push_back({code(field.name), code(to_string(field.domain)), code(field.torch_name),
+                    field.is_double ? "double" : "real", starts_as(field.initial),
+                    condition_of(field.condition)});
+  return table(rows);
+}
+
+bool takes(const Manifest& rule, const std::string& weights, Dtype dtype) {
+  KernelSpec spec{.rule = rule.name};
+  for (std::size_t i = 0; i < rule.slots.size(); ++i)
+    spec.state.slots.emplace_back(CodecChoice{"fp32"});
+  spec.state.weights = weights;
+  spec.state.dtype = spec.gradient = dtype;
+  try {
+    resolve(spec);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::string weights_table(const Manifest& rule, const Catalog& catalog) {
+  Rows rows = {{"weight format", "dtypes", "residual, bytes per parameter"}};
+  const std::string own = rule.default_weights.empty() ? "native" : rule.default_weights;
+  for (const std::string& name : catalog.names(Manifest::Kind::weights)) {
+    std::vector<Dtype> dtypes = catalog.weights(name).dtypes;
+    std::erase_if(dtypes, [&](Dtype dtype) { return !takes(rule, name, dtype); });
+    if (!dtypes.empty())
+      rows.push_back({code(name) + (name == own ? " (default)" : ""),
+                      joined(dtypes, ", ", [](Dtype d) { return to_string(d); }),
+                      text(catalog.weights(name).extra_bytes())});
+  }
+  return table(rows);
+}
+
+// ---- facts, sample, notes ------------------------------------------------------------------------
+
+std::string paper_of(const Manifest& rule) {
+  static const std::regex kArxiv("arXiv (\\d{4}\\.\\d{4,5})"), kGithub("github\\.com/[\\w./-]*\\w");
+  std::smatch found;
+  if (std::regex_search(rule.description, found, kArxiv))
+    return text("[arXiv ", found[1].str(), "](https://arxiv.org/abs/", found[1].str(), ")");
+  if (std::regex_search(rule.description, found, kGithub))
+    return text("[", found.str(), "](https://", found.str(), ")");
+  return "";
+}
+
+std::string facts(const Manifest& rule) {
+  const OptionValues options(rule.name);
+  const Plan plan = chosen_kernel(options, 2, "fp32");
+  Rows rows = {{"", ""}, {"name in a spec", code(rule.name)}};
+  if (!rule.class_name.empty())
+    rows.push_back({"class", text("`jitstep::", rule.class_name, "`, `jitstep::", rule.class_name,
+                                  "Options`")});
+  if (const std::string paper = paper_of(rule); !paper.empty()) rows.push_back({"source", paper});
+  rows.push_back(
+      {"formulas", text("[templates/", rule.path, "](../../templates/", rule.path, ")")});
+  rows.push_back(
+      {"state", text(fixed(state_bytes(plan, options).all, 2),
+                     " bytes per parameter in `fp32`; [all formats](../reference/bytes.md)")});
+  rows.push_back({"launches per step", text(launches_of(plan))});
+  return table(rows);
+}
+
+// Muon splits a module, as it takes matrices alone.
+std::string parameters_of(const Manifest& rule) {
+  return rule.host_stage.empty() ? "model->parameters()" : "*model";
+}
+
+std::string sample(const Manifest& rule) {
+  if (rule.class_name.empty())
+    return text("```cpp\njitstep::Optimizer optimizer(\"", rule.name,
+                "\", {model->parameters()});\n```\n\n");
+  const std::string lr = to_string(OptionValues(rule.name).get("lr"));
+  const bool has_state = !rule.slots.empty();
+  return text("```cpp\n#include <jitstep/jitstep.h>\n\njitstep::", rule.class_name, " optimizer(",
+              parameters_of(rule), ", jitstep::", rule.class_name, "Options(", lr, ")",
+              has_state ? ".state(\"int8\")" : "", ");\n",
+              rule.modes ? "optimizer.train();  // and optimizer.eval() before evaluation\n" : "",
+              "optimizer.zero_grad();\nloss.backward();\noptimizer.step();\n```\n\n");
+}
+
+std::string notes(const Manifest& rule) {
+  const std::string first = first_sentence(rule.description);
+  std::string rest = rule.description.substr(first.size());
+  rest.erase(0, rest.find_first_not_of(' '));
+  Words all;
+  if (!rest.empty()) all.push_back(rest);
+  for (const Refusal& refusal : rule.refusals)
+    all.push_back(
+        text("Invalid if ", code(refusal.condition.written()), ": ", refusal.sentence, "."));
+  if (!rule.host_stage.empty())
+    all.push_back(text("A step runs the host transform ", code(rule.host_stage),
+                       " on whole tensors, with matrix products of torch."));
+  std::string out;
+  for (const std::string& note : all) out += "- " + note + "\n";
+  return out.empty() ? "" : "## Notes\n\n" + out + "\n";
+}
+
+std::string state_section(const Manifest& rule) {
+  const std::string tables = slots_table(rule) + memory_table(rule);
+  return "## State\n\n" + (tables.empty() ? "This optimizer has no state.\n\n" : tables);
+}
+
+}  // namespace
+
+std::string options_table(const Manifest& manifest) {
+  Rows rows = {{"option", "default", "range", "notes"}};
+  for (const auto* some : {&manifest.hyper, &manifest.flags})
+    for (const Option& option : *some) {
+      if (option.lifted) continue;
+      std::string note = option.note;
+      if (!option.at_construction.empty())
+        note = text("null: ", code(option.at_construction), " when the group is added",
+                    note.empty() ? "" : "; ", note);
+      rows.push_back(
+          {code(option.name), code(to_string(option.initial)), code(taken_by(option)), note});
+    }
+  return table(rows);
+}
+
+Page optimizer_page(const Manifest& rule, const Catalog& catalog) {
+  return {text("optimizers/", rule.name, ".md"),
+          text(kGenerated, "# ", title_of(rule), "\n\n", first_sentence(rule.description), "\n\n",
+               facts(rule), sample(rule), "## Options\n\n", options_table(rule),
+               "[Options of every optimizer](index.md#options-of-every-optimizer).\n\n",
+               state_section(rule), "## Weight formats\n\n", weights_table(rule, catalog),
+               notes(rule))};
+}
+
+}  // namespace jitstep::reference
