@@ -1,5 +1,7 @@
 #include "jitstep/state_buffers.h"
 
+#include <atomic>
+
 #include "jit/base/text.h"
 #include "jit/step/convert.h"
 #include "jitstep/jit/catalog.h"
@@ -84,6 +86,17 @@ std::int64_t StateBuffers::bytes() const {
     sum += tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
   });
   return sum;
+}
+
+int next_revision() {
+  static std::atomic<int> last{0};
+  return ++last;
+}
+
+void check_sign(const jit::Slot& slot, const torch::Tensor& values) {
+  TORCH_CHECK(slot.is_signed || !values.defined() || !has_memory(values) ||
+                  !values.lt(0).any().item<bool>(),
+              "the slot ", slot.torch_name, " is never negative, and some of its new values are");
 }
 
 std::vector<StateBuffers::Memory> make_memory(const torch::Tensor& p, const jit::Plan& plan,
