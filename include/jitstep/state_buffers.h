@@ -41,6 +41,7 @@ struct JITSTEP_API StateBuffers {
   std::vector<Memory> memory;  // one for each of the plan's
   std::vector<double> hyper;  // of the group, when the plan was chosen, if some codec takes numbers
   torch::Tensor extra;        // of the weight format; undefined: none
+  bool extra_is_held = false;   // where `t` is 0: it is of steps before the slots came
   std::vector<double> initial;  // what slots hold before the first step; empty: nothing
   StepCount t;                  // steps taken
   int id = 0;                   // order of add_parameter; names the random bits

@@ -287,7 +287,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   edition_ = buffers_.plan->spec.edition;
   places_ = std::make_shared<std::vector<TensorPlace>>(places_of(p, buffers_));
   layout_ = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
-  owner_.parameter = p;
+  owner_ = StateOwner(p);
   from_archive_ = false;
 }
 

@@ -137,6 +137,7 @@ jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
   jit::StepTensor tensor;
   tensor.p = p.data_ptr();
   tensor.extra = address(state.extra);
+  tensor.extra_is_held = state.extra_is_held;
   for (const auto& slot : state.slots)
     tensor.slots.push_back({address(slot.codes), address(slot.meta)});
   for (const auto& [key, halves] : state.memory)
