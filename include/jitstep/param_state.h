@@ -184,6 +184,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void check_complete(const StateBuffers& fresh) const;
   void check_codec_memory(const StateBuffers& fresh) const;
   void check_memory(const StateBuffers& fresh) const;
+  ParamState snapshot();
   void resize(torch::IntArrayRef sizes);
   void count_given();
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
@@ -210,6 +211,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   StateOwner owner_;
   std::shared_ptr<const std::vector<TensorPlace>> places_;  // of the buffers' tensors, once bound
   bool from_archive_ = false;  // unbound, but its buffers have codecs and a layout
+  bool is_early_ = false;      // made before the first step, and not bound again since
   SharedMark shared_;
 
   friend class Optimizer;  // takes the buffers for its kernels, and shares them with nobody

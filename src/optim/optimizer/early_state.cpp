@@ -32,6 +32,7 @@ std::map<void*, std::unique_ptr<ParamState>> Optimizer::early_states(const Param
     about(p, {first.group, first.place + i}, [&] {
       const auto plan = record.plan(p);
       state->bind(p, plan, records_->id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
+      state->is_early_ = true;
     });
   }
   return states;

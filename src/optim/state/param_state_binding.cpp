@@ -173,9 +173,10 @@ void ParamState::check_step() const {
 }
 
 // Kernels take step 0 to be the start and do not read what the slots hold: they must hold what they start
-// from, as in torch's Adagrad, or be as our own are until the first step that is not skipped.
+// from, as in torch's Adagrad, or be as our own are until the first step that is not skipped. Those that nobody was
+// given since they were made do; to look would wait for the device.
 void ParamState::check_start(const std::vector<double>& initial) const {
-  if (step() > 0) return;
+  if (step() > 0 || (is_early_ && is_bound() && !is_shared())) return;
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
     const auto& codes = buffers_.slots[i].codes;
     if (!codes.defined()) continue;
@@ -256,6 +257,15 @@ void ParamState::start_slots(StateBuffers& fresh, const torch::Tensor& p,
   }
 }
 
+// To be put back where a step fails, by an optimizer that shows it to nobody: taking it does not share the tensors.
+ParamState ParamState::snapshot() {
+  const bool shared = is_shared();
+  ParamState taken(*this);
+  if (is_bound()) taken.owner_ = StateOwner(owner_.parameter);
+  if (!shared) shared_ = SharedMark(), taken.shared_ = SharedMark();
+  return taken;
+}
+
 void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> plan, int id,
                       const InitialValues& initial) {
   const OwnOperations own;
@@ -288,7 +298,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   places_ = std::make_shared<std::vector<TensorPlace>>(places_of(p, buffers_));
   layout_ = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
   owner_ = StateOwner(p);
-  from_archive_ = false;
+  from_archive_ = is_early_ = false;
 }
 
 }  // namespace jitstep
