@@ -182,7 +182,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void check_start(const std::vector<double>& initial) const;
   void check_shape(const torch::Tensor& parameter) const;
   void check_complete(const StateBuffers& fresh) const;
-  void check_codec_memory(const StateBuffers& fresh) const;
+  void check_archived_memory(const StateBuffers& fresh) const;
   void check_memory(const StateBuffers& fresh) const;
   ParamState snapshot();
   void resize(torch::IntArrayRef sizes);

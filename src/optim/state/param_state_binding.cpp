@@ -35,11 +35,6 @@ std::vector<TensorPlace> places_of(const torch::Tensor& p, const StateBuffers& b
   return places;
 }
 
-bool has_slots(const StateBuffers& buffers) {
-  const auto& slots = buffers.slots;
-  return std::any_of(slots.begin(), slots.end(), [](auto& slot) { return slot.codes.defined(); });
-}
-
 torch::Tensor on(const torch::Tensor& tensor, const torch::Device& device) {
   return tensor.defined() ? tensor.to(device) : tensor;
 }
@@ -63,6 +58,30 @@ void check_length(const StateBuffers& state, const std::string& key, std::int64_
       TORCH_CHECK(field.key != key || state.t == 0 || half.numel() == entries, "the archive holds ",
                   half.numel(), " of the ", entries, " numbers \"", key,
                   "\"; it is damaged: save the optimizer again");
+}
+
+bool holds_memory(const StateBuffers& state, const std::string& key, std::int64_t entries) {
+  return std::any_of(state.memory.begin(), state.memory.end(), [&](const auto& field) {
+    return field.key == key && field.halves[0].numel() == entries &&
+           field.halves[1].numel() == entries;
+  });
+}
+
+// Whether options decide about a condition, and not the parameter's dimensions alone.
+bool follows_options(const jit::Manifest& rule, const jit::Expression& condition) {
+  const auto decides = [&](const jit::Option& option) {
+    return condition.reads(option.name) &&
+           (!option.lifted || follows_options(rule, *option.lifted));
+  };
+  return std::any_of(rule.hyper.begin(), rule.hyper.end(), decides) ||
+         std::any_of(rule.flags.begin(), rule.flags.end(), decides);
+}
+
+// Memory that an option has added since the last step begins with the next one, as slots do.
+bool is_optional(const jit::Manifest& rule, const std::string& field) {
+  return std::any_of(rule.memory.begin(), rule.memory.end(), [&](const jit::MemoryField& one) {
+    return one.name == field && one.condition && follows_options(rule, *one.condition);
+  });
 }
 
 }  // namespace
@@ -216,25 +235,25 @@ void ParamState::check_complete(const StateBuffers& fresh) const {
   }
 }
 
-// A slot whose codec keeps its values in memory would be zeros without it, which no archive may do by a name.
-void ParamState::check_codec_memory(const StateBuffers& fresh) const {
+// A slot whose codec keeps its values in memory would be zeros without it, and a rule would start anew at a step in the
+// midst, which no archive may do by a name.
+void ParamState::check_archived_memory(const StateBuffers& fresh) const {
   const auto plan = held_plan(fresh);
   const jit::StateLayout layout = jit::state_layout(*plan, {layout_.sizes, layout_.strides},
                                                     std::vector<double>(plan->memory.size()));
   const auto& slots = declared_slots();
   for (std::size_t i = 0; i < plan->memory.size(); ++i) {
     const std::string& key = plan->memory[i].key;
+    const bool is_rules = plan->memory[i].part == jit::kRulePart;
     check_length(buffers_, key, layout.memory[i].entries);
+    if (holds_memory(buffers_, key, layout.memory[i].entries)) continue;
     const auto of_slot = [&](const jit::Slot& slot) { return key.starts_with(slot.name + "."); };
     const auto slot = std::find_if(slots.begin(), slots.end(), of_slot);
-    if (slot == slots.end() || !buffers_.slots[slot - slots.begin()].codes.defined()) continue;
-    const auto held = std::find_if(buffers_.memory.begin(), buffers_.memory.end(),
-                                   [&](const auto& field) { return field.key == key; });
-    TORCH_CHECK(held != buffers_.memory.end() &&
-                    held->halves[0].numel() == layout.memory[i].entries &&
-                    held->halves[1].numel() == layout.memory[i].entries,
-                "the archive does not hold the ", layout.memory[i].entries, " numbers \"", key,
-                "\" that the codec of the slot ", slot->torch_name,
+    const bool none = is_rules ? step() == 0 || is_optional(plan->rule(), key)
+                               : !has_codes(buffers_, slot - slots.begin());
+    TORCH_CHECK(none, "the archive does not hold the ", layout.memory[i].entries, " numbers \"",
+                key, "\" that ", is_rules ? "the rule " : "the codec of the slot ",
+                is_rules ? rule_ : slot->torch_name,
                 " keeps; it is damaged: save the optimizer again");
   }
 }
@@ -282,7 +301,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   if (manifest().early_state) fresh.initial = initial.slots;
   check_complete(fresh);
   check_memory(fresh);
-  if (from_archive_) as_argument_error([&] { check_codec_memory(fresh); });
+  if (from_archive_) as_argument_error([&] { check_archived_memory(fresh); });
   take_memory(fresh);  // before slots, whose codecs' memory is made with their codes
   if (!buffers_.slots.empty()) {
     TORCH_CHECK(buffers_.slots.size() == declared_slots().size(), "state with ",
