@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,19 +49,27 @@ class SharedMark {
   mutable std::atomic<bool> set_ = false;
 };
 
-/// The parameter that a state is bound to. A copy of the state is bound to none.
-struct StateOwner {
+/// The parameter that a state is bound to. A copy of the state is bound to none, but knows whose state it was.
+class StateOwner {
+ public:
   StateOwner() = default;
-  StateOwner(const StateOwner&) noexcept {}  ///< Of none.
+  explicit StateOwner(const torch::Tensor& p) : parameter(p), source_(p.getIntrusivePtr()) {}
+  StateOwner(const StateOwner& other) noexcept : source_(other.source_) {}  ///< Of none.
   StateOwner(StateOwner&&) noexcept = default;
-  StateOwner& operator=(const StateOwner&) noexcept {  ///< Of none.
-    parameter.reset();
-    return *this;
-  }
+  StateOwner& operator=(const StateOwner& other) noexcept { return *this = StateOwner(other); }
   StateOwner& operator=(StateOwner&&) noexcept = default;
   ~StateOwner() = default;
 
   torch::Tensor parameter;  // undefined: none
+
+  /// The last parameter that it, or what it is a copy of, was bound to. Undefined: none, or it is gone.
+  torch::Tensor source() const {
+    return source_ ? torch::Tensor(source_->lock()) : torch::Tensor();
+  }
+
+ private:
+  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  std::optional<Weak> source_;  // does not keep the memory of a parameter
 };
 
 /// Step number and slots of one parameter. The optimizer binds a state to its parameter and converts it to its own
@@ -173,8 +182,9 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void check_start(const std::vector<double>& initial) const;
   void check_shape(const torch::Tensor& parameter) const;
   void check_complete(const StateBuffers& fresh) const;
-  void check_codec_memory(const StateBuffers& fresh) const;
+  void check_archived_memory(const StateBuffers& fresh) const;
   void check_memory(const StateBuffers& fresh) const;
+  ParamState snapshot();
   void resize(torch::IntArrayRef sizes);
   void count_given();
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
@@ -184,6 +194,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   std::size_t memory_place(const jit::PlannedMemory& field) const;
   void take_memory(StateBuffers& fresh) const;
   void take_extra(StateBuffers& fresh, const torch::Tensor& parameter) const;
+  torch::Tensor own_extra(const StateBuffers& held, const torch::Tensor& parameter) const;
   std::shared_ptr<const jit::Plan> held_plan(const StateBuffers& fresh) const;
   torch::Tensor old_values(std::size_t slot, std::shared_ptr<const jit::Plan> plan,
                            const c10::Device& device) const;
@@ -200,6 +211,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   StateOwner owner_;
   std::shared_ptr<const std::vector<TensorPlace>> places_;  // of the buffers' tensors, once bound
   bool from_archive_ = false;  // unbound, but its buffers have codecs and a layout
+  bool is_early_ = false;      // made before the first step, and not bound again since
   SharedMark shared_;
 
   friend class Optimizer;  // takes the buffers for its kernels, and shares them with nobody

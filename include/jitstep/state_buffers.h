@@ -16,6 +16,7 @@
 namespace jitstep {
 namespace jit {
 struct Plan;
+struct Slot;
 struct StepTensor;
 }  // namespace jit
 
@@ -37,9 +38,10 @@ struct JITSTEP_API StateBuffers {
   jit::StateFormat format;                // how the tensors are kept
   std::shared_ptr<const jit::Plan> plan;  // the kernel they are for, of this format; null: none yet
   std::vector<Slot> slots;
-  std::vector<Memory> memory;   // one for each of the plan's
-  std::vector<double> hyper;    // of the group, when the plan was chosen, if some codec takes numbers
-  torch::Tensor extra;          // of the weight format; undefined: none
+  std::vector<Memory> memory;  // one for each of the plan's
+  std::vector<double> hyper;  // of the group, when the plan was chosen, if some codec takes numbers
+  torch::Tensor extra;        // of the weight format; undefined: none
+  bool extra_is_held = false;   // where `t` is 0: it is of steps before the slots came
   std::vector<double> initial;  // what slots hold before the first step; empty: nothing
   StepCount t;                  // steps taken
   int id = 0;                   // order of add_parameter; names the random bits
@@ -72,6 +74,13 @@ std::vector<StateBuffers::Memory> make_memory(const torch::Tensor& p, const jit:
 /// gradient's, in p's logical order.
 jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
                             torch::IntArrayRef g_strides);
+
+/// For `revision`: never the same twice, as a new state may lie where an old one was.
+int next_revision();
+
+/// A c10::Error for values below 0 of a slot that is never negative: formats without signs would each make something
+/// else of them. Undefined ones have none.
+void check_sign(const jit::Slot& slot, const torch::Tensor& values);
 
 /// The values of a slot, of a state with a plan: the codes themselves where they are values, else a
 /// new tensor of the parameter's shape and layout, of the arithmetic's dtype.

@@ -63,6 +63,8 @@ struct TensorRecord {
   int64 offset;  // global number of element 0, a multiple of 8; nonzero for a shard
   int id;
   int dims;
+  int extra_is_held;  // not 0: extra is what earlier steps left, whatever the number of the step
+  int reserved;
   Dim dim[kMaxDims];
   Space spaces[kSpaces];
 };

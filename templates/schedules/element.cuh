@@ -50,11 +50,11 @@ KHD void load_weights(const Scope<S>& scope, const Cursor& at, real* p) {
     load_values<Shape>(from, at, offset, [&](int i, auto bits) { p[i] = W::load(bits); });
   } else {
     typename S::P::Bits bits[Shape::fragment];
-    const bool fresh = scope.t == 1;
+    const bool held = holds_extra(scope);
     load_values<Shape>(from, at, offset, [&](int i, auto b) { bits[i] = b; });
     load_values<Shape>(
         static_cast<const typename W::Extra*>(scope.tensor.extra), at, [](int64 e) { return e; },
-        [&](int i, auto extra) { p[i] = fresh ? W::first(bits[i]) : W::load(bits[i], extra); });
+        [&](int i, auto extra) { p[i] = held ? W::load(bits[i], extra) : W::first(bits[i]); });
   }
 }
 

@@ -111,7 +111,7 @@ class OldValues<S, I, Absent> {
   real initial_;
 };
 
-// The weights of one range, with their residuals. Before the first step residuals are not set.
+// The weights of one range, with their residuals, once a step has set these.
 template <class S, class Extra = typename S::Weights::Extra>
 class OldWeights {
   using Bits = decltype(bits_of(real()));
@@ -120,16 +120,16 @@ class OldWeights {
   KHD OldWeights(const Scope<S>& scope, int64 base)
       : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + base),
         extra_(static_cast<const Extra*>(scope.tensor.extra) + base),
-        started_(step_number(scope.set) > 1 ? ~Bits{0} : Bits{0}) {}
+        held_(holds_extra(scope) ? ~Bits{0} : Bits{0}) {}
   KHD real operator[](int i) const {
     const Bits kept = bits_of(S::Weights::load(p_[i], extra_[i]));
-    return number_of((kept & started_) | (bits_of(S::Weights::first(p_[i])) & ~started_));
+    return number_of((kept & held_) | (bits_of(S::Weights::first(p_[i])) & ~held_));
   }
 
  private:
   const typename S::P::Bits* p_;
   const Extra* extra_;
-  Bits started_;
+  Bits held_;
 };
 template <class S>
 class OldWeights<S, NoExtra> {

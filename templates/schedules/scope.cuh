@@ -35,6 +35,13 @@ struct Scope {
   Pieces<S> pieces{tensor};
 };
 
+// Whether a step has left something beside the parameter. Slots that options add in training begin with a step 1 of
+// their own, which is not that of the weights.
+template <class S>
+KHD bool holds_extra(const Scope<S>& scope) {
+  return scope.t > 1 || scope.tensor.extra_is_held != 0;
+}
+
 // ---- auxiliary state ---------------------------------------------------------------------------
 
 // Calls f(MemoryField, its value in m) for the fields of a component, of one domain or (void) of all domains.

@@ -15,7 +15,8 @@ struct Weights {
   KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
   KHD static real load(typename Format::Bits bits, Extra shift) {
     const float p = Format::load(bits), rest = bf16_to_float(shift);
-    return p + chosen(abs(rest) <= abs(p) * 0x1p-8f, rest, 0.0f);
+    const float half_place = Format::load(bits & 0x7f80u) * 0x1p-8f;
+    return p + chosen(abs(rest) <= half_place, rest, 0.0f);
   }
   KHD static typename Format::Bits store(real x, uint32, Extra& shift) {
     const typename Format::Bits bits = Format::store(x);

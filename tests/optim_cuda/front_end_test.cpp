@@ -56,6 +56,24 @@ TEST(CudaFrontEndOf16Bits, RoundsByTheSameRandomBits) {
   pair.expect_equal();
 }
 
+// The weights do not begin again with the slots.
+TEST(CudaFrontEndOf16Bits, KeepsWeightsWhereSlotsComeLate) {
+  for (const char* format : {"master", "split16", "split8", "kahan"}) {
+    SCOPED_TRACE(format);
+    Pair pair(
+        std::string(R"({"rule": "sgd", "options": {"lr": 0.004}, "weights": ")") + format + "\"}",
+        torch::kBFloat16);
+    pair.train(1, 3);
+    for (Optimizer* const one : {pair.host.get(), pair.device.get()})
+      static_cast<Options&>(one->param_groups()[0].options()).put("momentum", 0.9);
+    pair.train(4, 4);
+    pair.expect_equal();
+    expect_same_bits(pair.device->fp32_weights(), pair.host->fp32_weights());
+    pair.train(5, 6);
+    expect_same_bits(pair.device->fp32_weights(), pair.host->fp32_weights());
+  }
+}
+
 TEST(CudaFrontEndStreams, AStepRunsOnTheCurrentStreamAndWaitsForTheOneBefore) {
   Pair pair(R"({"rule": "lamb"})");
   pair.train(1, 1);

@@ -87,6 +87,28 @@ TEST(KahanWeights, DropWhatIsNotOfTheParameter) {
   EXPECT_NE(Kahan::load(BFloat16::store(1000.9f), shift), BFloat16::load(BFloat16::store(1000.9f)));
 }
 
+// Whatever lies beside it: half an ulp of the binade that the parameter is in.
+template <class W>
+void expect_within_half_an_ulp(int extra_bits) {
+  for (std::uint32_t bits = 0; bits < 1u << 16; bits += 7) {
+    if ((bits & 0x7f80u) == 0x7f80u) continue;
+    const float p = BFloat16::load(static_cast<std::uint16_t>(bits));
+    const double half = std::ldexp(1.0, std::max<int>((bits & 0x7f80u) >> 7, 1) - 127 - 8);
+    for (std::uint32_t extra = 0; extra < 1u << extra_bits; extra += extra_bits == 8 ? 1 : 61) {
+      const double away =
+          W::load(static_cast<std::uint16_t>(bits), static_cast<typename W::Extra>(extra)) -
+          static_cast<double>(p);
+      ASSERT_LE(std::abs(away), half) << bits << " beside " << extra;
+    }
+  }
+}
+
+TEST(WeightsBesideAParameterThatWasSet, AddAtMostHalfAnUlp) {
+  expect_within_half_an_ulp<Split16>(16);
+  expect_within_half_an_ulp<Kahan>(16);
+  expect_within_half_an_ulp<weights::split8::Weights<BFloat16>>(8);
+}
+
 TEST(KahanWeights, KeepWhatIsNotFinite) {
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(back<Kahan>(infinity), infinity);

@@ -16,8 +16,9 @@ namespace jitstep::jit {
 /// A parameter with what is kept for it. Addresses are the machine's.
 struct JITSTEP_API StepTensor {
   void* p = nullptr;
-  void* extra = nullptr;                     // of the weight format
-  std::vector<SlotBuffers> slots;            // one for each of the rule, empty if left out
+  void* extra = nullptr;           // of the weight format
+  bool extra_is_held = false;      // what earlier steps left there is read, also in step 1
+  std::vector<SlotBuffers> slots;  // one for each of the rule, empty if left out
   std::vector<std::array<void*, 2>> memory;  // one for each of Plan::memory
   Shape shape;                               // of p
   std::vector<std::int64_t> g_strides;       // in elements, in p's logical order

@@ -49,6 +49,7 @@ class Builder {
     TensorRecord record{};
     record.p = tensor.p;
     record.extra = tensor.extra;
+    record.extra_is_held = tensor.extra_is_held ? 1 : 0;
     for (std::size_t i = 0; i < tensor.slots.size(); ++i) record.slots[i] = tensor.slots[i];
     for (std::size_t i = 0; i < tensor.memory.size(); ++i)
       for (int k : {0, 1}) record.memory[i][k] = tensor.memory[i][k];

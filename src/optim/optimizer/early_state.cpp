@@ -16,15 +16,23 @@ std::map<void*, std::unique_ptr<ParamState>> Optimizer::early_states(const Param
   GroupRecord record;
   HyperSet numbers;
   about_group(first.group, [&] { record.refresh(options, Moment::training, numbers); });
+  std::map<void*, int> numbered;  // in its group, where none counts twice
+  const auto number_of = [&](const torch::Tensor& p) {
+    const int next = static_cast<int>(numbered.size());
+    return numbered.try_emplace(p.unsafeGetTensorImpl(), next).first->second;
+  };
+  if (first.place > 0)
+    for (const torch::Tensor& p : param_groups_[first.group].params()) number_of(p);
   for (std::size_t i = 0; i < group.params().size(); ++i) {
     const torch::Tensor& p = group.params()[i];
+    const int number = number_of(p);
     auto& state = states[p.unsafeGetTensorImpl()];
     if (state) continue;
     state = make_param_state(options.rule(), default_options().edition());
     about(p, {first.group, first.place + i}, [&] {
       const auto plan = record.plan(p);
-      const auto number = static_cast<int>(first.place + states.size()) - 1;  // in its group
       state->bind(p, plan, records_->id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
+      state->is_early_ = true;
     });
   }
   return states;

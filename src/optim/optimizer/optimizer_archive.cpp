@@ -3,12 +3,14 @@
 #include <torch/serialize.h>
 
 #include <algorithm>
+#include <map>
 
 #include "jit/base/text.h"
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/optimizer_records.h"
 #include "optim/state/archive.h"
 #include "optim/state/archive_file.h"
+#include "optim/state/slots_by_name.h"
 #include "optim/state/weight_conversion.h"
 #include "optim/tensor/own_operations.h"
 
@@ -62,9 +64,35 @@ class Optimizer::Conversions {
   int parameters_ = 0;
 };
 
+namespace {
+
+bool has_stepped(const StateMap& states) {
+  return std::any_of(states.begin(), states.end(), [](const auto& entry) {
+    const auto* const state = dynamic_cast<const ParamState*>(entry.second.get());
+    return state != nullptr && state->step() > 0;
+  });
+}
+
+}  // namespace
+
 void Optimizer::save(OutputArchive& archive) const {
-  write_archive(archive, default_options(), records_->mode, state_, param_groups_,
-                records_->common.values());
+  // States that came from another optimizer may have taken steps where this one has not.
+  auto common = records_->common.values();
+  if (!common && !common_names(default_options().manifest()).empty() && has_stepped(state_))
+    common = common_values();
+  // A state without slots may have come to a parameter of another shape: it is saved as the next step would take it.
+  std::map<void*, ParamState> resized;
+  for (const ParamGroup& group : param_groups_)
+    for (const torch::Tensor& p : group.params()) {
+      const auto held = state_.find(p.unsafeGetTensorImpl());
+      if (held == state_.end()) continue;
+      const auto* const state = dynamic_cast<const ParamState*>(held->second.get());
+      if (state != nullptr && state->has_id() && !has_slots(state->buffers_) &&
+          p.sizes() != state->layout_.sizes)
+        resized.try_emplace(held->first, *state).first->second.resize(p.sizes());
+    }
+  write_archive(archive, default_options(), records_->mode, {state_, resized}, param_groups_,
+                common);
 }
 
 void Optimizer::save(const std::string& file) const {
@@ -89,7 +117,7 @@ void Optimizer::load(InputArchive& archive) {
   check_origin(archive, default_options(), param_groups_);
   const jit::Mode mode = read_mode(archive);
   std::vector<ArchivedGroup> groups = read_archive(archive, default_options(), param_groups_);
-  const auto common = read_common(archive, default_options());
+  const auto common = read_common(archive, default_options(), groups);
   Conversions conversions;
   for (std::size_t g = 0; g < groups.size(); ++g) bind_archived(g, groups[g], conversions);
   const std::set<int> loaded = distinct_ids(groups);

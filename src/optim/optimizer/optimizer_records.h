@@ -75,7 +75,6 @@ struct Optimizer::Records {
     std::shared_ptr<const jit::Plan> plan;
     bool made;                         // in this step: there was no state before
     std::optional<ParamState> before;  // what there was, once it may have changed
-    torch::Tensor bound_to = {};       // whose it was
     torch::Tensor parameter = {};      // as it was, where it is rounded anew
   };
 

@@ -284,9 +284,8 @@ void Optimizer::bind_states() {
     const torch::Tensor& p = *records_->work[pending.work].p;
     pending.made = member.held == nullptr;
     if (!pending.made) {
-      pending.before = *member.state;
-      pending.bound_to = member.state->owner_.parameter;
-      pending.parameter = copy_if_rewritten(pending.before->buffers(), *pending.plan, p);
+      pending.before = member.state->snapshot();
+      pending.parameter = copy_if_rewritten(pending.before->buffers_, *pending.plan, p);
     }
     ParamState& state = state_for(p, pending.group);
     about(p, {pending.group, pending.place}, [&] {
@@ -311,7 +310,6 @@ void Optimizer::restore_states() {
       member.held = member.state = nullptr;
     } else if (pending.before) {
       *member.state = std::move(*pending.before);
-      member.state->owner_.parameter = pending.bound_to;
     }
     put_back(*records_->work[pending.work].p, pending.parameter);
     member.revision = -1;

@@ -131,10 +131,21 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
   return out;
 }
 
+// As torch::optim::detail::serialize, whose key is the parameter's address.
+void write_states(OutputArchive& archive, const StatesToSave& states) {
+  for (const auto& [key, held] : states.all) {
+    OutputArchive one(archive.compilation_unit());
+    const auto replaced = states.replaced.find(key);
+    (replaced != states.replaced.end() ? replaced->second : static_cast<const ParamState&>(*held))
+        .serialize(one);
+    archive.write(std::to_string(reinterpret_cast<std::size_t>(key)), one);
+  }
+}
+
 }  // namespace
 
 void write_archive(OutputArchive& archive, const Options& defaults, jit::Mode mode,
-                   const StateMap& states, const std::vector<OptimizerParamGroup>& groups,
+                   const StatesToSave& states, const std::vector<OptimizerParamGroup>& groups,
                    const std::optional<std::vector<double>>& common) {
   archive.write("pytorch_version", c10::IValue(kLayout));
   OutputArchive ours(archive.compilation_unit());
@@ -149,7 +160,7 @@ void write_archive(OutputArchive& archive, const Options& defaults, jit::Mode mo
     ours.write("mode", c10::IValue(mode == jit::Mode::eval ? kEval : kTrain));
   archive.write("jitstep", ours);
   OutputArchive state_archive(archive.compilation_unit());
-  torch::optim::detail::serialize<ParamState>(state_archive, states);
+  write_states(state_archive, states);
   archive.write("state", state_archive);
   OutputArchive group_archive(archive.compilation_unit());
   torch::optim::detail::serialize<Options>(group_archive, groups);
@@ -216,11 +227,13 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
   return out;
 }
 
-std::optional<std::vector<double>> read_common(InputArchive& archive, const Options& defaults) {
+std::optional<std::vector<double>> read_common(InputArchive& archive, const Options& defaults,
+                                               const std::vector<ArchivedGroup>& groups) {
   InputArchive ours;
   if (!archive.try_read("jitstep", ours)) return std::nullopt;
   std::vector<double> values;
   const auto names = common_names(defaults.manifest());
+  if (names.empty()) return std::nullopt;
   for (const std::string& name : names) {
     c10::IValue value;
     if (!ours.try_read("memory_" + name, value)) continue;
@@ -228,7 +241,13 @@ std::optional<std::vector<double>> read_common(InputArchive& archive, const Opti
                 "\" of the archive is no number; it is damaged");
     values.push_back(value.toDouble());
   }
-  if (values.empty()) return std::nullopt;
+  const auto has_stepped = [&](const ArchivedGroup& group) {
+    return std::any_of(group.states.begin(), group.states.end(), [&](const auto& state) {
+      return state && state->rule() == defaults.rule() && state->step() > 0;
+    });
+  };
+  if (values.empty() && std::none_of(groups.begin(), groups.end(), has_stepped))
+    return std::nullopt;
   TORCH_CHECK(values.size() == names.size(), "the archive holds ", values.size(), " of the ",
               names.size(), " numbers that ", defaults.rule(),
               " keeps for all parameters; it is damaged, or of ", "another version of the rule");

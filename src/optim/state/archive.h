@@ -26,17 +26,24 @@ struct ArchivedGroup {
   std::vector<std::unique_ptr<ParamState>> states;  // one for each parameter, null if it has none
 };
 
+/// The states of parameters, and what is written in place of some of them.
+struct StatesToSave {
+  const StateMap& all;
+  const std::map<void*, ParamState>& replaced;
+};
+
 /// Writes everything an optimizer needs to go on. `mode`: of its parameters, for rules that have modes.
 /// `common`: what it keeps for all parameters, if there is any yet.
 void write_archive(torch::serialize::OutputArchive& archive, const Options& defaults,
-                   jit::Mode mode, const StateMap& states,
+                   jit::Mode mode, const StatesToSave& states,
                    const std::vector<torch::optim::OptimizerParamGroup>& groups,
                    const std::optional<std::vector<double>>& common);
 
-/// What an archive says of memory that all parameters share; nothing if it says nothing. A c10::Error if
-/// it is not what the rule of these defaults keeps.
+/// What an archive says of memory that all parameters share; nothing if it says nothing and none of its states has taken
+/// a step. A c10::Error if it is not what the rule of these defaults keeps.
 std::optional<std::vector<double>> read_common(torch::serialize::InputArchive& archive,
-                                               const Options& defaults);
+                                               const Options& defaults,
+                                               const std::vector<ArchivedGroup>& groups);
 
 /// Whether the archive is in torch's layout of today; not if it is of before torch 1.5, or no optimizer's. A c10::Error
 /// for a layout or schema that is newer.

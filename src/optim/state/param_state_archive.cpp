@@ -62,7 +62,7 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
   }
   for (const auto& [key, halves] : buffers_.memory)
     for (int half = 0; half < 2; ++half) write_tensor(archive, memory_key(key, half), halves[half]);
-  write_tensor(archive, "extra", buffers_.extra);
+  if (buffers_.t > 0 || buffers_.extra_is_held) write_tensor(archive, "extra", buffers_.extra);
 }
 
 void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
@@ -119,6 +119,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
     if (halves[0].defined()) buffers_.memory.push_back({key, halves});
   }
   buffers_.extra = read_bytes(archive, "extra");
+  buffers_.extra_is_held = buffers_.extra.defined();
   from_archive_ = true;
 }
 

@@ -129,6 +129,18 @@ void ParamState::take_memory(StateBuffers& fresh) const {
   }
 }
 
+// The bits beside elements of the parameter that the state came from which have the same value in this one, and zeros
+// beside the others: they are not those of another value. Where it is gone there is nothing to compare.
+torch::Tensor ParamState::own_extra(const StateBuffers& held, const torch::Tensor& p) const {
+  const torch::Tensor source = owner_.source();
+  if (!source.defined() || source.is_same(p) || source.sizes() != p.sizes() ||
+      source.scalar_type() != p.scalar_type() || (p.numel() > 0 && !has_memory(source)))
+    return held.extra;
+  const auto bits = [&](const torch::Tensor& one) { return one.detach().view(torch::kInt16); };
+  const torch::Tensor same = bits(source).to(p.device()) == bits(p);
+  return same.all().item<bool>() ? held.extra : extra_where(held, layout_.strides, same);
+}
+
 // Bits that a parameter of another dtype or shape lacks are not those that are kept.
 void ParamState::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
   if (!buffers_.extra.defined() || !fresh.extra.defined() || p.sizes() != layout_.sizes ||
@@ -136,9 +148,12 @@ void ParamState::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
     return;
   StateBuffers old = state_outline(held_plan(fresh));
   old.t = buffers_.t;
+  old.extra_is_held = buffers_.extra_is_held;
+  fresh.extra_is_held = fresh.t == 0 && (buffers_.t > 0 || buffers_.extra_is_held);
   old.extra = buffers_.extra;
   check_extra(old, p.numel());
   old.extra = old.extra.to(p.device());
+  old.extra = own_extra(old, p);
   if (rewrites_parameter(buffers_, *fresh.plan))
     convert_weights(old, layout_.strides, fresh, p);
   else

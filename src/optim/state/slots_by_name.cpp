@@ -15,6 +15,11 @@ bool has_codes(const StateBuffers& buffers, std::ptrdiff_t slot) {
          buffers.slots[static_cast<std::size_t>(slot)].codes.defined();
 }
 
+bool has_slots(const StateBuffers& buffers) {
+  const auto& slots = buffers.slots;
+  return std::any_of(slots.begin(), slots.end(), [](auto& slot) { return slot.codes.defined(); });
+}
+
 std::vector<double> in_order_of(const std::vector<jit::Slot>& held,
                                 const std::vector<jit::Slot>& slots,
                                 const std::vector<double>& initial) {

@@ -15,6 +15,9 @@ std::ptrdiff_t number_among(const std::vector<jit::Slot>& slots, const jit::Slot
 /// Whether something is kept for the slot of this number; not for -1.
 bool has_codes(const StateBuffers& buffers, std::ptrdiff_t slot);
 
+/// Whether something is kept for any slot.
+bool has_slots(const StateBuffers& buffers);
+
 /// What `slots` begin with, in the order of the `held` ones; 0 for those that are not among them.
 std::vector<double> in_order_of(const std::vector<jit::Slot>& held,
                                 const std::vector<jit::Slot>& slots,

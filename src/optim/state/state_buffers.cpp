@@ -1,5 +1,7 @@
 #include "jitstep/state_buffers.h"
 
+#include <atomic>
+
 #include "jit/base/text.h"
 #include "jit/step/convert.h"
 #include "jitstep/jit/catalog.h"
@@ -86,6 +88,17 @@ std::int64_t StateBuffers::bytes() const {
   return sum;
 }
 
+int next_revision() {
+  static std::atomic<int> last{0};
+  return ++last;
+}
+
+void check_sign(const jit::Slot& slot, const torch::Tensor& values) {
+  TORCH_CHECK(slot.is_signed || !values.defined() || !has_memory(values) ||
+                  !values.lt(0).any().item<bool>(),
+              "the slot ", slot.torch_name, " is never negative, and some of its new values are");
+}
+
 std::vector<StateBuffers::Memory> make_memory(const torch::Tensor& p, const jit::Plan& plan,
                                               const std::vector<double>& initial) {
   std::vector<StateBuffers::Memory> memory;
@@ -124,6 +137,7 @@ jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
   jit::StepTensor tensor;
   tensor.p = p.data_ptr();
   tensor.extra = address(state.extra);
+  tensor.extra_is_held = state.extra_is_held;
   for (const auto& slot : state.slots)
     tensor.slots.push_back({address(slot.codes), address(slot.meta)});
   for (const auto& [key, halves] : state.memory)

@@ -78,6 +78,14 @@ torch::Tensor reordered_extra(const StateBuffers& held, const std::vector<std::i
   return made;
 }
 
+torch::Tensor extra_where(const StateBuffers& held, const std::vector<std::int64_t>& strides,
+                          const torch::Tensor& same) {
+  torch::Tensor made = held.extra.clone();
+  by_element(made, held.plan->weights->extra_bytes(), same.sizes(), strides)
+      .mul_(same.unsqueeze(-1));
+  return made;
+}
+
 void convert_weights(const StateBuffers& from, const std::vector<std::int64_t>& strides,
                      StateBuffers& to, const torch::Tensor& p) {
   if (p.numel() == 0) return;

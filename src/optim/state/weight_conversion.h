@@ -30,6 +30,10 @@ torch::Tensor weights_of(const StateBuffers& held, const std::vector<std::int64_
 torch::Tensor reordered_extra(const StateBuffers& held, const std::vector<std::int64_t>& strides,
                               const torch::Tensor& p);
 
+/// What is kept, in the same order, with zeros beside the elements where `same`, of the parameter's sizes, is false.
+torch::Tensor extra_where(const StateBuffers& held, const std::vector<std::int64_t>& strides,
+                          const torch::Tensor& same);
+
 /// Sets the parameter and what `to` keeps beside it to the weights that `from` makes of the parameter. `strides`: those
 /// that it had when `from` was kept. A c10::Error as from check_extra; then nothing has changed.
 void convert_weights(const StateBuffers& from, const std::vector<std::int64_t>& strides,

@@ -249,6 +249,62 @@ TEST(CopiedStates, AreSavedInTheirFormatsBeforeAStepTakesThem) {
   expect_equal(p, twin);
 }
 
+// Sizes and what lies beside the parameter are those of the new one.
+TEST(CopiedStates, ThatWereResizedAreSavedBeforeAStepTakesThem) {
+  for (const auto& [codec, weights] :
+       {std::pair{"fp32", "native"}, {"int8", "split16"}, {"factored", "kahan"}}) {
+    SCOPED_TRACE(codec);
+    const Tensors old = make_parameters(torch::kBFloat16, {{40, 30}});
+    const auto options =
+        AdamWOptions(0.01).min_quantized_size(0).state("v", codec).weights(weights);
+    AdamW optimizer(old, options);
+    train(optimizer, old, 1, 3);
+    auto copy = copy_of(state_of(optimizer, old[0]), Way::constructor);
+    copy->exp_avg(longer(copy->exp_avg())).exp_avg_sq(longer(copy->exp_avg_sq()));
+    const Tensors p = {longer(old[0].detach()).requires_grad_()}, q = clones(p);
+    AdamW resized(p, options), loaded(q, options);
+    resized.state()[p[0].unsafeGetTensorImpl()] = std::move(copy);
+    copy_through_archive(resized, loaded);
+    train(resized, p, 4, 5);
+    train(loaded, q, 4, 5);
+    expect_equal(q, p);
+    EXPECT_TRUE(state_of(loaded, q[0]) == state_of(resized, p[0]));
+  }
+}
+
+TEST(CopiedStates, OfNoSlotsAreSavedUnderAParameterOfAnotherShape) {
+  const Tensors old = make_parameters(torch::kBFloat16, {{40, 30}});
+  for (const char* weights : {"native", "split16"}) {
+    SGD optimizer(old, SGDOptions(0.01).weights(weights));
+    train(optimizer, old, 1, 3);
+    const Tensors p = {longer(old[0].detach()).requires_grad_()}, q = clones(p);
+    SGD resized(p, SGDOptions(0.01).weights(weights)), loaded(q, SGDOptions(0.01).weights(weights));
+    resized.state()[p[0].unsafeGetTensorImpl()] =
+        optimizer.state().at(old[0].unsafeGetTensorImpl())->clone();
+    copy_through_archive(resized, loaded);
+    train(resized, p, 4, 5);
+    train(loaded, q, 4, 5);
+    expect_equal(q, p);
+    expect_equal(loaded.fp32_weights(), resized.fp32_weights());
+  }
+}
+
+TEST(CopiedStates, OfRulesThatKeepRowsAreSavedWithThemOnceTheyAreResized) {
+  const Tensors old = make_parameters(torch::kFloat32, {{40, 30}});
+  Adafactor optimizer(old, AdafactorOptions());
+  train(optimizer, old, 1, 3);
+  auto copy = std::make_unique<AdafactorParamState>(
+      static_cast<AdafactorParamState&>(*optimizer.state().at(old[0].unsafeGetTensorImpl())));
+  copy->set_memory("row", torch::cat({copy->memory("row"), torch::full({11}, 0.5)}));
+  const Tensors p = {longer(old[0].detach()).requires_grad_()}, q = clones(p);
+  Adafactor resized(p, AdafactorOptions()), loaded(q, AdafactorOptions());
+  resized.state()[p[0].unsafeGetTensorImpl()] = std::move(copy);
+  copy_through_archive(resized, loaded);
+  train(resized, p, 4, 5);
+  train(loaded, q, 4, 5);
+  expect_equal(q, p);
+}
+
 TEST(CopiedStates, StayUsableWhereAStepFailed) {
   const Tensors p = make_parameters(torch::kFloat32, {{70, 60}, {9}}), twin = clones(p);
   const auto options = AdamWOptions().state("int8");

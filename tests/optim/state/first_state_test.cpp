@@ -1,4 +1,6 @@
 // State before a parameter's first step: what programs set, and what torch's optimizers make with their parameters.
+#include <ATen/record_function.h>
+
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -186,6 +188,73 @@ TEST(AdagradState, ThatWasErasedIsMadeByTheStep) {
   train(optimizer, p, 1, 2);
   train(other, twin, 1, 2);
   expect_equal(p, twin);
+}
+
+// Nor do steps then look at each of its tensors, or wait for the device at the first one.
+TEST(AdagradState, ThatNobodyLookedAtIsNotSharedWithAnybody) {
+  for (const char* codec : {"fp32", "int8"}) {
+    const Tensors p = make_parameters();
+    Adagrad optimizer(p, options_of(codec));
+    const auto is_shared = [&] { return state_of<AdagradParamState>(optimizer, p[0]).is_shared(); };
+    EXPECT_FALSE(is_shared());
+    train(optimizer, p, 1, 2);
+    EXPECT_FALSE(is_shared());
+    auto& options = static_cast<AdagradOptions&>(optimizer.param_groups()[0].options());
+    options.weight_decay(0.1).state(std::string(codec) == "int8" ? "bf16" : "int8");
+    train(optimizer, p, 3, 3);  // binds it again
+    EXPECT_FALSE(is_shared());
+    state_of<AdagradParamState>(optimizer, p[0]).sum();
+    EXPECT_TRUE(is_shared());
+  }
+}
+
+// Numbers that torch hands from a device to the host, which waits for them, in this thread while it lives.
+class Waits {
+ public:
+  Waits() : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(&count))) {
+    counted_ = 0;
+  }
+  ~Waits() { at::removeCallback(callback_); }
+  Waits(const Waits&) = delete;
+  Waits& operator=(const Waits&) = delete;
+  int counted() const { return counted_; }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> count(const at::RecordFunction& operation) {
+    if (operation.name() == std::string("aten::item")) ++counted_;
+    return nullptr;
+  }
+  static inline int counted_ = 0;
+  at::CallbackHandle callback_;
+};
+
+TEST(AdagradState, ThatNobodyLookedAtIsNotWaitedForByTheFirstStep) {
+  const Tensors p = make_parameters();
+  Adagrad optimizer(p, options_of("fp32"));
+  set_gradients(p, 1);
+  {
+    const Waits waits;
+    optimizer.step();
+    EXPECT_EQ(waits.counted(), 0);
+  }
+  const Waits waits;
+  torch::ones({}).item<float>();
+  EXPECT_EQ(waits.counted(), 1) << "what is counted has another name";
+}
+
+TEST(AdagradState, ThatStartsAgainMustHoldWhatItStartsFrom) {
+  const Tensors p = make_parameters();
+  Adagrad optimizer(p, options_of("fp32"));
+  train(optimizer, p, 1, 1);
+  state_of<AdagradParamState>(optimizer, p[0]).step() = 0;
+  EXPECT_HAS(argument_error([&] { train(optimizer, p, 2, 2); }), "holds values at step 0");
+}
+
+TEST(AdagradState, ThatSomebodyWroteToIsLookedAt) {
+  const Tensors p = make_parameters();
+  Adagrad optimizer(p, options_of("fp32"));
+  state_of<AdagradParamState>(optimizer, p[0]).sum().fill_(4);
+  EXPECT_HAS(argument_error([&] { train(optimizer, p, 1, 1); }), "holds values at step 0");
 }
 
 // What an option says when the first step is taken counts.

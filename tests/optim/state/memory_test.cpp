@@ -118,6 +118,49 @@ TEST(ListOption, IsIndexedWithinTheGroup) {
   EXPECT_HAS(argument_error([&] { train(optimizer, more, 2, 2); }), "none for parameter 1");
 }
 
+// A rule whose state is made with its parameters, and begins by a list.
+constexpr const char* kEarly = R"(// Descent.   initial state: at construction
+#pragma once
+#include "../core/contract.cuh"
+namespace jitstep::rules::early_list {
+struct Hyper {
+  double lr = 1e-3;  // >= 0
+  List scales = {};  // > 0
+};
+struct Slots {
+  Signed m;
+};
+struct Memory {
+  Entry<tensor, double> scale;  // initial: scales
+};
+struct Scalars { real rate; };
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64, Memory& m) {
+    return {static_cast<real>(h.lr * m.scale.was)};
+  }
+  KHD static void moments(auto& e, const auto&) { e.m.next = (e.m.was + e.g) / 2; }
+  KHD static void apply(auto& e, const auto& c) { e.p -= c.rate * e.m.next; }
+};
+}  // namespace jitstep::rules::early_list
+)";
+
+TEST(ListOption, OfStateThatIsMadeEarlyIsIndexedWithoutRepeatedParameters) {
+  load_rule(own_file("early_list.cuh", kEarly));
+  const Tensors p = make_parameters(torch::kFloat32, {{3}, {4}, {5}, {6}});
+  const Warnings of_the_repeated;
+  Optimizer optimizer("early_list", {p[0], p[1], p[0]},
+                      GenericOptions(0.1).set("scales", jit::Value::Numbers{1, 2, 3, 4}));
+  optimizer.add_parameters({p[2], p[2], p[3]});
+  for (const bool stepped : {false, true}) {
+    if (stepped) train(optimizer, p, 1, 1);
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const auto& state =
+          static_cast<const ParamState&>(*optimizer.state().at(p[i].unsafeGetTensorImpl()));
+      EXPECT_EQ(state.memory("scale").item<double>(), static_cast<double>(i + 1)) << i;
+    }
+  }
+}
+
 TEST_F(Memory, OfAParameterHasTheShapeOfItsEntries) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
