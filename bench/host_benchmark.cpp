@@ -99,10 +99,10 @@ Json changing_set(int rounds) {
   Tensors gradients;
   for (const torch::Tensor& p : changing) gradients.push_back(p.grad());
   AdamW one = adamw(changing);
-  AdamW halves[] = {adamw(tensors(kTensors / 2, 1000)), adamw(tensors(kTensors / 2, 1000))};
+  AdamW buffers[] = {adamw(tensors(kTensors / 2, 1000)), adamw(tensors(kTensors / 2, 1000))};
   int half = 0;
   const auto [turns, stays] = compare(
-      rounds, [&] { one.step(); }, [&] { halves[half].step(); },
+      rounds, [&] { one.step(); }, [&] { buffers[half].step(); },
       [&](int next) {
         half = next;
         for (std::size_t i = 0; i < kTensors; ++i)

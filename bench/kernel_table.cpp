@@ -17,7 +17,7 @@ std::string kernel_table(const std::string& target_name) {
   plans.push_back(jit::resolve(jit::OptionValues("lamb"), {"fp32"}));
   std::string table = "kernels for " + target_name + ": registers, bytes spilled\n";
   for (const auto& plan : plans) {
-    const jit::Unit unit = jit::unit(plan, jit::default_variant(plan, target), target);
+    const jit::Unit unit = jit::unit(plan, jit::default_kernel_config(plan, target), target);
     for (const auto& entry :
          jit::default_engine().build(unit.text, unit.name, target)->binary.resources) {
       char line[160];

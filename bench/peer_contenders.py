@@ -1,6 +1,6 @@
-"""Steps contenders on request: the child process of bench/peers.py on Python's side, run by the peers' own environment.
+"""Steps contenders on request: the child process of bench/compare.py on Python's side, run by the peers' own environment.
 
-Each line of its input is a request, each line of its output the answer, both JSON, as of bench/contender_server.cpp. What
+Each line of its input is a request, each line of its output the answer, both JSON, as of bench/implementation_server.cpp. What
 packages print goes to the error output.
 """
 import gc

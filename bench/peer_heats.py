@@ -1,6 +1,6 @@
 """Who is compared with whom. A heat is one comparison in which everybody has parameters of one dtype.
 
-A row of a heat is a contender: its name; the process that it lives in (cpp is build/bench/contender_server, the others are
+A row of a heat is a contender: its name; the process that it lives in (cpp is build/bench/implementation_server, the others are
 peer_contenders.py, one process for each package); what that process is told to make; and the walk over the same bytes.
 """
 

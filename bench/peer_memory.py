@@ -3,7 +3,7 @@
 
   .deps/peers/bin/python bench/peer_memory.py    # writes bench/results/peer_memory.json
 
-The packages are those of bench/peers.py --prepare. Only state counts here, not what a step needs for its own time; what torch
+The packages are those of bench/compare.py --prepare. Only state counts here, not what a step needs for its own time; what torch
 would compile is run as it is written, which keeps the same. tools/memory_table.py puts the figures into docs/guides/memory.md.
 """
 import datetime

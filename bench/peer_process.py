@@ -11,7 +11,7 @@ class ContenderError(Exception):
 
 
 class PeerProcess:
-    """Speaks to build/bench/contender_server or peer_contenders.py by lines of JSON; started by its first request."""
+    """Speaks to build/bench/implementation_server or peer_contenders.py by lines of JSON; started by its first request."""
 
     LIMIT = 900  # seconds until a process that does not answer is ended
 

@@ -9,7 +9,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "contenders.h"
+#include "implementations.h"
 #include "jitstep/jitstep.h"
 #include "kernel_table.h"
 #include "stopwatch.h"

@@ -1,7 +1,7 @@
 // An optimizer of one's own on plain arrays, without torch: the rule in signum.cuh becomes one fused
 // kernel of this machine. It must give the bits of the loop below.
 #include <jitstep/jit/engine.h>
-#include <jitstep/jit/state_memory.h>
+#include <jitstep/jit/state_storage.h>
 #include <jitstep/jit/step.h>
 
 #include <cmath>
@@ -34,9 +34,9 @@ int main(int count, char** arguments) {
     std::vector<float> p(10000), g(p.size()), expected(p.size()), m(p.size());
     for (std::size_t i = 0; i < p.size(); ++i) expected[i] = p[i] = std::sin(0.01f * float(i));
 
-    jit::CpuMachine cpu(jit::default_engine());
+    jit::CpuBackend cpu(jit::default_engine());
     const jit::Plan plan = jit::resolve(options);  // or (options, {"int8"}), {"int4"}
-    const jit::StateMemory state(cpu, plan, options, {std::int64_t(p.size())});
+    const jit::StateStorage state(cpu, plan, options, {std::int64_t(p.size())});
     jit::Step step(cpu, {{plan, {state.tensor(p.data())}}});
     for (int t = 1; t <= 100; ++t) {
       g = p;  // the gradient of half the sum of squares

@@ -25,10 +25,10 @@ struct Rule {
     s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.momentum, e.m.was, c.fresh * e.g);
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.momentum, e.m.prev, c.fresh * e.g);
   }
-  KHD static void apply(auto& e, const auto& c) { e.p = e.p * c.shrink - c.lr * sign(e.m.next); }
+  KHD static void update_param(auto& e, const auto& c) { e.p = e.p * c.shrink - c.lr * sign(e.m.next); }
 };
 
 }  // namespace jitstep::rules::signum

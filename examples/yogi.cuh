@@ -37,12 +37,12 @@ struct Rule {
     return s;
   }
   // v stays non-negative: what is taken from it is a small part of a square that is smaller than v.
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real square = e.g * e.g;
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * e.g);
-    e.v.next = e.v.was - c.fresh2 * (sign(e.v.was - square) * square);
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * e.g);
+    e.v.next = e.v.prev - c.fresh2 * (sign(e.v.prev - square) * square);
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p -= c.step_size * (e.m.next / (sqrt(e.v.next) + c.eps));
   }
 };

@@ -23,7 +23,7 @@ HEADER_ONLY = {
     "jit/error.h": "jit/base", "jit/export.h": "jit/base", "version.h": "jit/base",
     "engine_error.h": "optim/tensor",
     "jit/compiler.h": "jit/compiler", "jit/step_tensor.h": "jit/step", "args.h": "templates",
-    "jitstep.h": "optim/optimizer", "rules.h": "optim/optimizer", "stage.h": "optim/optimizer",
+    "jitstep.h": "optim/optimizer", "rules.h": "optim/optimizer", "host_transform.h": "optim/optimizer",
 }
 GENERATED = {"jitstep/rules.h"}
 OURS = re.compile(r'^\s*#\s*include\s*(?:"([^"\s]+)"|<(jitstep/[^>]+)>)', re.M)

@@ -4,7 +4,7 @@
 
 #include "jit/base/text.h"
 #include "jit/engine/cuda_driver.h"
-#include "jit/step/cuda_machine.h"
+#include "jit/step/cuda_backend.h"
 #include "jitstep/jit/error.h"
 #include "tuning/compiled_model.h"
 #include "tuning/cuda_memory.h"
@@ -12,7 +12,7 @@
 namespace jitstep::tuning {
 namespace {
 
-using jit::text;
+using jit::str_cat;
 
 // Vectors that are read and written, and vectors that are read. No byte has a highest bit, so that nothing is written
 // at the end; but the compiler does not know it.
@@ -55,33 +55,33 @@ jit::Hardware hardware_of(jit::Engine& engine, int device, const CudaMemory& mem
 
 }  // namespace
 
-int gpu_of(jit::Engine& engine, const jit::Target& target, std::optional<int> asked) {
+int gpu_of(jit::Engine& engine, const jit::Target& target, std::optional<int> requested) {
   const jit::CudaDriver& driver = engine.driver();
   std::vector<std::string> found;
   for (int i = 0; i < driver.device_count(); ++i) {
     const int sm = driver.device(i).sm;
-    if (sm == target.sm && asked.value_or(i) == i) return i;
-    found.push_back(text("GPU ", i, " is sm_", sm));
+    if (sm == target.sm && requested.value_or(i) == i) return i;
+    found.push_back(str_cat("GPU ", i, " is sm_", sm));
   }
   if (found.empty()) found.push_back("there is none");
-  throw jit::Error(text(asked ? text("GPU ", *asked, " is no ") : "no GPU here is ",
+  throw jit::Error(str_cat(requested ? str_cat("GPU ", *requested, " is no ") : "no GPU here is ",
                         to_string(target), ": ", jit::joined(found)));
 }
 
 CudaDevice::Place CudaDevice::make_place(jit::Engine& engine, int device) {
   auto memory = std::make_unique<CudaMemory>(engine.driver(), device);
   CudaMemory* const kept = memory.get();
-  return {kept, std::make_unique<jit::CudaMachine>(engine, device, std::move(memory))};
+  return {kept, std::make_unique<jit::CudaBackend>(engine, device, std::move(memory))};
 }
 
 CudaDevice::CudaDevice(jit::Engine& engine, int device, const CudaLimits& limits, Clock clock)
     : CudaDevice(engine, device, limits, std::move(clock), make_place(engine, device)) {}
 
 CudaDevice::CudaDevice(jit::Engine& engine, int device, const CudaLimits& limits, Clock clock,
-                       Place place)
-    : ScratchDevice(engine, hardware_of(engine, device, *place.memory), std::move(place.machine),
+                       Place index)
+    : ScratchDevice(engine, hardware_of(engine, device, *index.memory), std::move(index.backend),
                     {limits.scratch_bytes, limits.least_seconds}, clock),
-      memory_(*place.memory),
+      memory_(*index.memory),
       device_(device),
       order_seconds_(limits.order_seconds),
       clock_(std::move(clock)) {}
@@ -97,7 +97,7 @@ void CudaDevice::download(void* to, const void* from, std::size_t bytes) {
 }
 
 std::function<void()> CudaDevice::make_walk(const Workload& workload) {
-  const Moved moved = moved_by(workload);
+  const MemoryTraffic moved = moved_by(workload);
   const auto kernel = engine().kernel(kWalk, "walk", hardware().target, device_);
   const std::int64_t both_vectors = vectors_of(moved.both), read_vectors = vectors_of(moved.read);
   const auto both = filled(both_vectors * kVector), read = filled(read_vectors * kVector);

@@ -9,7 +9,7 @@ class CudaMemory;
 
 /// The number of a GPU of this architecture: the first, or the one that is asked for. An Error says which ones there
 /// are, or what is missing.
-int gpu_of(jit::Engine& engine, const jit::Target& target, std::optional<int> asked);
+int gpu_of(jit::Engine& engine, const jit::Target& target, std::optional<int> requested);
 
 /// Settings of a device.
 struct CudaLimits {
@@ -29,10 +29,10 @@ class CudaDevice : public ScratchDevice {
  private:
   struct Place {
     CudaMemory* memory;  // the machine's
-    std::unique_ptr<jit::Machine> machine;
+    std::unique_ptr<jit::Backend> backend;
   };
   static Place make_place(jit::Engine& engine, int device);
-  CudaDevice(jit::Engine& engine, int device, const CudaLimits& limits, Clock clock, Place place);
+  CudaDevice(jit::Engine& engine, int device, const CudaLimits& limits, Clock clock, Place index);
   std::function<void()> make_walk(const Workload& workload) override;
   void finish() override;
   void download(void* to, const void* from, std::size_t bytes) override;

@@ -36,7 +36,7 @@ struct CudaMemory::Api {
     const auto load = [&](const char* name, auto& function) {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
           library ? dlsym(library, name) : nullptr);
-      if (!function) throw jit::Error(jit::text("libcuda.so.1 lacks ", name));
+      if (!function) throw jit::Error(jit::str_cat("libcuda.so.1 lacks ", name));
     };
     load("cuCtxSetCurrent", cuCtxSetCurrent);
     load("cuDeviceGetName", cuDeviceGetName);
@@ -66,7 +66,7 @@ void CudaMemory::run(const char* call, int code) const {
   const char* name = nullptr;
   if (api_->cuGetErrorName(code, &name) != 0 || name == nullptr) name = "an unknown error";
   const std::string_view advice = jit::cuda_advice(code);
-  throw jit::CudaError(jit::text("tuning on GPU ", device_, " failed: ", call, " returned ", name,
+  throw jit::CudaError(jit::str_cat("tuning on GPU ", device_, " failed: ", call, " returned ", name,
                                  " (", code, ")", advice.empty() ? "" : "; ", advice),
                        call, code);
 }

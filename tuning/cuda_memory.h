@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "jit/step/cuda_machine.h"
+#include "jit/step/cuda_backend.h"
 
 namespace jitstep::tuning {
 

@@ -38,7 +38,7 @@ HostDevice::HostDevice(jit::Engine& engine, const HostLimits& limits, Clock cloc
 HostDevice::HostDevice(jit::Engine& engine, const HostLimits& limits, Clock clock,
                        jit::ParallelFor loop)
     : ScratchDevice(engine, jit::host_hardware(limits.threads),
-                    std::make_unique<jit::CpuMachine>(engine, loop),
+                    std::make_unique<jit::CpuBackend>(engine, loop),
                     {limits.scratch_bytes, limits.least_seconds}, std::move(clock)),
       parallel_for_(std::move(loop)) {
   engine.skip_baselines();
@@ -51,7 +51,7 @@ void HostDevice::download(void* to, const void* from, std::size_t bytes) {
 }
 
 std::function<void()> HostDevice::make_walk(const Workload& workload) {
-  const Moved moved = moved_by(workload);
+  const MemoryTraffic moved = moved_by(workload);
   const auto kernel = engine().kernel(kWalk, "walk", jit::Target::cpu());
   const auto both = filled(moved.both), read = filled(moved.read);
   const WalkArgs args = {both.get(), read.get(), moved.both, moved.read,

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using jit::fixed;
-using jit::text;
+using jit::str_cat;
 
 constexpr const char* kStyle = R"(<style>
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; }
@@ -30,24 +30,24 @@ svg text { font: 12px system-ui, sans-serif; fill: #333; }
 
 constexpr int kLeft = 300, kWidth = 560, kRow = 22;
 
-std::string place(const Plot& plot, double value) {
+std::string index(const Plot& plot, double value) {
   const double share = (std::clamp(value, plot.low, plot.high) - plot.low) / (plot.high - plot.low);
   return fixed(kLeft + kWidth * share, 1);
 }
 
 std::string line(const char* kind, const std::string& x1, int y1, const std::string& x2, int y2) {
-  return text("<line class=\"", kind, "\" x1=\"", x1, "\" y1=\"", y1, "\" x2=\"", x2, "\" y2=\"",
+  return str_cat("<line class=\"", kind, "\" x1=\"", x1, "\" y1=\"", y1, "\" x2=\"", x2, "\" y2=\"",
               y2, "\"/>\n");
 }
 
 std::string row(const Plot& plot, const PlotRow& one, int y) {
   const std::string label =
-      text("<text x=\"0\" y=\"", y + 4, "\">", escaped(one.label), "</text>\n");
+      str_cat("<text x=\"0\" y=\"", y + 4, "\">", escaped(one.label), "</text>\n");
   if (!one.instead.empty())
-    return text(label, "<text class=\"failed\" x=\"", kLeft, "\" y=\"", y + 4, "\">",
+    return str_cat(label, "<text class=\"failed\" x=\"", kLeft, "\" y=\"", y + 4, "\">",
                 escaped(one.instead), "</text>\n");
-  return text(label, line(one.kind, place(plot, one.low), y, place(plot, one.high), y),
-              "<circle class=\"", one.kind, "\" cx=\"", place(plot, one.value), "\" cy=\"", y,
+  return str_cat(label, line(one.kind, index(plot, one.low), y, index(plot, one.high), y),
+              "<circle class=\"", one.kind, "\" cx=\"", index(plot, one.value), "\" cy=\"", y,
               "\" r=\"4\"><title>", escaped(one.title), "</title></circle>\n");
 }
 
@@ -55,13 +55,13 @@ std::string row(const Plot& plot, const PlotRow& one, int y) {
 
 std::string to_svg(const Plot& plot) {
   const int bottom = kRow * (static_cast<int>(plot.rows.size()) + 1);
-  std::string out = text("<svg viewBox=\"0 0 ", kLeft + kWidth + 40, " ", bottom + 30, "\">\n",
-                         line("axis", text(kLeft), bottom, text(kLeft + kWidth), bottom));
+  std::string out = str_cat("<svg viewBox=\"0 0 ", kLeft + kWidth + 40, " ", bottom + 30, "\">\n",
+                         line("axis", str_cat(kLeft), bottom, str_cat(kLeft + kWidth), bottom));
   for (const auto& [value, words] : plot.ticks)
-    out += text("<text text-anchor=\"middle\" x=\"", place(plot, value), "\" y=\"", bottom + 18,
+    out += str_cat("<text text-anchor=\"middle\" x=\"", index(plot, value), "\" y=\"", bottom + 18,
                 "\">", escaped(words), "</text>\n");
   for (const auto& [value, kind] : plot.lines)
-    out += line(kind, place(plot, value), 4, place(plot, value), bottom);
+    out += line(kind, index(plot, value), 4, index(plot, value), bottom);
   for (std::size_t i = 0; i < plot.rows.size(); ++i)
     out += row(plot, plot.rows[i], kRow * (static_cast<int>(i) + 1) - kRow / 3);
   return out + "</svg>\n";
@@ -69,7 +69,7 @@ std::string to_svg(const Plot& plot) {
 
 std::string html_page(const std::string& title, const std::string& introduction,
                       const std::string& body) {
-  return text("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>",
+  return str_cat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>",
               escaped(title), "</title>\n", kStyle, "</head><body>\n<h1>", escaped(title),
               "</h1>\n<p>", introduction, "</p>\n", body, "</body></html>\n");
 }
@@ -93,14 +93,14 @@ void check_page_path(const std::string& path) {
   const fs::path folder = fs::absolute(path).parent_path();
   const std::string file = fs::exists(path) ? path : folder.string();
   if (fs::is_directory(path) || !fs::is_directory(folder) || ::access(file.c_str(), W_OK) != 0)
-    throw jit::Error(text("cannot write ", path, ": is there such a folder, and the right to?"));
+    throw jit::Error(str_cat("cannot write ", path, ": is there such a folder, and the right to?"));
 }
 
 void write_page(const std::string& path, const std::string& page) {
   std::ofstream file(path, std::ios::binary);
   file << page;
   if (!file.flush())
-    throw jit::Error(text("cannot write ", path, ": is there room, and the right to?"));
+    throw jit::Error(str_cat("cannot write ", path, ": is there room, and the right to?"));
 }
 
 }  // namespace jitstep::tuning

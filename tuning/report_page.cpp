@@ -10,12 +10,12 @@ namespace jitstep::tuning {
 namespace {
 
 using jit::fixed;
-using jit::text;
+using jit::str_cat;
 using jit::to_string;
 using jit::Trial;
 
 constexpr const char* kIntroduction =
-    "Each dot is the median of a variant's time over the default's in the same rounds, the line "
+    "Each dot is the median of a configuration's time over the default's in the same rounds, the line "
     "how far that median may be\noff. Left of the solid line is faster than the default; the "
     "broken line is what a plain walk over the same bytes takes.";
 
@@ -58,14 +58,14 @@ Plot empty_plot(const std::vector<const Trial*>& trials, double limit) {
 }
 
 PlotRow row(const Trial& trial, const char* kind) {
-  PlotRow row{.label = to_string(trial.variant), .kind = kind};
+  PlotRow row{.label = to_string(trial.config), .kind = kind};
   if (trial.times.rounds == 0) {
     row.instead = to_string(trial.status) + ": " + trial.detail;
     return row;
   }
   const double ratio = trial.times.ratio, spread = trial.times.spread;
   row.value = ratio, row.low = ratio - spread, row.high = ratio + spread;
-  row.title = text(fixed(ratio, 3), " ± ", fixed(spread, 3), " in ", trial.times.rounds, " rounds");
+  row.title = str_cat(fixed(ratio, 3), " ± ", fixed(spread, 3), " in ", trial.times.rounds, " rounds");
   return row;
 }
 
@@ -73,7 +73,7 @@ std::string plot(const jit::TuningRecord& record, double limit) {
   const auto trials = by_ratio(record.trials);
   Plot plot = empty_plot(trials, limit);
   for (std::size_t i = 0; i < trials.size(); ++i) {
-    const bool won = record.outcome == jit::Outcome::won && trials[i]->variant == record.variant;
+    const bool won = record.outcome == jit::Outcome::won && trials[i]->config == record.config;
     plot.rows.push_back(row(*trials[i], won ? "winner" : i < 2 ? "second" : "trial"));
   }
   return to_svg(plot);
@@ -82,31 +82,31 @@ std::string plot(const jit::TuningRecord& record, double limit) {
 std::string verdict(const jit::TuningRecord& record) {
   switch (record.outcome) {
     case jit::Outcome::won:
-      return text(to_string(record.variant), " won: ", fixed(record.gain, 3),
+      return str_cat(to_string(record.config), " won: ", fixed(record.gain, 3),
                   " times as fast as the default (± ", fixed(record.spread, 3), ")");
-    case jit::Outcome::usual:
-      return "no variant is faster than the default, which stays";
+    case jit::Outcome::default_config:
+      return "no configuration is faster than the default, which stays";
     case jit::Outcome::unresolved:
       break;
   }
-  return "unresolved: no variant was faster than the default by more than the noise, which stays";
+  return "unresolved: no configuration was faster than the default by more than the noise, which stays";
 }
 
 std::string units_of(const jit::Hardware& hardware) {
   const char* const unit = hardware.target.is_cuda() ? "multiprocessor" : "processor";
-  return text(hardware.units, " ", unit, hardware.units == 1 ? "" : "s");
+  return str_cat(hardware.units, " ", unit, hardware.units == 1 ? "" : "s");
 }
 
 std::string section(const Tuned& one, double moved) {
   const jit::TuningRecord& record = one.record;
-  std::string out = text("<h2>", escaped(one.workload.name()), "</h2>\n");
-  if (!one.problem.empty()) return out + text("<p>", escaped(one.problem), "</p>\n");
+  std::string out = str_cat("<h2>", escaped(one.workload.name()), "</h2>\n");
+  if (!one.problem.empty()) return out + str_cat("<p>", escaped(one.problem), "</p>\n");
   const double limit = limit_of(record, moved);
-  out += text("<p>", escaped(record.hardware.name), ", ", units_of(record.hardware), ", ",
+  out += str_cat("<p>", escaped(record.hardware.name), ", ", units_of(record.hardware), ", ",
               escaped(record.versions.compiler), ", ", record.date, ", strategy ",
               escaped(record.strategy), "</p>\n<p><b>", escaped(verdict(record)), "</b></p>\n");
   if (limit > 0)
-    out += text("<p>The default reaches ", fixed(100 * limit, 0), " % of the ",
+    out += str_cat("<p>The default reaches ", fixed(100 * limit, 0), " % of the ",
                 fixed(record.hardware.bandwidth / 1e9, 1), " GB/s of a plain walk.</p>\n");
   return out + plot(record, limit);
 }

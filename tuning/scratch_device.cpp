@@ -5,24 +5,24 @@
 
 #include "jit/base/text.h"
 #include "jit/step/candidate_check.h"
-#include "jit/step/variant_chooser.h"
+#include "jit/step/config_chooser.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::tuning {
 namespace {
 
-using jit::text;
+using jit::str_cat;
 
 constexpr double kSlow = 20;  // times the default's: what takes longer is stopped after one step
 
 }  // namespace
 
 ScratchDevice::ScratchDevice(jit::Engine& engine, jit::Hardware hardware,
-                             std::unique_ptr<jit::Machine> machine, const ScratchLimits& limits,
+                             std::unique_ptr<jit::Backend> backend, const ScratchLimits& limits,
                              Clock clock)
     : engine_(engine),
       hardware_(std::move(hardware)),
-      machine_(std::move(machine)),
+      backend_(std::move(backend)),
       limits_(limits),
       clock_(std::move(clock)) {}
 
@@ -30,48 +30,48 @@ jit::RecordVersions ScratchDevice::versions(const jit::Plan& plan) {
   return jit::versions_of(engine_, plan, hardware_.target);
 }
 
-jit::Variant ScratchDevice::usual() const {
-  return jit::default_variant(workload_->plan, hardware_.target);
+jit::KernelConfig ScratchDevice::default_config() const {
+  return jit::default_kernel_config(workload_->plan, hardware_.target);
 }
 
 void ScratchDevice::begin(const Workload& workload) {
   const std::int64_t bytes = jit::ScratchTensors::bytes(workload.plan, workload.shapes);
   if (bytes > limits_.scratch_bytes)
-    throw jit::Error(text(workload.name(), " takes ", bytes >> 20, " MiB of scratch, more than ",
+    throw jit::Error(str_cat(workload.name(), " takes ", bytes >> 20, " MiB of scratch, more than ",
                           limits_.scratch_bytes >> 20,
                           " MiB; choose a smaller size or raise --scratch"));
   steps_.clear();
   scratch_.reset();
   walk_ = {};
   workload_ = workload;
-  scratch_ = std::make_unique<jit::ScratchTensors>(*machine_, workload.plan, workload.numbers,
+  scratch_ = std::make_unique<jit::ScratchTensors>(*backend_, workload.plan, workload.numbers,
                                                    workload.shapes);
-  timed_step(usual(), 1);  // touches all memory
-  const double once = std::max(timed_step(usual(), 1), 1e-9);
+  timed_step(default_config(), 1);  // touches all memory
+  const double once = std::max(timed_step(default_config(), 1), 1e-9);
   repeats_ = static_cast<int>(std::clamp(limits_.least_seconds / once, 1.0, 10000.0));
   walk_ = make_walk(workload);
   hardware_.bandwidth = walk_bandwidth();
 }
 
-jit::Step& ScratchDevice::step_of(const jit::Variant& variant) {
-  const auto known = steps_.find(variant);
+jit::Step& ScratchDevice::step_of(const jit::KernelConfig& config) {
+  const auto known = steps_.find(config);
   if (known != steps_.end()) return known->second;
-  return steps_.emplace(variant, scratch_->step_by(variant)).first->second;
+  return steps_.emplace(config, scratch_->step_by(config)).first->second;
 }
 
-std::optional<jit::Trial> ScratchDevice::check(const jit::Variant& candidate) {
-  const jit::TriedKernel kernel{workload_->plan, workload_->numbers, workload_->shapes.front()};
+std::optional<jit::Trial> ScratchDevice::check(const jit::KernelConfig& candidate) {
+  const jit::Candidate kernel{workload_->plan, workload_->numbers, workload_->shapes.front()};
   const auto way_back = [this](void* to, const void* from, std::size_t n) {
     download(to, from, n);
   };
-  if (auto problem = jit::check_candidate(*machine_, kernel, usual(), candidate, way_back))
+  if (auto problem = jit::check_candidate(*backend_, kernel, default_config(), candidate, way_back))
     return problem;
   timed_step(candidate, 1);  // makes it
-  const double before = timed_step(usual(), 1), once = timed_step(candidate, 1);
+  const double before = timed_step(default_config(), 1), once = timed_step(candidate, 1);
   if (once < kSlow * std::max(before, 1e-4)) return {};
-  return jit::Trial{.variant = candidate,
+  return jit::Trial{.config = candidate,
                     .status = jit::TrialStatus::timed_out,
-                    .detail = text("a step takes more than ", kSlow, " times the default's time")};
+                    .detail = str_cat("a step takes more than ", kSlow, " times the default's time")};
 }
 
 double ScratchDevice::timed(const std::function<void()>& work, int repeats) {
@@ -82,12 +82,12 @@ double ScratchDevice::timed(const std::function<void()>& work, int repeats) {
   return (clock_() - start) / repeats;
 }
 
-double ScratchDevice::timed_step(const jit::Variant& variant, int repeats) {
-  jit::Step& step = step_of(variant);
+double ScratchDevice::timed_step(const jit::KernelConfig& config, int repeats) {
+  jit::Step& step = step_of(config);
   return timed([&] { scratch_->run(step); }, repeats);
 }
 
-double ScratchDevice::seconds(const jit::Variant& variant) { return timed_step(variant, repeats_); }
+double ScratchDevice::seconds(const jit::KernelConfig& config) { return timed_step(config, repeats_); }
 
 // ---- the walk --------------------------------------------------------------------------------------
 
@@ -106,10 +106,10 @@ std::shared_ptr<void> ScratchDevice::filled(std::int64_t bytes) {
   constexpr std::int64_t kPiece = 1 << 20;
   const std::vector<std::byte> ones(static_cast<std::size_t>(std::min(bytes, kPiece)),
                                     std::byte{1});
-  auto memory = machine_->allocate(static_cast<std::size_t>(bytes));
+  auto memory = backend_->allocate(static_cast<std::size_t>(bytes));
   auto* const first = static_cast<std::byte*>(memory.get());
   for (std::int64_t at = 0; at < bytes; at += kPiece)
-    machine_->upload(first + at, ones.data(),
+    backend_->upload(first + at, ones.data(),
                      static_cast<std::size_t>(std::min(kPiece, bytes - at)));
   return memory;
 }

@@ -1,4 +1,4 @@
-// What devices to tune on have in common: scratch tensors in a machine's memory, a step for each variant, repeats
+// What devices to tune on have in common: scratch tensors in a machine's memory, a step for each configuration, repeats
 // that are timed, and a walk over as many bytes.
 #pragma once
 
@@ -23,18 +23,18 @@ struct ScratchLimits {
 class ScratchDevice : public TuningDevice {
  public:
   /// Its bandwidth is that of a walk over as many bytes as a step of the workload reads and writes: the limit of what
-  /// any variant can reach.
+  /// any configuration can reach.
   const jit::Hardware& hardware() const override { return hardware_; }
   jit::RecordVersions versions(const jit::Plan& plan) override;
   void begin(const Workload& workload) override;
-  std::optional<jit::Trial> check(const jit::Variant& candidate) override;
-  double seconds(const jit::Variant& variant) override;
+  std::optional<jit::Trial> check(const jit::KernelConfig& candidate) override;
+  double seconds(const jit::KernelConfig& config) override;
 
   /// Seconds of such a walk.
   double walk_seconds();
 
  protected:
-  ScratchDevice(jit::Engine& engine, jit::Hardware hardware, std::unique_ptr<jit::Machine> machine,
+  ScratchDevice(jit::Engine& engine, jit::Hardware hardware, std::unique_ptr<jit::Backend> backend,
                 const ScratchLimits& limits, Clock clock);
 
   jit::Engine& engine() { return engine_; }
@@ -48,20 +48,20 @@ class ScratchDevice : public TuningDevice {
   virtual void finish() = 0;
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
 
-  jit::Step& step_of(const jit::Variant& variant);
+  jit::Step& step_of(const jit::KernelConfig& config);
   double timed(const std::function<void()>& work, int repeats);
-  double timed_step(const jit::Variant& variant, int repeats);
+  double timed_step(const jit::KernelConfig& config, int repeats);
   double walk_bandwidth();
-  jit::Variant usual() const;
+  jit::KernelConfig default_config() const;
 
   jit::Engine& engine_;
   jit::Hardware hardware_;
-  std::unique_ptr<jit::Machine> machine_;
+  std::unique_ptr<jit::Backend> backend_;
   ScratchLimits limits_;
   Clock clock_;
   std::optional<Workload> workload_;
   std::unique_ptr<jit::ScratchTensors> scratch_;
-  std::map<jit::Variant, jit::Step> steps_;
+  std::map<jit::KernelConfig, jit::Step> steps_;
   std::function<void()> walk_;
   int repeats_ = 1;
 };

@@ -11,47 +11,47 @@ namespace jitstep::tuning {
 namespace {
 
 using jit::Trial;
-using jit::Variant;
-using Variants = std::vector<Variant>;
+using jit::KernelConfig;
+using Variants = std::vector<KernelConfig>;
 
 constexpr std::size_t kFirst = 3;
 
-bool is_tried(const Variant& variant, const std::vector<Trial>& before) {
+bool is_tried(const KernelConfig& config, const std::vector<Trial>& before) {
   return std::any_of(before.begin(), before.end(),
-                     [&](const Trial& trial) { return trial.variant == variant; });
+                     [&](const Trial& trial) { return trial.config == config; });
 }
 
-std::optional<Variant> first_untried(const Variants& candidates, const std::vector<Trial>& before) {
-  for (const Variant& one : candidates)
+std::optional<KernelConfig> first_untried(const Variants& candidates, const std::vector<Trial>& before) {
+  for (const KernelConfig& one : candidates)
     if (!is_tried(one, before)) return one;
   return {};
 }
 
 // The fastest so far; the default if no trial was faster.
-Variant fastest(const Variant& usual, const std::vector<Trial>& before) {
-  Variant best = usual;
+KernelConfig fastest(const KernelConfig& default_config, const std::vector<Trial>& before) {
+  KernelConfig best = default_config;
   double ratio = 1;
   for (const Trial& trial : before)
     if (trial.status == jit::TrialStatus::timed && trial.times.rounds > 0 &&
         trial.times.ratio < ratio) {
-      best = trial.variant;
+      best = trial.config;
       ratio = trial.times.ratio;
     }
   return best;
 }
 
-jit::Strategy local(const jit::VariantSpace& space, const Variants& ordered) {
-  std::map<Variant, std::size_t> places;
-  for (std::size_t i = 0; i < ordered.size(); ++i) places[ordered[i]] = i;
-  const Variant usual = jit::default_variant(space.plan, space.target);
-  return [=](const std::vector<Trial>& before) -> std::optional<Variant> {
+jit::Strategy local(const jit::ConfigSpace& space, const Variants& ordered) {
+  std::map<KernelConfig, std::size_t> indices;
+  for (std::size_t i = 0; i < ordered.size(); ++i) indices[ordered[i]] = i;
+  const KernelConfig default_config = jit::default_kernel_config(space.plan, space.target);
+  return [=](const std::vector<Trial>& before) -> std::optional<KernelConfig> {
     const Variants first(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(
                                                                 std::min(kFirst, ordered.size())));
     if (const auto next = first_untried(first, before)) return next;
-    Variants near = space.neighbours(fastest(usual, before));
-    std::erase(near, usual);
-    std::stable_sort(near.begin(), near.end(), [&](const Variant& a, const Variant& b) {
-      return places.at(a) < places.at(b);
+    Variants near = space.neighbours(fastest(default_config, before));
+    std::erase(near, default_config);
+    std::stable_sort(near.begin(), near.end(), [&](const KernelConfig& a, const KernelConfig& b) {
+      return indices.at(a) < indices.at(b);
     });
     return first_untried(near, before);
   };
@@ -64,23 +64,23 @@ const std::vector<std::string>& strategy_names() {
   return names;
 }
 
-std::vector<Variant> by_model(const jit::VariantSpace& space, const Model& model) {
-  std::vector<std::pair<double, Variant>> costs;
-  for (const Variant& variant : space.all()) costs.emplace_back(model(variant), variant);
+std::vector<KernelConfig> by_model(const jit::ConfigSpace& space, const Model& model) {
+  std::vector<std::pair<double, KernelConfig>> costs;
+  for (const KernelConfig& config : space.all()) costs.emplace_back(model(config), config);
   costs.erase(costs.begin());  // the default
   std::stable_sort(costs.begin(), costs.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   Variants ordered;
-  for (const auto& [cost, variant] : costs) ordered.push_back(variant);
+  for (const auto& [cost, config] : costs) ordered.push_back(config);
   return ordered;
 }
 
-jit::Strategy make_strategy(const std::string& name, const jit::VariantSpace& space,
+jit::Strategy make_strategy(const std::string& name, const jit::ConfigSpace& space,
                             const Model& model, std::uint64_t seed) {
   if (name == "exhaustive") return jit::in_order(by_model(space, model));
   if (name == "local") return local(space, by_model(space, model));
   if (name != "random")
-    throw jit::Error(jit::text("there is no strategy \"", name, "\"; there are ",
+    throw jit::Error(jit::str_cat("there is no strategy \"", name, "\"; there are ",
                                jit::joined(strategy_names())));
   // From an order that depends on nothing else. Not std::shuffle, whose order differs between standard libraries.
   Variants ordered = space.all();

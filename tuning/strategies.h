@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "jit/codegen/tournament.h"
-#include "jit/codegen/variant_space.h"
+#include "jit/codegen/config_search.h"
+#include "jit/codegen/config_space.h"
 #include "tuning/model.h"
 
 namespace jitstep::tuning {
@@ -19,10 +19,10 @@ const std::vector<std::string>& strategy_names();
 /// exhaustive: all, in the order of the model. random: all, in an order by `seed`. local: the best three by the model,
 /// then the neighbours of the fastest found so far, the model's best first, until none of them is left.
 /// An Error lists the names if there is none of this one.
-jit::Strategy make_strategy(const std::string& name, const jit::VariantSpace& space,
+jit::Strategy make_strategy(const std::string& name, const jit::ConfigSpace& space,
                             const Model& model, std::uint64_t seed = 1);
 
 /// The space without the default, by ascending cost; equals keep their order.
-std::vector<jit::Variant> by_model(const jit::VariantSpace& space, const Model& model);
+std::vector<jit::KernelConfig> by_model(const jit::ConfigSpace& space, const Model& model);
 
 }  // namespace jitstep::tuning

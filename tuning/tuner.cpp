@@ -32,7 +32,7 @@ class Session {
     }
     record.hardware = device_.hardware();
     const bool resumes = before && !before->complete;
-    jit::Tournament tournament =
+    jit::ConfigSearch tournament =
         start(workload, resumes ? before->trials : std::vector<jit::Trial>());
     play(tournament, record, until);
     return {workload, record};
@@ -47,7 +47,7 @@ class Session {
             .versions = device_.versions(workload.plan),
             .strategy = options_.strategy,
             .date = jit::today(),
-            .variant = jit::default_variant(workload.plan, device_.hardware().target)};
+            .config = jit::default_kernel_config(workload.plan, device_.hardware().target)};
   }
 
   std::optional<TuningRecord> earlier(const TuningRecord& record) const {
@@ -57,16 +57,16 @@ class Session {
     return {};
   }
 
-  jit::Tournament start(const Workload& workload, std::vector<jit::Trial> before) {
-    const auto space = jit::variant_space(workload.plan, device_.hardware());
-    return {jit::default_variant(workload.plan, space.target),
+  jit::ConfigSearch start(const Workload& workload, std::vector<jit::Trial> before) {
+    const auto space = jit::config_space(workload.plan, device_.hardware());
+    return {jit::default_kernel_config(workload.plan, space.target),
             make_strategy(options_.strategy, space, device_.model(workload)),
             options_.rules,
             {},
             std::move(before)};
   }
 
-  void play(jit::Tournament& tournament, TuningRecord& record, double until) {
+  void play(jit::ConfigSearch& tournament, TuningRecord& record, double until) {
     std::size_t written = tournament.trials().size();
     const auto keep = [&] {
       record = record_of(tournament, std::move(record));
@@ -83,15 +83,15 @@ class Session {
     while (!tournament.done() && !stopped()) {
       if (tournament.is_new()) {
         if (const auto problem = device_.check(tournament.next()))
-          tournament.drop(problem->status, problem->detail);
+          tournament.reject(problem->status, problem->detail);
         // Now: what ails the candidate may have broken the device, so that nothing runs on it any more.
         keep_new();
       }
-      if (!tournament.done()) tournament.took(device_.seconds(tournament.next()));
+      if (!tournament.done()) tournament.record(device_.seconds(tournament.next()));
       const bool trials_end =
           options_.most_trials > 0 &&
           tournament.trials().size() >= static_cast<std::size_t>(options_.most_trials);
-      if (trials_end || now() > until) tournament.enough();
+      if (trials_end || now() > until) tournament.stop();
       keep_new();
     }
     if (tournament.done()) keep();

@@ -20,9 +20,9 @@ class TuningDevice {
   /// Makes scratch tensors, and drops those of the workload before. An Error if they take too much.
   virtual void begin(const Workload& workload) = 0;
   /// Why a candidate is not to be timed; nothing if it may be.
-  virtual std::optional<jit::Trial> check(const jit::Variant& candidate) = 0;
-  /// Seconds of one step by a variant that was checked, or by the default.
-  virtual double seconds(const jit::Variant& variant) = 0;
+  virtual std::optional<jit::Trial> check(const jit::KernelConfig& candidate) = 0;
+  /// Seconds of one step by a configuration that was checked, or by the default.
+  virtual double seconds(const jit::KernelConfig& config) = 0;
 };
 
 }  // namespace jitstep::tuning

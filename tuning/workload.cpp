@@ -14,7 +14,7 @@
 namespace jitstep::tuning {
 namespace {
 
-using jit::text;
+using jit::str_cat;
 using nlohmann::json;
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
@@ -47,7 +47,7 @@ const json* shapes_in(const json& model) {
 
 std::vector<std::int64_t> sizes_of(const json& shape, const std::string& path) {
   const auto bad = [&] {
-    return jit::Error(text(path, ": a shape is ", shape.dump().substr(0, 60),
+    return jit::Error(str_cat(path, ": a shape is ", shape.dump().substr(0, 60),
                            "; give each as a list of sizes, as in [768, 768]"));
   };
   if (!shape.is_array()) throw bad();
@@ -59,12 +59,12 @@ std::vector<std::int64_t> sizes_of(const json& shape, const std::string& path) {
   return sizes;
 }
 
-jit::Plan plan_of(const Asked& asked, const std::vector<std::int64_t>& sizes) {
-  const jit::ParameterKind kind{.dtype = asked.parameter,
+jit::Plan plan_of(const TuningRequest& requested, const std::vector<std::int64_t>& sizes) {
+  const jit::ParameterKind kind{.dtype = requested.parameter,
                                 .dims = static_cast<int>(sizes.size()),
                                 .elements = jit::Shape{sizes, {}}.elements()};
-  jit::KernelSpec spec = jit::resolve(asked.options, asked.formats, kind).spec;
-  if (asked.gradient) spec.gradient = *asked.gradient;
+  jit::KernelSpec spec = jit::resolve(requested.options, requested.formats, kind).spec;
+  if (requested.gradient) spec.gradient = *requested.gradient;
   return jit::resolve(spec);
 }
 
@@ -78,19 +78,19 @@ jit::WorkSize Workload::size() const {
 
 std::string Workload::name() const {
   const jit::WorkSize all = size();
-  return text(plan.name, ", ", all.tensors == 1 ? "one tensor" : text(all.tensors, " tensors"),
+  return str_cat(plan.name, ", ", all.tensors == 1 ? "one tensor" : str_cat(all.tensors, " tensors"),
               " of ", all.elements, " elements");
 }
 
-Moved moved_by(const Workload& workload) {
-  Moved moved;
+MemoryTraffic moved_by(const Workload& workload) {
+  MemoryTraffic moved;
   moved.read = workload.size().elements * jit::bytes_of(workload.plan.spec.gradient);
   moved.both = jit::ScratchTensors::bytes(workload.plan, workload.shapes) - moved.read;
   return moved;
 }
 
 double moved_bytes(const Workload& workload) {
-  const Moved moved = moved_by(workload);
+  const MemoryTraffic moved = moved_by(workload);
   return 2.0 * static_cast<double>(moved.both) + static_cast<double>(moved.read);
 }
 
@@ -101,7 +101,7 @@ Shapes parse_size(const std::string& word) {
   const std::int64_t elements =
       count_of(times == word.npos ? word : std::string_view(word).substr(times + 1));
   if (elements == 0 || tensors == 0 || tensors > kMostTensors)
-    throw jit::Error(text("the size \"", word,
+    throw jit::Error(str_cat("the size \"", word,
                           "\" is none: give the elements of a tensor, as in 4k or 16M, or several "
                           "tensors, as in 700x2k"));
   return Shapes(static_cast<std::size_t>(tensors), {elements});
@@ -109,25 +109,25 @@ Shapes parse_size(const std::string& word) {
 
 Shapes read_model(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw jit::Error(text("cannot read ", path, ": is it there?"));
+  if (!file) throw jit::Error(str_cat("cannot read ", path, ": is it there?"));
   const json model = json::parse(file, nullptr, false);
   const json* const found = model.is_discarded() ? nullptr : shapes_in(model);
   if (found == nullptr || !found->is_array() || found->empty())
-    throw jit::Error(text(path, " has no shapes: write {\"shapes\": [[768, 768], [768]]}"));
+    throw jit::Error(str_cat(path, " has no shapes: write {\"shapes\": [[768, 768], [768]]}"));
   Shapes shapes;
   for (const json& shape : *found) shapes.push_back(sizes_of(shape, path));
   return shapes;
 }
 
-std::vector<Workload> workloads(const Asked& asked, const Shapes& shapes) {
+std::vector<Workload> workloads(const TuningRequest& requested, const Shapes& shapes) {
   std::vector<Workload> all;
   for (const auto& sizes : shapes) {
-    jit::Plan plan = plan_of(asked, sizes);
+    jit::Plan plan = plan_of(requested, sizes);
     const auto same = [&](const Workload& one) { return one.plan.spec == plan.spec; };
     auto found = std::find_if(all.begin(), all.end(), same);
     if (found == all.end()) {
-      const std::uint64_t seed = asked.formats.seed.value_or(0);
-      const HyperSet numbers = plan.at_step(asked.options, 1, seed);
+      const std::uint64_t seed = requested.formats.seed.value_or(0);
+      const HyperParams numbers = plan.at_step(requested.options, 1, seed);
       found = all.insert(all.end(), {std::move(plan), numbers, {}});
     }
     found->shapes.push_back(sizes);

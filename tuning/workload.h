@@ -8,7 +8,7 @@
 
 #include "jitstep/jit/formats.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/variant.h"
+#include "jitstep/jit/kernel_config.h"
 
 namespace jitstep::tuning {
 
@@ -18,7 +18,7 @@ using Shapes = std::vector<std::vector<std::int64_t>>;
 /// One kernel at one size.
 struct Workload {
   jit::Plan plan;
-  HyperSet numbers = {};  // of its first step
+  HyperParams numbers = {};  // of its first step
   Shapes shapes = {};
 
   jit::WorkSize size() const;
@@ -27,17 +27,17 @@ struct Workload {
 };
 
 /// Bytes that a step reads and writes, and bytes that it only reads.
-struct Moved {
+struct MemoryTraffic {
   std::int64_t both = 0, read = 0;
 };
 
 /// Parameters and state both ways, gradients one way.
-Moved moved_by(const Workload& workload);
+MemoryTraffic moved_by(const Workload& workload);
 /// All of them, those both ways twice.
 double moved_bytes(const Workload& workload);
 
 /// The optimizer that is tuned for.
-struct Asked {
+struct TuningRequest {
   jit::OptionValues options;
   jit::Formats formats = {};
   jit::Dtype parameter = jit::Dtype::float32;
@@ -53,6 +53,6 @@ Shapes parse_size(const std::string& word);
 Shapes read_model(const std::string& path);
 
 /// The kernels of these tensors, each with its own: small ones and vectors may have other formats than large matrices.
-std::vector<Workload> workloads(const Asked& asked, const Shapes& shapes);
+std::vector<Workload> workloads(const TuningRequest& requested, const Shapes& shapes);
 
 }  // namespace jitstep::tuning

@@ -3,7 +3,7 @@
 
   docs/img/plot.py [--tool build/tools/jitstep]    writes step_time.svg and memory_7b.svg beside this file
 
-step_time.svg shows the newest result of bench/peers.py for the tensors of GPT-2 small. memory_7b.svg shows
+step_time.svg shows the newest result of bench/compare.py for the tensors of GPT-2 small. memory_7b.svg shows
 what `jitstep memory` says of a model with 7 billion parameters. Needs matplotlib.
 """
 
@@ -47,7 +47,7 @@ KINDS = [("parameters", ("parameters",), "#4a5568"), ("gradients", ("gradients",
 
 
 def newest_result():
-    """The newest result of bench/peers.py."""
+    """The newest result of bench/compare.py."""
     files = [f for f in (ROOT / "bench/results").glob("20*.json")]
     return json.loads(max(files).read_text())
 
@@ -60,7 +60,7 @@ def step_times():
             rows = [(label, statistics.median(names[name]["seconds"]) * 1e3)
                     for name, label in SHOWN.items() if label and "seconds" in names.get(name, {})]
             return sorted(rows, key=lambda row: -row[1])
-    raise SystemExit("no result of bench/peers.py has GPT-2 small with int8 and int4 state")
+    raise SystemExit("no result of bench/compare.py has GPT-2 small with int8 and int4 state")
 
 
 def draw_step_time():

@@ -60,7 +60,7 @@ struct Block : torch::nn::Module {
 struct Network : torch::nn::Module {
   explicit Network(std::int64_t characters)
       : embedding(register_module("embedding", torch::nn::Embedding(characters, kWidth))),
-        places(register_module("places", torch::nn::Embedding(kContext, kWidth))),
+        indices(register_module("places", torch::nn::Embedding(kContext, kWidth))),
         last(register_module("last", normalisation())),
         scores(register_module("scores", torch::nn::Linear(kWidth, characters))) {
     for (std::int64_t i = 0; i < kLayers; ++i) {
@@ -70,12 +70,12 @@ struct Network : torch::nn::Module {
 
   /// The score of each character at each place of the windows [batch, kContext].
   torch::Tensor forward(const torch::Tensor& windows) const {
-    auto x = torch::embedding(widened(embedding->weight), windows) + widened(places->weight);
+    auto x = torch::embedding(widened(embedding->weight), windows) + widened(indices->weight);
     for (const auto& block : blocks) x = block->forward(x);
     return transformed(normalised(x, last), scores).flatten(0, 1);
   }
 
-  torch::nn::Embedding embedding, places;
+  torch::nn::Embedding embedding, indices;
   torch::nn::LayerNorm last;
   torch::nn::Linear scores;
   std::vector<std::shared_ptr<Block>> blocks;

@@ -17,7 +17,7 @@
 #include "jitstep/parameter_groups.h"
 #include "jitstep/rules.h"
 #include "jitstep/schedulers.h"
-#include "jitstep/stage.h"
+#include "jitstep/host_transform.h"
 #include "jitstep/version.h"
 
 namespace jitstep {

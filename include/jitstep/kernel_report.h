@@ -8,7 +8,7 @@
 
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/kernel.h"
-#include "jitstep/jit/variant.h"
+#include "jitstep/jit/kernel_config.h"
 
 namespace jitstep {
 
@@ -16,11 +16,11 @@ namespace jitstep {
 struct JITSTEP_API KernelReport {
   /// One of the parameters that share the kernel.
   struct Parameter {
-    std::size_t group = 0, place = 0;  // in its group
+    std::size_t group = 0, index = 0;  // in its group
   };
 
   std::string device;      // "cpu", "cuda:0"
-  jit::VariantChoice how;  // it is run, and why so
+  jit::ConfigChoice how;  // it is run, and why so
   std::vector<Parameter> parameters;
   std::shared_ptr<const jit::Built> built;
 

@@ -16,10 +16,10 @@ namespace jitstep {
 struct JITSTEP_API MemoryReport {
   /// What tensors hold: a slot's values or codes, what codecs keep for blocks of these, what a weight format keeps
   /// beside parameters, and what rules and codecs keep otherwise.
-  enum class Kind { parameters, gradients, state, scales, beside, memory };
+  enum class Kind { parameters, gradients, state, scales, residual, aux_state };
 
   /// Tensors of one kind and format.
-  struct Part {
+  struct Entry {
     Kind kind = Kind::parameters;
     std::string
         name;  // of a slot ("m") or a field of memory ("row"); empty: of neither, or of several
@@ -30,12 +30,12 @@ struct JITSTEP_API MemoryReport {
 
   /// One parameter. Whatever it does not have, such as state before its first step, has no part.
   struct Parameter {
-    std::size_t group = 0, place = 0;  // in its group
+    std::size_t group = 0, index = 0;  // in its group
     std::vector<std::int64_t> sizes;
     std::int64_t elements = 0;
     std::string rule;
     bool has_state = false;
-    std::vector<Part> parts;
+    std::vector<Entry> entries;
 
     /// Of all its parts.
     std::int64_t bytes() const;
@@ -43,10 +43,10 @@ struct JITSTEP_API MemoryReport {
 
   std::vector<Parameter> parameters;  // group by group; one that is listed again is not repeated
   /// What belongs to no single parameter: what a rule keeps once, and state whose parameter is in no group.
-  std::vector<Part> others;
+  std::vector<Entry> others;
 
   /// The parts of all parameters and the others, those of one kind and format together, in the order of kinds.
-  std::vector<Part> by_format() const;
+  std::vector<Entry> by_format() const;
   /// Of all parameters.
   std::int64_t elements() const;
   /// Of everything; state is what is neither parameter nor gradient.

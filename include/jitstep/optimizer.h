@@ -17,8 +17,8 @@
 
 namespace jitstep {
 
-enum class Frozen;
-enum class Moment;
+enum class NonTrainablePolicy;
+enum class ValidationPhase;
 struct ArchivedGroup;
 struct KernelReport;
 struct MemoryReport;
@@ -66,13 +66,13 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// throws, parameters and state are what they were, unless a GPU failed in the midst of its
   /// launches, of which some may have been done (a CudaError).
   ///
-  /// With the option tune(true), or JITSTEP_TUNE=1, steps try other variants of their kernels, one in a
+  /// With the option tune(true), or JITSTEP_TUNE=1, steps try other configurations of their kernels, one in a
   /// step, until it is known which is fastest; steps to come, of later runs too, take that one. The bits are those
-  /// of any other run. Steps that compile a variant take longer.
+  /// of any other run. Steps that compile a configuration take longer.
   torch::Tensor step(LossClosure closure = nullptr) override;
 
   /// The numbers by which processes that train together choose: each calls `agree` at the same step, with one number
-  /// for each variant that was tried, and all go on with what it returns, which must be the same everywhere, such as
+  /// for each configuration that was tried, and all go on with what it returns, which must be the same everywhere, such as
   /// the numbers of rank 0 or the largest of all. Without it an optimizer does not tune where WORLD_SIZE is above 1.
   using TuningAgreement = std::function<std::vector<double>(const std::vector<double>&)>;
   void set_tuning_agreement(TuningAgreement agree);
@@ -162,9 +162,9 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   MemoryReport memory_report() const;
   /// What the rule keeps once for all parameters (its Memory of domain `all`, such as Prodigy's `d`), by
   /// name; before the first step what it begins with. A c10::Error if there is none of that name.
-  double memory(const std::string& name) const;
+  double aux_state(const std::string& name) const;
   /// Sets it; the next step goes on from there. A c10::Error for what is not finite.
-  void set_memory(const std::string& name, double value);
+  void set_aux_state(const std::string& name, double value);
   /// The rule's name; of several rules, that of the group that the optimizer was made with first.
   const std::string& rule() const;
 
@@ -185,20 +185,20 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
 
  private:
   class Conversions;
-  struct Member;
-  struct Records;
-  enum class Purpose { step, turn };  // of collecting parameters
+  struct ParamRecord;
+  struct Impl;
+  enum class Operation { step, switch_mode };  // of collecting parameters
 
   Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
-            Frozen frozen);
+            NonTrainablePolicy frozen);
   const Options& default_options() const;
   const Options& group_options(std::size_t group) const;
   Options& group_options(std::size_t group);
   const std::string& rule_of(std::size_t group) const;
   std::unique_ptr<Options> defaults_for(const ParamGroup& group) const;
-  std::vector<double> common_values() const;
+  std::vector<double> shared_values() const;
   ParamGroup merged(const ParamGroup& group) const;
-  void check_group(const ParamGroup& group, const ParameterName& first, Moment moment) const;
+  void check_group(const ParamGroup& group, const ParameterName& first, ValidationPhase phase) const;
   void check_distinct() const;
   void check_distinct(const ParamGroup* more, const ParameterName& first) const;
   bool group_unchanged(std::size_t group) const;
@@ -207,11 +207,11 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void warn_of_repeated(std::size_t g) const;
   void register_members(std::size_t group);
   void check_training() const;
-  void turn(jit::Mode to);
-  void change(const std::function<void()>& launch);
-  void collect(Purpose purpose);
-  void collect_group(std::size_t group, Purpose purpose);
-  void collect_member(std::size_t group, std::size_t place, Purpose purpose);
+  void switch_mode(jit::Mode to);
+  void with_rollback(const std::function<void()>& launch);
+  void gather_inputs(Operation operation);
+  void gather_group(std::size_t group, Operation operation);
+  void gather_param(std::size_t group, std::size_t index, Operation operation);
   void refresh_options(std::size_t group);
   const torch::Tensor* gradient_of(const torch::Tensor& p, const ParameterName& name);
   void check_devices() const;
@@ -223,13 +223,13 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void count_steps();
   void point_to_lr(std::size_t group);
   void clear_materialised();
-  void add_pending(std::size_t group, std::size_t place);
-  bool is_bound(std::size_t group, std::size_t place, bool stays);
-  void look_up(Member& member, torch::optim::OptimizerParamState* held,
+  void add_pending(std::size_t group, std::size_t index);
+  bool is_bound(std::size_t group, std::size_t index, bool storage_unchanged);
+  void look_up(ParamRecord& param_record, torch::optim::OptimizerParamState* held,
                const std::string& rule) const;
   std::vector<int> ids_of_pending() const;
   void bind_states();
-  void bind_common();
+  void bind_shared_state();
   void restore_states();
   void hook_gradients();
   void step_alone(const ParameterName& name);
@@ -243,7 +243,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
                                                             const ParameterName& first);
   void take_in(std::size_t group, std::map<void*, std::unique_ptr<ParamState>> states);
 
-  std::unique_ptr<Records> records_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace jitstep

@@ -31,8 +31,8 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   const std::string& rule() const { return common().rule; }
   /// The edition of the catalog that rule and codecs are taken from; 0, until an optimizer has taken the
   /// options: the newest.
-  int edition() const { return common().edition; }
-  void set_edition(int edition) { common().edition = edition; }
+  int catalog_revision() const { return common().catalog_revision; }
+  void set_edition(int catalog_revision) { common().catalog_revision = catalog_revision; }
   /// What the rule's file declares in that edition.
   const jit::Manifest& manifest() const;
 
@@ -45,10 +45,10 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   virtual void put(std::size_t option, const jit::Value& value) = 0;
 
   /// The same by name.
-  jit::Value get(const std::string& name) const { return get(place(name)); }
+  jit::Value get(const std::string& name) const { return get(index(name)); }
   void put(const std::string& name, const jit::Value& value);
   bool is_set(std::size_t option) const;
-  bool is_set(const std::string& name) const { return is_set(place(name)); }
+  bool is_set(const std::string& name) const { return is_set(index(name)); }
 
   /// All values in the words of src/jit, not validated.
   jit::OptionValues values() const;
@@ -96,7 +96,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   /// What options of every rule have.
   struct Common {
     std::string rule;
-    int edition = 0;
+    int catalog_revision = 0;
     jit::Formats formats = {};
     std::uint64_t formats_version = 0;
     std::vector<bool> set = {};  // [option]; those behind the end are not
@@ -120,7 +120,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   static jit::CodecChoice read_codec(const std::string& text);
 
  private:
-  std::size_t place(const std::string& name) const;
+  std::size_t index(const std::string& name) const;
   jit::OptionValues defaults() const;
   bool equals(const Options& other) const;
   bool is_marked(std::size_t option) const;
@@ -212,7 +212,7 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
 
   /// Names the rule and checks everything set so far against it: a jit::Error for an unknown name
   /// or a wrong type. Once only.
-  void bind(const std::string& rule, int edition = 0);
+  void bind(const std::string& rule, int catalog_revision = 0);
   /// What was set before the rule was named, by name.
   const jit::NamedValues& given() const { return given_; }
 
@@ -240,11 +240,11 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
 /// Options of a rule with everything unset: of the generated class for a shipped rule, else
 /// generic, and of the newest edition unless one is given. A jit::Error lists the rules if there is no
 /// such one.
-JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule, int edition = 0);
+JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule, int catalog_revision = 0);
 
 /// make_options with what `given` says: a jit::Error for what the rule does not have.
 JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule,
-                                                  const GenericOptions& given, int edition = 0);
+                                                  const GenericOptions& given, int catalog_revision = 0);
 
 /// Whether the rule of this name is the shipped one, whose classes are generated: a folder of
 /// JITSTEP_TEMPLATES may hide it behind another of its name.

@@ -17,10 +17,10 @@
 
 namespace jitstep {
 
-class TensorPlace;
+class TensorFingerprint;
 namespace jit {
 struct Manifest;
-struct PlannedMemory;
+struct ResolvedAuxState;
 }  // namespace jit
 struct InitialValues;
 
@@ -80,8 +80,8 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
  public:
   /// Unbound state of a rule, no step taken: of the rule as it is in an edition of the catalog, by default
   /// as it is now.
-  explicit ParamState(std::string rule, int edition = 0)
-      : rule_(std::move(rule)), edition_(edition) {}
+  explicit ParamState(std::string rule, int catalog_revision = 0)
+      : rule_(std::move(rule)), catalog_revision_(catalog_revision) {}
 
   /// The rule it is state of.
   const std::string& rule() const { return rule_; }
@@ -92,11 +92,11 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
 
   /// The values of a slot, by its name ("v") or torch's ("exp_avg_sq"): the storage itself where it
   /// is as wide as the arithmetic, else decoded into a new tensor. Undefined if it is left out.
-  torch::Tensor value(const std::string& slot) const { return slot_value(place(slot)); }
+  torch::Tensor value(const std::string& slot) const { return slot_value(index(slot)); }
   /// Encodes values of the parameter's shape into a slot; an unbound state takes values of any shape, and each other
   /// slot must then be set, too. An undefined tensor drops what it holds: set it again before the next step.
   void set_value(const std::string& slot, const torch::Tensor& values) {
-    set_slot_value(place(slot), values);
+    set_slot_value(index(slot), values);
   }
   /// What is stored for a slot: codes in the parameter's storage order, and what its codec keeps
   /// for each block. Undefined if there is none.
@@ -106,14 +106,14 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   /// What the rule keeps beside the slots, by its name ("row") or torch's, or what a slot's codec keeps
   /// ("v.scale"): the memory itself, of the parameter's shape without the dimensions that one entry covers
   /// (none for a number of the whole tensor). A c10::Error if there is none of that name.
-  torch::Tensor memory(const std::string& name) const;
+  torch::Tensor aux_state(const std::string& name) const;
   /// Sets it from values of that shape; of any shape if the state is unbound.
-  void set_memory(const std::string& name, const torch::Tensor& values);
+  void set_aux_state(const std::string& name, const torch::Tensor& values);
 
   /// Whether it keeps something beside this parameter, and is bound to it: in whatever order that lies now.
-  bool keeps_more_of(const torch::Tensor& parameter) const;
+  bool has_residual(const torch::Tensor& parameter) const;
   /// What the weight format keeps beside the parameter, as bytes in its storage order. Undefined: nothing.
-  torch::Tensor extra() const;
+  torch::Tensor residual() const;
   /// The parameter as the rule sees it, from what is kept beside it: a new tensor, as wide as the arithmetic.
   torch::Tensor weights() const;
 
@@ -175,7 +175,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
     c10::Device device = c10::kCPU;
   };
 
-  std::size_t place(const std::string& slot) const;
+  std::size_t index(const std::string& slot) const;
   bool equals(const ParamState& other) const;
   bool holds_values(std::size_t slot) const;
   bool same_layout(const torch::Tensor& parameter) const;
@@ -183,15 +183,15 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void check_shape(const torch::Tensor& parameter) const;
   void check_complete(const StateBuffers& fresh) const;
   void check_archived_memory(const StateBuffers& fresh) const;
-  void check_memory(const StateBuffers& fresh) const;
+  void check_aux_state(const StateBuffers& fresh) const;
   ParamState snapshot();
   void resize(torch::IntArrayRef sizes);
   void count_given();
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
   void start_slots(StateBuffers& fresh, const torch::Tensor& parameter,
                    const std::vector<double>& initial) const;
-  const jit::PlannedMemory& planned_memory(const std::string& name) const;
-  std::size_t memory_place(const jit::PlannedMemory& field) const;
+  const jit::ResolvedAuxState& resolved_aux_state(const std::string& name) const;
+  std::size_t aux_index(const jit::ResolvedAuxState& field) const;
   void take_memory(StateBuffers& fresh) const;
   void take_extra(StateBuffers& fresh, const torch::Tensor& parameter) const;
   torch::Tensor own_extra(const StateBuffers& held, const torch::Tensor& parameter) const;
@@ -205,11 +205,11 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void read_formats(torch::serialize::InputArchive& archive);
 
   std::string rule_;
-  int edition_;
+  int catalog_revision_;
   StateBuffers buffers_;
   Layout layout_;  // of the parameter when the buffers were made
   StateOwner owner_;
-  std::shared_ptr<const std::vector<TensorPlace>> places_;  // of the buffers' tensors, once bound
+  std::shared_ptr<const std::vector<TensorFingerprint>> places_;  // of the buffers' tensors, once bound
   bool from_archive_ = false;  // unbound, but its buffers have codecs and a layout
   bool is_early_ = false;      // made before the first step, and not bound again since
   SharedMark shared_;
@@ -219,7 +219,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
 
 /// New, unbound state of a rule: of the generated class where its options are of a generated one,
 /// else generic.
-JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule, int edition = 0);
+JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule, int catalog_revision = 0);
 
 /// The generated state class of a shipped rule, or null. Defined in the generated rules.cpp.
 JITSTEP_API std::unique_ptr<ParamState> make_shipped_state(const std::string& rule);

@@ -30,18 +30,18 @@ struct JITSTEP_API StateBuffers {
   };
 
   /// One field of memory; [t & 1] is written in step t.
-  struct Memory {
-    std::string key;  // PlannedMemory::key
-    std::array<torch::Tensor, 2> halves;
+  struct AuxState {
+    std::string key;  // ResolvedAuxState::key
+    std::array<torch::Tensor, 2> buffers;
   };
 
   jit::StateFormat format;                // how the tensors are kept
   std::shared_ptr<const jit::Plan> plan;  // the kernel they are for, of this format; null: none yet
   std::vector<Slot> slots;
-  std::vector<Memory> memory;  // one for each of the plan's
+  std::vector<AuxState> aux_state;  // one for each of the plan's
   std::vector<double> hyper;  // of the group, when the plan was chosen, if some codec takes numbers
-  torch::Tensor extra;        // of the weight format; undefined: none
-  bool extra_is_held = false;   // where `t` is 0: it is of steps before the slots came
+  torch::Tensor residual;        // of the weight format; undefined: none
+  bool residual_is_set = false;   // where `t` is 0: it is of steps before the slots came
   std::vector<double> initial;  // what slots hold before the first step; empty: nothing
   StepCount t;                  // steps taken
   int id = 0;                   // order of add_parameter; names the random bits
@@ -51,8 +51,8 @@ struct JITSTEP_API StateBuffers {
   template <class Visit>
   void for_each_tensor(Visit visit) const {
     for (const Slot& slot : slots) visit(slot.codes), visit(slot.meta);
-    for (const Memory& field : memory) visit(field.halves[0]), visit(field.halves[1]);
-    visit(extra);
+    for (const AuxState& field : aux_state) visit(field.buffers[0]), visit(field.buffers[1]);
+    visit(residual);
   }
   /// Of all these tensors.
   std::int64_t bytes() const;
@@ -67,7 +67,7 @@ StateBuffers make_state(const torch::Tensor& p, std::shared_ptr<const jit::Plan>
 StateBuffers state_outline(std::shared_ptr<const jit::Plan> plan);
 
 /// The memory of new state alone.
-std::vector<StateBuffers::Memory> make_memory(const torch::Tensor& p, const jit::Plan& plan,
+std::vector<StateBuffers::AuxState> make_aux_state(const torch::Tensor& p, const jit::Plan& plan,
                                               const std::vector<double>& initial);
 
 /// A parameter with its state in the kernels' words; null where nothing is held. g_strides: the

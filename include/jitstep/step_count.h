@@ -32,16 +32,16 @@ class JITSTEP_API StepCount {
   std::int64_t counted() const { return on_device_ && !is_set() ? kBase : counted_; }
   void count() { counted_ += on_device_ ? 0 : 1; }
   /// What is to be taken from `counted()`: one int64 of no dimensions on the device; undefined: nothing.
-  const torch::Tensor& lag() const { return lag_; }
+  const torch::Tensor& step_offset() const { return step_offset_; }
   /// Has the device count the steps that it skips. `counter`: 0 so far.
-  void attach(torch::Tensor counter) { lag_ = std::move(counter); }
+  void attach(torch::Tensor counter) { step_offset_ = std::move(counter); }
 
   /// Whether the device counts all steps.
   bool is_on_device() const { return on_device_; }
   /// Whether a number was set since that the device does not know.
   bool is_set() const { return on_device_ && counted_ != known_; }
   /// What the counter of a device that counts is to hold now.
-  std::int64_t lag_now() const { return kBase - taken(); }
+  std::int64_t step_offset_now() const { return kBase - taken(); }
   /// Has the device count all steps. `counter`: lag_now(), or to become that.
   void count_on_device(torch::Tensor counter);
   /// Has the host count again; waits for the device.
@@ -53,7 +53,7 @@ class JITSTEP_API StepCount {
   mutable std::int64_t
       counted_;  // mutable, as `lag`: both are brought up to date when somebody asks
   mutable std::int64_t known_ = 0;  // what the device said when it was last asked
-  mutable torch::Tensor lag_;
+  mutable torch::Tensor step_offset_;
   bool on_device_ = false;
 };
 

@@ -10,7 +10,7 @@
 
 #include "emulation/step_outcome.h"
 #include "jitstep/jit/dtype.h"
-#include "jitstep/jit/machine.h"
+#include "jitstep/jit/backend.h"
 
 namespace jitstep::emulation {
 
@@ -20,19 +20,19 @@ using Download = std::function<void(void* to, const void* from, std::size_t byte
 /// `shift`: bytes by which the memory is less aligned than the machine's.
 class GuardedBuffer {
  public:
-  GuardedBuffer(jit::Machine& machine, std::size_t bytes, std::size_t shift = 0)
+  GuardedBuffer(jit::Backend& backend, std::size_t bytes, std::size_t shift = 0)
       : image_(bytes + shift + 2 * kGuard),
         start_(kGuard + shift),
         size_(bytes),
-        memory_(machine.allocate(image_.size())) {}
+        memory_(backend.allocate(image_.size())) {}
 
   std::size_t size() const { return size_; }
   /// Where it lies on the host, and on the device.
   std::byte* host() { return image_.data() + start_; }
   void* device() const { return static_cast<std::byte*>(memory_.get()) + start_; }
   /// Makes the device hold what the host does.
-  void send(jit::Machine& machine) const {
-    machine.upload(memory_.get(), image_.data(), image_.size());
+  void send(jit::Backend& backend) const {
+    backend.upload(memory_.get(), image_.data(), image_.size());
   }
   /// What the device holds now, with the guards.
   std::vector<std::byte> kept(const Download& download) const {
@@ -42,7 +42,7 @@ class GuardedBuffer {
   }
 
  private:
-  static constexpr std::size_t kGuard = KeptBuffer::kGuard;
+  static constexpr std::size_t kGuard = StoredBuffer::kGuard;
 
   std::vector<std::byte> image_;
   std::size_t start_, size_;

@@ -1,5 +1,5 @@
 // Options under which a condition of a rule holds, found by trying values at and around the numbers that its
-// conditions compare with. Internal to option_cover.cpp.
+// conditions compare with. Internal to option_covering_set.cpp.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "emulation/option_cover.h"
+#include "emulation/option_covering_set.h"
 
 namespace jitstep::emulation {
 

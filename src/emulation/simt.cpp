@@ -308,8 +308,8 @@ void check_shape(const SimtLaunch& launch) {
 
 }  // namespace
 
-const SimtMachine* simt_machine() {
-  static constexpr SimtMachine kMachine = {
+const SimtBackend* simt_machine() {
+  static constexpr SimtBackend kMachine = {
       .thread_index = [] { return current().lane(); },
       .block_size = [] { return current().shape().block; },
       .block_index = [] { return current().block(); },

@@ -8,7 +8,7 @@ namespace jitstep::emulation {
 
 // All that kernel text sees of the machine. Note: templates/core/port.cuh repeats this layout, as
 // device text may include no host header.
-struct SimtMachine {
+struct SimtBackend {
   unsigned (*thread_index)(void);  // threadIdx.x
   unsigned (*block_size)(void);    // blockDim.x
   unsigned (*block_index)(void);   // blockIdx.x
@@ -24,8 +24,8 @@ struct SimtMachine {
 };
 
 // The machine the calling thread's launches run on. A loaded kernel's variable
-// `extern "C" const SimtMachine* jitstep_simt_machine` must point here before it is launched.
-const SimtMachine* simt_machine();
+// `extern "C" const SimtBackend* jitstep_simt_backend` must point here before it is launched.
+const SimtBackend* simt_machine();
 
 enum class BlockOrder { kForward, kReverse, kShuffled };
 

@@ -13,7 +13,7 @@ namespace jitstep::emulation {
 namespace {
 
 using jit::Dtype;
-using jit::text;
+using jit::str_cat;
 using Bytes = std::span<const std::byte>;
 
 template <class T>
@@ -76,16 +76,16 @@ std::string number(Bytes bytes, Elements elements) {
 
 std::string shown(Bytes bytes, Elements elements) {
   const std::string value = number(bytes, elements);
-  return value.empty() ? hex(bytes) : text(value, " (", hex(bytes), ")");
+  return value.empty() ? hex(bytes) : str_cat(value, " (", hex(bytes), ")");
 }
 
 std::string nibble(std::byte byte, bool high) {
   return hex(std::vector{high ? byte >> 4 : byte & std::byte{15}});
 }
 
-Difference difference_at(const KeptBuffer& one, const KeptBuffer& other, std::size_t byte) {
+Difference difference_at(const StoredBuffer& one, const StoredBuffer& other, std::size_t byte) {
   Difference found{.tensor = one.tensor, .name = one.name};
-  const auto guard = static_cast<std::int64_t>(KeptBuffer::kGuard), width = std::int64_t{one.width};
+  const auto guard = static_cast<std::int64_t>(StoredBuffer::kGuard), width = std::int64_t{one.width};
   const auto at = static_cast<std::int64_t>(byte) - guard;
   const auto inside = static_cast<std::int64_t>(one.bytes.size()) - 2 * guard;
   found.outside = at < 0 || at >= inside;
@@ -100,8 +100,8 @@ Difference difference_at(const KeptBuffer& one, const KeptBuffer& other, std::si
   const auto begin = static_cast<std::size_t>(found.outside ? at : found.element * width);
   const auto size = found.outside ? 1 : static_cast<std::size_t>(width);
   const Elements elements = found.outside ? Elements::bytes : one.elements;
-  found.one = shown(Bytes(one.bytes).subspan(begin + KeptBuffer::kGuard, size), elements);
-  found.other = shown(Bytes(other.bytes).subspan(begin + KeptBuffer::kGuard, size), elements);
+  found.one = shown(Bytes(one.bytes).subspan(begin + StoredBuffer::kGuard, size), elements);
+  found.other = shown(Bytes(other.bytes).subspan(begin + StoredBuffer::kGuard, size), elements);
   return found;
 }
 
@@ -121,7 +121,7 @@ Elements elements_of(Dtype dtype) {
   return Elements::float16;
 }
 
-void KeptBuffer::make_nans_one() {
+void StoredBuffer::make_nans_one() {
   if (elements != Elements::float32 && elements != Elements::float64) return;
   const auto size = static_cast<std::size_t>(width);
   for (std::size_t at = kGuard; at + size + kGuard <= bytes.size(); at += size) {
@@ -133,9 +133,9 @@ void KeptBuffer::make_nans_one() {
 }
 
 std::string to_string(const Difference& difference) {
-  const std::string place = text(difference.name, "[", difference.element, "]");
-  const bool shared = difference.tensor == KeptBuffer::kNoTensor;
-  return text(shared ? "all tensors" : text("tensor ", difference.tensor), ": ", place,
+  const std::string index = str_cat(difference.name, "[", difference.element, "]");
+  const bool shared = difference.tensor == StoredBuffer::kNoTensor;
+  return str_cat(shared ? "all tensors" : str_cat("tensor ", difference.tensor), ": ", index,
               difference.outside ? ", outside of the buffer," : "", " is ", difference.one, " and ",
               difference.other);
 }

@@ -18,7 +18,7 @@ enum class Elements { float64, float32, bfloat16, float16, bytes, nibbles };
 Elements elements_of(jit::Dtype dtype);
 
 /// One buffer of a tensor, between two guards that no kernel may touch.
-struct KeptBuffer {
+struct StoredBuffer {
   static constexpr std::size_t kGuard = 64;  // bytes
   static constexpr int kNoTensor = -1;       // memory that all tensors share
 
@@ -33,7 +33,7 @@ struct KeptBuffer {
 };
 
 /// The buffers of all tensors, in the same order for the same case.
-using StepOutcome = std::vector<KeptBuffer>;
+using StepOutcome = std::vector<StoredBuffer>;
 
 /// The first place where a buffer differs.
 struct Difference {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "emulation/tensor_data.h"
-#include "jitstep/jit/common_memory.h"
+#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::emulation {
@@ -31,27 +31,27 @@ Elements elements_of_fields(const std::vector<jit::Field>& fields) {
 struct StepRun::State {
   static constexpr int64 kBase = 1;  // a number of steps that a device begins to count from
 
-  State(const StepCase& c, const Device& device, const jit::Variant& v, Grouping g,
+  State(const StepCase& c, const Device& device, const jit::KernelConfig& v, Grouping g,
         const jit::Catalog& catalog)
       : case_(c),
-        machine(device.machine),
+        backend(device.backend),
         download(device.download),
         graphs(device.graphs),
-        variant(v),
+        config(v),
         grouping(g),
         options(options_of(c, catalog)),
         plan(kernel_of(c, catalog)),
         random(c.seed),
-        common(jit::make_common_memory(machine, options)) {
-    if (c.grad_scale != 0) grad_scale = on_device(machine, static_cast<float>(c.grad_scale));
-    if (!c.refused.empty()) found_inf = on_device(machine, 0.0f);
+        shared_state(jit::make_shared_state(backend, options)) {
+    if (c.grad_scale != 0) grad_scale = on_device(backend, static_cast<float>(c.grad_scale));
+    if (!c.refused.empty()) found_inf = on_device(backend, 0.0f);
     if (counts()) {
-      common_lag = on_device(machine, int64{0});
-      common.lag = static_cast<int64*>(common_lag.get());
+      shared_step_offset = on_device(backend, int64{0});
+      shared_state.step_offset = static_cast<int64*>(shared_step_offset.get());
     }
     for (std::size_t i = 0; i < c.tensors.size(); ++i) {
-      all.push_back(make_tensor(machine, plan, options, c.tensors[i], static_cast<int>(i), random));
-      if (counts()) all.back().lag = on_device(machine, is_captured() ? kBase : int64{0});
+      all.push_back(make_tensor(backend, plan, options, c.tensors[i], static_cast<int>(i), random));
+      if (counts()) all.back().step_offset = on_device(backend, is_captured() ? kBase : int64{0});
     }
   }
 
@@ -59,7 +59,7 @@ struct StepRun::State {
   bool counts() const { return found_inf != nullptr || is_captured(); }
   double gradient_value();
   void send_gradient(TensorData& data, bool refused);
-  jit::HostStage stage_for(const std::vector<jit::Batch>& batches) const;
+  jit::HostTransform stage_for(const std::vector<jit::Batch>& batches) const;
   template <class T>
   void halve(T* values, std::size_t count) const;
   void make_step(const std::vector<TensorData*>& stepped, std::optional<jit::Mode> to);
@@ -68,27 +68,27 @@ struct StepRun::State {
   void try_step(int number, bool refused);
   void one_turn();
   void repeat_step(const std::vector<jit::Batch>& batches,
-                   const std::vector<jit::StepInput>& inputs, const std::vector<HyperSet>& sets);
-  int set_for(std::vector<HyperSet>& sets, const TensorData& data) const;
+                   const std::vector<jit::StepInput>& inputs, const std::vector<HyperParams>& sets);
+  int set_for(std::vector<HyperParams>& sets, const TensorData& data) const;
   int batch_count() const;
   int batch_of(int id) const;
-  KeptBuffer kept(const TensorData& data, const GuardedBuffer& buffer, const std::string& name,
+  StoredBuffer kept(const TensorData& data, const GuardedBuffer& buffer, const std::string& name,
                   Elements elements, int width) const;
   void keep_slots(const TensorData& data, StepOutcome& outcome) const;
-  void keep_memory(const TensorData& data, StepOutcome& outcome) const;
-  void keep_common(StepOutcome& outcome) const;
+  void store_aux_state(const TensorData& data, StepOutcome& outcome) const;
+  void store_shared_state(StepOutcome& outcome) const;
 
   const StepCase& case_;
-  jit::Machine& machine;
+  jit::Backend& backend;
   Download download;
   Graphs graphs;
-  jit::Variant variant;
+  jit::KernelConfig config;
   Grouping grouping;
   jit::OptionValues options;
   jit::Plan plan;
   std::mt19937_64 random;
-  jit::CommonMemory common;
-  std::shared_ptr<void> grad_scale = {}, found_inf = {}, common_lag = {};  // null: not used
+  jit::SharedState shared_state;
+  std::shared_ptr<void> grad_scale = {}, found_inf = {}, shared_step_offset = {};  // null: not used
   std::vector<TensorData> all = {};
   int step = 0;  // the last one that was made
   int turns = 0;
@@ -116,17 +116,17 @@ void StepRun::State::send_gradient(TensorData& data, bool refused) {
   const int w = bytes_of(plan.spec.gradient);
   for (std::int64_t i = 0; i < data.n; ++i)
     put(data.g.host() + i * w, plan.spec.gradient, refused ? INFINITY : gradient_value());
-  data.g.send(machine);
+  data.g.send(backend);
 }
 
 // Of any rule that has one: halves the values, which is exact.
-jit::HostStage StepRun::State::stage_for(const std::vector<jit::Batch>& batches) const {
-  if (plan.rule().host_stage.empty()) return {};
+jit::HostTransform StepRun::State::stage_for(const std::vector<jit::Batch>& batches) const {
+  if (plan.rule().host_transform.empty()) return {};
   std::vector<std::size_t> sizes;
   for (const jit::Batch& batch : batches)
     for (const jit::StepTensor& tensor : batch.tensors)
       sizes.push_back(static_cast<std::size_t>(tensor.shape.elements()));
-  return [this, sizes](const std::vector<jit::StagedTensor>& tensors) {
+  return [this, sizes](const std::vector<jit::TransformedTensor>& tensors) {
     for (const auto& [tensor, values] : tensors)
       if (jit::real_bytes(plan.spec.state.dtype) == 8)
         halve(static_cast<double*>(values), sizes[tensor]);
@@ -140,14 +140,14 @@ void StepRun::State::halve(T* values, std::size_t count) const {
   std::vector<T> image(count);
   download(image.data(), values, count * sizeof(T));
   for (T& x : image) x /= 2;
-  machine.upload(values, image.data(), count * sizeof(T));
+  backend.upload(values, image.data(), count * sizeof(T));
 }
 
 // A step of some tensors, or their turn to a mode.
 void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
                                std::optional<jit::Mode> to) {
   turning = to.has_value();
-  std::vector<HyperSet> sets;
+  std::vector<HyperParams> sets;
   std::vector<jit::Batch> batches(batch_count());
   std::vector<std::vector<jit::StepInput>> inputs(batch_count());
   for (const TensorData* const data : stepped) {
@@ -155,7 +155,7 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
     const int batch = batch_of(data->tensor.id);
     batches[batch].tensors.push_back(data->tensor);
     inputs[batch].push_back({.g = data->g.device(),
-                             .set = set_for(sets, *data),
+                             .hyper_index = set_for(sets, *data),
                              .aligned = c.misalignment == 0,
                              .cleared = case_.clears ? data->g.device() : nullptr});
   }
@@ -163,11 +163,11 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
   std::vector<jit::StepInput> given;
   for (int i = 0; i < batch_count(); ++i) {
     if (batches[i].tensors.empty()) continue;
-    used.push_back({plan, batches[i].tensors, variant});
+    used.push_back({plan, batches[i].tensors, config});
     given.insert(given.end(), inputs[i].begin(), inputs[i].end());
   }
   if (is_captured() && !to) return repeat_step(used, given, sets);
-  jit::Step made(machine, used, &common);
+  jit::Step made(backend, used, &shared_state);
   if (to)
     made.run(*to, given, sets);
   else
@@ -177,10 +177,10 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
 // The first step is done, the next one captured; all others are replays of that.
 void StepRun::State::repeat_step(const std::vector<jit::Batch>& batches,
                                  const std::vector<jit::StepInput>& inputs,
-                                 const std::vector<HyperSet>& sets) {
+                                 const std::vector<HyperParams>& sets) {
   const auto run = [&] { repeated->run(inputs, sets, stage_for(batches)); };
   if (!repeated) {
-    repeated.emplace(machine, batches, &common);
+    repeated.emplace(backend, batches, &shared_state);
     repeated->count_on_device();
     return run();
   }
@@ -210,7 +210,7 @@ void StepRun::State::try_step(int number, bool refused) {
     stepped.push_back(&data);
   }
   const float found = refused ? 1.0f : 0.0f;
-  if (found_inf) machine.upload(found_inf.get(), &found, sizeof found);
+  if (found_inf) backend.upload(found_inf.get(), &found, sizeof found);
   make_step(stepped, {});
 }
 
@@ -221,14 +221,14 @@ void StepRun::State::one_turn() {
   make_step(stepped, turns++ % 2 == 0 ? jit::Mode::eval : jit::Mode::train);
 }
 
-int StepRun::State::set_for(std::vector<HyperSet>& sets, const TensorData& data) const {
+int StepRun::State::set_for(std::vector<HyperParams>& sets, const TensorData& data) const {
   for (std::size_t i = 0; !counts() && i < sets.size(); ++i)
     if (sets[i].t == data.counted) return static_cast<int>(i);
   const std::int64_t t = is_captured() ? kBase + (turning ? 0 : 1) : data.counted;
   sets.push_back(plan.at_step(options, t, 0x0123456789abcdefull));
   sets.back().grad_scale = static_cast<const float*>(grad_scale.get());
   sets.back().found_inf = static_cast<const float*>(found_inf.get());
-  sets.back().lag = static_cast<int64*>(data.lag.get());
+  sets.back().step_offset = static_cast<int64*>(data.step_offset.get());
   return static_cast<int>(sets.size()) - 1;
 }
 
@@ -243,9 +243,9 @@ int StepRun::State::batch_of(int id) const {
 
 // ---- what they leave ---------------------------------------------------------------------------
 
-KeptBuffer StepRun::State::kept(const TensorData& data, const GuardedBuffer& buffer,
+StoredBuffer StepRun::State::kept(const TensorData& data, const GuardedBuffer& buffer,
                                 const std::string& name, Elements elements, int width) const {
-  KeptBuffer out{data.tensor.id, name, elements, std::max(width, 1), buffer.kept(download)};
+  StoredBuffer out{data.tensor.id, name, elements, std::max(width, 1), buffer.kept(download)};
   out.make_nans_one();
   return out;
 }
@@ -263,30 +263,30 @@ void StepRun::State::keep_slots(const TensorData& data, StepOutcome& outcome) co
   }
 }
 
-void StepRun::State::keep_memory(const TensorData& data, StepOutcome& outcome) const {
-  for (std::size_t i = 0; i < data.memory.size(); ++i) {
-    const int width = plan.memory[i].bytes;
-    outcome.push_back(kept(data, data.memory[i][data.t & 1], "memory." + plan.memory[i].name,
+void StepRun::State::store_aux_state(const TensorData& data, StepOutcome& outcome) const {
+  for (std::size_t i = 0; i < data.aux_state.size(); ++i) {
+    const int width = plan.aux_state[i].bytes;
+    outcome.push_back(kept(data, data.aux_state[i][data.t & 1], "memory." + plan.aux_state[i].name,
                            width == 8 ? Elements::float64 : Elements::float32, width));
   }
 }
 
-void StepRun::State::keep_common(StepOutcome& outcome) const {
-  int64 lag = 0;
-  if (common.lag != nullptr) download(&lag, common.lag, sizeof lag);
-  const double* const now = common.halves[(common.steps - lag) & 1];
-  for (const jit::PlannedMemory& field : plan.common) {
-    KeptBuffer out{KeptBuffer::kNoTensor, "memory." + field.name, Elements::float64, 8, {}};
-    out.bytes.resize(sizeof(double) + 2 * KeptBuffer::kGuard);
-    download(&out.bytes[KeptBuffer::kGuard], now + field.place, sizeof(double));
+void StepRun::State::store_shared_state(StepOutcome& outcome) const {
+  int64 step_offset = 0;
+  if (shared_state.step_offset != nullptr) download(&step_offset, shared_state.step_offset, sizeof step_offset);
+  const double* const now = shared_state.buffers[(shared_state.steps - step_offset) & 1];
+  for (const jit::ResolvedAuxState& field : plan.shared_state) {
+    StoredBuffer out{StoredBuffer::kNoTensor, "memory." + field.name, Elements::float64, 8, {}};
+    out.bytes.resize(sizeof(double) + 2 * StoredBuffer::kGuard);
+    download(&out.bytes[StoredBuffer::kGuard], now + field.index, sizeof(double));
     out.make_nans_one();
     outcome.push_back(std::move(out));
   }
 }
 
-StepRun::StepRun(const StepCase& c, const Device& device, const jit::Variant& variant,
+StepRun::StepRun(const StepCase& c, const Device& device, const jit::KernelConfig& config,
                  Grouping grouping, const jit::Catalog& catalog)
-    : state_(new State(c, device, variant, grouping, catalog)) {}
+    : state_(new State(c, device, config, grouping, catalog)) {}
 StepRun::~StepRun() = default;
 
 bool StepRun::step() {
@@ -310,19 +310,19 @@ StepOutcome StepRun::outcome() const {
         s.kept(data, data.p, "p", elements_of(spec.state.dtype), bytes_of(spec.state.dtype)));
     outcome.push_back(
         s.kept(data, data.g, "g", elements_of(spec.gradient), bytes_of(spec.gradient)));
-    outcome.push_back(s.kept(data, data.extra, "extra",
-                             s.plan.weights->extra == "float" ? Elements::float32 : Elements::bytes,
-                             s.plan.weights->extra_bytes()));
+    outcome.push_back(s.kept(data, data.residual, "extra",
+                             s.plan.weights->residual == "float" ? Elements::float32 : Elements::bytes,
+                             s.plan.weights->residual_bytes()));
     s.keep_slots(data, outcome);
-    s.keep_memory(data, outcome);
+    s.store_aux_state(data, outcome);
   }
-  s.keep_common(outcome);
+  s.store_shared_state(outcome);
   return outcome;
 }
 
-StepOutcome run_case(const StepCase& c, const Device& device, const jit::Variant& variant,
+StepOutcome run_case(const StepCase& c, const Device& device, const jit::KernelConfig& config,
                      Grouping grouping, const jit::Catalog& catalog) {
-  StepRun run(c, device, variant, grouping, catalog);
+  StepRun run(c, device, config, grouping, catalog);
   while (run.step()) {
   }
   return run.outcome();

@@ -8,8 +8,8 @@
 #include "emulation/guarded_buffer.h"
 #include "emulation/step_case.h"
 #include "emulation/step_outcome.h"
-#include "jitstep/jit/machine.h"
-#include "jitstep/jit/variant.h"
+#include "jitstep/jit/backend.h"
+#include "jitstep/jit/kernel_config.h"
 
 namespace jitstep::emulation {
 
@@ -26,20 +26,20 @@ struct Graphs {
 /// A machine and the way back from its memory, which is the host's own unless said otherwise. With graphs, the steps of
 /// a case after its first one are replays of one step.
 struct Device {
-  jit::Machine& machine;
+  jit::Backend& backend;
   Download download = [](void* to, const void* from, std::size_t n) { std::memcpy(to, from, n); };
   Graphs graphs = {};
 
-  Device(jit::Machine& m) : machine(m) {}  // NOLINT(google-explicit-constructor)
-  Device(jit::Machine& m, Download d) : machine(m), download(std::move(d)) {}
-  Device(jit::Machine& m, Graphs g) : machine(m), graphs(std::move(g)) {}
+  Device(jit::Backend& m) : backend(m) {}  // NOLINT(google-explicit-constructor)
+  Device(jit::Backend& m, Download d) : backend(m), download(std::move(d)) {}
+  Device(jit::Backend& m, Graphs g) : backend(m), graphs(std::move(g)) {}
 };
 
-/// The steps of one case. The host stage of a rule, whichever it is, halves what it is given. The case, the machine and the catalog must outlive it. Two runs of a case
+/// The steps of one case. The host transform of a rule, whichever it is, halves what it is given. The case, the machine and the catalog must outlive it. Two runs of a case
 /// see the same numbers.
 class StepRun {
  public:
-  StepRun(const StepCase& c, const Device& device, const jit::Variant& variant,
+  StepRun(const StepCase& c, const Device& device, const jit::KernelConfig& config,
           Grouping grouping = Grouping::kTogether,
           const jit::Catalog& catalog = jit::default_catalog());
   ~StepRun();
@@ -56,7 +56,7 @@ class StepRun {
 };
 
 /// What all steps of a case leave.
-StepOutcome run_case(const StepCase& c, const Device& device, const jit::Variant& variant,
+StepOutcome run_case(const StepCase& c, const Device& device, const jit::KernelConfig& config,
                      Grouping grouping = Grouping::kTogether,
                      const jit::Catalog& catalog = jit::default_catalog());
 

@@ -8,28 +8,28 @@ namespace {
 using jit::bytes_of;
 using jit::Dtype;
 
-void add_memory(jit::Machine& machine, TensorData& data, const jit::StateLayout::Memory& field) {
+void add_aux_state(jit::Backend& backend, TensorData& data, const jit::StateLayout::AuxState& field) {
   const std::int64_t bytes = field.entries * field.bytes;
-  std::array<GuardedBuffer, 2> pair{GuardedBuffer(machine, static_cast<std::size_t>(bytes)),
-                                    GuardedBuffer(machine, static_cast<std::size_t>(bytes))};
+  std::array<GuardedBuffer, 2> pair{GuardedBuffer(backend, static_cast<std::size_t>(bytes)),
+                                    GuardedBuffer(backend, static_cast<std::size_t>(bytes))};
   for (auto& buffer : pair)
     for (std::int64_t at = 0; at < bytes; at += field.bytes)
       put(buffer.host() + at, field.bytes == 8 ? Dtype::float64 : Dtype::float32, field.initial);
-  data.memory.push_back(std::move(pair));
+  data.aux_state.push_back(std::move(pair));
 }
 
 // Sends everything but the gradient, which each step brings.
-void bind(jit::Machine& machine, TensorData& data) {
+void bind(jit::Backend& backend, TensorData& data) {
   const auto on_device = [&](const GuardedBuffer& buffer) {
-    buffer.send(machine);
+    buffer.send(backend);
     return buffer.device();
   };
   data.tensor.p = on_device(data.p);
-  data.tensor.extra = on_device(data.extra);
+  data.tensor.residual = on_device(data.residual);
   for (std::size_t i = 0; i < data.codes.size(); ++i)
     data.tensor.slots.push_back({on_device(data.codes[i]), on_device(data.meta[i])});
-  for (auto& pair : data.memory)
-    data.tensor.memory.push_back({on_device(pair[0]), on_device(pair[1])});
+  for (auto& pair : data.aux_state)
+    data.tensor.aux_state.push_back({on_device(pair[0]), on_device(pair[1])});
 }
 
 void fill_parameter(TensorData& data, Dtype dtype, bool gaps, std::mt19937_64& random) {
@@ -43,7 +43,7 @@ void fill_parameter(TensorData& data, Dtype dtype, bool gaps, std::mt19937_64& r
 
 }  // namespace
 
-TensorData make_tensor(jit::Machine& machine, const jit::Plan& plan,
+TensorData make_tensor(jit::Backend& backend, const jit::Plan& plan,
                        const jit::OptionValues& options, const TensorCase& c, int id,
                        std::mt19937_64& random) {
   const jit::Shape shape = shape_of(c);
@@ -54,11 +54,11 @@ TensorData make_tensor(jit::Machine& machine, const jit::Plan& plan,
   const jit::StateLayout layout =
       jit::state_layout(plan, shape, jit::initial_memory(plan, options));
   const auto buffer = [&](std::int64_t bytes) {
-    return GuardedBuffer(machine, static_cast<std::size_t>(bytes));
+    return GuardedBuffer(backend, static_cast<std::size_t>(bytes));
   };
-  TensorData data{.p = GuardedBuffer(machine, n * wp * (c.gaps ? 2 : 1), shift * wp),
-                  .g = GuardedBuffer(machine, n * wg, shift * wg),
-                  .extra = buffer(layout.extra)};
+  TensorData data{.p = GuardedBuffer(backend, n * wp * (c.gaps ? 2 : 1), shift * wp),
+                  .g = GuardedBuffer(backend, n * wg, shift * wg),
+                  .residual = buffer(layout.residual)};
   data.n = static_cast<std::int64_t>(n);
   data.tensor.shape = shape;
   data.tensor.g_strides = gradient_shape_of(c).strides;
@@ -67,9 +67,9 @@ TensorData make_tensor(jit::Machine& machine, const jit::Plan& plan,
     data.codes.push_back(buffer(slot.codes));
     data.meta.push_back(buffer(slot.meta));
   }
-  for (const auto& field : layout.memory) add_memory(machine, data, field);
+  for (const auto& field : layout.aux_state) add_aux_state(backend, data, field);
   fill_parameter(data, plan.spec.state.dtype, c.gaps, random);
-  bind(machine, data);
+  bind(backend, data);
   return data;
 }
 

@@ -9,7 +9,7 @@
 
 #include "emulation/guarded_buffer.h"
 #include "emulation/step_case.h"
-#include "jitstep/jit/machine.h"
+#include "jitstep/jit/backend.h"
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/step_tensor.h"
@@ -17,11 +17,11 @@
 namespace jitstep::emulation {
 
 struct TensorData {
-  GuardedBuffer p, g, extra;
+  GuardedBuffer p, g, residual;
   std::vector<GuardedBuffer> codes = {}, meta = {};
-  std::vector<std::array<GuardedBuffer, 2>> memory = {};
+  std::vector<std::array<GuardedBuffer, 2>> aux_state = {};
   jit::StepTensor tensor = {};
-  std::shared_ptr<void> lag = {};  // an int64 on the device, where steps are refused: how many were
+  std::shared_ptr<void> step_offset = {};  // an int64 on the device, where steps are refused: how many were
   std::int64_t n = 0;
   std::int64_t t = 0;
   std::int64_t counted = 0;  // with those that were refused
@@ -29,16 +29,16 @@ struct TensorData {
 
 /// The tensor before its first step, sent but for the gradient, which each step brings. `random` makes the
 /// parameter's values.
-TensorData make_tensor(jit::Machine& machine, const jit::Plan& plan,
+TensorData make_tensor(jit::Backend& backend, const jit::Plan& plan,
                        const jit::OptionValues& options, const TensorCase& c, int id,
                        std::mt19937_64& random);
 
 /// A value in the machine's memory.
 template <class T>
-std::shared_ptr<void> on_device(jit::Machine& machine, T value) {
-  std::shared_ptr<void> memory = machine.allocate(sizeof value);
-  machine.upload(memory.get(), &value, sizeof value);
-  return memory;
+std::shared_ptr<void> on_device(jit::Backend& backend, T value) {
+  std::shared_ptr<void> aux_state = backend.allocate(sizeof value);
+  backend.upload(aux_state.get(), &value, sizeof value);
+  return aux_state;
 }
 
 }  // namespace jitstep::emulation

@@ -24,7 +24,7 @@ struct Reductions {
   Sum<columns, 1, Column> of_column;
   Sum<matrices, 1, Matrix, Entries<rows, Row>> of_rows;
 };
-struct Memory {
+struct AuxState {
   Entry<rows> row;
   Entry<columns> col;
   Entry<matrices> inverse;
@@ -44,20 +44,20 @@ struct Codec {
   KHD static double mean(const Totals<1>& sum, int64 count) {
     return sum[0] / static_cast<double>(count);
   }
-  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64 count, Memory& m) {
+  KHD static Row finalize(Of<Row>, const Totals<1>& sum, int64 count, AuxState& m) {
     return {m.row.next = static_cast<real>(mean(sum, count))};
   }
-  KHD static Column finish(Of<Column>, const Totals<1>& sum, int64 count, Memory& m) {
+  KHD static Column finalize(Of<Column>, const Totals<1>& sum, int64 count, AuxState& m) {
     return {m.col.next = static_cast<real>(mean(sum, count))};
   }
   // The mean is at least the smallest normal number, because the inverse of a smaller one could be infinite.
-  KHD static Matrix finish(Of<Matrix>, const Totals<1>& sum, int64 count, Memory& m) {
+  KHD static Matrix finalize(Of<Matrix>, const Totals<1>& sum, int64 count, AuxState& m) {
     const double least = kSame<real, float> ? 0x1p-126 : 0x1p-1022;
     return {m.inverse.next = static_cast<real>(1 / max(least, mean(sum, count)))};
   }
 
-  KHD static real decode(Code, const Meta&, const Memory& m) {
-    return m.row.was * m.inverse.was * m.col.was;
+  KHD static real decode(Code, const Meta&, const AuxState& m) {
+    return m.row.prev * m.inverse.prev * m.col.prev;
   }
 };
 

@@ -20,7 +20,7 @@ struct Norm {
 struct Reductions {
   Sum<tensor, 1, Norm> norm;
 };
-struct Memory {
+struct AuxState {
   Entry<tensor> norm;  // initial: 1
 };
 
@@ -40,16 +40,16 @@ struct Codec {
   KHD static Reals<1> terms(Of<Norm>, real x) {
     return {is_finite(x) ? min(x * x, kLargest) : real(0)};
   }
-  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64 count, const Hyper& h, Memory& m) {
+  KHD static Norm finalize(Of<Norm>, const Totals<1>& sum, int64 count, const Hyper& h, AuxState& m) {
     const real of_slot = static_cast<real>(sqrt(sum[0])) / static_cast<real>(count);
     m.norm.next = of_slot + static_cast<real>(h.least_norm);
     return {m.norm.next};
   }
 
-  KHD static real decode(Code code, const Meta&, const Memory& m) {
-    return (is_signed ? e4m3_to_float(code) : e5m2_to_float(code)) * m.norm.was;
+  KHD static real decode(Code code, const Meta&, const AuxState& m) {
+    return (is_signed ? e4m3_to_float(code) : e5m2_to_float(code)) * m.norm.prev;
   }
-  KHD static Code encode(real x, const Meta&, uint32, const Memory& m) {
+  KHD static Code encode(real x, const Meta&, uint32, const AuxState& m) {
     const real norm = m.norm.next;
     if constexpr (is_signed) {
       const float y = static_cast<float>(clipped(x / norm, kMostNorms));

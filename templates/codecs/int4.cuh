@@ -23,7 +23,7 @@ inline constexpr Ways kWays = {
     .block = O.block, .signed_scale = O.signed_scale, .stochastic = O.stochastic};
 
 template <class Sign, Options O>
-struct Codec : BookCodec<Sign, SignedBook<4>, Meta, kWays<O>> {
+struct Codec : CodebookCodec<Sign, SignedCodebook<4>, Meta, kWays<O>> {
   using Code = int4::Code;
   static constexpr bool random = O.stochastic;
 };
@@ -37,7 +37,7 @@ struct Codec<NonNegative, O> : AbsmaxBlock<Meta, kWays<O>> {
     return B::value_of(Sixteenths::value(code), meta);
   }
   KHD static uint8 encode(real x, const typename B::Measured& measured, uint32 random_bits) {
-    const int code = Sixteenths::code<O.stochastic>(B::in_units(x, measured), random_bits);
+    const int code = Sixteenths::code<O.stochastic>(B::normalize(x, measured), random_bits);
     return static_cast<uint8>(is_finite(static_cast<float>(x)) ? code : Sixteenths::not_finite);
   }
 };

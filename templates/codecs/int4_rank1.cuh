@@ -30,7 +30,7 @@ struct Reductions {
   Max<axis<2>, 1, Along2> along2;  // if dims > 2
   Max<axis<3>, 1, Along3> along3;  // if dims > 3
 };
-struct Memory {
+struct AuxState {
   Entry<axis<0>> scale0;
   Entry<axis<1>> scale1;
   Entry<axis<2>> scale2;  // if dims > 2
@@ -42,21 +42,21 @@ template <class Sign, bool stochastic>
 struct Units {
   using Code = int4_rank1::Code;
   using Meta = NoMeta;
-  using Book = SignedBook<4>;
+  using Codebook = SignedCodebook<4>;
   static constexpr bool random = stochastic;
 
   KHD static real value_of(float looked_up, const Meta&) { return looked_up; }
-  KHD static int candidate(real y, const Meta&) { return Book::candidate(static_cast<float>(y)); }
+  KHD static int candidate(real y, const Meta&) { return Codebook::candidate(static_cast<float>(y)); }
   KHD static uint8 code_of(real value, const Meta&, int candidate, float threshold,
                            uint32 random_bits = 0) {
     const float y = static_cast<float>(value);
-    const int code = code_in_book<Book, stochastic>(y, candidate, threshold, random_bits);
-    return static_cast<uint8>(is_finite(y) ? code : Book::zero);
+    const int code = code_in_codebook<Codebook, stochastic>(y, candidate, threshold, random_bits);
+    return static_cast<uint8>(is_finite(y) ? code : Codebook::zero);
   }
-  KHD static real decode(uint8 code, const Meta&) { return Book::values.x[code]; }
+  KHD static real decode(uint8 code, const Meta&) { return Codebook::values.x[code]; }
   KHD static uint8 encode(real y, const Meta& none, uint32 random_bits) {
     const int near = candidate(y, none);
-    return code_of(y, none, near, Book::thresholds.x[near], random_bits);
+    return code_of(y, none, near, Codebook::thresholds.x[near], random_bits);
   }
 };
 template <bool stochastic>
@@ -77,7 +77,7 @@ template <class Sign, Options O>
 struct Codec {
   using Code = int4_rank1::Code;
   using Meta = NoMeta;
-  using InUnits = Units<Sign, O.stochastic>;
+  using ScaledCodec = Units<Sign, O.stochastic>;
   static constexpr int block = 1;
   static constexpr bool random = O.stochastic;
 
@@ -85,16 +85,16 @@ struct Codec {
   KHD static Reals<1> terms(Of<Along>, real x) {
     return {is_finite(x) ? abs(x) : real(0)};
   }
-  KHD static Along0 finish(Of<Along0>, const Totals<1>& largest, int64, Memory& m) {
+  KHD static Along0 finalize(Of<Along0>, const Totals<1>& largest, int64, AuxState& m) {
     return {m.scale0.next = static_cast<real>(largest[0])};
   }
-  KHD static Along1 finish(Of<Along1>, const Totals<1>& largest, int64, Memory& m) {
+  KHD static Along1 finalize(Of<Along1>, const Totals<1>& largest, int64, AuxState& m) {
     return {m.scale1.next = static_cast<real>(largest[0])};
   }
-  KHD static Along2 finish(Of<Along2>, const Totals<1>& largest, int64, Memory& m) {
+  KHD static Along2 finalize(Of<Along2>, const Totals<1>& largest, int64, AuxState& m) {
     return {m.scale2.next = static_cast<real>(largest[0])};
   }
-  KHD static Along3 finish(Of<Along3>, const Totals<1>& largest, int64, Memory& m) {
+  KHD static Along3 finalize(Of<Along3>, const Totals<1>& largest, int64, AuxState& m) {
     return {m.scale3.next = static_cast<real>(largest[0])};
   }
 
@@ -106,20 +106,20 @@ struct Codec {
     return {static_cast<float>(scale)};
   }
 
-  KHD static real from_units(real y, const Memory& m) {
+  KHD static real denormalize(real y, const AuxState& m) {
     return scaled(static_cast<float>(y),
-                  least(m.scale0.was, m.scale1.was, m.scale2.was, m.scale3.was));
+                  least(m.scale0.prev, m.scale1.prev, m.scale2.prev, m.scale3.prev));
   }
-  KHD static real in_units(real x, const Memory& m) {
+  KHD static real normalize(real x, const AuxState& m) {
     const Scale scale = least(m.scale0.next, m.scale1.next, m.scale2.next, m.scale3.next);
     return static_cast<float>(x) * inverse_of(scale);
   }
 
-  KHD static real decode(uint8 code, const NoMeta& none, const Memory& m) {
-    return from_units(InUnits::decode(code, none), m);
+  KHD static real decode(uint8 code, const NoMeta& none, const AuxState& m) {
+    return denormalize(ScaledCodec::decode(code, none), m);
   }
-  KHD static uint8 encode(real x, const NoMeta& none, uint32 random_bits, const Memory& m) {
-    return InUnits::encode(in_units(x, m), none, random_bits);
+  KHD static uint8 encode(real x, const NoMeta& none, uint32 random_bits, const AuxState& m) {
+    return ScaledCodec::encode(normalize(x, m), none, random_bits);
   }
 };
 

@@ -21,11 +21,11 @@ struct Meta {
 
 template <class Sign>
 struct Values {
-  using Book = SignedBook<8>;
+  using Codebook = SignedCodebook<8>;
 };
 template <>
 struct Values<NonNegative> {
-  using Book = NonNegativeBook<8>;
+  using Codebook = NonNegativeCodebook<8>;
 };
 
 template <Options O>
@@ -35,7 +35,7 @@ inline constexpr Ways kWays = {.block = O.block,
                                .stochastic = O.stochastic};
 
 template <class Sign, Options O>
-struct Codec : BookCodec<Sign, typename Values<Sign>::Book, Meta, kWays<O>> {
+struct Codec : CodebookCodec<Sign, typename Values<Sign>::Codebook, Meta, kWays<O>> {
   using Code = int8::Code;
   static constexpr bool random = O.stochastic;
 };

@@ -24,7 +24,7 @@ inline constexpr Ways kWays = {.block = O.block,
                                .stochastic = O.stochastic};
 
 template <class Sign, Options O>
-struct Codec : BookCodec<Sign, SignedBook<8>, Meta, kWays<O>> {
+struct Codec : CodebookCodec<Sign, SignedCodebook<8>, Meta, kWays<O>> {
   using Code = int8_signed::Code;
   static constexpr bool random = O.stochastic;
 };

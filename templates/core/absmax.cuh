@@ -24,7 +24,7 @@ KHD float scaled(float value, const Scale& s) { return fma(value, s.scale, 0.0f)
 // `value` ascends from code `least` to code `most`. Values beyond get the first or last code. `nearest`: the code
 // whose value is nearest to y.
 template <class Value>
-KHD int drawn_code(float y, int nearest, int least, int most, uint32 random_bits, Value&& value) {
+KHD int stochastic_code(float y, int nearest, int least, int most, uint32 random_bits, Value&& value) {
   const int near = value(nearest) <= y ? nearest : nearest - 1;
   const int below = max(min(near, most - 1), least);
   const float low = value(below), high = value(below + 1);
@@ -63,11 +63,11 @@ struct AbsmaxBlock {
     return {{float_of(bits_of(largest) | sign)}, float_of(bits_of(inverse_of({largest})) | sign)};
   }
 
-  KHD static float in_units(real x, const Measured& measured) {
+  KHD static float normalize(real x, const Measured& measured) {
     return static_cast<float>(x) * measured.inverse;
   }
-  KHD static real value_of(float in_units, const Meta& meta) {
-    return scaled(in_units, {meta.scale});
+  KHD static real value_of(float normalize, const Meta& meta) {
+    return scaled(normalize, {meta.scale});
   }
 };
 

@@ -19,14 +19,14 @@ inline constexpr int kCommonHyper =
 inline constexpr int kMaxRuleHyper = 32;
 inline constexpr int kMaxHyper = kCommonHyper + kMaxRuleHyper;
 inline constexpr int kMaxReductions = 24;  // of one kernel
-inline constexpr int kMaxMemory = 24;
+inline constexpr int kMaxAuxFields = 24;
 
 // A reduction layout says which indices of a tensor form an entry, in which order.
 // Numbers 0 to 8 are the domains of contract.cuh (`all` has the layout of `tensor`). The next two are for
 // reductions over the entries of another domain. The last one is for sums over all tensors.
-inline constexpr int kOverSpace = 9;
-inline constexpr int kSpaces = 11;
-inline constexpr int kAllSpace = kSpaces;
+inline constexpr int kNestedLayout = 9;
+inline constexpr int kReductionLayouts = 11;
+inline constexpr int kGlobalLayout = kReductionLayouts;
 
 // One dimension of a tensor, in logical order.
 struct Dim {
@@ -37,13 +37,13 @@ struct Dim {
 };
 
 // The sizes of a reduction layout, and the location of its sums.
-struct Space {
+struct ReductionLayout {
   int64 entries;
   int64 members;        // indices of one entry
   int64 leaves;         // leaves of one entry, padded to whole partial sums
   int64 first_partial;  // index of this tensor's first partial sum
   int64 first_entry;    // index of this tensor's first result
-  int fold;             // log2 of the leaves in one partial sum
+  int log2_leaves;             // log2 of the leaves in one partial sum
   int reserved;
 };
 
@@ -56,17 +56,17 @@ struct SlotBuffers {
 // The part of a tensor that does not change between steps.
 struct TensorRecord {
   void* p;
-  void* extra;  // the weight format's residual
+  void* residual;  // the weight format's residual
   SlotBuffers slots[kMaxSlots];
-  void* memory[kMaxMemory][2];  // step t writes [t & 1]; domain `all` uses the global step
+  void* aux[kMaxAuxFields][2];  // step t writes [t & 1]; domain `all` uses the global step
   int64 n;
   int64 offset;  // global number of element 0, a multiple of 8; nonzero for a shard
   int id;
   int dims;
-  int extra_is_held;  // not 0: extra is what earlier steps left, whatever the number of the step
+  int residual_is_set;  // not 0: extra is what earlier steps left, whatever the number of the step
   int reserved;
   Dim dim[kMaxDims];
-  Space spaces[kSpaces];
+  ReductionLayout reduction_layouts[kReductionLayouts];
 };
 
 // Bits of StepRecord::layout.
@@ -81,23 +81,23 @@ struct StepRecord {
   const void* g;
   void* cleared;  // the gradient, if the step sets it to zero; else null
   void*
-      staged;  // input and result of a host transform: values of `real`, in element order
-  int set;
+      transformed;  // input and result of a host transform: values of `real`, in element order
+  int hyper_index;
   int layout;
 };
 
 // Hyperparameters of one group at one step number.
-struct HyperSet {
+struct HyperParams {
   double hyper[kMaxHyper];    // the gradient's options, then the rule's, in order of declaration
   double initial[kMaxSlots];  // value of each slot before step 1
   int64 t;                    // step number of the tensors, from 1
-  int64 round;                // step number of the optimizer
+  int64 global_step;                // step number of the optimizer
   uint64 seed;
   // Values that only the device knows, such as those of torch.amp. Null if not used.
   const float* grad_scale = nullptr;  // the gradient is also divided by it
   const float* found_inf = nullptr;   // not 0: skip the step; the same for all groups
-  int64* lag = nullptr;         // subtracted from t, for example skipped steps; of one tensor
-  int64* common_lag = nullptr;  // the same for the optimizer's step number
+  int64* step_offset = nullptr;         // subtracted from t, for example skipped steps; of one tensor
+  int64* shared_step_offset = nullptr;  // the same for the optimizer's step number
   const void* lr = nullptr;     // replaces the option of this name
   int64 lr_bytes = 0;           // 4: a float, 8: a double
 };
@@ -105,7 +105,7 @@ struct HyperSet {
 // A unit of work: consecutive leaves, or in `finalize` entries, of one tensor's reduction layout.
 struct Item {
   int tensor;
-  int space;
+  int reduction_layout;
   int64 first;
 };
 
@@ -139,35 +139,35 @@ struct Conversion {
 struct Args {
   const TensorRecord* tensors;
   const StepRecord* steps;
-  const HyperSet* sets;
+  const HyperParams* hyper_params;
   const Item* items;
   int64 item_count;
-  int set_count;
-  int leader =
+  int hyper_params_count;
+  int shared_state_writer =
       -1;  // the tensor whose block writes shared state, if it is one of these; else -1
   Conversion conversion;  // for conversions, which have one tensor and no step; else empty
   ReductionRecord reductions[kMaxReductions];
 };
 
-// Arguments of the probe of a rule (schedules/contract_probe.cuh). It writes `found`.
+// Arguments of the probe of a rule (kernel/contract_probe.cuh). It writes `found`.
 struct ProbeArgs {
-  const HyperSet* sets;
+  const HyperParams* hyper_params;
   uint8* found;
-  int set_count;
+  int hyper_params_count;
   int reserved;
 };
 
 // Launch configuration. It never changes results.
-struct Variant {
+struct KernelConfig {
   int threads = 256;  // per block, a multiple of 32; 1 on the CPU
-  int lanes = 32;     // lanes per tile: a power of two, at most 32
-  int vector = 4;     // consecutive elements of a lane; times lanes at most 256
-  int chunk = 16;     // leaves per work item: a power of two
+  int tile_lanes = 32;     // lanes per tile: a power of two, at most 32
+  int vector_elems = 4;     // consecutive elements of a lane; times lanes at most 256
+  int leaves_per_item = 16;     // leaves per work item: a power of two
   // ---- CPU only; 0: the compiler or the machine decides
-  int width = 0;    // vector width in bits that the compiler prefers
+  int simd_bits = 0;    // vector width in bits that the compiler prefers
   int unroll = 0;   // 1: the compiler unrolls loops
-  int grain = 0;    // minimum of items per thread
-  int workers = 0;  // maximum of threads
+  int min_items = 0;    // minimum of items per thread
+  int max_threads = 0;  // maximum of threads
 };
 
 }  // namespace jitstep

@@ -38,13 +38,13 @@ struct Magnitudes {
 
 // Codes 0 to 2^bits - 1 in ascending order of value. A signed codebook has no -1.
 template <int Bits>
-constexpr Table<1 << Bits> signed_book() {
+constexpr Table<1 << Bits> signed_codebook() {
   constexpr auto magnitude = Magnitudes<Bits - 1, 1>::values();
   constexpr int zero = (1 << (Bits - 1)) - 1;
-  Table<1 << Bits> book{};
+  Table<1 << Bits> codebook{};
   for (int code = 0; code < 1 << Bits; ++code)
-    book.x[code] = code < zero ? -magnitude.x[zero - code] : magnitude.x[code - zero];
-  return book;
+    codebook.x[code] = code < zero ? -magnitude.x[zero - code] : magnitude.x[code - zero];
+  return codebook;
 }
 
 // The smallest float that is not below x. x is not zero.
@@ -58,11 +58,11 @@ constexpr float float_not_below(double x) {
 // At index `code`: the smallest float that is at least as near to its value as to the previous code's value.
 // The midpoint of two floats may not be a float. So it is computed in double, where it is exact.
 template <int N>
-constexpr Table<N> thresholds_of(const Table<N>& book) {
+constexpr Table<N> thresholds_of(const Table<N>& codebook) {
   Table<N> table{};
   table.x[0] = -static_cast<float>(kInfinity);
   for (int code = 1; code < N; ++code)
-    table.x[code] = float_not_below((static_cast<double>(book.x[code - 1]) + book.x[code]) / 2);
+    table.x[code] = float_not_below((static_cast<double>(codebook.x[code - 1]) + codebook.x[code]) / 2);
   return table;
 }
 
@@ -91,8 +91,8 @@ KHD int magnitude_reached(float y) {
 // A codebook has values by code, the threshold where each code begins, and the code of zero. The code nearest to y is
 // candidate(y) or the one below it.
 template <int Bits>
-struct SignedBook {
-  static constexpr Table<1 << Bits> values = signed_book<Bits>();
+struct SignedCodebook {
+  static constexpr Table<1 << Bits> values = signed_codebook<Bits>();
   static constexpr Table<1 << Bits> thresholds = thresholds_of(values);
   static constexpr int zero = (1 << (Bits - 1)) - 1;
   KHD static int candidate(float y) {
@@ -101,7 +101,7 @@ struct SignedBook {
   }
 };
 template <int Bits>
-struct NonNegativeBook {
+struct NonNegativeCodebook {
   static constexpr auto values = Magnitudes<Bits - 1, 2>::values();
   static constexpr auto thresholds = thresholds_of(values);
   static constexpr int zero = 0;
@@ -114,12 +114,12 @@ KHD int nearest_code(float y, int candidate, float threshold) {
 }
 
 // That code or, with stochastic rounding, one of the two neighbors of y.
-template <class Book, bool stochastic>
-KHD int code_in_book(float y, int candidate, float threshold, uint32 random_bits) {
+template <class Codebook, bool stochastic>
+KHD int code_in_codebook(float y, int candidate, float threshold, uint32 random_bits) {
   const int nearest = nearest_code(y, candidate, threshold);
   if constexpr (stochastic)
-    return drawn_code(y, nearest, 0, kSizeOf<Book::values> - 1, random_bits,
-                      [](int code) { return Book::values.x[code]; });
+    return stochastic_code(y, nearest, 0, kSizeOf<Codebook::values> - 1, random_bits,
+                      [](int code) { return Codebook::values.x[code]; });
   else
     return nearest;
 }
@@ -134,39 +134,39 @@ struct Sixteenths {
   template <bool stochastic>
   KHD static int code(float y, uint32 random_bits) {
     if constexpr (stochastic)
-      return drawn_code(y, nearest(y), 0, 15, random_bits, value);
+      return stochastic_code(y, nearest(y), 0, 15, random_bits, value);
     else
       return nearest(y);
   }
 };
 
 // Base of codecs whose codes index a codebook of values divided by a block's scale.
-template <class Sign, class Book_, class Meta, Ways W>
-struct BookCodec : AbsmaxBlock<Meta, W> {
+template <class Sign, class Codebook_, class Meta, Ways W>
+struct CodebookCodec : AbsmaxBlock<Meta, W> {
   using B = AbsmaxBlock<Meta, W>;
   using Measured = typename B::Measured;
-  using Book = Book_;
+  using Codebook = Codebook_;
   static constexpr bool is_signed = kSame<Sign, Signed>;
-  static constexpr int not_finite = is_signed ? Book::zero : kSizeOf<Book::values> - 1;
+  static constexpr int not_finite = is_signed ? Codebook::zero : kSizeOf<Codebook::values> - 1;
 
   KHD static int candidate(real x, const Measured& measured) {
-    return Book::candidate(B::in_units(x, measured));
+    return Codebook::candidate(B::normalize(x, measured));
   }
   KHD static uint8 code_of(real value, const Measured& measured, int candidate, float threshold,
                            uint32 random_bits = 0) {
-    const float x = static_cast<float>(value), y = B::in_units(value, measured);
-    const int free = code_in_book<Book, W.stochastic>(y, candidate, threshold, random_bits);
+    const float x = static_cast<float>(value), y = B::normalize(value, measured);
+    const int free = code_in_codebook<Codebook, W.stochastic>(y, candidate, threshold, random_bits);
     const bool floored = W.positive_floor && !is_signed && x > 0;
-    const int code = floored ? max(free, Book::zero + 1) : free;
+    const int code = floored ? max(free, Codebook::zero + 1) : free;
     return static_cast<uint8>(is_finite(x) ? code : not_finite);
   }
 
   KHD static real decode(uint8 code, const Meta& meta) {
-    return B::value_of(Book::values.x[code], meta);
+    return B::value_of(Codebook::values.x[code], meta);
   }
   KHD static uint8 encode(real x, const Measured& measured, uint32 random_bits) {
     const int near = candidate(x, measured);
-    return code_of(x, measured, near, Book::thresholds.x[near], random_bits);
+    return code_of(x, measured, near, Codebook::thresholds.x[near], random_bits);
   }
 };
 

@@ -31,8 +31,8 @@ struct List {
 // ---- slots: one value per element, stored by a codec -------------------------------------------
 
 struct Slot {
-  real was;   // before the step
-  real next;  // set by `moments`
+  real prev;   // before the step
+  real next;  // set by `update_state`
 };
 struct Signed : Slot {};
 struct NonNegative : Slot {};
@@ -41,7 +41,7 @@ template <class Slots>
 struct Element : Slots {
   real p, g;
   int64 index;  // number of the element in its parameter, in storage order
-  real staged;  // for `apply`: the host transform's result
+  real transformed;  // for `update_param`: the host transform's result
 };
 
 // ---- domains: what one entry of a reduction or of auxiliary state covers -----------------------
@@ -50,30 +50,30 @@ struct Element : Slots {
 KHD constexpr uint32 all_dims(int dims) { return (1u << dims) - 1u; }
 
 struct tensor {
-  static constexpr int space = 0;
+  static constexpr int reduction_layout = 0;
   KHD static uint32 reduced(int dims) { return all_dims(dims); }
 };
 struct all : tensor {};  // all tensors of the optimizer on one device
 struct first {           // an index of dimension 0; of a vector, the tensor
-  static constexpr int space = 1;
+  static constexpr int reduction_layout = 1;
   KHD static uint32 reduced(int dims) { return dims < 2 ? all_dims(dims) : all_dims(dims) & ~1u; }
 };
 struct rows {  // an index of all but the last dimension
-  static constexpr int space = 2;
+  static constexpr int reduction_layout = 2;
   KHD static uint32 reduced(int dims) { return 1u << (dims - 1); }
 };
 struct columns {  // all but the second-last dimension; a vector is a matrix of one row
-  static constexpr int space = 3;
+  static constexpr int reduction_layout = 3;
   KHD static uint32 reduced(int dims) { return dims < 2 ? 0u : 1u << (dims - 2); }
 };
 struct matrices {  // an index of all but the last two dimensions
-  static constexpr int space = 4;
+  static constexpr int reduction_layout = 4;
   KHD static uint32 reduced(int dims) { return dims < 2 ? all_dims(dims) : 3u << (dims - 2); }
 };
 template <int K>
 struct axis {  // an index of dimension K; if there is none, the tensor
   static_assert(K >= 0 && K < 4, "axis<0> to axis<3>");
-  static constexpr int space = 5 + K;
+  static constexpr int reduction_layout = 5 + K;
   KHD static uint32 reduced(int dims) {
     return K < dims ? all_dims(dims) & ~(1u << K) : all_dims(dims);
   }
@@ -92,7 +92,7 @@ struct Totals {
   KHD double operator[](int i) const { return x[i]; }
 };
 template <class Coefficients>
-struct Of {};  // selects the `terms` and `finish` of a reduction
+struct Of {};  // selects the `terms` and `finalize` of a reduction
 
 struct Elements {};  // source of a reduction over elements, the default
 template <class Domain_, class Coefficients_>
@@ -101,7 +101,7 @@ struct Entries {  // source: entries of the reduction over Domain with this resu
   using Coefficients = Coefficients_;
 };
 
-// Sum and Max of N terms over each entry of Domain. Coefficients is the result that `finish` returns, as a base class.
+// Sum and Max of N terms over each entry of Domain. Coefficients is the result that `finalize` returns, as a base class.
 // The last parameter is the source: elements, or Entries<...>.
 template <class Domain_, int N, class Coefficients_, class Over_ = Elements>
 struct Sum : Coefficients_ {
@@ -135,7 +135,7 @@ template <class Domain_, class Value_ = real>
 struct Entry {
   using Domain = Domain_;
   using Value = Value_;
-  Value was;
+  Value prev;
   Value next;
 };
 
@@ -146,9 +146,9 @@ struct NoFlags {};
 struct NoSlots {};
 struct NoScalars {};
 struct NoReductions {};
-struct NoMemory {};
+struct NoAuxState {};
 struct NoMeta {};
-struct NoExtra {};
+struct NoResidual {};
 struct NoOptions {};
 
 // The code of a 4-bit format. Two share a byte, the even element in the low half.

@@ -1,6 +1,6 @@
 // exp, exp2, log, log2, pow and cbrt from + - * / and fma only, so that their bits are the same on every target.
 // They are correct for every argument, with zeros, infinities, NaN and subnormal numbers (pow as in C), to 0.53 ulp (log,
-// log2 and cbrt: 0.501). A result that a double can represent is exact. They are for `prepare` and `finish`: all
+// log2 and cbrt: 0.501). A result that a double can represent is exact. They are for `prepare` and `finalize`: all
 // take and return double, and long parts are calls. The float cbrt, log2_of_element and exp2_of_element are for
 // elements: they have no branches and no calls.
 #pragma once

@@ -42,8 +42,8 @@ KHD uint32 rounded_magnitude(uint32 magnitude) {  // to nearest, ties to even; i
   const uint32 normal =
       (magnitude - kLeast + (1u << (kLost - 1)) - 1u + ((magnitude >> kLost) & 1u)) >> kLost;
   // Adding this moves the unit of a subnormal number to the last bit of the sum.
-  constexpr uint32 kPlace = static_cast<uint32>(151 - Bias - Mantissa) << 23;
-  const uint32 subnormal = bits_of(float_of(magnitude) + float_of(kPlace)) - kPlace;
+  constexpr uint32 kIndex = static_cast<uint32>(151 - Bias - Mantissa) << 23;
+  const uint32 subnormal = bits_of(float_of(magnitude) + float_of(kIndex)) - kIndex;
   return magnitude < kLeast + (1u << 23) ? subnormal : normal;
 }
 

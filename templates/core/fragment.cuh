@@ -7,7 +7,7 @@
 namespace jitstep {
 
 // The location of a tile: elements base to base + valid - 1.
-struct Place {
+struct UlpOf {
   int64 base;
   uint32 valid;
   bool whole;  // all elements exist, dense and aligned: in all tiles of teams in lockstep, or in none
@@ -26,7 +26,7 @@ struct Linear {
 // Calls f with the tile's cursor. Everything about a tile is on one side of one branch, which is uniform in a warp, so
 // there may be shuffles.
 template <class F>
-KHD void with_cursor(const Place& at, F&& f) {
+KHD void with_cursor(const UlpOf& at, F&& f) {
   if (at.whole)
     f(Linear<true>{at.base, at.valid});
   else

@@ -51,12 +51,12 @@ struct Gradient {
   KHD static Reals<1> terms(Of<Mean>, real g, const auto&) { return {g}; }
   KHD static Reals<1> terms(Of<Clip>, real g, const auto&) { return {g * g}; }
   // centered: whether centralization applies to the tensor.
-  KHD static Mean finish(Of<Mean>, const Totals<1>& sum, int64 count, const auto& c,
+  KHD static Mean finalize(Of<Mean>, const Totals<1>& sum, int64 count, const auto& c,
                          bool centered) {
     const real mean = static_cast<real>(sum[0] / static_cast<double>(count));
     return {centered && c.centralization != 0 ? mean * c.centralization : real(0)};
   }
-  KHD static Clip finish(Of<Clip>, const Totals<1>& sum, int64, const auto& c, bool) {
+  KHD static Clip finalize(Of<Clip>, const Totals<1>& sum, int64, const auto& c, bool) {
     const double factor = c.max_grad_norm / (sqrt(sum[0]) + 1e-6);
     return {static_cast<real>(factor > 1 || c.max_grad_norm == 0 ? 1.0 : factor)};
   }

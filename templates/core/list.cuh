@@ -25,7 +25,7 @@ T& declare();
 template <class Structure, class Type>
 Type type_of(Type Structure::*);
 template <auto Pointer>
-struct Member {
+struct FieldRef {
   using Type = decltype(type_of(Pointer));
   static constexpr auto pointer = Pointer;
 };

@@ -72,37 +72,37 @@ struct Register<64> {
 
 // Indices of N values in one or two registers, as a constant, so that compilers find instructions for it.
 template <class Value, int N>
-struct Places {
+struct Positions {
   alignas(N * sizeof(Value)) Value x[N] = {};
 };
 // Indices that interleave two registers, in the lower or the upper half of each 16 bytes.
 template <class Value, int N, bool Upper>
-constexpr Places<Value, N> interleaved() {
+constexpr Positions<Value, N> interleaved() {
   constexpr int kLane = 16 / sizeof(Value);
-  Places<Value, N> places;
+  Positions<Value, N> indices;
   for (int i = 0; i < N; ++i) {
-    const int lane = i / kLane * kLane, place = i % kLane;
-    places.x[i] =
-        static_cast<Value>(lane + (Upper ? kLane / 2 : 0) + place / 2 + (place % 2 == 0 ? 0 : N));
+    const int lane = i / kLane * kLane, index = i % kLane;
+    indices.x[i] =
+        static_cast<Value>(lane + (Upper ? kLane / 2 : 0) + index / 2 + (index % 2 == 0 ? 0 : N));
   }
-  return places;
+  return indices;
 }
 // The order of bytes that two interleavings of four registers turn into the original order.
 template <int N>
-constexpr Places<uint8, N> before_interleaving() {
-  Places<uint8, N> places;
+constexpr Positions<uint8, N> before_interleaving() {
+  Positions<uint8, N> indices;
   for (int i = 0; i < N; ++i) {
     const int lane = i / 16, quarter = i % 16 / 4;
-    places.x[i] = static_cast<uint8>(quarter * (N / 4) + lane * 4 + i % 4);
+    indices.x[i] = static_cast<uint8>(quarter * (N / 4) + lane * 4 + i % 4);
   }
-  return places;
+  return indices;
 }
 // Returns by reference, because the calling convention of such vectors depends on the machine.
 template <auto Table, class From, class To>
 KHD void permute(const From& a, const From& b, To& to) {
-  From places;
-  __builtin_memcpy(&places, Table.x, sizeof places);
-  to = reinterpret_cast<To>(__builtin_shuffle(a, b, places));
+  From indices;
+  __builtin_memcpy(&indices, Table.x, sizeof indices);
+  to = reinterpret_cast<To>(__builtin_shuffle(a, b, indices));
 }
 
 template <const auto& table, int Count>

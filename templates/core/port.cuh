@@ -186,7 +186,7 @@ KHD T* shared() {
   return reinterpret_cast<T*>(bytes);
 }
 #elif defined(JITSTEP_EMULATION)
-struct SimtMachine {  // the emulation fills it, in this order
+struct SimtBackend {  // the emulation fills it, in this order
   unsigned (*thread_index)();
   unsigned (*block_size)();
   unsigned (*block_index)();
@@ -197,26 +197,26 @@ struct SimtMachine {  // the emulation fills it, in this order
   void* (*shared)(unsigned bytes, unsigned site);
 };
 }  // namespace jitstep
-extern "C" __attribute__((visibility("default"))) const jitstep::SimtMachine* jitstep_simt_machine;
-const jitstep::SimtMachine* jitstep_simt_machine = nullptr;
+extern "C" __attribute__((visibility("default"))) const jitstep::SimtBackend* jitstep_simt_backend;
+const jitstep::SimtBackend* jitstep_simt_backend = nullptr;
 namespace jitstep {
-KHD uint32 thread_index() { return jitstep_simt_machine->thread_index(); }
-KHD int64 block_index() { return jitstep_simt_machine->block_index(); }
-KHD int64 grid_size() { return jitstep_simt_machine->grid_size(); }
-KHD void block_barrier() { jitstep_simt_machine->block_barrier(); }
-KHD void warp_barrier() { jitstep_simt_machine->warp_barrier(); }
+KHD uint32 thread_index() { return jitstep_simt_backend->thread_index(); }
+KHD int64 block_index() { return jitstep_simt_backend->block_index(); }
+KHD int64 grid_size() { return jitstep_simt_backend->grid_size(); }
+KHD void block_barrier() { jitstep_simt_backend->block_barrier(); }
+KHD void warp_barrier() { jitstep_simt_backend->warp_barrier(); }
 KHD float shuffle_xor(float x, int mask) {
-  return float_of(static_cast<uint32>(jitstep_simt_machine->shuffle_xor(bits_of(x), mask)));
+  return float_of(static_cast<uint32>(jitstep_simt_backend->shuffle_xor(bits_of(x), mask)));
 }
 KHD double shuffle_xor(double x, int mask) {
-  return double_of(jitstep_simt_machine->shuffle_xor(bits_of(x), mask));
+  return double_of(jitstep_simt_backend->shuffle_xor(bits_of(x), mask));
 }
 KHD uint32 shuffle_xor(uint32 x, int mask) {
-  return static_cast<uint32>(jitstep_simt_machine->shuffle_xor(x, mask));
+  return static_cast<uint32>(jitstep_simt_backend->shuffle_xor(x, mask));
 }
 template <class T, int Site>
 KHD T* shared() {
-  return static_cast<T*>(jitstep_simt_machine->shared(sizeof(T), Site));
+  return static_cast<T*>(jitstep_simt_backend->shared(sizeof(T), Site));
 }
 #else
 KHD uint32 thread_index() { return 0; }

@@ -36,13 +36,13 @@ struct ScaledFloat8 : AbsmaxBlock<Meta, W> {
     const int nearest = Format::store(y);
     if constexpr (W.stochastic)
       return (nearest & 0x80) |
-             drawn_code(abs(y), nearest & 0x7f, 0, Format::largest_code, random_bits,
+             stochastic_code(abs(y), nearest & 0x7f, 0, Format::largest_code, random_bits,
                         [](int code) { return Format::load(static_cast<uint8>(code)); });
     else
       return nearest;
   }
   KHD static uint8 encode(real value, const Measured& measured, uint32 random_bits) {
-    const int free = code_of(B::in_units(value, measured), random_bits);
+    const int free = code_of(B::normalize(value, measured), random_bits);
     const bool floored = W.positive_floor && kSame<Sign, NonNegative> && value > 0;
     const int code = floored ? max(free, 1) : free;
     return static_cast<uint8>(is_finite(static_cast<float>(value)) ? code : not_finite);

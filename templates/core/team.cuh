@@ -7,19 +7,19 @@ namespace jitstep {
 
 // A tile larger than a leaf has a larger team, so that a lane holds no more elements than of a leaf, if the block's
 // threads divide into such teams.
-constexpr int lanes_of_tile(int size, Variant v) {
+constexpr int lanes_of_tile(int size, KernelConfig v) {
   int lanes = v.lanes;
   for (int n = kLeaf; n < size && v.threads % (2 * lanes) == 0; n *= 2) lanes *= 2;
   return lanes;
 }
 
 // A tile of N indices: rows of lanes, with `vector` consecutive indices per lane and row.
-template <int N, Variant V>
+template <int N, KernelConfig V>
 struct Tile {
   static constexpr int size = N;
   static constexpr int threads = V.threads;
   static constexpr int lanes = lanes_of_tile(N, V);
-  static constexpr int vector = V.vector;
+  static constexpr int vector = V.vector_elems;
   static constexpr int fragment = N / lanes;  // elements of one lane
   static constexpr int rows = fragment / vector;
   static constexpr int stride = lanes * vector;
@@ -72,7 +72,7 @@ KHD real lanes_tree(real* x) {
 }
 
 // The sum of one leaf: for s = 128, 64, ..., 1: x[i] += x[i + s]. x: one lane's fragment.
-template <class Op, Variant V>
+template <class Op, KernelConfig V>
 KHD real leaf_tree(real* x) {
   using T = Tile<kLeaf, V>;
   if constexpr (T::lanes == 1) {
@@ -91,16 +91,16 @@ KHD real leaf_tree(real* x) {
 }
 
 // The threads that compute the tree above the leaves: the lanes of a team, or all threads of a block.
-template <Variant V>
+template <KernelConfig V>
 struct LanesOfTeam {
-  static constexpr int size = V.lanes;
-  KHD static uint32 place() { return Tile<kLeaf, V>::lane(); }
+  static constexpr int size = V.tile_lanes;
+  KHD static uint32 index() { return Tile<kLeaf, V>::lane(); }
   KHD static void barrier() { warp_barrier(); }
 };
-template <Variant V>
+template <KernelConfig V>
 struct ThreadsOfBlock {
   static constexpr int size = V.threads;
-  KHD static uint32 place() { return thread_index(); }
+  KHD static uint32 index() { return thread_index(); }
   KHD static void barrier() { block_barrier(); }
 };
 
@@ -112,7 +112,7 @@ KHD void node_tree(double* x, int64 count, int stride, bool active) {
   for (int64 n = count; n > 1; n = (n + 1) / 2) {
     const int64 nodes = (n + 1) / 2;
     for (int64 start = 0; start < nodes; start += Workers::size) {
-      const int64 j = start + Workers::place();
+      const int64 j = start + Workers::index();
       const bool mine = active && j < nodes;
       double node = 0;
       if (mine) node = x[2 * j * stride];

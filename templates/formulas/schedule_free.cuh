@@ -14,12 +14,12 @@ struct ScheduleFree {
 
 // Advances the shared state. beta: how close y is to the average.
 KHD ScheduleFree schedule_free(const auto& h, double beta, auto& m) {
-  const double k = m.k.was + 1;
+  const double k = m.k.prev + 1;
   const double rate = k <= h.warmup_steps ? h.lr * k / h.warmup_steps : h.lr;
   m.k.next = k;
-  m.lr_max.next = max(m.lr_max.was, rate);
+  m.lr_max.next = max(m.lr_max.prev, rate);
   const double weight = pow(k, h.r) * pow(m.lr_max.next, h.weight_lr_power);
-  m.weight_sum.next = m.weight_sum.was + weight;
+  m.weight_sum.next = m.weight_sum.prev + weight;
   const double share = m.weight_sum.next == 0 ? 0.0 : weight / m.weight_sum.next;
   return {static_cast<real>(rate), static_cast<real>(share),
           static_cast<real>(rate * (beta * (1 - share) - 1)), static_cast<real>(1 - 1 / beta),

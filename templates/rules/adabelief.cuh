@@ -57,14 +57,14 @@ struct Rule {
       s.step_size = static_cast<real>(step_size * root * rectification(n, most));
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = F.weight_decouple ? e.g : fma(c.weight_decay, e.p, e.g);
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
     const real surprise = g - e.m.next;
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (surprise * surprise)) + c.eps;
-    if (F.ams_bound) e.vmax.next = maximum(e.vmax.was, e.v.next);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (surprise * surprise)) + c.eps;
+    if (F.ams_bound) e.vmax.next = maximum(e.vmax.prev, e.v.next);
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real v = F.ams_bound ? e.vmax.next : e.v.next;
     const real p = F.weight_decouple ? e.p * c.shrink : e.p;
     real update = e.m.next / (sqrt(v) / c.root_correction + c.eps);

@@ -31,15 +31,15 @@ struct Rule {
   }
   KHD static real decayed(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
   KHD static real update(const auto& e, const auto& c) {
-    return sqrt(e.acc.was + c.eps) / sqrt(e.v.next + c.eps) * decayed(e, c);
+    return sqrt(e.acc.prev + c.eps) / sqrt(e.v.next + c.eps) * decayed(e, c);
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = decayed(e, c);
-    e.v.next = fma(c.rho, e.v.was, c.fresh * (g * g));
+    e.v.next = fma(c.rho, e.v.prev, c.fresh * (g * g));
     const real u = update(e, c);
-    e.acc.next = fma(c.rho, e.acc.was, c.fresh * (u * u));
+    e.acc.next = fma(c.rho, e.acc.prev, c.fresh * (u * u));
   }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * update(e, c); }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * update(e, c); }
 };
 
 }  // namespace jitstep::rules::adadelta

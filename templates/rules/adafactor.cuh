@@ -19,7 +19,7 @@ struct Flags {
 struct Slots {
   NonNegative v;  // torch: variance; if !factored
 };
-struct Memory {
+struct AuxState {
   Entry<rows> row;     // torch: row_var; if factored
   Entry<columns> col;  // torch: col_var; if factored
 };
@@ -67,28 +67,28 @@ struct Rule {
 
   // The new mean of squares of a row or column. It interpolates from the nearer end, as torch.lerp. From the other end, a
   // much smaller new mean would be lost.
-  KHD static real averaged(double sum, int64 count, const auto& c, real was) {
-    const double mean = sum / static_cast<double>(count), way = mean - was;
-    return static_cast<real>(c.weight < 0.5 ? was + c.weight * way : mean - (1 - c.weight) * way);
+  KHD static real averaged(double sum, int64 count, const auto& c, real prev) {
+    const double mean = sum / static_cast<double>(count), way = mean - prev;
+    return static_cast<real>(c.weight < 0.5 ? prev + c.weight * way : mean - (1 - c.weight) * way);
   }
   KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {e.g * e.g}; }
-  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64 count, const auto& c, Memory& m) {
-    m.row.next = averaged(sum[0], count, c, m.row.was);
+  KHD static Row finalize(Of<Row>, const Totals<1>& sum, int64 count, const auto& c, AuxState& m) {
+    m.row.next = averaged(sum[0], count, c, m.row.prev);
     return {m.row.next};
   }
   KHD static Reals<1> terms(Of<Column>, const auto& e, const auto&) { return {e.g * e.g}; }
-  KHD static Column finish(Of<Column>, const Totals<1>& sum, int64 count, const auto& c,
-                           Memory& m) {
-    m.col.next = averaged(sum[0], count, c, m.col.was);
+  KHD static Column finalize(Of<Column>, const Totals<1>& sum, int64 count, const auto& c,
+                           AuxState& m) {
+    m.col.next = averaged(sum[0], count, c, m.col.prev);
     return {m.col.next};
   }
   KHD static Reals<1> terms(Of<Matrix>, const Row& row, const auto&) { return {row.mean}; }
-  KHD static Matrix finish(Of<Matrix>, const Totals<1>& sum, int64 count, const auto& c) {
+  KHD static Matrix finalize(Of<Matrix>, const Totals<1>& sum, int64 count, const auto& c) {
     return {static_cast<real>(1 / max(c.row_floor, sum[0] / static_cast<double>(count)))};
   }
 
-  KHD static void moments(auto& e, const auto& c) {
-    if (!F.factored) e.v.next = fma(c.keep, e.v.was, c.fresh * (e.g * e.g));
+  KHD static void update_state(auto& e, const auto& c) {
+    if (!F.factored) e.v.next = fma(c.keep, e.v.prev, c.fresh * (e.g * e.g));
   }
   KHD static real update(const auto& e, const auto& c) {
     const real v = F.factored ? c.row.mean * c.all_rows.inverse * c.column.mean : e.v.next;
@@ -98,12 +98,12 @@ struct Rule {
     const real u = update(e, c);
     return {e.p * e.p, u * u};
   }
-  KHD static Step finish(Of<Step>, const Totals<2>& sum, int64 count, const auto& c) {
+  KHD static Step finalize(Of<Step>, const Totals<2>& sum, int64 count, const auto& c) {
     const double n = static_cast<double>(count);
     const double size = max(c.smallest, sqrt(sum[0] / n)), norm = sqrt(sum[1] / n);
     return {static_cast<real>(size * c.rate / max(1.0, norm / c.d))};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p = e.p * c.shrink - c.step.size * update(e, c);
   }
 };

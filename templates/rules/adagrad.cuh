@@ -28,11 +28,11 @@ struct Rule {
     return s;
   }
   KHD static real decayed(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = decayed(e, c);
-    e.v.next = fma(g, g, e.v.was);
+    e.v.next = fma(g, g, e.v.prev);
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p -= c.lr * (decayed(e, c) / (sqrt(e.v.next) + c.eps));
   }
 };

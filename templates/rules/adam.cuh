@@ -36,13 +36,13 @@ struct Rule {
     s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[1], t)));
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = fma(c.weight_decay, e.p, e.g);
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (g * g));
-    if (F.amsgrad) e.vmax.next = maximum(e.vmax.was, e.v.next);
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
+    if (F.amsgrad) e.vmax.next = maximum(e.vmax.prev, e.v.next);
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real v = F.amsgrad ? e.vmax.next : e.v.next;
     e.p -= c.step_size * (e.m.next / (sqrt(v) / c.root_correction + c.eps));
   }

@@ -30,12 +30,12 @@ struct Rule {
     s.step_size = static_cast<real>(h.lr / (1 - power(h.betas[0], t)));
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = fma(c.weight_decay, e.p, e.g);
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
-    e.v.next = maximum(c.beta2 * e.v.was, abs(g) + c.eps);
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
+    e.v.next = maximum(c.beta2 * e.v.prev, abs(g) + c.eps);
   }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.step_size * (e.m.next / e.v.next); }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.step_size * (e.m.next / e.v.next); }
 };
 
 }  // namespace jitstep::rules::adamax

@@ -64,10 +64,10 @@ struct Rule {
     s.clipping_threshold = h.clipping_threshold.value;
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * e.g);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (e.g * e.g));
-    if (F.amsgrad) e.vmax.next = maximum(e.vmax.was, e.v.next);
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * e.g);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (e.g * e.g));
+    if (F.amsgrad) e.vmax.next = maximum(e.vmax.prev, e.v.next);
   }
   KHD static real denominator(const auto& e, const auto& c) {
     return sqrt(F.amsgrad ? e.vmax.next : e.v.next) / c.root_correction + c.eps;
@@ -75,18 +75,18 @@ struct Rule {
   KHD static Reals<1> terms(Of<Caution>, const auto& e, const auto&) {
     return {formulas::agreement(e.m.next, e.g)};
   }
-  KHD static Caution finish(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Caution finalize(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
     return {formulas::caution_scale(sum, count)};
   }
   KHD static Reals<1> terms(Of<Clip>, const auto& e, const auto& c) {
     const real size = e.g / denominator(e, c);
     return {size * size};
   }
-  KHD static Clip finish(Of<Clip>, const Totals<1>& sum, int64 count, const auto& c) {
+  KHD static Clip finalize(Of<Clip>, const Totals<1>& sum, int64 count, const auto& c) {
     const double rms = sqrt(sum[0] / static_cast<double>(count));
     return {static_cast<real>(max(1.0, rms / c.clipping_threshold))};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     real m = e.m.next, size = denominator(e, c);
     if (F.caution) m = formulas::cautious(m, e.g, c.agreeing.scale);
     if (F.clipped) size *= c.clip.factor;

@@ -20,7 +20,7 @@ struct Slots {
   Signed m;       // torch: exp_avg
   NonNegative v;  // torch: exp_avg_sq
 };
-struct Memory {
+struct AuxState {
   Entry<tensor, double> accumulated_decay;  // initial: initial_accumulated_decay
 };
 struct Scalars {
@@ -30,10 +30,10 @@ struct Scalars {
 struct Rule {
   static constexpr double kDecayThreshold = 5e-3;
 
-  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
+  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
     const double x = static_cast<double>(t + 1) / h.preheat_steps;
     const double lr = h.lr * min(x, pow(x, h.decay_power));
-    const double decay = m.accumulated_decay.was + h.weight_decay * lr;
+    const double decay = m.accumulated_decay.prev + h.weight_decay * lr;
     const bool due = decay > kDecayThreshold;
     m.accumulated_decay.next = due ? 0.0 : decay;
     Scalars s;
@@ -46,11 +46,11 @@ struct Rule {
     s.shrink = static_cast<real>(due ? 1 - decay : 1.0);
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * e.g);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (e.g * e.g));
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * e.g);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (e.g * e.g));
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p = (e.p - c.step_size * (e.m.next / (sqrt(e.v.next) + c.eps))) * c.shrink;
   }
 };

@@ -19,7 +19,7 @@ struct Slots {
   Signed m;       // torch: exp_avg
   NonNegative v;  // torch: exp_avg_sq
   Signed diff;    // torch: exp_avg_diff
-  Signed gprev;   // torch: pre_grad; keeps: fp32
+  Signed gprev;   // torch: pre_grad; codec: fp32
 };
 struct Scalars {
   real beta1, fresh1, beta2, fresh2, beta3, fresh3, eps, step_size, diff_size, root_correction;
@@ -52,21 +52,21 @@ struct Rule {
     s.first = t == 1;
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    const real diff = c.first ? real(0) : e.g - e.gprev.was;
+  KHD static void update_state(auto& e, const auto& c) {
+    const real diff = c.first ? real(0) : e.g - e.gprev.prev;
     const real ahead = fma(c.beta2, diff, e.g);
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * e.g);
-    e.diff.next = fma(c.beta2, e.diff.was, c.fresh2 * diff);
-    e.v.next = fma(c.beta3, e.v.was, c.fresh3 * (ahead * ahead));
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * e.g);
+    e.diff.next = fma(c.beta2, e.diff.prev, c.fresh2 * diff);
+    e.v.next = fma(c.beta3, e.v.prev, c.fresh3 * (ahead * ahead));
     e.gprev.next = e.g;
   }
   KHD static Reals<1> terms(Of<Caution>, const auto& e, const auto&) {
     return {formulas::agreement(e.m.next, e.g)};
   }
-  KHD static Caution finish(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Caution finalize(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
     return {formulas::caution_scale(sum, count)};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     real m = e.m.next;
     if (F.caution) m = formulas::cautious(m, e.g, c.agreeing.scale);
     const real denominator = sqrt(e.v.next) / c.root_correction + c.eps;

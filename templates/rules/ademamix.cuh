@@ -58,12 +58,12 @@ struct Rule {
     s.alpha = static_cast<real>(h.alpha * progress(t, h.t_alpha));
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * e.g);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (e.g * e.g));
-    e.m2.next = fma(c.beta3, e.m2.was, c.fresh3 * e.g);
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * e.g);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (e.g * e.g));
+    e.m2.next = fma(c.beta3, e.m2.prev, c.fresh3 * e.g);
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real m = fma(c.alpha, e.m2.next, e.m.next / c.correction);
     const real update = c.lr * (m / (sqrt(e.v.next) / c.root_correction + c.eps));
     e.p = F.decay == Decay::after ? (e.p - update) * c.shrink : e.p * c.shrink - update;

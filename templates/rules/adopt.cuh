@@ -55,20 +55,20 @@ struct Rule {
   KHD static real gradient(const auto& e, const auto& c) {
     return F.decoupled ? e.g : fma(c.weight_decay, e.p, e.g);
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = gradient(e, c);
-    real u = g / max(c.eps, sqrt(e.v.was));
+    real u = g / max(c.eps, sqrt(e.v.prev));
     if (F.clipped) u = max(-c.clip, min(c.clip, u));
-    e.m.next = c.first ? e.m.was : fma(c.beta1, e.m.was, c.fresh1 * u);
-    e.v.next = c.first ? g * g : fma(c.beta2, e.v.was, c.fresh2 * (g * g));
+    e.m.next = c.first ? e.m.prev : fma(c.beta1, e.m.prev, c.fresh1 * u);
+    e.v.next = c.first ? g * g : fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
   }
   KHD static Reals<1> terms(Of<Caution>, const auto& e, const auto& c) {
     return {formulas::agreement(e.m.next, gradient(e, c))};
   }
-  KHD static Caution finish(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Caution finalize(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
     return {formulas::caution_scale(sum, count)};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     if (c.first) return;
     real m = e.m.next;
     if (F.caution) m = formulas::cautious(m, gradient(e, c), c.agreeing.scale);

@@ -16,7 +16,7 @@ struct Hyper {
 struct Slots {
   Signed ax;
 };
-struct Memory {
+struct AuxState {
   Entry<tensor, double> eta;  // initial: lr
   Entry<tensor, double> mu;   // initial: 1
 };
@@ -25,25 +25,25 @@ struct Scalars {
 };
 
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
-    const double steps = static_cast<double>(t), eta = t == 1 ? h.lr : m.eta.was;
+  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
+    const double steps = static_cast<double>(t), eta = t == 1 ? h.lr : m.eta.prev;
     m.eta.next = h.lr / pow(1 + h.lambd * h.lr * steps, h.alpha);
     m.mu.next = 1 / max(1.0, steps - h.t0);
     Scalars s;
     s.weight_decay = static_cast<real>(h.weight_decay);
     s.shrink = static_cast<real>(1 - h.lambd * eta);
     s.eta = static_cast<real>(eta);
-    s.mu = static_cast<real>(m.mu.was);
+    s.mu = static_cast<real>(m.mu.prev);
     return s;
   }
   KHD static real stepped(const auto& e, const auto& c) {
     return e.p * c.shrink - c.eta * fma(c.weight_decay, e.p, e.g);
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real p = stepped(e, c);
-    e.ax.next = c.mu == 1 ? p : fma(c.mu, p - e.ax.was, e.ax.was);
+    e.ax.next = c.mu == 1 ? p : fma(c.mu, p - e.ax.prev, e.ax.prev);
   }
-  KHD static void apply(auto& e, const auto& c) { e.p = stepped(e, c); }
+  KHD static void update_param(auto& e, const auto& c) { e.p = stepped(e, c); }
 };
 
 }  // namespace jitstep::rules::asgd

@@ -22,7 +22,7 @@ struct Slots {
   Signed m;       // torch: exp_avg
   NonNegative v;  // torch: exp_avg_sq; if !factored
 };
-struct Memory {
+struct AuxState {
   Entry<rows> row;            // torch: exp_avg_sq_row; if factored
   Entry<columns> column;      // torch: exp_avg_sq_col; if factored
   Entry<rows> res_row;        // torch: exp_avg_res_row; if factored
@@ -96,20 +96,20 @@ struct Rule {
   KHD static Reals<1> terms(Of<Row>, const auto& e, const auto& c) { return {square(e, c)}; }
   KHD static Reals<1> terms(Of<Column>, const auto& e, const auto& c) { return {square(e, c)}; }
   KHD static Reals<1> terms(Of<Matrix>, const Row& row, const auto&) { return {row.mean}; }
-  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64 count, const auto& c, Memory& m) {
-    m.row.next = fma(c.beta2, m.row.was, c.fresh2 * mean(sum, count));
+  KHD static Row finalize(Of<Row>, const Totals<1>& sum, int64 count, const auto& c, AuxState& m) {
+    m.row.next = fma(c.beta2, m.row.prev, c.fresh2 * mean(sum, count));
     return {m.row.next};
   }
-  KHD static Column finish(Of<Column>, const Totals<1>& sum, int64 count, const auto& c,
-                           Memory& m) {
-    m.column.next = fma(c.beta2, m.column.was, c.fresh2 * mean(sum, count));
+  KHD static Column finalize(Of<Column>, const Totals<1>& sum, int64 count, const auto& c,
+                           AuxState& m) {
+    m.column.next = fma(c.beta2, m.column.prev, c.fresh2 * mean(sum, count));
     return {m.column.next};
   }
-  KHD static Matrix finish(Of<Matrix>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Matrix finalize(Of<Matrix>, const Totals<1>& sum, int64 count, const auto&) {
     return {mean(sum, count)};
   }
   KHD static real second_moment(const auto& e, const auto& c) {
-    return fma(c.beta2, e.v.was, c.fresh2 * square(e, c));
+    return fma(c.beta2, e.v.prev, c.fresh2 * square(e, c));
   }
 
   // The update, clipped to a root mean square of clip_threshold, and the average of updates.
@@ -121,13 +121,13 @@ struct Rule {
     const real u = unclipped(e, c);
     return {u * u};
   }
-  KHD static Clip finish(Of<Clip>, const Totals<1>& sum, int64 count, const auto& c) {
+  KHD static Clip finalize(Of<Clip>, const Totals<1>& sum, int64 count, const auto& c) {
     const double rms = sqrt(sum[0] / static_cast<double>(count));
     return {static_cast<real>(max(1.0, rms / c.clip_threshold))};
   }
   KHD static real update(const auto& e, const auto& c) { return unclipped(e, c) / c.clip.factor; }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * update(e, c));
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * update(e, c));
     if (!F.factored) e.v.next = second_moment(e, c);
   }
 
@@ -141,20 +141,20 @@ struct Rule {
     return {residual(e, c)};
   }
   KHD static Reals<1> terms(Of<ResMatrix>, const ResRow& row, const auto&) { return {row.mean}; }
-  KHD static ResRow finish(Of<ResRow>, const Totals<1>& sum, int64 count, const auto& c,
-                           Memory& m) {
-    m.res_row.next = fma(c.beta3, m.res_row.was, c.fresh3 * mean(sum, count));
+  KHD static ResRow finalize(Of<ResRow>, const Totals<1>& sum, int64 count, const auto& c,
+                           AuxState& m) {
+    m.res_row.next = fma(c.beta3, m.res_row.prev, c.fresh3 * mean(sum, count));
     return {m.res_row.next};
   }
-  KHD static ResColumn finish(Of<ResColumn>, const Totals<1>& sum, int64 count, const auto& c,
-                              Memory& m) {
-    m.res_column.next = fma(c.beta3, m.res_column.was, c.fresh3 * mean(sum, count));
+  KHD static ResColumn finalize(Of<ResColumn>, const Totals<1>& sum, int64 count, const auto& c,
+                              AuxState& m) {
+    m.res_column.next = fma(c.beta3, m.res_column.prev, c.fresh3 * mean(sum, count));
     return {m.res_column.next};
   }
-  KHD static ResMatrix finish(Of<ResMatrix>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static ResMatrix finalize(Of<ResMatrix>, const Totals<1>& sum, int64 count, const auto&) {
     return {mean(sum, count)};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real p = F.weight_decouple ? e.p * c.shrink : e.p;
     real step = e.m.next;
     if (F.factored)

@@ -40,12 +40,12 @@ struct Rule {
   KHD static real amplified(const auto& e, const auto& c) {
     return fma(c.amplifier, e.m.next, e.g);
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * e.g);
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * e.g);
     const real g = amplified(e, c);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (g * g));
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real direction = amplified(e, c) / (sqrt(e.v.next) / c.root_correction + c.eps);
     e.p = e.p * c.shrink - c.step_size * direction;
   }

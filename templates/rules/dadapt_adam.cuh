@@ -22,7 +22,7 @@ struct Slots {
   NonNegative v;  // torch: exp_avg_sq
   Signed s;
 };
-struct Memory {
+struct AuxState {
   Entry<all, double> d;  // initial: d0
   Entry<all, double> numerator_weighted;
   Entry<all, double> k;
@@ -40,12 +40,12 @@ struct Reductions {
 
 template <Flags F>
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64, Memory& m) {
-    const int64 k = static_cast<int64>(m.k.was) + 1;
+  KHD static Scalars prepare(const Hyper& h, int64, AuxState& m) {
+    const int64 k = static_cast<int64>(m.k.prev) + 1;
     const double beta3 = sqrt(h.betas[1]);
     const double correction =
         F.use_bias_correction ? sqrt(1 - power(h.betas[1], k)) / (1 - power(h.betas[0], k)) : 1.0;
-    const double rate = m.d.was * h.lr * correction;
+    const double rate = m.d.prev * h.lr * correction;
     Scalars s;
     s.beta1 = static_cast<real>(h.betas[0]);
     s.fresh1 = static_cast<real>(rate * (1 - h.betas[0]));
@@ -64,26 +64,26 @@ struct Rule {
   KHD static real gradient(const auto& e, const auto& c) {
     return F.decouple ? e.g : fma(c.weight_decay, e.p, e.g);
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = gradient(e, c);
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (g * g));
-    e.s.next = fma(c.beta3, e.s.was, c.fresh3 * g);
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
+    e.s.next = fma(c.beta3, e.s.prev, c.fresh3 * g);
   }
   KHD static Reals<2> terms(Of<Estimate>, const auto& e, const auto& c) {
-    const real scaled = e.s.was / (sqrt(e.v.was) + c.eps);
+    const real scaled = e.s.prev / (sqrt(e.v.prev) + c.eps);
     return {c.rate * (gradient(e, c) * scaled), abs(e.s.next)};
   }
-  KHD static Estimate finish(Of<Estimate>, const Totals<2>& sum, int64, const auto& c, Memory& m) {
+  KHD static Estimate finalize(Of<Estimate>, const Totals<2>& sum, int64, const auto& c, AuxState& m) {
     if (sum[1] == 0) return {0};
-    const double numerator = c.beta * m.numerator_weighted.was + (1 - c.beta) * sum[0];
+    const double numerator = c.beta * m.numerator_weighted.prev + (1 - c.beta) * sum[0];
     const double d_hat = numerator / ((1 - c.beta) * sum[1]);
     m.numerator_weighted.next = numerator;
-    m.d.next = max(m.d.was, min(d_hat, m.d.was * c.growth_rate));
-    m.k.next = m.k.was + 1;
+    m.d.next = max(m.d.prev, min(d_hat, m.d.prev * c.growth_rate));
+    m.k.next = m.k.prev + 1;
     return {1};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     if (!c.estimate.moves) return;
     // Not e.p (1 - decay): while d is small, 1 - decay rounds away most of the decay.
     const real p = F.decouple ? fma(-c.decay, e.p, e.p) : e.p;

@@ -48,9 +48,9 @@ struct Rule {
     s.weight_norm_max = h.weight_norm_max.has_value() ? h.weight_norm_max.value : kInfinity;
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * e.g);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (e.g * e.g));
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * e.g);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (e.g * e.g));
   }
   KHD static real update(const auto& e, const auto& c) {
     const real direction = e.m.next * c.correction / (sqrt(e.v.next) / c.root_correction + c.eps);
@@ -60,12 +60,12 @@ struct Rule {
     const real u = update(e, c);
     return {e.p * e.p, u * u};
   }
-  KHD static Trust finish(Of<Trust>, const Totals<2>& sum, int64, const auto& c) {
+  KHD static Trust finalize(Of<Trust>, const Totals<2>& sum, int64, const auto& c) {
     const double weights = min(sqrt(sum[0]), c.weight_norm_max), norm = sqrt(sum[1]);
     const double ratio = weights == 0 || norm == 0 ? 1.0 : weights / norm;
     return {static_cast<real>(c.lr * ratio)};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p -= (F.adapt ? c.trust.step : c.lr) * update(e, c);
   }
 };

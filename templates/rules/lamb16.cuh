@@ -58,9 +58,9 @@ struct Rule {
     s.trust_scale = h.trust_scale;
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * e.g);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (e.g * e.g));
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * e.g);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (e.g * e.g));
   }
   KHD static real update(const auto& e, const auto& c) {
     const real direction = e.m.next * c.correction / (sqrt(e.v.next) / c.root_correction + c.eps);
@@ -74,11 +74,11 @@ struct Rule {
   KHD static Reals<2> terms(Of<Trust>, const auto& e, const auto& c) {
     return {square(e.p, c), square(update(e, c), c)};
   }
-  KHD static Trust finish(Of<Trust>, const Totals<2>& sum, int64, const auto& c) {
+  KHD static Trust finalize(Of<Trust>, const Totals<2>& sum, int64, const auto& c) {
     const double ratio = 1e-3 * sqrt(sum[0]) / sqrt(sum[1]) / c.lr;
     return {static_cast<real>(c.lr * min(2.0, pow(ratio, c.trust_scale)))};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p -= (F.adapt ? c.trust.step : static_cast<real>(c.lr)) * update(e, c);
   }
 };

@@ -21,7 +21,7 @@ struct Slots {
   Signed m;       // torch: exp_avg
   NonNegative v;  // torch: exp_avg_sq
 };
-struct Memory {
+struct AuxState {
   Entry<tensor, double> lr1;  // torch: exp_avg_lr_1
   Entry<tensor, double> lr2;  // torch: exp_avg_lr_2
 };
@@ -37,12 +37,12 @@ struct Reductions {
 
 template <Flags F>
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64, Memory& memory) {
+  KHD static Scalars prepare(const Hyper& h, int64, AuxState& aux) {
     const double fresh1 = (1 - h.betas[0]) * h.lr, fresh2 = 1 - h.betas[1];
-    const double lr1 = h.betas[0] * memory.lr1.was + fresh1;
-    const double lr2 = h.betas[1] * memory.lr2.was + fresh2;
-    memory.lr1.next = lr1;
-    memory.lr2.next = lr2;
+    const double lr1 = h.betas[0] * aux.lr1.prev + fresh1;
+    const double lr2 = h.betas[1] * aux.lr2.prev + fresh2;
+    aux.lr1.next = lr1;
+    aux.lr2.next = lr2;
     const double decay_rate = formulas::decay_rate(F.corrected_weight_decay, h.lr, h.initial_lr);
     Scalars s;
     s.beta1 = static_cast<real>(h.betas[0]);
@@ -55,18 +55,18 @@ struct Rule {
     s.shrink = static_cast<real>(1 - decay_rate * h.weight_decay);
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (e.g * e.g));
+  KHD static void update_state(auto& e, const auto& c) {
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (e.g * e.g));
     const real scaled = e.g / (sqrt(e.v.next) / c.root_correction + c.eps);
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * scaled);
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * scaled);
   }
   KHD static Reals<1> terms(Of<Caution>, const auto& e, const auto&) {
     return {formulas::agreement(e.m.next, e.g)};
   }
-  KHD static Caution finish(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Caution finalize(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
     return {formulas::caution_scale(sum, count)};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     real m = e.m.next;
     if (F.caution) m = formulas::cautious(m, e.g, c.agreeing.scale);
     e.p = (e.p - c.correction * m) * c.shrink;

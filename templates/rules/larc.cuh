@@ -47,7 +47,7 @@ struct Rule {
   KHD static Reals<2> terms(Of<Adapted>, const auto& e, const auto&) {
     return {e.p * e.p, e.g * e.g};
   }
-  KHD static Adapted finish(Of<Adapted>, const Totals<2>& sum, int64, const auto& c) {
+  KHD static Adapted finalize(Of<Adapted>, const Totals<2>& sum, int64, const auto& c) {
     const double weights = sqrt(sum[0]), norm = sqrt(sum[1]);
     if (weights == 0 || norm == 0) return {1, 0};
     const double adaptive =
@@ -59,10 +59,10 @@ struct Rule {
     return F.adapt ? c.adapted.scale * fma(c.adapted.weight_decay, e.p, e.g)
                    : fma(static_cast<real>(c.weight_decay), e.p, e.g);
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.momentum, e.m.was, gradient(e, c));
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.momentum, e.m.prev, gradient(e, c));
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p -= c.lr * (F.has_momentum ? e.m.next : gradient(e, c));
   }
 };

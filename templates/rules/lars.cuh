@@ -68,7 +68,7 @@ struct Rule {
     const real g = F.trust_norm == TrustNorm::combined ? decayed(e, c) : e.g;
     return {e.p * e.p, g * g};
   }
-  KHD static Scales finish(Of<Scales>, const Totals<2>& sum, int64, const auto& c) {
+  KHD static Scales finalize(Of<Scales>, const Totals<2>& sum, int64, const auto& c) {
     const double weights = sqrt(sum[0]), norm = sqrt(sum[1]);
     const bool separate = F.trust_norm == TrustNorm::separate;
     const double trust = ratio(weights, norm, separate ? norm + c.decay * weights : norm, c);
@@ -80,8 +80,8 @@ struct Rule {
     const bool scaled = F.adapt && F.trust_norm != TrustNorm::update;
     return (scaled ? c.scales.inside : c.inside) * decayed(e, c);
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.momentum, e.m.was, gradient(e, c));
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.momentum, e.m.prev, gradient(e, c));
   }
   KHD static real update(const auto& e, const auto& c) {
     return F.nesterov ? fma(c.momentum, e.m.next, gradient(e, c)) : e.m.next;
@@ -91,11 +91,11 @@ struct Rule {
     const real u = update(e, c);
     return {e.p * e.p, u * u};
   }
-  KHD static Trust finish(Of<Trust>, const Totals<2>& sum, int64, const auto& c) {
+  KHD static Trust finalize(Of<Trust>, const Totals<2>& sum, int64, const auto& c) {
     const double weights = sqrt(sum[0]), norm = sqrt(sum[1]);
     return {static_cast<real>(c.lr * ratio(weights, norm, norm, c))};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real adapted = F.trust_norm == TrustNorm::update ? c.trust.step : c.scales.outside;
     e.p -= (F.adapt ? adapted : c.outside) * update(e, c);
   }

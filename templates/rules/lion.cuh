@@ -43,19 +43,19 @@ struct Rule {
     s.shrink = static_cast<real>(1 - decay_rate * h.weight_decay);
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.beta2, e.m.was, c.fresh2 * e.g);
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.beta2, e.m.prev, c.fresh2 * e.g);
   }
   KHD static real update(const auto& e, const auto& c) {
-    return sign(fma(c.beta1, e.m.was, c.fresh1 * e.g));
+    return sign(fma(c.beta1, e.m.prev, c.fresh1 * e.g));
   }
   KHD static Reals<1> terms(Of<Caution>, const auto& e, const auto& c) {
     return {formulas::agreement(update(e, c), e.g)};
   }
-  KHD static Caution finish(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Caution finalize(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
     return {formulas::caution_scale(sum, count)};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     real u = update(e, c);
     if (F.caution) u = formulas::cautious(u, e.g, c.agreeing.scale);
     e.p = e.p * c.shrink - c.lr * u;

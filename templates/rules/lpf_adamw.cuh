@@ -41,13 +41,13 @@ struct Rule {
     s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[2], t)));
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.s.next = fma(c.filter, e.s.was, c.fresh * e.g);
+  KHD static void update_state(auto& e, const auto& c) {
+    e.s.next = fma(c.filter, e.s.prev, c.fresh * e.g);
     const real g = fma(c.amplifier, e.s.next, e.g);
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (g * g));
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real direction = e.m.next / (sqrt(e.v.next) / c.root_correction + c.eps);
     e.p = e.p * c.shrink - c.step_size * direction;
   }

@@ -19,9 +19,9 @@ struct Flags {
 struct Slots {
   NonNegative v;  // torch: grad_sum_sq
   Signed s;
-  Signed x0;  // if has_momentum; keeps: fp32
+  Signed x0;  // if has_momentum; codec: fp32
 };
-struct Memory {
+struct AuxState {
   Entry<tensor, double> knows_x0;  // if has_momentum
 };
 struct Scalars {
@@ -31,7 +31,7 @@ struct Scalars {
 
 template <Flags F>
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
+  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
     Scalars s;
     s.rate = static_cast<real>((h.lr + h.eps) * sqrt(static_cast<double>(t)));
     s.eps = static_cast<real>(h.eps);
@@ -39,20 +39,20 @@ struct Rule {
     s.fresh = static_cast<real>(1 - h.momentum);
     s.weight_decay = static_cast<real>(h.weight_decay);
     s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
-    s.first = F.has_momentum && m.knows_x0.was == 0;
+    s.first = F.has_momentum && m.knows_x0.prev == 0;
     if (F.has_momentum) m.knows_x0.next = 1;
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = F.decoupled_decay ? e.g : fma(c.weight_decay, e.p, e.g);
-    e.v.next = fma(c.rate, g * g, e.v.was);
-    e.s.next = fma(c.rate, g, e.s.was);
-    if (F.has_momentum) e.x0.next = c.first ? e.p + distance(e.s.was, e.v.was, c) : e.x0.was;
+    e.v.next = fma(c.rate, g * g, e.v.prev);
+    e.s.next = fma(c.rate, g, e.s.prev);
+    if (F.has_momentum) e.x0.next = c.first ? e.p + distance(e.s.prev, e.v.prev, c) : e.x0.prev;
   }
   KHD static real distance(real s, real v, const auto& c) { return s / (cbrt(v) + c.eps); }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real p = F.decoupled_decay ? e.p * c.shrink : e.p;
-    const real x0 = F.has_momentum ? e.x0.next : p + distance(e.s.was, e.v.was, c);
+    const real x0 = F.has_momentum ? e.x0.next : p + distance(e.s.prev, e.v.prev, c);
     const real z = x0 - distance(e.s.next, e.v.next, c);
     e.p = F.has_momentum ? fma(c.momentum, p, c.fresh * z) : z;
   }

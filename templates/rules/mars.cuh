@@ -26,7 +26,7 @@ struct Flags {
 struct Slots {
   Signed m;       // torch: exp_avg
   NonNegative v;  // torch: exp_avg_sq; if !signs
-  Signed gprev;   // torch: last_grad; keeps: fp32
+  Signed gprev;   // torch: last_grad; codec: fp32
 };
 struct Scalars {
   real beta1, fresh1, beta2, fresh2, eps, lr, correction, root_correction, weight_decay, gamma;
@@ -63,25 +63,25 @@ struct Rule {
     return s;
   }
   KHD static real corrected(const auto& e, const auto& c) {
-    return fma(c.gamma, e.g - e.gprev.was, e.g);
+    return fma(c.gamma, e.g - e.gprev.prev, e.g);
   }
   KHD static Reals<1> terms(Of<Clip>, const auto& e, const auto& c) {
     const real g = corrected(e, c);
     return {g * g};
   }
-  KHD static Clip finish(Of<Clip>, const Totals<1>& sum, int64, const auto&) {
+  KHD static Clip finalize(Of<Clip>, const Totals<1>& sum, int64, const auto&) {
     return {static_cast<real>(max(1.0, sqrt(sum[0])))};
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = F.corrected ? corrected(e, c) / c.clip.factor : e.g;
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
-    if (!F.signs) e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (g * g));
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
+    if (!F.signs) e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
     e.gprev.next = e.g;
   }
   KHD static Reals<1> terms(Of<Caution>, const auto& e, const auto&) {
     return {formulas::agreement(e.m.next, e.g)};
   }
-  KHD static Caution finish(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Caution finalize(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
     return {formulas::caution_scale(sum, count)};
   }
   KHD static real update(const auto& e, const auto& c) {
@@ -90,7 +90,7 @@ struct Rule {
     if (F.signs) return sign(m);
     return m / c.correction / (sqrt(e.v.next) / c.root_correction + c.eps);
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p -= c.lr * fma(c.weight_decay, e.p, update(e, c));
   }
 };

@@ -1,6 +1,6 @@
 // Muon: momentum with orthogonalized matrices, as torch.optim.Muon. The host's Newton-Schulz iteration works on whole
 // matrices. It also multiplies by the rate adjustment for their sizes.   class: Muon
-// host stage: newton_schulz
+// host transform: newton_schulz
 #pragma once
 #include "../core/contract.cuh"
 
@@ -40,13 +40,13 @@ struct Rule {
     s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.momentum, e.m.was, c.fresh * e.g);
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.momentum, e.m.prev, c.fresh * e.g);
   }
-  KHD static real staged(const auto& e, const auto& c) {
+  KHD static real transformed(const auto& e, const auto& c) {
     return F.nesterov ? fma(c.momentum, e.m.next, c.fresh * e.g) : e.m.next;
   }
-  KHD static void apply(auto& e, const auto& c) { e.p = e.p * c.shrink - c.lr * e.staged; }
+  KHD static void update_param(auto& e, const auto& c) { e.p = e.p * c.shrink - c.lr * e.transformed; }
 };
 
 }  // namespace jitstep::rules::muon

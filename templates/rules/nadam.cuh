@@ -19,7 +19,7 @@ struct Slots {
   Signed m;       // torch: exp_avg
   NonNegative v;  // torch: exp_avg_sq
 };
-struct Memory {
+struct AuxState {
   Entry<tensor, double> mu_product;  // initial: 1
 };
 struct Scalars {
@@ -33,9 +33,9 @@ struct Rule {
   KHD static double mu(const Hyper& h, int64 t) {
     return h.betas[0] * (1 - 0.5 * pow(0.96, static_cast<double>(t) * h.momentum_decay));
   }
-  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
+  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
     const double now = mu(h, t), then = mu(h, t + 1);
-    m.mu_product.next = m.mu_product.was * now;
+    m.mu_product.next = m.mu_product.prev * now;
     Scalars s;
     s.beta1 = static_cast<real>(h.betas[0]);
     s.fresh1 = static_cast<real>(1 - h.betas[0]);
@@ -52,12 +52,12 @@ struct Rule {
   KHD static real decayed(const auto& e, const auto& c) {
     return F.decoupled_weight_decay ? e.g : fma(c.weight_decay, e.p, e.g);
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = decayed(e, c);
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (g * g));
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real ahead = fma(c.gradient_size, decayed(e, c), c.momentum_size * e.m.next);
     const real p = F.decoupled_weight_decay ? e.p * c.shrink : e.p;
     e.p = p - ahead / (sqrt(e.v.next) / c.root_correction + c.eps);

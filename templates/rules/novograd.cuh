@@ -21,7 +21,7 @@ struct Flags {
 struct Slots {
   Signed m;  // torch: exp_avg
 };
-struct Memory {
+struct AuxState {
   Entry<tensor, double> v;  // torch: exp_avg_sq
 };
 struct Scalars {
@@ -50,16 +50,16 @@ struct Rule {
     return s;
   }
   KHD static Reals<1> terms(Of<Norm>, const auto& e, const auto&) { return {e.g * e.g}; }
-  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64, const auto& c, Memory& m) {
-    const double mean = c.beta2 * m.v.was + (1 - c.beta2) * sum[0];
-    m.v.next = m.v.was == 0 && !F.init_zero ? sum[0] : mean;
+  KHD static Norm finalize(Of<Norm>, const Totals<1>& sum, int64, const auto& c, AuxState& m) {
+    const double mean = c.beta2 * m.v.prev + (1 - c.beta2) * sum[0];
+    m.v.next = m.v.prev == 0 && !F.init_zero ? sum[0] : mean;
     return {static_cast<real>(1 / (sqrt(m.v.next) / c.root_correction + c.eps))};
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = F.reg_inside_moment ? fma(c.weight_decay, e.p, e.g * c.norm.inverse) : e.g;
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real mean = e.m.next * c.correction;
     e.p -= c.lr * (F.reg_inside_moment ? mean : fma(c.weight_decay, e.p, mean * c.norm.inverse));
   }

@@ -57,15 +57,15 @@ struct Rule {
     return s;
   }
   KHD static Reals<1> terms(Of<Norm>, const auto& e, const auto&) { return {e.g * e.g}; }
-  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64, const auto& c) {
+  KHD static Norm finalize(Of<Norm>, const Totals<1>& sum, int64, const auto& c) {
     const double norm = sqrt(sum[0]);
     return {static_cast<real>(norm > c.max_grad_norm ? c.max_grad_norm / norm : 1.0)};
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real normalized = F.normalized ? e.g * c.norm.factor : e.g;
     const real g = F.adam_w_mode ? normalized : fma(c.weight_decay, e.p, normalized);
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (g * g));
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
   }
   KHD static real update(const auto& e, const auto& c) {
     const real direction = e.m.next * c.correction / (sqrt(e.v.next) / c.root_correction + c.eps);
@@ -75,12 +75,12 @@ struct Rule {
     const real u = update(e, c);
     return {e.p * e.p, u * u};
   }
-  KHD static Trust finish(Of<Trust>, const Totals<2>& sum, int64, const auto& c) {
+  KHD static Trust finalize(Of<Trust>, const Totals<2>& sum, int64, const auto& c) {
     const double weights = sqrt(sum[0]), norm = sqrt(sum[1]);
     const double ratio = weights == 0 || norm == 0 ? 1.0 : weights / norm;
     return {static_cast<real>(c.lr * ratio)};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p -= (F.adapted ? c.trust.step : c.lr) * update(e, c);
   }
 };

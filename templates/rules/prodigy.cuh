@@ -27,9 +27,9 @@ struct Slots {
   Signed m;       // torch: exp_avg; if has_momentum
   NonNegative v;  // torch: exp_avg_sq
   Signed s;
-  Signed p0;  // keeps: fp32
+  Signed p0;  // codec: fp32
 };
-struct Memory {
+struct AuxState {
   Entry<all, double> d;      // initial: d0
   Entry<all, double> d_max;  // initial: d0
   Entry<all, double> d_numerator;
@@ -51,9 +51,9 @@ struct Reductions {
 
 template <Flags F>
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
-    const int64 k = static_cast<int64>(m.k.was) + 1;
-    const double d = m.d.was, beta3 = h.beta3.has_value() ? h.beta3.value : sqrt(h.betas[1]);
+  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
+    const int64 k = static_cast<int64>(m.k.prev) + 1;
+    const double d = m.d.prev, beta3 = h.beta3.has_value() ? h.beta3.value : sqrt(h.betas[1]);
     const double correction =
         F.use_bias_correction ? sqrt(1 - power(h.betas[1], k)) / (1 - power(h.betas[0], k)) : 1.0;
     const double rate = d * h.lr * correction;
@@ -83,29 +83,29 @@ struct Rule {
   KHD static bool in_slice(const auto& e, const auto& c) {
     return !F.sliced || e.index % c.slice == 0;
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = gradient(e, c);
-    if (F.has_momentum) e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (g * g));
-    e.s.next = in_slice(e, c) ? fma(c.beta3, e.s.was, c.fresh3 * g) : real(0);
-    e.p0.next = c.first ? e.p : e.p0.was;
+    if (F.has_momentum) e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
+    e.s.next = in_slice(e, c) ? fma(c.beta3, e.s.prev, c.fresh3 * g) : real(0);
+    e.p0.next = c.first ? e.p : e.p0.prev;
   }
   KHD static Reals<2> terms(Of<Estimate>, const auto& e, const auto& c) {
     const real moved = in_slice(e, c) ? e.p0.next - e.p : real(0);
     return {c.weight * (gradient(e, c) * moved), abs(e.s.next)};
   }
-  KHD static Estimate finish(Of<Estimate>, const Totals<2>& sum, int64, const auto& c, Memory& m) {
-    if (sum[1] == 0) return {static_cast<real>(m.d.was), false};
-    const double numerator = c.beta * m.d_numerator.was + sum[0];
+  KHD static Estimate finalize(Of<Estimate>, const Totals<2>& sum, int64, const auto& c, AuxState& m) {
+    if (sum[1] == 0) return {static_cast<real>(m.d.prev), false};
+    const double numerator = c.beta * m.d_numerator.prev + sum[0];
     const double d_hat = c.d_coef * numerator / sum[1];
-    const double d = m.d.was == c.d0 ? max(m.d.was, d_hat) : m.d.was;
+    const double d = m.d.prev == c.d0 ? max(m.d.prev, d_hat) : m.d.prev;
     m.d_numerator.next = numerator;
-    m.d_max.next = max(m.d_max.was, d_hat);
+    m.d_max.next = max(m.d_max.prev, d_hat);
     m.d.next = min(m.d_max.next, d * c.growth_rate);
-    m.k.next = m.k.was + 1;
+    m.k.next = m.k.prev + 1;
     return {static_cast<real>(m.d.next), true};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     if (!c.estimate.moves) return;
     const real d = c.estimate.d;
     const real m = F.has_momentum ? e.m.next : d * gradient(e, c);

@@ -44,12 +44,12 @@ struct Rule {
         static_cast<real>(h.lr / (1 - power(h.betas[0], t)) * (s.adaptive ? rectification : 1.0));
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = F.decoupled_weight_decay ? e.g : fma(c.weight_decay, e.p, e.g);
-    e.m.next = fma(c.beta1, e.m.was, c.fresh1 * g);
-    e.v.next = fma(c.beta2, e.v.was, c.fresh2 * (g * g));
+    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
+    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real direction = c.adaptive ? e.m.next / (sqrt(e.v.next) + c.eps) : e.m.next;
     const real p = F.decoupled_weight_decay ? e.p * c.shrink : e.p;
     e.p = p - c.step_size * direction;

@@ -51,20 +51,20 @@ struct Rule {
   // v - gavg^2 of the new averages, computed from the previous ones. This avoids cancellation, and it is not
   // negative if a codec rounded v and gavg differently.
   KHD static real variance(const auto& e, const auto& c) {
-    const real was = e.v.was - e.gavg.was * e.gavg.was, drift = decayed(e, c) - e.gavg.was;
-    return c.alpha * (max(real(0), was) + c.fresh * (drift * drift));
+    const real prev = e.v.prev - e.gavg.prev * e.gavg.prev, drift = decayed(e, c) - e.gavg.prev;
+    return c.alpha * (max(real(0), prev) + c.fresh * (drift * drift));
   }
   KHD static real direction(const auto& e, const auto& c) {
     const real square = F.centered ? variance(e, c) : e.v.next;
     return decayed(e, c) / (sqrt(square) / c.root_correction + c.eps);
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = decayed(e, c);
-    e.v.next = fma(c.alpha, e.v.was, c.fresh * (g * g));
-    if (F.centered) e.gavg.next = fma(c.alpha, e.gavg.was, c.fresh * g);
-    if (F.has_momentum) e.m.next = fma(c.momentum, e.m.was, direction(e, c));
+    e.v.next = fma(c.alpha, e.v.prev, c.fresh * (g * g));
+    if (F.centered) e.gavg.next = fma(c.alpha, e.gavg.prev, c.fresh * g);
+    if (F.has_momentum) e.m.next = fma(c.momentum, e.m.prev, direction(e, c));
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real u = F.has_momentum ? e.m.next : direction(e, c);
     const real p = F.decoupled_weight_decay ? e.p * c.shrink : e.p;
     e.p = p - c.lr * u;

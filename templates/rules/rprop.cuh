@@ -14,29 +14,29 @@ struct Hyper {
 };
 // refuse: etas[0] >= 1 || etas[1] <= 1, etas must be a factor below 1 and one above
 struct Slots {
-  Signed prev;            // keeps: fp32
+  Signed prev;            // codec: fp32
   NonNegative step_size;  // initial: lr
 };
 struct Scalars {
-  real shrink, grow, smallest, largest;
+  real shrink, accumulate, smallest, largest;
 };
 
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) {
     Scalars s;
     s.shrink = static_cast<real>(h.etas[0]);
-    s.grow = static_cast<real>(h.etas[1]);
+    s.accumulate = static_cast<real>(h.etas[1]);
     s.smallest = static_cast<real>(h.step_sizes[0]);
     s.largest = static_cast<real>(h.step_sizes[1]);
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    const real same = e.g * e.prev.was;
-    const real factor = same > 0 ? c.grow : same < 0 ? c.shrink : real(1);
-    e.step_size.next = min(max(e.step_size.was * factor, c.smallest), c.largest);
+  KHD static void update_state(auto& e, const auto& c) {
+    const real same = e.g * e.prev.prev;
+    const real factor = same > 0 ? c.accumulate : same < 0 ? c.shrink : real(1);
+    e.step_size.next = min(max(e.step_size.prev * factor, c.smallest), c.largest);
     e.prev.next = same < 0 ? real(0) : e.g;
   }
-  KHD static void apply(auto& e, const auto&) { e.p -= sign(e.prev.next) * e.step_size.next; }
+  KHD static void update_param(auto& e, const auto&) { e.p -= sign(e.prev.next) * e.step_size.next; }
 };
 
 }  // namespace jitstep::rules::rprop

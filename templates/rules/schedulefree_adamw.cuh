@@ -17,10 +17,10 @@ struct Hyper {
 };
 // refuse: betas[0] == 0, schedule-free steps need a momentum, betas[0] > 0
 struct Slots {
-  Signed z;       // keeps: fp32
+  Signed z;       // codec: fp32
   NonNegative v;  // torch: exp_avg_sq
 };
-struct Memory {
+struct AuxState {
   Entry<all, double> weight_sum;
   Entry<all, double> lr_max;  // initial: -1
   Entry<all, double> k;
@@ -31,7 +31,7 @@ struct Scalars {
 };
 
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
+  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
     const formulas::ScheduleFree now = formulas::schedule_free(h, h.betas[0], m);
     Scalars s;
     s.beta2 = static_cast<real>(h.betas[1]);
@@ -48,20 +48,20 @@ struct Rule {
     s.first = t == 1;
     return s;
   }
-  KHD static real z(const auto& e, const auto& c) { return c.first ? e.p : e.z.was; }
+  KHD static real z(const auto& e, const auto& c) { return c.first ? e.p : e.z.prev; }
   KHD static real update(const auto& e, real v, const auto& c) {
     return fma(c.weight_decay, e.p, e.g / (sqrt(v) / c.root_correction + c.eps));
   }
-  KHD static void moments(auto& e, const auto& c) {
-    const real v = fma(c.beta2, e.v.was, c.fresh2 * (e.g * e.g));
+  KHD static void update_state(auto& e, const auto& c) {
+    const real v = fma(c.beta2, e.v.prev, c.fresh2 * (e.g * e.g));
     e.v.next = v;
     e.z.next = z(e, c) - c.rate * update(e, v, c);
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p = fma(c.average, z(e, c) - e.p, e.p) + c.back * update(e, e.v.next, c);
   }
-  KHD static void eval(auto& e, const auto& c) { e.p = fma(c.to_x, e.z.was - e.p, e.p); }
-  KHD static void train(auto& e, const auto& c) { e.p = fma(c.to_y, e.z.was - e.p, e.p); }
+  KHD static void eval(auto& e, const auto& c) { e.p = fma(c.to_x, e.z.prev - e.p, e.p); }
+  KHD static void train(auto& e, const auto& c) { e.p = fma(c.to_y, e.z.prev - e.p, e.p); }
 };
 
 }  // namespace jitstep::rules::schedulefree_adamw

@@ -15,9 +15,9 @@ struct Hyper {
   double weight_lr_power = 2;  // finite
 };
 struct Slots {
-  Signed z;  // keeps: fp32
+  Signed z;  // codec: fp32
 };
-struct Memory {
+struct AuxState {
   Entry<all, double> weight_sum;
   Entry<all, double> lr_max;  // initial: -1
   Entry<all, double> k;
@@ -28,7 +28,7 @@ struct Scalars {
 };
 
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
+  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
     const formulas::ScheduleFree now = formulas::schedule_free(h, h.momentum, m);
     return {static_cast<real>(h.weight_decay),
             now.rate,
@@ -38,14 +38,14 @@ struct Rule {
             now.to_y,
             t == 1};
   }
-  KHD static real z(const auto& e, const auto& c) { return c.first ? e.p : e.z.was; }
+  KHD static real z(const auto& e, const auto& c) { return c.first ? e.p : e.z.prev; }
   KHD static real update(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
-  KHD static void moments(auto& e, const auto& c) { e.z.next = z(e, c) - c.rate * update(e, c); }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) { e.z.next = z(e, c) - c.rate * update(e, c); }
+  KHD static void update_param(auto& e, const auto& c) {
     e.p = fma(c.average, z(e, c) - e.p, e.p) + c.back * update(e, c);
   }
-  KHD static void eval(auto& e, const auto& c) { e.p = fma(c.to_x, e.z.was - e.p, e.p); }
-  KHD static void train(auto& e, const auto& c) { e.p = fma(c.to_y, e.z.was - e.p, e.p); }
+  KHD static void eval(auto& e, const auto& c) { e.p = fma(c.to_x, e.z.prev - e.p, e.p); }
+  KHD static void train(auto& e, const auto& c) { e.p = fma(c.to_y, e.z.prev - e.p, e.p); }
 };
 
 }  // namespace jitstep::rules::schedulefree_sgd

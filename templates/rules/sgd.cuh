@@ -47,9 +47,9 @@ struct Rule {
     return s;
   }
   KHD static real decayed(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real d = decayed(e, c);
-    e.m.next = c.first ? d : fma(c.momentum, e.m.was, c.fresh * d);
+    e.m.next = c.first ? d : fma(c.momentum, e.m.prev, c.fresh * d);
   }
   KHD static real update(const auto& e, const auto& c) {
     const real d = decayed(e, c);
@@ -60,11 +60,11 @@ struct Rule {
     const real u = update(e, c);
     return {e.p * e.p, u * u};
   }
-  KHD static Cap finish(Of<Cap>, const Totals<2>& sum, int64, const auto& c) {
+  KHD static Cap finalize(Of<Cap>, const Totals<2>& sum, int64, const auto& c) {
     const double cap = c.max_unorm * sqrt(sum[0]), norm = sqrt(sum[1]);
     return {static_cast<real>(norm > cap ? cap / norm : 1.0)};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real u = update(e, c);
     e.p -= c.lr * (F.capped ? c.cap.factor * u : u);
   }

@@ -45,8 +45,8 @@ struct Rule {
     s.first = t == 1;
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = c.first ? e.g : fma(c.momentum, e.m.was, c.fresh * e.g);
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = c.first ? e.g : fma(c.momentum, e.m.prev, c.fresh * e.g);
   }
   KHD static real update(const auto& e, const auto& c) {
     if (!F.has_momentum) return e.g;
@@ -55,10 +55,10 @@ struct Rule {
   KHD static Reals<1> terms(Of<Caution>, const auto& e, const auto& c) {
     return {formulas::agreement(update(e, c), e.g)};
   }
-  KHD static Caution finish(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Caution finalize(Of<Caution>, const Totals<1>& sum, int64 count, const auto&) {
     return {formulas::caution_scale(sum, count)};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     real u = update(e, c);
     if (F.caution && F.has_momentum) u = formulas::cautious(u, e.g, c.agreeing.scale);
     e.p = e.p * c.shrink - c.lr * u;

@@ -32,11 +32,11 @@ struct Rule {
     s.shrink = static_cast<real>(1 - (F.fixed_decay ? 1.0 : h.lr) * h.weight_decay);
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto& c) {
     const real g = F.weight_decouple ? e.g : fma(c.weight_decay, e.p, e.g);
-    e.m.next = fma(c.beta, e.m.was, c.fresh * g);
+    e.m.next = fma(c.beta, e.m.prev, c.fresh * g);
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real p = F.weight_decouple ? e.p * c.shrink : e.p;
     e.p = p - c.lr * sign(e.m.next);
   }

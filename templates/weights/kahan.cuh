@@ -10,18 +10,18 @@ namespace jitstep::weights::kahan {
 template <class Format_>
 struct Weights {
   using Format = Format_;
-  using Extra = uint16;
+  using Residual = uint16;
   static constexpr bool random = false;
   KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
-  KHD static real load(typename Format::Bits bits, Extra shift) {
+  KHD static real load(typename Format::Bits bits, Residual shift) {
     const float p = Format::load(bits), rest = bf16_to_float(shift);
-    const float half_place = Format::load(bits & 0x7f80u) * 0x1p-8f;
-    return p + chosen(abs(rest) <= half_place, rest, 0.0f);
+    const float half_ulp_exponent = Format::load(bits & 0x7f80u) * 0x1p-8f;
+    return p + chosen(abs(rest) <= half_ulp_exponent, rest, 0.0f);
   }
-  KHD static typename Format::Bits store(real x, uint32, Extra& shift) {
+  KHD static typename Format::Bits store(real x, uint32, Residual& shift) {
     const typename Format::Bits bits = Format::store(x);
     const real p = Format::load(bits);
-    shift = static_cast<Extra>(is_finite(p) ? float_to_bf16(x - p) : 0);
+    shift = static_cast<Residual>(is_finite(p) ? float_to_bf16(x - p) : 0);
     return bits;
   }
 };

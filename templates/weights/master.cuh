@@ -9,13 +9,13 @@ namespace jitstep::weights::master {
 template <class Format_>
 struct Weights {
   using Format = Format_;
-  using Extra = float;
+  using Residual = float;
   static constexpr bool random = false;
   KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
-  KHD static real load(typename Format::Bits bits, Extra master) {
+  KHD static real load(typename Format::Bits bits, Residual master) {
     return chosen(Format::store(master) == bits, master, Format::load(bits));
   }
-  KHD static typename Format::Bits store(real x, uint32, Extra& master) {
+  KHD static typename Format::Bits store(real x, uint32, Residual& master) {
     master = x;
     return Format::store(x);
   }

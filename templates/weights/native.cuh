@@ -7,7 +7,7 @@ namespace jitstep::weights::native {
 template <class Format_>
 struct Weights {
   using Format = Format_;
-  using Extra = NoExtra;
+  using Residual = NoResidual;
   static constexpr bool random = false;
   KHD static real load(typename Format::Bits bits) { return Format::load(bits); }
   KHD static typename Format::Bits store(real x, uint32) { return Format::store(x); }

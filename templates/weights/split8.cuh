@@ -14,42 +14,42 @@ KHD float times_power(float x, int n) {
 }
 
 template <class Format>
-struct LastPlace;
+struct Ulp;
 template <>
-struct LastPlace<BFloat16> {
+struct Ulp<BFloat16> {
   static constexpr int mantissa = 7, bias = 127;
 };
 template <>
-struct LastPlace<Float16> {
+struct Ulp<Float16> {
   static constexpr int mantissa = 10, bias = 15;
 };
 
 template <class Format_>
 struct Weights {
   using Format = Format_;
-  using Extra = uint8;  // a signed number, in two's complement
-  using Place = LastPlace<Format>;
+  using Residual = uint8;  // a signed number, in two's complement
+  using UlpOf = Ulp<Format>;
   static constexpr bool random = false;
 
   // Half an ulp of a stored value is 2 to this power.
-  KHD static int half_place(typename Format::Bits bits) {
-    const int exponent = static_cast<int>(bits & 0x7fffu) >> Place::mantissa;
-    return max(exponent, 1) - Place::bias - Place::mantissa - 1;
+  KHD static int half_ulp_exponent(typename Format::Bits bits) {
+    const int exponent = static_cast<int>(bits & 0x7fffu) >> UlpOf::mantissa;
+    return max(exponent, 1) - UlpOf::bias - UlpOf::mantissa - 1;
   }
   KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
-  KHD static real load(typename Format::Bits bits, Extra error) {
+  KHD static real load(typename Format::Bits bits, Residual error) {
     const auto q = static_cast<float>((error ^ 0x80) - 0x80);
-    return Format::load(bits) + times_power(q / 127, half_place(bits));
+    return Format::load(bits) + times_power(q / 127, half_ulp_exponent(bits));
   }
-  KHD static typename Format::Bits store(real x, uint32, Extra& error) {
+  KHD static typename Format::Bits store(real x, uint32, Residual& error) {
     const typename Format::Bits bits = Format::store(x);
     const float p = Format::load(bits);
-    const float share = times_power(chosen(is_finite(p), x - p, 0.0f), -half_place(bits));
+    const float share = times_power(chosen(is_finite(p), x - p, 0.0f), -half_ulp_exponent(bits));
     const float size = unit_clamped(abs(share)) * 127;
     const int whole = static_cast<int>(size);
     const int q = whole + (size - static_cast<float>(whole) >= 0.5f ? 1 : 0);
     const int sign = static_cast<int>(bits_of(share)) >> 31;  // 0 or -1
-    error = static_cast<Extra>((q ^ sign) - sign);
+    error = static_cast<Residual>((q ^ sign) - sign);
     return bits;
   }
 };

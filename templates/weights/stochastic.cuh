@@ -8,7 +8,7 @@ namespace jitstep::weights::stochastic {
 template <class Format_>
 struct Weights {
   using Format = Format_;
-  using Extra = NoExtra;
+  using Residual = NoResidual;
   static constexpr bool random = true;
   KHD static real load(typename Format::Bits bits) { return Format::load(bits); }
   KHD static typename Format::Bits store(real x, uint32 random_bits) {

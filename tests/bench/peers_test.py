@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Of bench/peers.py: a run of a few small steps, going on from what is there, figures, and packages that cannot be installed.
+"""Of bench/compare.py: a run of a few small steps, going on from what is there, figures, and packages that cannot be installed.
 
-  peers_test.py SERVER PYTHON    SERVER is build/bench/contender_server; PYTHON has torch, and nothing is installed there
+  peers_test.py SERVER PYTHON    SERVER is build/bench/implementation_server; PYTHON has torch, and nothing is installed there
 """
 import json
 import os
@@ -51,7 +51,7 @@ class QuickRun(unittest.TestCase):
 
     @classmethod
     def call(cls, *arguments, status=0):
-        command = [sys.executable, ROOT / "bench/peers.py", "--quick", "--server", SERVER, "--python", PYTHON]
+        command = [sys.executable, ROOT / "bench/compare.py", "--quick", "--server", SERVER, "--python", PYTHON]
         command += ["--threads", "1", "--out", cls.out, "--page", cls.page, "--log", cls.out.with_suffix(".log")]
         done = subprocess.run(command + list(arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         assert done.returncode == status, done.stderr + cls.out.with_suffix(".log").read_text()

@@ -1,5 +1,5 @@
 // Options that give every flag of a rule each of its values.
-#include "emulation/option_cover.h"
+#include "emulation/option_covering_set.h"
 
 #include <gtest/gtest.h>
 

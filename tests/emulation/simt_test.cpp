@@ -21,11 +21,11 @@ constexpr LaneOrder kLaneOrders[] = {LaneOrder::kForward, LaneOrder::kReverse, L
 constexpr BlockOrder kBlockOrders[] = {BlockOrder::kForward, BlockOrder::kReverse,
                                        BlockOrder::kShuffled};
 
-const SimtMachine& machine() { return *simt_machine(); }
+const SimtBackend& backend() { return *simt_machine(); }
 
 template <class T>
 T* shared_array(unsigned count, unsigned site) {
-  return static_cast<T*>(machine().shared(count * unsigned{sizeof(T)}, site));
+  return static_cast<T*>(backend().shared(count * unsigned{sizeof(T)}, site));
 }
 
 template <class T>
@@ -55,7 +55,7 @@ struct Sum {
 
 float warp_sum(float x) {
   for (int step = 16; step > 0; step /= 2) {
-    const auto other = machine().shuffle_xor(std::bit_cast<std::uint32_t>(x), step);
+    const auto other = backend().shuffle_xor(std::bit_cast<std::uint32_t>(x), step);
     x += std::bit_cast<float>(static_cast<std::uint32_t>(other));
   }
   return x;
@@ -63,12 +63,12 @@ float warp_sum(float x) {
 
 void sum_entry(const void* args) {
   const auto& a = arguments<Sum>(args);
-  const unsigned lane = machine().thread_index(), size = machine().block_size();
-  const unsigned block = machine().block_index();
+  const unsigned lane = backend().thread_index(), size = backend().block_size();
+  const unsigned block = backend().block_index();
   float* partial = shared_array<float>(32, 0);
   const float own = warp_sum(a.in[block * size + lane]);
   if (lane % 32 == 0) partial[lane / 32] = own;
-  machine().block_barrier();
+  backend().block_barrier();
   if (lane >= 32) return;  // whole warps may leave early
   const float total = warp_sum(lane < size / 32 ? partial[lane] : 0.0f);
   if (lane == 0) a.out[block] = total;
@@ -116,15 +116,15 @@ struct Transposition {
 
 void transpose_entry(const void* args) {
   const auto& a = arguments<Transposition>(args);
-  const unsigned lane = machine().thread_index();
-  int* tile = a.tile + machine().block_index() * 256;
+  const unsigned lane = backend().thread_index();
+  int* tile = a.tile + backend().block_index() * 256;
   int* shared = shared_array<int>(256, 7);
   for (int round = 0; round < 3; ++round) {
     shared[lane] = tile[lane];
-    if (a.barrier_before_read) machine().block_barrier();
-    machine().shuffle_xor(0, 1);  // keeps warps, not the block, in step
+    if (a.barrier_before_read) backend().block_barrier();
+    backend().shuffle_xor(0, 1);  // keeps warps, not the block, in step
     tile[lane] = shared[lane % 16 * 16 + lane / 16];
-    if (a.barrier_before_write) machine().block_barrier();
+    if (a.barrier_before_write) backend().block_barrier();
   }
 }
 
@@ -164,10 +164,10 @@ struct Neighbour {
 
 void neighbour_entry(const void* args) {
   const auto& a = arguments<Neighbour>(args);
-  const unsigned lane = machine().thread_index();
+  const unsigned lane = backend().thread_index();
   int* shared = shared_array<int>(64, 0);
   shared[lane] = static_cast<int>(lane);
-  if (a.barrier) machine().block_barrier();
+  if (a.barrier) backend().block_barrier();
   a.out[lane] = shared[(lane + a.distance) % 64];
 }
 
@@ -196,12 +196,12 @@ TEST(Simt, OrdersDecideWhichRacesShow) {
 
 TEST(Simt, SharedMemoryIsGarbageAtTheStartOfEachBlock) {
   const auto entry = [](const void*) {
-    const unsigned lane = machine().thread_index();
+    const unsigned lane = backend().thread_index();
     auto* a = shared_array<std::uint8_t>(64, 0);
     auto* b = shared_array<std::uint8_t>(100, 1);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b) % 128, 0u);
     EXPECT_TRUE(a[lane] == 0xCC && b[lane] == 0xCC);
-    machine().block_barrier();
+    backend().block_barrier();
     a[lane] = b[lane] = 1;
   };
   simt_launch(entry, nullptr, {.grid = 3, .block = 64});
@@ -209,10 +209,10 @@ TEST(Simt, SharedMemoryIsGarbageAtTheStartOfEachBlock) {
 
 TEST(Simt, WarpBarrierOrdersAWarp) {
   const auto entry = [](const void*) {
-    const unsigned lane = machine().thread_index();
+    const unsigned lane = backend().thread_index();
     unsigned* shared = shared_array<unsigned>(64, 0);
     shared[lane] = lane;
-    machine().warp_barrier();
+    backend().warp_barrier();
     EXPECT_EQ(shared[lane ^ 5], lane ^ 5);
   };
   for (LaneOrder lanes : kLaneOrders) simt_launch(entry, nullptr, {1, 64, {}, lanes, 9});
@@ -220,9 +220,9 @@ TEST(Simt, WarpBarrierOrdersAWarp) {
 
 TEST(Simt, ShuffleCarries64BitsAndAMaskPerLane) {
   const auto entry = [](const void*) {
-    const unsigned lane = machine().thread_index() % 32;
-    const unsigned long long own = 0x123456789abcde00ull + machine().thread_index();
-    const unsigned long long lane_9 = machine().shuffle_xor(own, static_cast<int>(lane ^ 9));
+    const unsigned lane = backend().thread_index() % 32;
+    const unsigned long long own = 0x123456789abcde00ull + backend().thread_index();
+    const unsigned long long lane_9 = backend().shuffle_xor(own, static_cast<int>(lane ^ 9));
     EXPECT_EQ(lane_9, own - lane + 9);
   };
   for (LaneOrder lanes : kLaneOrders) simt_launch(entry, nullptr, {2, 96, {}, lanes, 2});
@@ -231,9 +231,9 @@ TEST(Simt, ShuffleCarries64BitsAndAMaskPerLane) {
 TEST(Simt, BlocksRunInTheOrderAskedFor) {
   std::vector<unsigned> seen;
   const auto entry = [](const void* args) {
-    EXPECT_EQ(machine().grid_size(), 50u);
+    EXPECT_EQ(backend().grid_size(), 50u);
     auto* list = *static_cast<std::vector<unsigned>* const*>(args);
-    if (machine().thread_index() == 0) list->push_back(machine().block_index());
+    if (backend().thread_index() == 0) list->push_back(backend().block_index());
   };
   const auto run = [&](BlockOrder order) {
     seen.clear();
@@ -252,8 +252,8 @@ TEST(Simt, BlocksRunInTheOrderAskedFor) {
 
 TEST(Simt, ReportsALaneThatExited) {
   const auto entry = [](const void*) {
-    if (machine().block_index() == 2 && machine().thread_index() == 37) return;
-    machine().shuffle_xor(1, 1);
+    if (backend().block_index() == 2 && backend().thread_index() == 37) return;
+    backend().shuffle_xor(1, 1);
   };
   for (LaneOrder lanes : kLaneOrders) {
     const std::string said = complaint(entry, {4, 64, BlockOrder::kForward, lanes, 1});
@@ -262,7 +262,7 @@ TEST(Simt, ReportsALaneThatExited) {
     EXPECT_TRUE(has(said, "exited: lanes 0-31, 37")) << said;
   }
   const auto barrier = [](const void*) {
-    if (machine().thread_index() != 63) machine().block_barrier();
+    if (backend().thread_index() != 63) backend().block_barrier();
   };
   const std::string said = complaint(barrier, {1, 64});
   EXPECT_TRUE(has(said, "at a block barrier: lanes 0-62; exited: lanes 63")) << said;
@@ -270,10 +270,10 @@ TEST(Simt, ReportsALaneThatExited) {
 
 TEST(Simt, ReportsLanesThatWaitAtDifferentOperations) {
   const auto entry = [](const void*) {
-    const unsigned lane = machine().thread_index();
-    if (lane < 8) machine().shuffle_xor(0, 1);
-    if (lane % 2 == 0) machine().warp_barrier();
-    machine().block_barrier();
+    const unsigned lane = backend().thread_index();
+    if (lane < 8) backend().shuffle_xor(0, 1);
+    if (lane % 2 == 0) backend().warp_barrier();
+    backend().block_barrier();
   };
   for (LaneOrder lanes : kLaneOrders) {
     const std::string said = complaint(entry, {1, 32, BlockOrder::kForward, lanes});
@@ -286,11 +286,11 @@ TEST(Simt, ReportsLanesThatWaitAtDifferentOperations) {
 // Two teams of 16 lanes go different ways, each with a shuffle of its own.
 void apart_entry(const void* args) {
   auto* out = arguments<std::array<unsigned long long, 32>*>(args)->data();
-  const unsigned lane = machine().thread_index();
+  const unsigned lane = backend().thread_index();
   if (lane < 16) {
-    out[lane] = machine().shuffle_xor(lane, 8) + 1;
+    out[lane] = backend().shuffle_xor(lane, 8) + 1;
   } else {
-    out[lane] = machine().shuffle_xor(lane, 8) * 3;
+    out[lane] = backend().shuffle_xor(lane, 8) * 3;
   }
 }
 
@@ -311,9 +311,9 @@ TEST(Simt, RefusesShufflesOfTeamsThatStandApart) {
 }
 
 TEST(Simt, ReportsOtherMisuse) {
-  const auto mask = [](const void*) { machine().shuffle_xor(0, 32); };
+  const auto mask = [](const void*) { backend().shuffle_xor(0, 32); };
   EXPECT_TRUE(has(complaint(mask, {1, 32}), "lane 0 shuffles with lane mask 32"));
-  const auto sizes = [](const void*) { machine().shared(8 + machine().thread_index(), 3); };
+  const auto sizes = [](const void*) { backend().shared(8 + backend().thread_index(), 3); };
   EXPECT_TRUE(has(complaint(sizes, {1, 32}), "asks for 9 bytes of shared memory at site 3"));
   const auto nested = [](const void*) { simt_launch([](const void*) {}, nullptr, {1, 32}); };
   EXPECT_TRUE(has(complaint(nested, {1, 32}), "a lane cannot launch"));
@@ -322,13 +322,13 @@ TEST(Simt, ReportsOtherMisuse) {
   EXPECT_TRUE(has(complaint(idle, {1, 2048}), "at most 1024"));
   EXPECT_TRUE(has(complaint(idle, {0, 32}), "nothing to launch"));
   EXPECT_TRUE(has(complaint(idle, {1, 0}), "nothing to launch"));
-  EXPECT_THROW(machine().thread_index(), std::logic_error);
+  EXPECT_THROW(backend().thread_index(), std::logic_error);
 }
 
 TEST(Simt, PassesOnWhatALaneThrows) {
   const auto entry = [](const void*) {
-    if (machine().thread_index() == 33) throw std::out_of_range("index");
-    machine().block_barrier();
+    if (backend().thread_index() == 33) throw std::out_of_range("index");
+    backend().block_barrier();
   };
   for (LaneOrder lanes : kLaneOrders) {
     EXPECT_THROW(simt_launch(entry, nullptr, {3, 64, {}, lanes}), std::out_of_range);
@@ -341,7 +341,7 @@ TEST(Simt, ManyAbandonedBlocks) {
   const auto entry = [](const void*) {
     volatile char frame[5000];
     for (volatile char& c : frame) c = 1;
-    if (machine().thread_index() != 0) machine().block_barrier();
+    if (backend().thread_index() != 0) backend().block_barrier();
     EXPECT_EQ(frame[4999], 1);
   };
   for (int i = 0; i < 50; ++i) {
@@ -354,9 +354,9 @@ TEST(Simt, RoundingModesStayWithTheirLane) {
   const auto entry = [](const void*) {
     const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
     EXPECT_EQ(std::fegetround(), FE_TONEAREST);
-    std::fesetround(modes[machine().thread_index() % 4]);
-    machine().block_barrier();
-    EXPECT_EQ(std::fegetround(), modes[machine().thread_index() % 4]);
+    std::fesetround(modes[backend().thread_index() % 4]);
+    backend().block_barrier();
+    EXPECT_EQ(std::fegetround(), modes[backend().thread_index() % 4]);
   };
   for (LaneOrder lanes : kLaneOrders) simt_launch(entry, nullptr, {2, 64, {}, lanes, 6});
   EXPECT_EQ(std::fegetround(), FE_TONEAREST);

@@ -12,10 +12,10 @@ namespace jitstep::emulation {
 namespace {
 
 template <class T>
-KeptBuffer buffer_of(const std::string& name, Elements elements, const std::vector<T>& values) {
-  KeptBuffer buffer{3, name, elements, sizeof(T), {}};
-  buffer.bytes.resize(values.size() * sizeof(T) + 2 * KeptBuffer::kGuard);
-  std::memcpy(&buffer.bytes[KeptBuffer::kGuard], values.data(), values.size() * sizeof(T));
+StoredBuffer buffer_of(const std::string& name, Elements elements, const std::vector<T>& values) {
+  StoredBuffer buffer{3, name, elements, sizeof(T), {}};
+  buffer.bytes.resize(values.size() * sizeof(T) + 2 * StoredBuffer::kGuard);
+  std::memcpy(&buffer.bytes[StoredBuffer::kGuard], values.data(), values.size() * sizeof(T));
   return buffer;
 }
 
@@ -70,12 +70,12 @@ TEST(StepOutcomes, HaveEachBufferThatDiffers) {
 }
 
 TEST(StepOutcomes, ShowWhatWasWrittenOutsideOfABuffer) {
-  const KeptBuffer one = buffer_of<float>("x", Elements::float32, {1, 2});
-  for (const auto& [byte, element] : {std::pair<std::size_t, int>{KeptBuffer::kGuard - 1, -1},
-                                      {KeptBuffer::kGuard - 5, -2},
-                                      {KeptBuffer::kGuard + 8, 2},
-                                      {KeptBuffer::kGuard + 12, 3}}) {
-    KeptBuffer other = one;
+  const StoredBuffer one = buffer_of<float>("x", Elements::float32, {1, 2});
+  for (const auto& [byte, element] : {std::pair<std::size_t, int>{StoredBuffer::kGuard - 1, -1},
+                                      {StoredBuffer::kGuard - 5, -2},
+                                      {StoredBuffer::kGuard + 8, 2},
+                                      {StoredBuffer::kGuard + 12, 3}}) {
+    StoredBuffer other = one;
     other.bytes[byte] = std::byte{0x7f};
     const auto found = differences({one}, {other});
     ASSERT_EQ(found.size(), 1u);
@@ -87,13 +87,13 @@ TEST(StepOutcomes, ShowWhatWasWrittenOutsideOfABuffer) {
 }
 
 TEST(StepOutcomes, CountAllWideNansAsOne) {
-  KeptBuffer one = buffer_of<float>("x", Elements::float32, {NAN, 1}), other = one;
-  other.bytes[KeptBuffer::kGuard] ^= std::byte{1};
+  StoredBuffer one = buffer_of<float>("x", Elements::float32, {NAN, 1}), other = one;
+  other.bytes[StoredBuffer::kGuard] ^= std::byte{1};
   EXPECT_EQ(differences({one}, {other}).size(), 1u);
   one.make_nans_one();
   other.make_nans_one();
   EXPECT_EQ(differences({one}, {other}).size(), 0u);
-  KeptBuffer narrow = buffer_of<std::uint16_t>("x", Elements::bfloat16, {0x7fc0}),
+  StoredBuffer narrow = buffer_of<std::uint16_t>("x", Elements::bfloat16, {0x7fc0}),
              wrong = buffer_of<std::uint16_t>("x", Elements::bfloat16, {0x7fc1});
   narrow.make_nans_one();
   wrong.make_nans_one();

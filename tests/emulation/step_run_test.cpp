@@ -19,13 +19,13 @@ StepCase adamw(const std::vector<TensorCase>& tensors) {
 class StepRuns : public ::testing::Test {
  protected:
   StepRun run_of(const StepCase& c) {
-    return {c, cpu_, jit::default_variant(kernel_of(c), jit::Target::cpu())};
+    return {c, cpu_, jit::default_kernel_config(kernel_of(c), jit::Target::cpu())};
   }
   StepOutcome all_of(const StepCase& c) {
-    return run_case(c, cpu_, jit::default_variant(kernel_of(c), jit::Target::cpu()));
+    return run_case(c, cpu_, jit::default_kernel_config(kernel_of(c), jit::Target::cpu()));
   }
 
-  jit::CpuMachine cpu_{jit::default_engine()};
+  jit::CpuBackend cpu_{jit::default_engine()};
 };
 
 // The tensors whose parameters differ.
@@ -56,7 +56,7 @@ TEST_F(StepRuns, GiveEachTensorItsGradientsInTheStepsItHasThem) {
 
 TEST_F(StepRuns, KeepTheBuffersByName) {
   std::set<std::string> names;
-  for (const KeptBuffer& buffer : all_of(adamw({{.sizes = {5}}}))) {
+  for (const StoredBuffer& buffer : all_of(adamw({{.sizes = {5}}}))) {
     names.insert(buffer.name);
     EXPECT_EQ(buffer.tensor, 0);
   }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "jit/compiler/diagnosis.h"
-#include "jit/source/flatten.h"
+#include "jit/source/preprocess.h"
 #include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
 

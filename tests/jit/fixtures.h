@@ -116,7 +116,7 @@ std::string error_of(const Call& call) {
 
 /// A unit with one entry that adds `term` to args[i].
 inline std::string adding_unit(const std::string& term) {
-  return text(
+  return str_cat(
       "extern \"C\" __attribute__((visibility(\"default\")))\n"
       "void add(const void* args, long long begin, long long end) {\n"
       "  float* x = *static_cast<float* const*>(args);\n"

@@ -34,19 +34,19 @@ struct Reductions {
   Sum<rows, 1, Rows> row;
   Sum<columns, 1, Columns> column;               // if last
   Sum<first, 1, Bias> bias;
-  Max<all, 1, Global> global;                    // moments
+  Max<all, 1, Global> global;                    // update_state
   Sum<matrices, 1, Matrix, Entries<rows, Rows>> matrix;
   Sum<tensor, 2, Rms> rms;                       // after: matrix, column; if last
 };
-struct Memory {
+struct AuxState {
   Entry<tensor, double> norm;  // initial: 1
   Entry<rows> row_mean;
   Entry<columns> column_mean;
 };
 template <Flags F>
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64, Memory& m) {
-    m.norm.next = m.norm.was * 2;
+  KHD static Scalars prepare(const Hyper& h, int64, AuxState& m) {
+    m.norm.next = m.norm.prev * 2;
     return {static_cast<real>(h.lr)};
   }
   KHD static Reals<1> terms(Of<Rows>, const auto& e, const auto&) { return {e.g}; }
@@ -55,28 +55,28 @@ struct Rule {
   KHD static Reals<1> terms(Of<Global>, const auto& e, const auto&) { return {abs(e.g)}; }
   KHD static Reals<1> terms(Of<Matrix>, const Rows& rows, const auto&) { return {rows.mean}; }
   KHD static Reals<2> terms(Of<Rms>, const auto& e, const auto& c) { return {e.p * c.matrix.mean, e.g}; }
-  KHD static Rows finish(Of<Rows>, const Totals<1>& sum, int64 n, const auto&, Memory& m) {
+  KHD static Rows finalize(Of<Rows>, const Totals<1>& sum, int64 n, const auto&, AuxState& m) {
     m.row_mean.next = static_cast<real>(sum[0] / static_cast<double>(n));
     return {m.row_mean.next};
   }
-  KHD static Columns finish(Of<Columns>, const Totals<1>& sum, int64, const auto&, Memory& m) {
+  KHD static Columns finalize(Of<Columns>, const Totals<1>& sum, int64, const auto&, AuxState& m) {
     m.column_mean.next = static_cast<real>(sum[0]);
     return {m.column_mean.next};
   }
-  KHD static Bias finish(Of<Bias>, const Totals<1>& sum, int64, const auto&) { return {static_cast<real>(sum[0])}; }
-  KHD static Global finish(Of<Global>, const Totals<1>& sum, int64, const auto&) { return {sum[0], real(1)}; }
-  KHD static Matrix finish(Of<Matrix>, const Totals<1>& sum, int64, const auto&) { return {static_cast<real>(sum[0])}; }
-  KHD static Rms finish(Of<Rms>, const Totals<2>& sum, int64, const auto&) { return {static_cast<real>(sum[1])}; }
-  KHD static void moments(auto& e, const auto& c) {
+  KHD static Bias finalize(Of<Bias>, const Totals<1>& sum, int64, const auto&) { return {static_cast<real>(sum[0])}; }
+  KHD static Global finalize(Of<Global>, const Totals<1>& sum, int64, const auto&) { return {sum[0], real(1)}; }
+  KHD static Matrix finalize(Of<Matrix>, const Totals<1>& sum, int64, const auto&) { return {static_cast<real>(sum[0])}; }
+  KHD static Rms finalize(Of<Rms>, const Totals<2>& sum, int64, const auto&) { return {static_cast<real>(sum[1])}; }
+  KHD static void update_state(auto& e, const auto& c) {
     e.m.next = e.g * c.global.scale;
-    e.v.next = e.v.was;
+    e.v.next = e.v.prev;
   }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.m.next * c.row.mean + c.rms.factor; }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * e.m.next * c.row.mean + c.rms.factor; }
 };
 }
 )";
 
-// A scalar of state per tensor, from a reduction that `moments` reads.
+// A scalar of state per tensor, from a reduction that `update_state` reads.
 inline const std::string kRememberingText = R"(// The norm of the gradient, averaged.
 #pragma once
 #include "../core/contract.cuh"
@@ -86,19 +86,19 @@ struct Slots {
 };
 struct Norm { real inverse; };
 struct Reductions {
-  Sum<tensor, 1, Norm> norm;  // moments
+  Sum<tensor, 1, Norm> norm;  // update_state
 };
-struct Memory {
+struct AuxState {
   Entry<tensor> average;  // torch: exp_avg_sq
 };
 struct Rule {
   KHD static Reals<1> terms(Of<Norm>, const auto& e, const auto&) { return {e.g * e.g}; }
-  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64, const auto&, Memory& m) {
-    m.average.next = (m.average.was + static_cast<real>(sum[0])) / 2;
+  KHD static Norm finalize(Of<Norm>, const Totals<1>& sum, int64, const auto&, AuxState& m) {
+    m.average.next = (m.average.prev + static_cast<real>(sum[0])) / 2;
     return {1 / m.average.next};
   }
-  KHD static void moments(auto& e, const auto& c) { e.m.next = e.m.was + e.g * c.norm.inverse; }
-  KHD static void apply(auto& e, const auto&) { e.p -= e.m.next; }
+  KHD static void update_state(auto& e, const auto& c) { e.m.next = e.m.prev + e.g * c.norm.inverse; }
+  KHD static void update_param(auto& e, const auto&) { e.p -= e.m.next; }
 };
 }
 )";
@@ -112,7 +112,7 @@ struct Norm { real unused; };
 struct Reductions {
   Sum<tensor, 1, Norm> norm;
 };
-struct Memory {
+struct AuxState {
   Entry<tensor> scale;  // initial: 1
 };
 template <class Sign>
@@ -122,12 +122,12 @@ struct Codec {
   static constexpr int block = 1;
   static constexpr bool random = false;
   KHD static Reals<1> terms(Of<Norm>, real x) { return {x * x}; }
-  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64, Memory& m) {
+  KHD static Norm finalize(Of<Norm>, const Totals<1>& sum, int64, AuxState& m) {
     m.scale.next = static_cast<real>(sqrt(sum[0]) + 1);
     return {m.scale.next};
   }
-  KHD static real decode(Code code, const Meta&, const Memory& m) { return bf16_to_float(code) * m.scale.was; }
-  KHD static Code encode(real x, const Meta&, uint32, const Memory& m) {
+  KHD static real decode(Code code, const Meta&, const AuxState& m) { return bf16_to_float(code) * m.scale.prev; }
+  KHD static Code encode(real x, const Meta&, uint32, const AuxState& m) {
     return float_to_bf16(static_cast<float>(x / m.scale.next));
   }
 };
@@ -144,7 +144,7 @@ struct Hyper {
   Nullable initial_lr = null;  // > 0; at construction: lr
 };
 struct Slots {
-  Signed z;  // torch: anchor; keeps: fp32
+  Signed z;  // torch: anchor; codec: fp32
   Signed m;
 };
 struct Scalars { real lr, share; };
@@ -152,11 +152,11 @@ struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) {
     return {static_cast<real>(h.lr), static_cast<real>(h.lr / h.initial_lr.value)};
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.z.next = e.z.was - c.lr * e.g;
+  KHD static void update_state(auto& e, const auto& c) {
+    e.z.next = e.z.prev - c.lr * e.g;
     e.m.next = e.g;
   }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.share * e.g; }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.share * e.g; }
 };
 }
 )";

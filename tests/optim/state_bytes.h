@@ -17,7 +17,7 @@ inline std::int64_t counted_bytes(const ParamState& state, const jit::Plan& plan
   std::int64_t bytes = 0;
   for (const jit::Slot& slot : plan.rule().slots)
     bytes += bytes_of(state.codes(slot.name)) + bytes_of(state.meta(slot.name));
-  for (const jit::PlannedMemory& field : plan.memory)
+  for (const jit::ResolvedAuxState& field : plan.aux_state)
     bytes += 2 * bytes_of(state.memory(field.key));
   return bytes;
 }
@@ -32,8 +32,8 @@ inline void expect_bytes_of_layout(const MemoryReport::Parameter& measured,
   for (const auto& field : layout.memory) memory += 2 * field.entries * field.bytes;
   EXPECT_EQ(bytes[MemoryReport::Kind::state], codes);
   EXPECT_EQ(bytes[MemoryReport::Kind::scales], meta);
-  EXPECT_EQ(bytes[MemoryReport::Kind::memory], memory);
-  EXPECT_EQ(bytes[MemoryReport::Kind::beside], layout.extra);
+  EXPECT_EQ(bytes[MemoryReport::Kind::aux_state], memory);
+  EXPECT_EQ(bytes[MemoryReport::Kind::residual], layout.residual);
 }
 
 /// The optimizer says what its tensors take, and what the layout of its kernels says. Its options are those

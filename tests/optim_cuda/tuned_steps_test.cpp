@@ -35,7 +35,7 @@ void capture(Optimizer& optimizer, const c10::Stream& stream) {
 
 TEST(TunedCudaSteps, DISABLED_LeaveTheBitsOfTheCpu) {
   const Tensors here = make_parameters(torch::kFloat32, kShapes), there = to(here, kGpu);
-  AdamW usual(here, AdamWOptions(1e-2)), tuned(there, AdamWOptions(1e-2).tune());
+  AdamW default_config(here, AdamWOptions(1e-2)), tuned(there, AdamWOptions(1e-2).tune());
   tuned.set_tuning_agreement(first_is_fastest);
   const c10::Stream streams[] = {side_stream(), side_stream()};
   for (int step = 1; step <= kSteps; ++step) {
@@ -46,7 +46,7 @@ TEST(TunedCudaSteps, DISABLED_LeaveTheBitsOfTheCpu) {
     }
     if (step == 2) capture(tuned, side_stream());
     if (step == kBack) tuned.capturable();
-    usual.step();
+    default_config.step();
     const std::size_t waits = ptx::driver::calls("cuCtxSynchronize");
     tuned.step();
     if (step <= kSettled) continue;
@@ -62,7 +62,7 @@ TEST(TunedCudaSteps, LeaveTheBitsOfTheCpuOnWhateverStreamAndWriteWhatTheyTried) 
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].at("hardware").at("target"), "sm_99");
   EXPECT_EQ(records[0].at("outcome"), "won");
-  EXPECT_EQ(records[0].at("variant"), records[0].at("trials")[0].at("variant"));
+  EXPECT_EQ(records[0].at("configuration"), records[0].at("trials")[0].at("configuration"));
   EXPECT_GE(records[0].at("trials").size(), 6u);
   for (const json& trial : records[0].at("trials")) EXPECT_EQ(trial.at("status"), "timed") << trial;
 }

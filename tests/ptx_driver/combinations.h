@@ -18,10 +18,10 @@ using support::BitCase;
 inline void expect_same_bits(const StepCase& c, const support::GpuWay& way, int device) {
   const jit::Plan plan = kernel_of(c);
   SCOPED_TRACE(to_string(plan.spec) + ", " + way.name + ", device " + std::to_string(device));
-  jit::CpuMachine cpu(jit::default_engine());
-  const auto expected = run_case(c, cpu, jit::default_variant(plan, jit::Target::cpu()));
+  jit::CpuBackend cpu(jit::default_engine());
+  const auto expected = run_case(c, cpu, jit::default_kernel_config(plan, jit::Target::cpu()));
   Gpu gpu(jit::default_engine(), device);
-  EXPECT_EQ(differences(expected, run_case(c, gpu.device(), way.variant, way.grouping)),
+  EXPECT_EQ(differences(expected, run_case(c, gpu.device(), way.config, way.grouping)),
             std::vector<Difference>());
 }
 

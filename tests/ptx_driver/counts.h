@@ -18,11 +18,11 @@ struct CountedKernel {
   std::string rule, state, weights = "native", dtype = "float32";
   // Bytes for an element, each way, of vectors that are moved in halves: both halves count the sectors that they share,
   // which a GPU's cache would serve the second one.
-  double halves = 0;
+  double buffers = 0;
 
   std::string entry() const { return rule == "lamb" ? "jitstep_partials_0" : "jitstep_apply"; }
   std::string row() const {  // of the SASS report
-    return jit::text("| `", rule, "`", rule == "lamb" ? " partials " : " ", state, ", p ",
+    return jit::str_cat("| `", rule, "`", rule == "lamb" ? " partials " : " ", state, ", p ",
                      weights == "native" ? dtype : weights, " | ");
   }
 };
@@ -45,7 +45,7 @@ class Counts : public testing::TestWithParam<CountedKernel> {
     c.spec.state.dtype = c.spec.gradient = jit::parse_dtype(kernel.dtype);
     Gpu gpu(jit::default_engine());
     driver::take_launches();
-    run_case(c, gpu.device(), jit::default_variant(kernel_of(c), gpu.machine->target()));
+    run_case(c, gpu.device(), jit::default_kernel_config(kernel_of(c), gpu.backend->target()));
     ptx::Counts last;
     for (const auto& launch : driver::take_launches())
       if (launch.entry == kernel.entry()) last = launch.counts;
@@ -89,11 +89,11 @@ TEST_P(Counts, OfBytesAreTheModelsAndOfInstructionsNearTheSassReports) {
   const double instructions = for_element(1.0 * counts.instructions);
   RecordProperty("instructions", std::to_string(instructions));
   const auto [model_read, model_written] = modelled(GetParam());
-  const double halves = GetParam().halves;
-  EXPECT_GE(read, model_read + halves);
-  EXPECT_LE(read, model_read + halves + kReadForATile + (GetParam().state == "int8" ? kBooks : 0));
-  EXPECT_GE(written, 0.99 * model_written + halves);
-  EXPECT_LE(written, model_written + halves + kWrittenForATile);
+  const double buffers = GetParam().buffers;
+  EXPECT_GE(read, model_read + buffers);
+  EXPECT_LE(read, model_read + buffers + kReadForATile + (GetParam().state == "int8" ? kBooks : 0));
+  EXPECT_GE(written, 0.99 * model_written + buffers);
+  EXPECT_LE(written, model_written + buffers + kWrittenForATile);
   // Divisions and roots are one instruction here and many there; many moves and conversions here are none there.
   EXPECT_GT(in_sass(GetParam()), 0.75 * instructions);
   EXPECT_LT(in_sass(GetParam()), 1.75 * instructions);

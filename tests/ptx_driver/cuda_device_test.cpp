@@ -8,7 +8,7 @@
 #include "jit/codegen/tuning_files.h"
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/fixtures.h"
-#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/state_storage.h"
 #include "ptx_driver/host.h"
 #include "tuning/compiled_model.h"
 #include "tuning/tuner.h"
@@ -19,7 +19,7 @@ namespace {
 namespace driver = ptx::driver;
 using jit::Trial;
 using jit::TrialStatus;
-using jit::Variant;
+using jit::KernelConfig;
 
 constexpr int kFew = 64;  // threads of a block that the tests favour, or find fault with
 
@@ -30,7 +30,7 @@ class FaultyNvrtc : public jit::Compiler {
 
   jit::Binary compile(const std::string& text, const std::string& name,
                       const jit::Target& target) override {
-    if (text.find("jitstep::Variant{64,") == text.npos) return real_.compile(text, name, target);
+    if (text.find("jitstep::KernelConfig{64,") == text.npos) return real_.compile(text, name, target);
     if (refuses) throw jit::CompileError("no such block\nmore", "", "");
     std::string changed = text;
     const std::string right = "Decay::before, .caution", late = "Decay::after, .caution";
@@ -63,8 +63,8 @@ class CudaDeviceTest : public ::testing::Test {
     const jit::Plan plan = jit::resolve(options, jit::CodecChoice{"fp32"});
     return {plan, plan.at_step(options, 1), {{elements}}};
   }
-  Variant in_few() const {
-    Variant other = jit::default_variant(work.plan, jit::Target::cuda(driver::kDevices[0]));
+  KernelConfig in_few() const {
+    KernelConfig other = jit::default_kernel_config(work.plan, jit::Target::cuda(driver::kDevices[0]));
     other.threads = kFew;
     return other;
   }
@@ -93,25 +93,25 @@ TEST_F(CudaDeviceTest, WhatWinsByTheTimesOfLaunchesIsWhatStepsRunFromThenOn) {
                         .at(0);
   ASSERT_EQ(one.problem, "");
   EXPECT_EQ(one.record.outcome, jit::Outcome::won);
-  EXPECT_EQ(one.record.variant.threads, kFew);
+  EXPECT_EQ(one.record.config.threads, kFew);
   EXPECT_NEAR(one.record.gain, kUsual / of_few, 1e-6);
   EXPECT_EQ(one.record.hardware.name, "PTX machine");
   EXPECT_NEAR(one.record.hardware.bandwidth, moved_bytes(work) / kUsual, 1);
 
   tests::Gpu first(*engine), other(*engine, 1);
-  const jit::StateMemory state(*first.machine, work.plan, jit::OptionValues("adamw"), {{3000}});
+  const jit::StateStorage state(*first.backend, work.plan, jit::OptionValues("adamw"), {{3000}});
   const auto p = first.host->allocate(4 * 3000);
-  const jit::Step step(*first.machine, {{work.plan, {state.tensor(p.get())}}});
+  const jit::Step step(*first.backend, {{work.plan, {state.tensor(p.get())}}});
   EXPECT_EQ(step.choice().match, jit::Match::exact) << step.choice().why;
-  EXPECT_EQ(step.choice().variant, one.record.variant);
-  EXPECT_EQ(other.machine->choose_variant(work.plan, work.size()).match, jit::Match::none);
+  EXPECT_EQ(step.choice().config, one.record.config);
+  EXPECT_EQ(other.backend->choose_config(work.plan, work.size()).match, jit::Match::none);
 }
 
 TEST_F(CudaDeviceTest, TheClockIsReadWhenNothingIsUnderWayAndOnlyThen) {
   CudaDevice gpu = device();
   gpu.begin(work);
-  const Variant usual = jit::default_variant(work.plan, gpu.hardware().target);
-  for (const auto& measure : {std::function<double()>([&] { return gpu.seconds(usual); }),
+  const KernelConfig default_config = jit::default_kernel_config(work.plan, gpu.hardware().target);
+  for (const auto& measure : {std::function<double()>([&] { return gpu.seconds(default_config); }),
                               std::function<double()>([&] { return gpu.walk_seconds(); })}) {
     waits.clear();
     const std::size_t before = driver::calls("cuStreamSynchronize");
@@ -126,7 +126,7 @@ TEST_F(CudaDeviceTest, ShortStepsAreRepeated) {
   gpu.begin(work);
   driver::take_launches();
   const std::size_t launches = driver::calls("cuLaunchKernel");
-  EXPECT_DOUBLE_EQ(gpu.seconds(jit::default_variant(work.plan, gpu.hardware().target)), kUsual);
+  EXPECT_DOUBLE_EQ(gpu.seconds(jit::default_kernel_config(work.plan, gpu.hardware().target)), kUsual);
   EXPECT_EQ(driver::calls("cuLaunchKernel"), launches + 5);
 }
 
@@ -169,7 +169,7 @@ TEST_F(CudaDeviceTest, WhatDoesNotCompileIsLastInOrderAndNoTrial) {
   const auto compiled = engine->statistics().compiled;
   const Model model =
       compiled_model(*engine, work, gpu.hardware(), 1, [&] { return ++readings < 4 ? 0.0 : 2.0; });
-  Variant other = in_few();
+  KernelConfig other = in_few();
   other.threads = 2 * kFew;
   EXPECT_LT(model(other), model(in_few()));
   EXPECT_EQ(model(in_few()), std::numeric_limits<double>::infinity());

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 #include "ptx_driver/host.h"
 #include "support/bits.h"
@@ -14,7 +14,7 @@ int cuModuleLoadData(void** module, const void* image);
 int cuModuleGetFunction(void** function, void* module, const char* name);
 int cuModuleUnload(void* module);
 int cuLaunchKernel(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                   unsigned, void* stream, void** params, void** extra);
+                   unsigned, void* stream, void** params, void** residual);
 }
 
 namespace jitstep::tests {
@@ -47,7 +47,7 @@ class PtxDriver : public testing::Test {
 
   emulation::StepOutcome run(jit::Engine& engine, const StepCase& c, int device = 0) {
     Gpu gpu(engine, device);
-    return run_case(c, gpu.device(), jit::default_variant(kernel_of(c), gpu.machine->target()));
+    return run_case(c, gpu.device(), jit::default_kernel_config(kernel_of(c), gpu.backend->target()));
   }
 };
 
@@ -237,14 +237,14 @@ TEST_F(PtxStreams, StepsOnSeveralStreamsInTurnAreOrderedByTheLibrary) {
   const jit::Plan plan = kernel_of(c);
   const jit::OptionValues options = options_of(c);
   const std::int64_t size = 4097;
-  const jit::StateMemory state(*gpu.machine, plan, options, {{size}});
+  const jit::StateStorage state(*gpu.backend, plan, options, {{size}});
   const auto p = gpu.host->allocate(static_cast<std::size_t>(4 * size)),
              g = gpu.host->allocate(static_cast<std::size_t>(4 * size));
   const std::vector<float> ones(static_cast<std::size_t>(size), 1);
-  gpu.machine->upload(p.get(), ones.data(), 4 * ones.size());
-  gpu.machine->upload(g.get(), ones.data(), 4 * ones.size());
+  gpu.backend->upload(p.get(), ones.data(), 4 * ones.size());
+  gpu.backend->upload(g.get(), ones.data(), 4 * ones.size());
   cuStreamSynchronize(nullptr);
-  jit::Step step(*gpu.machine, {{plan, {state.tensor(p.get())}}});
+  jit::Step step(*gpu.backend, {{plan, {state.tensor(p.get())}}});
   for (int t = 1; t <= 6; ++t) {
     gpu.host->set_stream(streams[t % 2]);
     step.run({{.g = g.get()}}, {plan.at_step(options, t)});

@@ -1,4 +1,4 @@
-// Steps through jit::CudaMachine on a device of the PTX driver, whose memory and streams a test asks for as any
+// Steps through jit::CudaBackend on a device of the PTX driver, whose memory and streams a test asks for as any
 // program does.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "emulation/step_run.h"
-#include "jit/step/cuda_machine.h"
+#include "jit/step/cuda_backend.h"
 #include "jitstep/jit/engine.h"
 #include "support/ptx_driver/control.h"
 
@@ -57,23 +57,23 @@ class Host : public jit::CudaHost {
   void* stream_ = nullptr;
 };
 
-/// A CudaMachine and the way back from its memory.
+/// A CudaBackend and the way back from its memory.
 class Gpu {
  public:
   explicit Gpu(jit::Engine& engine, int device = 0) : engine_(engine), ordinal_(device) {
     auto made = std::make_unique<Host>(engine, device);
     host = made.get();
-    machine = std::make_unique<jit::CudaMachine>(engine, device, std::move(made));
+    backend = std::make_unique<jit::CudaBackend>(engine, device, std::move(made));
   }
   emulation::Device device() {
-    return {*machine, [this](void* to, const void* from, std::size_t bytes) {
+    return {*backend, [this](void* to, const void* from, std::size_t bytes) {
               cuCtxSetCurrent(engine_.driver().primary_context(ordinal_));
               ASSERT_EQ(cuMemcpyDtoH_v2(to, reinterpret_cast<unsigned long long>(from), bytes), 0);
             }};
   }
 
   Host* host = nullptr;
-  std::unique_ptr<jit::CudaMachine> machine;
+  std::unique_ptr<jit::CudaBackend> backend;
 
  private:
   jit::Engine& engine_;

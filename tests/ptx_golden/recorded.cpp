@@ -7,7 +7,7 @@
 
 #include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
-#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 #include "ptx_driver/host.h"
 #include "support/safetensors.h"
@@ -34,7 +34,7 @@ bool can_be_followed(const support::RecordedFile& file) {
   const std::string rule = meta["spec"]["rule"];
   if (meta.value("informative", false) || meta.contains("sum_atol")) return false;
   if (!jit::default_catalog().has(Kind::rule, rule) ||
-      !jit::default_catalog().rule(rule).host_stage.empty())
+      !jit::default_catalog().rule(rule).host_transform.empty())
     return false;
   const std::string dtype = file.tensors.at("p0.init").dtype;
   return (dtype == "F32" || dtype == "F64") &&
@@ -58,9 +58,9 @@ class Case {
         spec_(jit::parse_spec(meta_["spec"].dump())),
         options_(options_of(spec_)),
         gpu_(jit::default_engine()),
-        common_(jit::make_common_memory(*gpu_.machine, options_)) {
+        common_(jit::make_shared_state(*gpu_.backend, options_)) {
     for (std::size_t i = 0; i < meta_["shapes"].size(); ++i) add_parameter(i);
-    step_ = std::make_unique<jit::Step>(*gpu_.machine, batches_, &common_);
+    step_ = std::make_unique<jit::Step>(*gpu_.backend, batches_, &common_);
   }
 
   void follow() {
@@ -74,7 +74,7 @@ class Case {
  private:
   std::shared_ptr<void> send(const RecordedTensor& tensor) {
     const auto memory = gpu_.host->allocate(tensor.bytes.size());
-    gpu_.machine->upload(memory.get(), tensor.bytes.data(), tensor.bytes.size());
+    gpu_.backend->upload(memory.get(), tensor.bytes.data(), tensor.bytes.size());
     return memory;
   }
 
@@ -89,7 +89,7 @@ class Case {
                       .elements = elements});
     parameters_.push_back(send(init));
     states_.push_back(
-        std::make_unique<jit::StateMemory>(*gpu_.machine, plan, options_, init.shape));
+        std::make_unique<jit::StateStorage>(*gpu_.backend, plan, options_, init.shape));
     batches_.push_back(
         {plan, {states_.back()->tensor(parameters_.back().get(), static_cast<int>(i))}});
     counts_.push_back(0);
@@ -100,15 +100,15 @@ class Case {
     if (meta_["lr_at"].contains(number)) options_.set("lr", meta_["lr_at"][number].get<double>());
     std::vector<std::shared_ptr<void>> gradients;
     std::vector<jit::StepInput> inputs;
-    std::vector<HyperSet> sets;
+    std::vector<HyperParams> sets;
     for (std::size_t i = 0; i < batches_.size(); ++i) {
       const auto gradient = file_.tensors.find(key(i, "grad." + number));
-      const bool rests = gradient == file_.tensors.end();
-      if (!rests) gradients.push_back(send(gradient->second));
-      if (!rests) ++counts_[i];
-      inputs.push_back({.g = rests ? nullptr : gradients.back().get(),
-                        .set = static_cast<int>(i),
-                        .rests = rests});
+      const bool inactive = gradient == file_.tensors.end();
+      if (!inactive) gradients.push_back(send(gradient->second));
+      if (!inactive) ++counts_[i];
+      inputs.push_back({.g = inactive ? nullptr : gradients.back().get(),
+                        .hyper_index = static_cast<int>(i),
+                        .inactive = inactive});
       sets.push_back(batches_[i].plan.at_step(options_, std::max<std::int64_t>(counts_[i], 1)));
     }
     step_->run(inputs, sets);
@@ -134,9 +134,9 @@ class Case {
   jit::SpecText spec_;
   jit::OptionValues options_;
   Gpu gpu_;
-  jit::CommonMemory common_;
+  jit::SharedState common_;
   std::vector<std::shared_ptr<void>> parameters_;
-  std::vector<std::unique_ptr<jit::StateMemory>> states_;
+  std::vector<std::unique_ptr<jit::StateStorage>> states_;
   std::vector<jit::Batch> batches_;
   std::vector<std::int64_t> counts_;
   std::unique_ptr<jit::Step> step_;

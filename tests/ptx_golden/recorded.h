@@ -1,4 +1,4 @@
-// Recorded trajectories followed on a device of the PTX driver, through jit::CudaMachine and the shared library that
+// Recorded trajectories followed on a device of the PTX driver, through jit::CudaBackend and the shared library that
 // users link. Those of matrices' stages are torch's, and of 16-bit parameters are followed by tests/golden on the CPU.
 #pragma once
 

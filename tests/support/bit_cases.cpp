@@ -169,7 +169,7 @@ std::vector<StepCase> both_modes(Share share) {
   return cases;
 }
 
-// A rule with a host stage in every codec, some dtypes and layouts.
+// A rule with a host transform in every codec, some dtypes and layouts.
 std::vector<StepCase> staged(Share share) {
   std::vector<StepCase> cases;
   for (const auto& codec : codecs_of(share))

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "emulation/emulated_machine.h"
+#include "emulation/emulated_backend.h"
 #include "support/combinations.h"
-#include "support/gpu_machine.h"
+#include "support/gpu_backend.h"
 
 namespace jitstep::support {
 namespace {
@@ -26,7 +26,7 @@ void backwards(std::int64_t count, std::int64_t grain,
 
 struct Way {
   const char* name;
-  Variant variant;
+  KernelConfig config;
   Grouping grouping;
   unsigned blocks;
   BlockOrder order;
@@ -77,35 +77,35 @@ jit::KernelSpec spec_of(const std::string& rule, const std::string& codec,
 void expect_same_bits(const StepCase& c, std::size_t ways) {
   jit::Engine& engine = jit::default_engine();
   const jit::Plan plan = kernel_of(c);
-  jit::CpuMachine cpu(engine), threads(engine, backwards);
-  const Variant variant = jit::default_variant(plan, jit::Target::cpu());
-  const StepOutcome expected = run_case(c, cpu, variant);
-  EXPECT_EQ(differences(expected, run_case(c, threads, variant, Grouping::kEachAlone)), kNone)
+  jit::CpuBackend cpu(engine), threads(engine, backwards);
+  const KernelConfig config = jit::default_kernel_config(plan, jit::Target::cpu());
+  const StepOutcome expected = run_case(c, cpu, config);
+  EXPECT_EQ(differences(expected, run_case(c, threads, config, Grouping::kEachAlone)), kNone)
       << "CPU, cut otherwise";
   for (std::size_t i = 0; i < ways; ++i) {
     const Way& way = kWays[(fixed_hash(plan.spec) + i) % kEmulatedWays];
-    EmulatedMachine gpu(engine, way.blocks, way.order, way.lanes);
-    EXPECT_EQ(differences(expected, run_case(c, gpu, way.variant, way.grouping)), kNone)
+    EmulatedBackend gpu(engine, way.blocks, way.order, way.lanes);
+    EXPECT_EQ(differences(expected, run_case(c, gpu, way.config, way.grouping)), kNone)
         << way.name;
   }
 }
 
 std::vector<GpuWay> gpu_ways(const jit::Plan& plan) {
   // Any target with a GPU's schedule has the same default.
-  std::vector<GpuWay> all = {{"as by default", jit::default_variant(plan, jit::Target::emulated()),
+  std::vector<GpuWay> all = {{"as by default", jit::default_kernel_config(plan, jit::Target::emulated()),
                               Grouping::kTogether, 4096}};
-  for (const Way& way : kWays) all.push_back({way.name, way.variant, way.grouping, way.blocks});
+  for (const Way& way : kWays) all.push_back({way.name, way.config, way.grouping, way.blocks});
   all.push_back({"widest", {1024, 32, 8, 64}, Grouping::kHalves, 1});
   return all;
 }
 
 void expect_same_bits_on_gpu(const StepCase& c) {
   jit::Engine& engine = jit::default_engine();
-  jit::CpuMachine cpu(engine);
-  const auto expected = run_case(c, cpu, jit::default_variant(kernel_of(c), jit::Target::cpu()));
+  jit::CpuBackend cpu(engine);
+  const auto expected = run_case(c, cpu, jit::default_kernel_config(kernel_of(c), jit::Target::cpu()));
   for (const GpuWay& way : gpu_ways(kernel_of(c))) {
-    GpuMachine gpu(engine, way.blocks);
-    EXPECT_EQ(differences(expected, run_case(c, gpu.device(), way.variant, way.grouping)), kNone)
+    GpuBackend gpu(engine, way.blocks);
+    EXPECT_EQ(differences(expected, run_case(c, gpu.device(), way.config, way.grouping)), kNone)
         << way.name;
   }
 }

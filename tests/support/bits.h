@@ -16,10 +16,10 @@ jit::KernelSpec spec_of(const std::string& rule, const std::string& codec,
                         jit::Dtype parameter = jit::Dtype::float32,
                         jit::Dtype gradient = jit::Dtype::float32);
 
-/// One way of cutting a step on a GPU: its variant, its launches, how many blocks a grid has at most.
+/// One way of cutting a step on a GPU: its configuration, its launches, how many blocks a grid has at most.
 struct GpuWay {
   std::string name;
-  Variant variant;
+  KernelConfig config;
   Grouping grouping;
   unsigned blocks;
 };

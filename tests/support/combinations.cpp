@@ -65,12 +65,12 @@ std::optional<Words> flags_of(const std::string& rule, const RuleOptions& option
 }
 
 // Whether both options change flags as they do alone when they are set at once, as `both`.
-bool keeps(const std::string& rule, const RuleOptions& one, const RuleOptions& both) {
-  const Words usual = flags_of(rule, {.dims = one.dims}).value_or(Words());
+bool codec(const std::string& rule, const RuleOptions& one, const RuleOptions& both) {
+  const Words default_config = flags_of(rule, {.dims = one.dims}).value_or(Words());
   const auto all = flags_of(rule, both);
   const Words alone = flags_of(rule, one).value_or(Words());
   return all && std::all_of(alone.begin(), alone.end(), [&](const std::string& word) {
-           return usual.contains(word) || all->contains(word);
+           return default_config.contains(word) || all->contains(word);
          });
 }
 
@@ -82,7 +82,7 @@ std::vector<RuleOptions> merged_cover(const std::string& rule) {
     const auto joins = [&](RuleOptions& other) {
       RuleOptions both = other;
       both.values.insert(one.values.begin(), one.values.end());
-      if (one.dims != other.dims || !keeps(rule, one, both) || !keeps(rule, other, both))
+      if (one.dims != other.dims || !codec(rule, one, both) || !codec(rule, other, both))
         return false;
       other = both;
       return true;

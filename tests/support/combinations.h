@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "emulation/option_cover.h"
+#include "emulation/option_covering_set.h"
 #include "emulation/step_case.h"
 #include "jitstep/jit/spec.h"
 

@@ -10,7 +10,7 @@
 
 namespace jitstep::support {
 
-using jit::text;
+using jit::str_cat;
 
 namespace {
 
@@ -25,7 +25,7 @@ struct FakeFunctions {
   using D = FakeDriver;
 
   static int attribute(int* value, int which, int device) {
-    if (const int code = driver->did("cuDeviceGetAttribute", text(which))) return code;
+    if (const int code = driver->did("cuDeviceGetAttribute", str_cat(which))) return code;
     const int sm = driver->sm[static_cast<std::size_t>(device)];
     *value = which == 75   ? sm / 10
              : which == 76 ? sm % 10
@@ -35,7 +35,7 @@ struct FakeFunctions {
     return *value < 0 ? kInvalidValue : 0;
   }
   static int retain(void** context, int device) {
-    if (const int code = driver->did("cuDevicePrimaryCtxRetain", text(device))) return code;
+    if (const int code = driver->did("cuDevicePrimaryCtxRetain", str_cat(device))) return code;
     return *context = &driver->devices_[static_cast<std::size_t>(device)], 0;
   }
   static int get_current(void** context) {
@@ -44,7 +44,7 @@ struct FakeFunctions {
   }
   static int push(void* context) {
     auto* const device = static_cast<D::Device*>(context);
-    if (const int code = driver->did("cuCtxPushCurrent", text(device->ordinal))) return code;
+    if (const int code = driver->did("cuCtxPushCurrent", str_cat(device->ordinal))) return code;
     return driver->contexts_.push_back(device), 0;
   }
   // Even one that reports a failure, which may stem from earlier work, has put the context back.
@@ -83,18 +83,18 @@ struct FakeFunctions {
   }
 
   static int launch(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                    unsigned bz, unsigned shared, void* on, void** params, void** extra) {
+                    unsigned bz, unsigned shared, void* on, void** params, void** residual) {
     const auto& function = *static_cast<D::Function*>(handle);
     D::Stream* const stream = driver->stream_of(on);
     if (!stream) return kInvalidHandle;
     if (const int code = driver->did(
-            "cuLaunchKernel", text(function.name, " ", gx, "x", bx, " stream ", stream->number)))
+            "cuLaunchKernel", str_cat(function.name, " ", gx, "x", bx, " stream ", stream->number)))
       return code;
     if (driver->contexts_.empty() || driver->contexts_.back() != function.module->device ||
         stream->device != function.module->device)
       return kInvalidContext;
     if (gx == 0 || gy != 1 || gz != 1 || bx == 0 || bx > 1024 || by != 1 || bz != 1 ||
-        shared != 0 || extra || !function.module->loaded)
+        shared != 0 || residual || !function.module->loaded)
       return kInvalidValue;
     FakeRun run;
     run.entry = function.name;
@@ -109,7 +109,7 @@ struct FakeFunctions {
     D::Stream* const stream = driver->stream_of(on);
     if (!stream) return kInvalidHandle;
     if (const int code =
-            driver->did("cuMemcpyHtoDAsync", text(bytes, " bytes stream ", stream->number)))
+            driver->did("cuMemcpyHtoDAsync", str_cat(bytes, " bytes stream ", stream->number)))
       return code;
     auto* const target = reinterpret_cast<std::byte*>(to);
     if (!driver->owns(target, bytes)) return kInvalidValue;
@@ -126,7 +126,7 @@ struct FakeFunctions {
   static int is_capturing(void* on, int* status) {
     D::Stream* const stream = driver->stream_of(on);
     if (!stream) return kInvalidHandle;
-    if (const int code = driver->did("cuStreamIsCapturing", text("stream ", stream->number)))
+    if (const int code = driver->did("cuStreamIsCapturing", str_cat("stream ", stream->number)))
       return code;
     return *status = stream->capture, 0;
   }
@@ -134,13 +134,13 @@ struct FakeFunctions {
     D::Stream* const stream = driver->stream_of(on);
     const auto* const event = static_cast<D::Event*>(handle);
     if (!stream || flags != 0 || !event->alive) return kInvalidHandle;
-    if (const int code = driver->did("cuStreamWaitEvent", text("stream ", stream->number)))
+    if (const int code = driver->did("cuStreamWaitEvent", str_cat("stream ", stream->number)))
       return code;
     if (event->reached) stream->queue.push_back([reached = event->reached] { return *reached; });
     return 0;
   }
   static int create_event(void** event, unsigned flags) {
-    if (const int code = driver->did("cuEventCreate", text(flags))) return code;
+    if (const int code = driver->did("cuEventCreate", str_cat(flags))) return code;
     if (driver->contexts_.empty()) return kInvalidContext;
     driver->events_.push_back({driver->contexts_.back()});
     return *event = &driver->events_.back(), 0;
@@ -149,7 +149,7 @@ struct FakeFunctions {
     D::Stream* const stream = driver->stream_of(on);
     auto* const event = static_cast<D::Event*>(handle);
     if (!stream || !event->alive || event->device != stream->device) return kInvalidHandle;
-    if (const int code = driver->did("cuEventRecord", text("stream ", stream->number))) return code;
+    if (const int code = driver->did("cuEventRecord", str_cat("stream ", stream->number))) return code;
     return event->reached = driver->record(*stream), 0;
   }
   static int destroy_event(void* handle) {
@@ -173,7 +173,7 @@ jit::CudaApi FakeDriver::api() {
   api.cuGetErrorName = [](int code, const char** name) {
     static std::map<int, std::string> names;
     if (code < 0 || code > 999) return kInvalidValue;
-    *name = names.try_emplace(code, text("CUDA_ERROR_FAKE_", code)).first->second.c_str();
+    *name = names.try_emplace(code, str_cat("CUDA_ERROR_FAKE_", code)).first->second.c_str();
     return 0;
   };
   api.cuGetErrorString = [](int code, const char** sentence) {
@@ -185,7 +185,7 @@ jit::CudaApi FakeDriver::api() {
   };
   api.cuDeviceGet = [](int* device, int ordinal) {
     *device = ordinal;
-    const int code = driver->did("cuDeviceGet", text(ordinal));
+    const int code = driver->did("cuDeviceGet", str_cat(ordinal));
     return code == 0 && ordinal >= static_cast<int>(driver->devices_.size()) ? 101 : code;
   };
   api.cuDeviceGetAttribute = F::attribute;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "jit/engine/cuda_driver.h"
-#include "jit/step/cuda_machine.h"
+#include "jit/step/cuda_backend.h"
 #include "jitstep/args.h"
 #include "jitstep/jit/compiler.h"
 
@@ -148,7 +148,7 @@ class FakeDriver {
   int live_ = 0;
 };
 
-/// A program around a CudaMachine: its current stream and its allocator.
+/// A program around a CudaBackend: its current stream and its allocator.
 class FakeHost : public jit::CudaHost {
  public:
   FakeHost(FakeDriver& driver, int stream) : current(stream), driver_(driver) {}

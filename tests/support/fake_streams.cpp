@@ -102,11 +102,11 @@ void FakeDriver::run(FakeRun run) {
     return index >= 0 && (index + 1) * static_cast<long long>(size) <= room(table);
   };
   run.garbage = !fits(args.items, args.item_count - 1, sizeof(Item)) ||
-                !fits(args.sets, args.set_count - 1, sizeof(HyperSet));
-  if (!run.garbage) run.t = args.sets[0].t;
+                !fits(args.hyper_params, args.hyper_params_count - 1, sizeof(HyperParams));
+  if (!run.garbage) run.t = args.hyper_params[0].t;
   for (long long i = 0; i < args.item_count && !run.garbage; ++i) {
     const int tensor = args.items[i].tensor;
-    if (args.items[i].space == kAllSpace) continue;
+    if (args.items[i].reduction_layout == kGlobalLayout) continue;
     run.garbage = !fits(args.tensors, tensor, sizeof(TensorRecord)) ||
                   !fits(args.steps, tensor, sizeof(StepRecord));
     if (run.garbage) break;

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "jitstep/jit/common_memory.h"
+#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::support {
@@ -38,14 +38,14 @@ class PlainSteps {
   std::vector<std::vector<G>> g;
 
   /// `offset`: global number of each tensor's first element.
-  PlainSteps(OwnTemplates& own, jit::Machine& machine, const jit::KernelSpec& spec,
+  PlainSteps(OwnTemplates& own, jit::Backend& backend, const jit::KernelSpec& spec,
              const jit::OptionValues& options, const std::vector<Sizes>& sizes,
              std::int64_t offset = 0)
       : options_(options),
         plan_(jit::resolve(spec, own.catalog)),
-        common_(std::make_unique<jit::CommonMemory>(jit::make_common_memory(machine, options))) {
-    for (const Sizes& one : sizes) add(machine, one, offset);
-    step_ = std::make_unique<jit::Step>(machine, std::vector<jit::Batch>{{plan_, tensors_}},
+        common_(std::make_unique<jit::SharedState>(jit::make_shared_state(backend, options))) {
+    for (const Sizes& one : sizes) add(backend, one, offset);
+    step_ = std::make_unique<jit::Step>(backend, std::vector<jit::Batch>{{plan_, tensors_}},
                                         common_.get());
   }
 
@@ -55,7 +55,7 @@ class PlainSteps {
   }
 
   /// One step of numbers made by hand; set_of[i] belongs to tensor i, the first one if left out.
-  void step(const std::vector<HyperSet>& sets, const std::vector<int>& set_of = {}) {
+  void step(const std::vector<HyperParams>& sets, const std::vector<int>& set_of = {}) {
     std::vector<jit::StepInput> inputs;
     for (std::size_t i = 0; i < g.size(); ++i)
       inputs.push_back({g[i].data(), set_of.empty() ? 0 : set_of[i], false});
@@ -83,16 +83,16 @@ class PlainSteps {
   /// A memory field's buffer that step t writes.
   template <class T>
   const T* memory(std::size_t i, std::size_t field, std::int64_t t) const {
-    return static_cast<const T*>(tensors_[i].memory[field][t & 1]);
+    return static_cast<const T*>(tensors_[i].aux_state[field][t & 1]);
   }
 
  private:
-  void add(jit::Machine& machine, const Sizes& sizes, std::int64_t offset) {
+  void add(jit::Backend& backend, const Sizes& sizes, std::int64_t offset) {
     std::int64_t n = 1;
     for (const std::int64_t size : sizes) n *= size;
     p.emplace_back(n);
     g.emplace_back(n);
-    states_.push_back(std::make_unique<jit::StateMemory>(machine, plan_, options_, sizes));
+    states_.push_back(std::make_unique<jit::StateStorage>(backend, plan_, options_, sizes));
     tensors_.push_back(states_.back()->tensor(p.back().data(), static_cast<int>(tensors_.size())));
     jit::StepTensor& tensor = tensors_.back();
     tensor.offset = offset;
@@ -105,13 +105,13 @@ class PlainSteps {
       garbage(tensor.slots[i].codes, layout.slots[i].codes);
       garbage(tensor.slots[i].meta, layout.slots[i].meta);
     }
-    garbage(tensor.extra, layout.extra);
+    garbage(tensor.residual, layout.residual);
   }
 
   jit::OptionValues options_;
   jit::Plan plan_;
-  std::unique_ptr<jit::CommonMemory> common_;
-  std::vector<std::unique_ptr<jit::StateMemory>> states_;
+  std::unique_ptr<jit::SharedState> common_;
+  std::vector<std::unique_ptr<jit::StateStorage>> states_;
   std::vector<jit::StepTensor> tensors_;
   std::unique_ptr<jit::Step> step_;
 };

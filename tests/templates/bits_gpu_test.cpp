@@ -4,7 +4,7 @@
 #include "jitstep/jit/engine.h"
 #include "support/bit_cases.h"
 #include "support/bits.h"
-#include "support/gpu_machine.h"
+#include "support/gpu_backend.h"
 
 namespace jitstep::support {
 namespace {
@@ -74,13 +74,13 @@ TEST(GpuSample, LeavesTheBitsOfTheCpu) {
       {.spec = spec_of("chained_entries", ""), .options = {}, .tensors = {{.sizes = {5, 300}}}},
   };
   jit::Engine& engine = jit::default_engine();
-  jit::CpuMachine cpu(engine, [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
+  jit::CpuBackend cpu(engine, [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
   for (const StepCase& c : cases) {
     SCOPED_TRACE(to_string(kernel_of(c).spec));
-    const auto expected = run_case(c, cpu, jit::default_variant(kernel_of(c), jit::Target::cpu()));
-    GpuMachine gpu(engine, 7, GpuMachine::Fresh::kUnwritten);
-    const Variant variant = jit::default_variant(kernel_of(c), gpu.target());
-    EXPECT_TRUE(differences(expected, run_case(c, gpu.device(), variant)).empty());
+    const auto expected = run_case(c, cpu, jit::default_kernel_config(kernel_of(c), jit::Target::cpu()));
+    GpuBackend gpu(engine, 7, GpuBackend::Fresh::kUnwritten);
+    const KernelConfig config = jit::default_kernel_config(kernel_of(c), gpu.target());
+    EXPECT_TRUE(differences(expected, run_case(c, gpu.device(), config)).empty());
   }
 }
 

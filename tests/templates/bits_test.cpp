@@ -28,12 +28,12 @@ INSTANTIATE_TEST_SUITE_P(Cover, Bits, testing::ValuesIn(by_rule(covering_cases, 
 // The comparison itself: one bit of a gradient is enough to be seen.
 TEST(BitComparison, ADifferentSeedIsADifferentOutcome) {
   StepCase c{.spec = spec_of("adamw", "int8"), .options = {}, .tensors = {{.sizes = {300}}}};
-  jit::CpuMachine cpu(jit::default_engine(),
+  jit::CpuBackend cpu(jit::default_engine(),
                       [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
-  const Variant variant = jit::default_variant(kernel_of(c), jit::Target::cpu());
-  const StepOutcome one = run_case(c, cpu, variant);
+  const KernelConfig config = jit::default_kernel_config(kernel_of(c), jit::Target::cpu());
+  const StepOutcome one = run_case(c, cpu, config);
   c.seed = 8;
-  EXPECT_FALSE(differences(one, run_case(c, cpu, variant)).empty());
+  EXPECT_FALSE(differences(one, run_case(c, cpu, config)).empty());
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "jit/fixtures.h"
-#include "jit/step/hold_to_contract.h"
+#include "jit/step/check_rule_contract.h"
 #include "jitstep/jit/catalog.h"
 #include "support/bits.h"
 
@@ -19,7 +19,7 @@ TEST_P(CheckModeOfFlags, IsContentWithEachTurned) {
     if (flag.type != Option::Type::boolean) continue;
     KernelSpec spec = support::spec_of(GetParam(), "fp32");
     spec.flags = {{flag.name, !flag.initial.boolean()}};
-    EXPECT_NO_THROW(hold_to_contract(resolve(spec), engine)) << flag.name;
+    EXPECT_NO_THROW(check_rule_contract(resolve(spec), engine)) << flag.name;
   }
 }
 

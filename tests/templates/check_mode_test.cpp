@@ -8,12 +8,12 @@
 #include "jit/compiler/host_compiler.h"
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/fixtures.h"
-#include "jit/step/hold_to_contract.h"
+#include "jit/step/check_rule_contract.h"
 #include "jit/user_templates.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/jit/unit.h"
 #include "support/combinations.h"
@@ -41,45 +41,45 @@ struct Scalars { real lr, decay; };
 struct Row { real mean; };
 struct Whole { real norm; double wide; };
 struct Reductions {
-  Sum<rows, 1, Row> row;       // moments
+  Sum<rows, 1, Row> row;       // update_state
   Sum<tensor, 1, Whole> all_of;  // after: row
 };
-struct Memory {
+struct AuxState {
   Entry<rows> row;
   Entry<tensor> norm;
 };
 template <Flags F>
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64, Memory& m) {
+  KHD static Scalars prepare(const Hyper& h, int64, AuxState& m) {
     Scalars s;
     s.lr = static_cast<real>(h.lr);
     s.decay = real(0.5);
     return s;
   }
   KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {e.g * e.g}; }
-  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64, const auto&, Memory& m) {
+  KHD static Row finalize(Of<Row>, const Totals<1>& sum, int64, const auto&, AuxState& m) {
     m.row.next = static_cast<real>(sum[0]);
     return {m.row.next};
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = c.decay * e.m.was + e.g * c.row.mean;
-    if (F.wide) e.v.next = e.v.was + e.g * e.g;
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = c.decay * e.m.prev + e.g * c.row.mean;
+    if (F.wide) e.v.next = e.v.prev + e.g * e.g;
   }
   KHD static Reals<1> terms(Of<Whole>, const auto& e, const auto&) { return {e.m.next}; }
-  KHD static Whole finish(Of<Whole>, const Totals<1>& sum, int64, const auto& c, Memory& m) {
+  KHD static Whole finalize(Of<Whole>, const Totals<1>& sum, int64, const auto& c, AuxState& m) {
     m.norm.next = static_cast<real>(sum[0]);
     Whole w;
     w.norm = m.norm.next + 1;
     w.wide = sum[0];
     return w;
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real size = F.wide ? e.v.next : real(1);
-    e.p -= c.lr * e.m.next / (c.all_of.norm + size) + e.staged;
+    e.p -= c.lr * e.m.next / (c.all_of.norm + size) + e.transformed;
   }
-  KHD static real staged(const auto& e, const auto& c) { return e.m.next * c.decay; }
-  KHD static void eval(auto& e, const auto& c) { e.p += c.lr * e.m.was; }
-  KHD static void train(auto& e, const auto& c) { e.p -= c.decay * e.m.was; }
+  KHD static real transformed(const auto& e, const auto& c) { return e.m.next * c.decay; }
+  KHD static void eval(auto& e, const auto& c) { e.p += c.lr * e.m.prev; }
+  KHD static void train(auto& e, const auto& c) { e.p -= c.decay * e.m.prev; }
 };
 }
 )";
@@ -107,7 +107,7 @@ class CheckMode : public ::testing::Test {
     EXPECT_NE(rule.find(right), rule.npos) << right;
     rule.replace(rule.find(right), right.size(), wrong);
     const Plan plan = plan_of(rule, flags);
-    return testing::error_of([&] { hold_to_contract(plan, engine_); });
+    return testing::error_of([&] { check_rule_contract(plan, engine_); });
   }
 
   Engine engine_{checking()};
@@ -124,15 +124,15 @@ TEST_F(CheckMode, SaysByNameWhatARuleLeavesOut) {
                 .find("rules/mine.cuh: `prepare` leaves c.lost unset"),
             0u)
       << "too large to be returned in registers";
-  EXPECT_EQ(said("    if (F.wide) e.v.next = e.v.was + e.g * e.g;\n", "", {{"wide", true}})
-                .find("rules/mine.cuh: `moments` leaves e.v.next" + unset),
+  EXPECT_EQ(said("    if (F.wide) e.v.next = e.v.prev + e.g * e.g;\n", "", {{"wide", true}})
+                .find("rules/mine.cuh: `update_state` leaves e.v.next" + unset),
             0u);
-  EXPECT_EQ(said("c.decay * e.m.was", "c.decay * e.m.next")
-                .find("rules/mine.cuh: `moments` leaves e.m.next" + unset),
+  EXPECT_EQ(said("c.decay * e.m.prev", "c.decay * e.m.next")
+                .find("rules/mine.cuh: `update_state` leaves e.m.next" + unset),
             0u)
       << "read before it is set";
   EXPECT_EQ(said("    w.wide = sum[0];\n", ""),
-            "rules/mine.cuh: `finish(Of<Whole>)` leaves c.all_of.wide" + unset +
+            "rules/mine.cuh: `finalize(Of<Whole>)` leaves c.all_of.wide" + unset +
                 " (found by JITSTEP_CHECK)");
 }
 
@@ -155,9 +155,9 @@ TEST_F(CheckMode, LetsMemoryKeepWhatAnOptionSaysOfEachParameter) {
   put("  Entry<tensor> norm;\n",
       "  Entry<tensor> scale;  // initial: scales\n"
       "  Entry<tensor> first;  // initial: lr\n");
-  put("    s.decay = real(0.5);\n", "    s.decay += m.scale.was + m.first.was;\n");
+  put("    s.decay = real(0.5);\n", "    s.decay += m.scale.prev + m.first.prev;\n");
   const Plan plan = plan_of(rule);
-  EXPECT_NO_THROW(hold_to_contract(plan, engine_));
+  EXPECT_NO_THROW(check_rule_contract(plan, engine_));
   EXPECT_NE(said("  Entry<tensor> norm;\n",
                  "  Entry<tensor> norm;\n  Entry<tensor> one;  // initial: 1\n")
                 .find("nobody writes m.one.next"),
@@ -166,19 +166,19 @@ TEST_F(CheckMode, LetsMemoryKeepWhatAnOptionSaysOfEachParameter) {
 
 TEST_F(CheckMode, SaysWhatIsReadAlthoughItIsLeftOut) {
   EXPECT_EQ(
-      said("F.wide ? e.v.next : real(1)", "e.v.was").find("rules/mine.cuh: `apply` makes e.p of"),
+      said("F.wide ? e.v.next : real(1)", "e.v.prev").find("rules/mine.cuh: `update_param` makes e.p of"),
       0u);
   EXPECT_EQ(
-      said("F.wide ? e.v.next : real(1)", "e.v.next").find("rules/mine.cuh: `apply` makes e.p"),
+      said("F.wide ? e.v.next : real(1)", "e.v.next").find("rules/mine.cuh: `update_param` makes e.p"),
       0u);
-  EXPECT_NE(said("return {e.m.next}; }", "return {e.v.was}; }")
+  EXPECT_NE(said("return {e.m.next}; }", "return {e.v.prev}; }")
                 .find("`terms(Of<Whole>)` makes a term of something that is not set"),
             std::string::npos);
 }
 
 TEST_F(CheckMode, LooksAtWhatIsHandedToAHostStage) {
   EXPECT_EQ(said("return e.m.next * c.decay", "return e.v.next * c.decay"),
-            "rules/mine.cuh: `staged` returns something that is not set: a slot or a result that "
+            "rules/mine.cuh: `transformed` returns something that is not set: a slot or a result that "
             "`if` leaves out, or a variable (found by JITSTEP_CHECK)");
 }
 
@@ -186,16 +186,16 @@ TEST_F(CheckMode, LooksAtTheModesOfARuleToo) {
   const std::string what =
       "makes e.p of something that is not set: a slot or a result that `if` leaves out, or a "
       "variable (found by JITSTEP_CHECK)";
-  EXPECT_EQ(said("e.p += c.lr * e.m.was", "e.p += c.lr * e.v.was"),
+  EXPECT_EQ(said("e.p += c.lr * e.m.prev", "e.p += c.lr * e.v.prev"),
             "rules/mine.cuh: `eval` " + what);
-  EXPECT_EQ(said("e.p -= c.decay * e.m.was", "e.p -= e.v.was"), "rules/mine.cuh: `train` " + what);
+  EXPECT_EQ(said("e.p -= c.decay * e.m.prev", "e.p -= e.v.prev"), "rules/mine.cuh: `train` " + what);
 }
 
 TEST_F(CheckMode, SaysWhichMemoryIsWrittenByTheWrongFunction) {
   EXPECT_EQ(
       said("    m.norm.next = static_cast<real>(sum[0]);\n",
            "    m.norm.next = m.row.next = static_cast<real>(sum[0]);\n"),
-      "rules/mine.cuh: `finish(Of<Whole>)` writes m.row.next, memory of another domain, which is "
+      "rules/mine.cuh: `finalize(Of<Whole>)` writes m.row.next, memory of another domain, which is "
       "not kept (found by JITSTEP_CHECK)");
   EXPECT_NE(said("    s.decay = real(0.5);\n", "    s.decay = m.row.next = real(0.5);\n")
                 .find("`prepare` writes m.row.next, memory of another domain"),
@@ -205,7 +205,7 @@ TEST_F(CheckMode, SaysWhichMemoryIsWrittenByTheWrongFunction) {
 TEST_F(CheckMode, IsContentWithARuleThatKeepsItsContract) {
   for (const bool wide : {false, true}) {
     const Plan plan = plan_of(kRule, {{"wide", wide}});
-    EXPECT_NO_THROW(hold_to_contract(plan, engine_));
+    EXPECT_NO_THROW(check_rule_contract(plan, engine_));
   }
 }
 
@@ -220,17 +220,17 @@ TEST_F(CheckMode, IsContentWithEveryShippedRuleAndThoseOfTheTests) {
   for (const KernelSpec& spec : support::ci_combinations()) {
     if (!keeps_plain_numbers(spec)) continue;
     const Plan plan = resolve(spec);
-    EXPECT_NO_THROW(hold_to_contract(plan, engine_)) << plan.name;
+    EXPECT_NO_THROW(check_rule_contract(plan, engine_)) << plan.name;
   }
   for (const auto& [name, content] : {std::pair{"everything", testing::kEverythingText},
                                       std::pair{"remembering", testing::kRememberingText}})
-    engine_.templates().add(text("rules/", name, ".cuh"), content);
+    engine_.templates().add(str_cat("rules/", name, ".cuh"), content);
   const Catalog catalog(engine_.templates());
   for (const char* name : {"everything", "remembering"}) {
     KernelSpec spec{.rule = name};
     spec.state.slots.assign(catalog.rule(name).slots.size(), CodecChoice{"fp32"});
     const Plan plan = resolve(spec, catalog);
-    EXPECT_NO_THROW(hold_to_contract(plan, engine_)) << name;
+    EXPECT_NO_THROW(check_rule_contract(plan, engine_)) << name;
   }
 }
 
@@ -238,29 +238,29 @@ TEST_F(CheckMode, IsDoneBeforeTheFirstStepOfAMachineWhoseEngineChecks) {
   std::string rule = kRule;
   rule.replace(rule.find("    s.decay = real(0.5);\n"), 25, "\n");
   const Plan plan = plan_of(rule);
-  CpuMachine checks(engine_);
+  CpuBackend checks(engine_);
   EXPECT_THROW(Step(checks, {{plan, {}}}), Error);
   Settings settings = checking();
   settings.check = false;
   Engine other(settings);
-  CpuMachine trusts(other);
+  CpuBackend trusts(other);
   EXPECT_EQ(trusts.contract_checker(), nullptr);
   EXPECT_EQ(checks.contract_checker(), &engine_);
 }
 
 // A machine that lets a rule run as it is.
-struct Trusting : CpuMachine {
-  using CpuMachine::CpuMachine;
+struct Trusting : CpuBackend {
+  using CpuBackend::CpuBackend;
   Engine* contract_checker() const override { return nullptr; }
 };
 
 TEST_F(CheckMode, PoisonsWhatIsNotSetInTheKernelsThemselves) {
   std::string rule = kRule;
-  rule.replace(rule.find("    if (F.wide) e.v.next = e.v.was + e.g * e.g;\n"), 48, "\n");
+  rule.replace(rule.find("    if (F.wide) e.v.next = e.v.prev + e.g * e.g;\n"), 48, "\n");
   const Plan plan = plan_of(rule, {{"wide", true}});
   const OptionValues options(plan.rule(), plan.gradient());
   Trusting cpu(engine_);
-  const StateMemory state(cpu, plan, options, {2, 3});
+  const StateStorage state(cpu, plan, options, {2, 3});
   std::vector<float> p(6, 1), g(6, 1);
   Step step(cpu, {{plan, {state.tensor(p.data())}}});
   step.run({{.g = g.data()}}, {options.at_step(1)}, [](const auto&) {});
@@ -290,7 +290,7 @@ std::string compiled(const std::string& apply) {
                              apply + " }\n};\n}\n");
   const Catalog catalog(engine.templates());
   const Plan plan = resolve({.rule = "mine"}, catalog);
-  const Unit made = unit(plan, default_variant(plan, Target::cpu()), Target::cpu());
+  const Unit made = unit(plan, default_kernel_config(plan, Target::cpu()), Target::cpu());
   try {
     engine.build(made.text, made.name, Target::cpu());
   } catch (const CompileError& error) {

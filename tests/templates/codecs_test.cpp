@@ -60,9 +60,9 @@ std::vector<float> samples() {
 }
 
 TEST(CodeBooks, HaveTheBitsOfTheScalarReference) {
-  EXPECT_EQ(crc32(SignedBook<8>::values.x, 256 * sizeof(float)), 0x416941e6u);
-  EXPECT_EQ(crc32(NonNegativeBook<8>::values.x, 256 * sizeof(float)), 0x9495592eu);
-  EXPECT_EQ(crc32(SignedBook<4>::values.x, 16 * sizeof(float)), 0x59b750eau);
+  EXPECT_EQ(crc32(SignedCodebook<8>::values.x, 256 * sizeof(float)), 0x416941e6u);
+  EXPECT_EQ(crc32(NonNegativeCodebook<8>::values.x, 256 * sizeof(float)), 0x9495592eu);
+  EXPECT_EQ(crc32(SignedCodebook<4>::values.x, 16 * sizeof(float)), 0x59b750eau);
 }
 
 // Whose last bits are those of the machine they were built on: torch's vectorised linspace rounds
@@ -73,10 +73,10 @@ TEST(CodeBooks, AreThoseOfThePackagesToTwoUnitsInTheLastPlace) {
   for (const auto& [name, table] : file.tensors) {
     const auto values = table.values();
     const float* ours =
-        values.size() == 256 && values[0] < 0 ? SignedBook<8>::values.x
+        values.size() == 256 && values[0] < 0 ? SignedCodebook<8>::values.x
         : values.size() == 256 && values[0] == 0 && values[1] > 0 && values[1] < 1e-6
-            ? NonNegativeBook<8>::values.x
-        : values.size() == 16 && std::abs(values[0] + 0.8875) < 1e-6 ? SignedBook<4>::values.x
+            ? NonNegativeCodebook<8>::values.x
+        : values.size() == 16 && std::abs(values[0] + 0.8875) < 1e-6 ? SignedCodebook<4>::values.x
                                                                      : nullptr;
     if (ours == nullptr || table.dtype != "F32") continue;
     ++compared;
@@ -93,9 +93,9 @@ TEST(Int8, CodesTheNearestValueTiesUp) {
   using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
   using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
   for (float x : samples()) {
-    EXPECT_EQ(code_in<Codec>(1.0f, x), nearest(SignedBook<8>::values, x)) << x;
+    EXPECT_EQ(code_in<Codec>(1.0f, x), nearest(SignedCodebook<8>::values, x)) << x;
     const float y = std::abs(x);
-    EXPECT_EQ(code_in<Unsigned>(1.0f, y), nearest(NonNegativeBook<8>::values, y)) << y;
+    EXPECT_EQ(code_in<Unsigned>(1.0f, y), nearest(NonNegativeCodebook<8>::values, y)) << y;
   }
 }
 
@@ -103,10 +103,10 @@ TEST(Int8, CodesTheNearestValueAroundEveryThreshold) {
   using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
   using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
   for (const float scale : {1.0f, 0x1p-40f}) {  // which changes no bit of what is coded
-    for (float x : thresholds(SignedBook<8>::values))
-      ASSERT_EQ(code_in<Codec>(scale, x * scale), nearest(SignedBook<8>::values, x)) << x;
-    for (float x : thresholds(NonNegativeBook<8>::values))
-      ASSERT_EQ(code_in<Unsigned>(scale, x * scale), nearest(NonNegativeBook<8>::values, x)) << x;
+    for (float x : thresholds(SignedCodebook<8>::values))
+      ASSERT_EQ(code_in<Codec>(scale, x * scale), nearest(SignedCodebook<8>::values, x)) << x;
+    for (float x : thresholds(NonNegativeCodebook<8>::values))
+      ASSERT_EQ(code_in<Unsigned>(scale, x * scale), nearest(NonNegativeCodebook<8>::values, x)) << x;
   }
   EXPECT_EQ(code_in<Codec>(1.0f, 1.89999992e-06f), 128);  // 5.5e-07, not 3.25e-06
 }
@@ -115,8 +115,8 @@ TEST(Int8, EveryValueOfTheBookComesBackAsItself) {
   using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
   using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{}>;
   for (int code = 0; code < 256; ++code) {
-    EXPECT_EQ(code_in<Codec>(1.0f, SignedBook<8>::values.x[code]), code);
-    EXPECT_EQ(code_in<Unsigned>(1.0f, NonNegativeBook<8>::values.x[code]), code);
+    EXPECT_EQ(code_in<Codec>(1.0f, SignedCodebook<8>::values.x[code]), code);
+    EXPECT_EQ(code_in<Unsigned>(1.0f, NonNegativeCodebook<8>::values.x[code]), code);
   }
 }
 
@@ -141,7 +141,7 @@ TEST(Int4, CodesTheNearestValueTiesUp) {
   using Codec = codecs::int4::Codec<Signed, codecs::int4::Options{}>;
   using Unsigned = codecs::int4::Codec<NonNegative, codecs::int4::Options{}>;
   for (float x : samples()) {
-    EXPECT_EQ(code_in<Codec>(1.0f, x), nearest(SignedBook<4>::values, x)) << x;
+    EXPECT_EQ(code_in<Codec>(1.0f, x), nearest(SignedCodebook<4>::values, x)) << x;
     EXPECT_EQ(code_in<Unsigned>(1.0f, std::abs(x)), nearest(kLinear, std::abs(x))) << x;
   }
 }
@@ -149,8 +149,8 @@ TEST(Int4, CodesTheNearestValueTiesUp) {
 TEST(Int4, CodesTheNearestValueAroundEveryThreshold) {
   using Codec = codecs::int4::Codec<Signed, codecs::int4::Options{}>;
   using Unsigned = codecs::int4::Codec<NonNegative, codecs::int4::Options{}>;
-  for (float x : thresholds(SignedBook<4>::values))
-    ASSERT_EQ(code_in<Codec>(1.0f, x), nearest(SignedBook<4>::values, x)) << x;
+  for (float x : thresholds(SignedCodebook<4>::values))
+    ASSERT_EQ(code_in<Codec>(1.0f, x), nearest(SignedCodebook<4>::values, x)) << x;
   for (float x : thresholds(kLinear))
     ASSERT_EQ(code_in<Unsigned>(1.0f, x), nearest(kLinear, x)) << x;
 }
@@ -168,7 +168,7 @@ TEST(Int4Rank1, CodesAsInt4AroundEveryThreshold) {
                 (code_in<codecs::int4::Codec<Sign, codecs::int4::Options{}>>(1.0f, x)))
           << x;
   };
-  is_int4s(Signed{}, thresholds(SignedBook<4>::values));
+  is_int4s(Signed{}, thresholds(SignedCodebook<4>::values));
   is_int4s(NonNegative{}, thresholds(kLinear));
 }
 
@@ -216,8 +216,8 @@ TEST(DrawnCodes, StayWhereTheValueIsAndGoUpByItsDistance) {
   };
   for (int code = 0; code < 16; ++code)
     for (const uint32 bits : {0u, 0x7fffu, 0xffffu})
-      EXPECT_EQ(drawn(SignedBook<4>::values.x[code], bits), code) << bits;
-  const float low = SignedBook<4>::values.x[10], high = SignedBook<4>::values.x[11];
+      EXPECT_EQ(drawn(SignedCodebook<4>::values.x[code], bits), code) << bits;
+  const float low = SignedCodebook<4>::values.x[10], high = SignedCodebook<4>::values.x[11];
   EXPECT_EQ(drawn(low + (high - low) * 0x1p-15f, 0), 11);
   EXPECT_EQ(drawn(low + (high - low) * 0x1p-15f, 2), 10);
   EXPECT_EQ(drawn(high - (high - low) * 0x1p-15f, 0xfffd), 11);

@@ -33,23 +33,23 @@ struct Scalars { real lr; };
 struct First { real norm; };
 struct Second { real norm; };
 struct Reductions {
-  Sum<tensor, 1, First> first;    // moments
+  Sum<tensor, 1, First> first;    // update_state
   Sum<tensor, 1, Second> second;  // after: first
 };
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
   KHD static real size(const Totals<1>& sum) { return static_cast<real>(sqrt(sum[0])); }
   KHD static Reals<1> terms(Of<First>, const auto& e, const auto&) { return {e.g * e.g}; }
-  KHD static First finish(Of<First>, const Totals<1>& sum, int64, const auto&) { return {size(sum)}; }
-  KHD static void moments(auto& e, const auto& c) { e.m.next = e.m.was + e.g * c.first.norm; }
+  KHD static First finalize(Of<First>, const Totals<1>& sum, int64, const auto&) { return {size(sum)}; }
+  KHD static void update_state(auto& e, const auto& c) { e.m.next = e.m.prev + e.g * c.first.norm; }
   KHD static Reals<1> terms(Of<Second>, const auto& e, const auto&) { return {e.m.next}; }
-  KHD static Second finish(Of<Second>, const Totals<1>& sum, int64, const auto& c) {
+  KHD static Second finalize(Of<Second>, const Totals<1>& sum, int64, const auto& c) {
     return {c.first.norm + size(sum)};
   }
-  KHD static real staged(const auto& e, const auto& c) { return e.m.next * c.second.norm + e.p; }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.m.next * c.second.norm; }
-  KHD static void eval(auto& e, const auto& c) { e.p += c.lr * e.m.was; }
-  KHD static void train(auto& e, const auto& c) { e.p -= c.lr * e.m.was; }
+  KHD static real transformed(const auto& e, const auto& c) { return e.m.next * c.second.norm + e.p; }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * e.m.next * c.second.norm; }
+  KHD static void eval(auto& e, const auto& c) { e.p += c.lr * e.m.prev; }
+  KHD static void train(auto& e, const auto& c) { e.p -= c.lr * e.m.prev; }
 };
 }
 )";
@@ -95,11 +95,11 @@ const std::vector<Mistake>& mistakes() {
       {"ReadsASlotBeforeMoments",
        "{ return {e.g * e.g}; }",
        "{ return {e.m.next}; }",
-       {"OldSlot", "next", "`next` is set by `moments`, which waits for a reduction marked so"}},
+       {"PreviousSlot", "next", "`next` is set by `update_state`, which waits for a reduction marked so"}},
       {"ReadsAResultOfALaterReduction",
        "const auto&) { return {e.g * e.g}; }",
        "const auto& c) { return {c.second.norm}; }",
-       {"LaterResult", "norm", "order them with `after:`, or mark it `moments`"}},
+       {"LaterResult", "norm", "order them with `after:`, or mark it `update_state`"}},
       {"ReadsItsOwnResultInTerms",
        "const auto&) { return {e.m.next}; }",
        "const auto& c) { return {c.second.norm}; }",
@@ -146,23 +146,23 @@ const std::vector<Mistake>& mistakes() {
       {"WritesTheGradient",
        "{ e.p -= c.lr",
        "{ e.g = 0; e.p -= c.lr",
-       {"`moments` sets each slot's `next`, its `apply` e.p"}},
+       {"`update_state` sets each slot's `next`, its `update_param` e.p"}},
       {"WritesTheParameterInMoments",
-       "{ e.m.next = e.m.was",
-       "{ e.p = 0; e.m.next = e.m.was",
-       {"its `apply` e.p"}},
+       "{ e.m.next = e.m.prev",
+       "{ e.p = 0; e.m.next = e.m.prev",
+       {"its `update_param` e.p"}},
       {"WritesTheOldState",
-       "{ e.m.next = e.m.was",
-       "{ e.m.was = 0; e.m.next = e.m.was",
-       {"`moments` sets each slot's `next`"}},
+       "{ e.m.next = e.m.prev",
+       "{ e.m.prev = 0; e.m.next = e.m.prev",
+       {"`update_state` sets each slot's `next`"}},
       {"WritesTheNewStateInApply",
        "{ e.p -= c.lr",
        "{ e.m.next = 0; e.p -= c.lr",
-       {"`moments` sets each slot's `next`"}},
+       {"`update_state` sets each slot's `next`"}},
       {"WritesAnOption",
        "{ return {static_cast<real>(h.lr)}; }",
        "{ h.lr = 0; return {real(0)}; }",
-       {"its `apply` e.p"}},
+       {"its `update_param` e.p"}},
       {"WritesACopyInApply",
        "static void apply(auto& e,",
        "static void apply(auto e,",
@@ -183,30 +183,30 @@ const std::vector<Mistake>& mistakes() {
        "{ auto f = e; f.p -= c.lr",
        {"`e` is not copied: what is written to a copy is lost"}},
       {"SetsASlotItself",
-       "{ e.m.next = e.m.was",
-       "{ e.m = e.m.was",
-       {"name the member that is meant: e.SLOT.was, e.SLOT.next or c.RESULT.FIELD"}},
+       "{ e.m.next = e.m.prev",
+       "{ e.m = e.m.prev",
+       {"name the member that is meant: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD"}},
       {"ReadsASlotItself",
        "c.lr * e.m.next",
        "c.lr * e.m",
-       {"name the member that is meant: e.SLOT.was, e.SLOT.next or c.RESULT.FIELD"}},
+       {"name the member that is meant: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD"}},
       // ---- between steps
       {"ReadsTheGradientInEval",
-       "e.p += c.lr * e.m.was",
+       "e.p += c.lr * e.m.prev",
        "e.p += c.lr * e.g",
        {"no member", "g", "`eval` and `train` have p and what slots were in `e`"}},
       {"ReadsANewSlotInTrain",
-       "e.p -= c.lr * e.m.was",
+       "e.p -= c.lr * e.m.prev",
        "e.p -= c.lr * e.m.next",
        {"no member", "next", "`eval` and `train` have p and what slots were in `e`"}},
       {"ReadsAResultInEval",
-       "e.p += c.lr * e.m.was",
-       "e.p += c.first.norm * e.m.was",
+       "e.p += c.lr * e.m.prev",
+       "e.p += c.first.norm * e.m.prev",
        {"no member", "first", "in `c` what `prepare` returns"}},
       {"WritesASlotInTrain",
-       "e.p -= c.lr * e.m.was",
-       "e.m.was = 0; e.p -= c.lr",
-       {"its `apply` e.p"}},
+       "e.p -= c.lr * e.m.prev",
+       "e.m.prev = 0; e.p -= c.lr",
+       {"its `update_param` e.p"}},
       {"HasNoEval",
        "static void eval(",
        "static void evaluate(",
@@ -217,23 +217,23 @@ const std::vector<Mistake>& mistakes() {
        "static void training(",
        {"the rule declares modes: it needs 'static void train(auto& e, const auto& c)'"},
        kRuleBegins},
-      // ---- host stages
+      // ---- host transforms
       {"ReadsWhatTheStageMakesInTerms",
        "{ return {e.g * e.g}; }",
-       "{ return {e.staged}; }",
-       {"no member", "e.staged is for `apply`, of a rule that declares a host stage"}},
+       "{ return {e.transformed}; }",
+       {"no member", "e.transformed is for `update_param`, of a rule that declares a host transform"}},
       {"ReadsWhatTheStageMakesForIt",
        "return e.m.next * c.second.norm + e.p",
-       "return e.staged",
-       {"no member", "e.staged is for `apply`, of a rule that declares a host stage"}},
+       "return e.transformed",
+       {"no member", "e.transformed is for `update_param`, of a rule that declares a host transform"}},
       {"WritesWhatTheStageMakes",
        "{ e.p -= c.lr",
-       "{ e.staged = 0; e.p -= c.lr",
-       {"its `apply` e.p"}},
+       "{ e.transformed = 0; e.p -= c.lr",
+       {"its `update_param` e.p"}},
       {"HasNoStaged",
        "static real staged(",
        "static real stage(",
-       {"the rule declares a host stage: it needs 'static real staged(const auto& e, const auto& "
+       {"the rule declares a host transform: it needs 'static real staged(const auto& e, const auto& "
         "c)'"},
        kRuleBegins},
       // ---- what a rule needs
@@ -376,7 +376,7 @@ Case case_of(const Mistake& mistake) {
     const std::size_t at = content->find(mistake.right);
     if (at == std::string::npos) continue;
     const int line = line_of(*content, mistake.at ? mistake.at : mistake.right);
-    made.place = text(content == &made.rule ? "rules/odd.cuh:" : "codecs/even.cuh:", line, ": ");
+    made.place = str_cat(content == &made.rule ? "rules/odd.cuh:" : "codecs/even.cuh:", line, ": ");
     content->replace(at, std::string(mistake.right).size(), mistake.wrong);
     break;
   }
@@ -396,7 +396,7 @@ void build(const Case& made, const Target& target, const std::string& cxx) {
   spec.state.slots = {CodecChoice{"even"}};
   spec.gradient_flags = OptionValues("odd", catalog).gradient_flags();
   const Plan plan = resolve(spec, catalog);
-  const Unit made_unit = unit(plan, default_variant(plan, target), target);
+  const Unit made_unit = unit(plan, default_kernel_config(plan, target), target);
   engine.build(made_unit.text, made_unit.name, target);
 }
 
@@ -462,20 +462,20 @@ struct Norm { real norm; };
 struct Reductions {
   Sum<all, 1, Norm> norm;
 };
-struct Memory {
+struct AuxState {
   Entry<tensor> size;  // initial: 1
 };
 struct Rule {
-  KHD static Scalars prepare(const auto&, int64, Memory& m) {
-    m.size.next = m.size.was / 2;
+  KHD static Scalars prepare(const auto&, int64, AuxState& m) {
+    m.size.next = m.size.prev / 2;
     return {m.size.next};
   }
   KHD static Reals<1> terms(Of<Norm>, const auto& e, const auto& c) { return {c.size * e.g}; }
-  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64, const auto& c) {
+  KHD static Norm finalize(Of<Norm>, const Totals<1>& sum, int64, const auto& c) {
     return {static_cast<real>(sum[0])};
   }
-  KHD static void moments(auto& e, const auto&) { e.m.next = e.g; }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.size * c.norm.norm * e.m.next; }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = e.g; }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.size * c.norm.norm * e.m.next; }
 };
 }
 )";
@@ -496,17 +496,17 @@ struct Total { real total; };
 struct Reductions {
   Sum<tensor, 1, Total> total;
 };
-struct Memory {
+struct AuxState {
   Entry<tensor> size;
 };
 struct Rule {
   KHD static Reals<1> terms(Of<Total>, const auto& e, const auto&) { return {e.g}; }
-  KHD static Total finish(Of<Total>, const Totals<1>& sum, int64, const auto&, Memory& m) {
+  KHD static Total finalize(Of<Total>, const Totals<1>& sum, int64, const auto&, AuxState& m) {
     m.size.next = static_cast<real>(sum[0]);
     return {m.size.next};
   }
-  KHD static void moments(auto& e, const auto&) { e.m.next = e.g; }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.total.total * e.m.next; }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = e.g; }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.total.total * e.m.next; }
 };
 }
 )";
@@ -539,8 +539,8 @@ TEST(ContractOfSumsOverAll, LetsTheirFinishReadNothingThatCameFromATensorsMemory
     const std::string read = first_line_of(scalars, compiler);
     EXPECT_TRUE(read.starts_with("rules/odd.cuh:22: ")) << read;
     EXPECT_NE(
-        read.find("`prepare` reads a tensor's Memory; a `finish` over `all` has none: return the "
-                  "sum, and use scalars in `apply`"),
+        read.find("`prepare` reads a tensor's Memory; a `finalize` over `all` has none: return the "
+                  "sum, and use scalars in `update_param`"),
         std::string::npos)
         << read;
     const std::string taken = first_line_of(memory, compiler);

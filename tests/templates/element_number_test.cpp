@@ -8,7 +8,7 @@
 namespace jitstep::support {
 namespace {
 
-// Shows the number in the parameter (`apply`, the modes), in a slot (`moments`) and in a sum (`terms`).
+// Shows the number in the parameter (`update_param`, the modes), in a slot (`update_state`) and in a sum (`terms`).
 constexpr const char* kNumbered = R"(// A probe.   modes: train, eval
 #pragma once
 #include "../core/contract.cuh"
@@ -23,14 +23,14 @@ struct Reductions {
   Sum<DOMAIN, 1, Result> result;
 };
 struct Rule {
-  KHD static void moments(auto& e, const auto&) { e.m.next = static_cast<real>(e.index); }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = static_cast<real>(e.index); }
   KHD static Reals<1> terms(Of<Result>, const auto& e, const auto&) {
     return {static_cast<real>(e.index)};
   }
-  KHD static Result finish(Of<Result>, const Totals<1>& sum, int64, const auto&) {
+  KHD static Result finalize(Of<Result>, const Totals<1>& sum, int64, const auto&) {
     return {static_cast<real>(sum[0])};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p = static_cast<real>(e.index) + real(100000) * c.result.sum;
   }
   KHD static void eval(auto& e, const auto&) { e.p = -static_cast<real>(e.index); }
@@ -64,7 +64,7 @@ class ElementNumbers : public testing::TestWithParam<std::tuple<const char*, std
 
 TEST_P(ElementNumbers, AreSeenByEveryFunctionOfARule) {
   OwnTemplates own{numbered(domain())};
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   const jit::OptionValues options("numbered", own.catalog);
   jit::KernelSpec spec = plain_spec(options);
   spec.state.dtype = spec.gradient = jit::Dtype::float64;

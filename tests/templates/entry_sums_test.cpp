@@ -2,7 +2,7 @@
 // the tensor's sizes and order in memory.
 #include <gtest/gtest.h>
 
-#include "../../templates/schedules/entry_runs.cuh"
+#include "../../templates/kernel/entry_ranges.cuh"
 #include "support/bits.h"
 
 namespace jitstep::support {
@@ -81,7 +81,7 @@ void expect_entries(const std::vector<std::int64_t>& sizes, const std::vector<in
       const int begin = count > 7 ? 7 : 0;
       std::int64_t entries[kLeaf] = {};
       const Piece piece = piece_of(t, reduced);
-      spread_entries(piece, PieceWalk(piece, base + begin), {base, count, begin, count},
+      broadcast_entries(piece, EntryCursor(piece, base + begin), {base, count, begin, count},
                      numbers.data(), entries);
       for (int i = begin; i < count; ++i)
         ASSERT_EQ(entries[i], entry_of(t, reduced, base + i)) << reduced << " " << base + i;

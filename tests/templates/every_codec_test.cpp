@@ -29,11 +29,11 @@ struct Slots {
 };
 template <Flags F>
 struct Rule {
-  KHD static void moments(auto& e, const auto&) {
+  KHD static void update_state(auto& e, const auto&) {
     if (F.non_negative) e.b.next = e.g;
     else e.a.next = e.g;
   }
-  KHD static void apply(auto& e, const auto&) { e.p = F.non_negative ? e.b.was : e.a.was; }
+  KHD static void update_param(auto& e, const auto&) { e.p = F.non_negative ? e.b.prev : e.a.prev; }
 };
 }
 )"}};
@@ -41,7 +41,7 @@ struct Rule {
 // One codec with its options, by what it makes of values.
 class Keeper {
  public:
-  Keeper(OwnTemplates& own, jit::CpuMachine& cpu, const jit::CodecChoice& codec, bool non_negative)
+  Keeper(OwnTemplates& own, jit::CpuBackend& cpu, const jit::CodecChoice& codec, bool non_negative)
       : own_(own), cpu_(cpu), codec_(codec), options_("keeper", own.catalog) {
     options_.set("non_negative", non_negative);
   }
@@ -80,7 +80,7 @@ class Keeper {
 
  private:
   OwnTemplates& own_;
-  jit::CpuMachine& cpu_;
+  jit::CpuBackend& cpu_;
   jit::CodecChoice codec_;
   jit::OptionValues options_;
 };
@@ -106,12 +106,12 @@ class EveryCodec : public testing::TestWithParam<CodecAndSwitch> {
   jit::CodecChoice choice() const {
     const auto& [codec, turned] = GetParam();
     if (turned.empty()) return {codec};
-    const bool usual = own_.catalog.codec(codec).find(turned)->initial.boolean();
-    return {codec, {{turned, !usual}}};
+    const bool default_config = own_.catalog.codec(codec).find(turned)->initial.boolean();
+    return {codec, {{turned, !default_config}}};
   }
 
   OwnTemplates own_{kKeeper};
-  jit::CpuMachine cpu_{own_.engine};
+  jit::CpuBackend cpu_{own_.engine};
 };
 
 // Values over some decades, of both signs if they may be, 1 the largest of every 32: whole blocks, and one
@@ -259,11 +259,11 @@ std::vector<int> block_sizes(const jit::Manifest& codec) {
 
 TEST_P(EveryCodec, SharesAScaleInBlocksOfTheSizeThatIsAskedForAndNoFurther) {
   if (!GetParam().second.empty()) return;
-  for_slots([this](const Keeper& usual) {
-    if (is_not_for_vectors(usual)) return;
-    for (const int block : block_sizes(usual.codec())) {
+  for_slots([this](const Keeper& default_config) {
+    if (is_not_for_vectors(default_config)) return;
+    for (const int block : block_sizes(default_config.codec())) {
       SCOPED_TRACE(block);
-      const Keeper keeper = in_blocks_of(block, usual.non_negative());
+      const Keeper keeper = in_blocks_of(block, default_config.non_negative());
       Floats x(static_cast<std::size_t>(3 * block), 0.00123f);
       const Floats before = keeper.keep(x).values;
       x[0] = 4096;

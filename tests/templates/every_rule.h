@@ -49,7 +49,7 @@ class Subject {
 
  private:
   OwnTemplates own_;
-  jit::CpuMachine cpu_{own_.engine};
+  jit::CpuBackend cpu_{own_.engine};
   jit::OptionValues options_;
   int dims_ = 2;
 };
@@ -76,7 +76,7 @@ inline bool computes_with_what_is_kept(const jit::Plan& plan) {
   const auto has_no_codes = [](const jit::Manifest* codec) {
     return codec != nullptr && codec->code == "NoCode";
   };
-  return std::any_of(plan.parts.begin() + jit::kFirstCodecPart, plan.parts.end(), has_no_codes);
+  return std::any_of(plan.components.begin() + jit::kFirstCodecComponent, plan.components.end(), has_no_codes);
 }
 
 // The first step is made of moments that no codec has touched yet. Where a slot starts with a number that a
@@ -115,7 +115,7 @@ TEST_P(EveryRuleInEveryCodec, StaysFiniteAndMoves) {
 
 inline bool takes_sums(const jit::Plan& plan, bool everywhere) {
   return std::any_of(plan.reductions.begin(), plan.reductions.end(),
-                     [&](const auto& r) { return r.taken() && r.everywhere == everywhere; });
+                     [&](const auto& r) { return r.active() && r.is_global == everywhere; });
 }
 
 // Three steps; element kHurt of the first tensor gets `bad` in the second one, when every rule moves, and 0 in
@@ -133,7 +133,7 @@ inline PlainSteps<float> hurt(Subject& subject, const std::string& codec, float 
 // All that a gradient may not harm: other tensors and, where no sum is taken, its neighbours.
 inline std::vector<Floats> unharmed(const PlainSteps<float>& steps) {
   std::vector<Floats> p = steps.p;
-  if (takes_sums(steps.plan(), false) || !steps.plan().rule().host_stage.empty())
+  if (takes_sums(steps.plan(), false) || !steps.plan().rule().host_transform.empty())
     p[0].clear();
   else
     p[0][kHurt] = 0;

@@ -35,7 +35,7 @@ class EveryWeightFormat : public testing::TestWithParam<std::string> {
 
  private:
   OwnTemplates own_;
-  jit::CpuMachine cpu_{own_.engine};
+  jit::CpuBackend cpu_{own_.engine};
 };
 
 TEST_P(EveryWeightFormat, DependsOnItsSeedIfItIsRandomAndOnNothingElse) {

@@ -99,7 +99,7 @@ class FactoredMoment : public testing::Test {
   }
 
   OwnTemplates own_;
-  jit::CpuMachine cpu_{own_.engine};
+  jit::CpuBackend cpu_{own_.engine};
 };
 
 TEST_F(FactoredMoment, FollowsItsFormulaInEveryShape) { expect_followed({}); }

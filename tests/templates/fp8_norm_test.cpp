@@ -12,7 +12,7 @@ namespace {
 using Fp8Signed = codecs::fp8_norm::Codec<Signed>;
 using Fp8Positive = codecs::fp8_norm::Codec<NonNegative>;
 
-codecs::fp8_norm::Memory norm_of(float next) { return {{.was = next, .next = next}}; }
+codecs::fp8_norm::Memory norm_of(float next) { return {{.prev = next, .next = next}}; }
 
 TEST(Fp8Norm, IsTheRootOfTheCappedSumOfSquaresOverTheNumber) {
   using codecs::fp8_norm::Norm;

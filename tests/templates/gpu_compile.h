@@ -1,4 +1,4 @@
-// Every combination compiles, and its default variant keeps everything in registers: the suite, which a program
+// Every combination compiles, and its default configuration keeps everything in registers: the suite, which a program
 // instantiates for some architectures. Needs NVRTC and no GPU.
 #pragma once
 
@@ -18,7 +18,7 @@ inline void expect_registers_only(const std::vector<jit::KernelSpec>& specs,
   for (const auto& spec : specs) {
     SCOPED_TRACE(to_string(spec));
     const jit::Plan plan = jit::resolve(spec);
-    const jit::Unit unit = jit::unit(plan, jit::default_variant(plan, target), target);
+    const jit::Unit unit = jit::unit(plan, jit::default_kernel_config(plan, target), target);
     const auto built = jit::default_engine().build(unit.text, unit.name, target);
     EXPECT_EQ(built->binary.resources.size(), unit.entries.size());
     for (const auto& entry : built->binary.resources) {

@@ -20,10 +20,10 @@ TEST_P(GpuWays, FitIntoAMultiprocessor) {
     const jit::Plan plan = kernel_of(c);
     for (const GpuWay& way : gpu_ways(plan)) {
       SCOPED_TRACE(to_string(plan.spec) + ", " + way.name);
-      const jit::Unit unit = jit::unit(plan, way.variant, target);
+      const jit::Unit unit = jit::unit(plan, way.config, target);
       const auto built = jit::default_engine().build(unit.text, unit.name, target);
       for (const auto& entry : built->binary.resources) {
-        EXPECT_LE(entry.registers * way.variant.threads, kRegisters) << entry.entry;
+        EXPECT_LE(entry.registers * way.config.threads, kRegisters) << entry.entry;
         EXPECT_LE(entry.registers, kRegistersOfAThread) << entry.entry;
         EXPECT_LE(entry.shared_bytes, kSharedBytes) << entry.entry;
       }

@@ -39,7 +39,7 @@ class GradientOptions : public testing::Test {
     return tensors;
   }
 
-  static HyperSet set_of(const Numbers& numbers) {
+  static HyperParams set_of(const Numbers& numbers) {
     jit::OptionValues options("sgd");
     options.set("lr", 1.0);
     options.set("grad_scale", numbers.grad_scale);
@@ -52,13 +52,13 @@ class GradientOptions : public testing::Test {
   static Tensors seen(const std::vector<Sizes>& sizes, const Tensors& g,
                       const std::vector<Numbers>& numbers) {
     OwnTemplates own;
-    jit::CpuMachine cpu(own.engine);
+    jit::CpuBackend cpu(own.engine);
     const jit::OptionValues options("sgd", own.catalog);
     jit::KernelSpec spec = plain_spec(options);
     spec.gradient_flags = {{"scaled", true}, {"centralized", true}, {"clipped", true}};
     PlainSteps<float> steps(own, cpu, spec, options, sizes);
     steps.g = g;
-    std::vector<HyperSet> sets;
+    std::vector<HyperParams> sets;
     std::vector<int> used;
     for (std::size_t i = 0; i < g.size(); ++i) {
       if (i < numbers.size()) sets.push_back(set_of(numbers[i]));

@@ -20,7 +20,7 @@ struct HotKernel {
 jit::Unit unit_of(const HotKernel& kernel, const jit::Target& target) {
   const jit::Plan plan =
       jit::resolve(spec_of(kernel.rule, kernel.state, "native", kernel.dtype, kernel.dtype));
-  return jit::unit(plan, jit::default_variant(plan, target), target);
+  return jit::unit(plan, jit::default_kernel_config(plan, target), target);
 }
 
 jit::Binary built(const HotKernel& kernel, int sm) {

@@ -8,7 +8,7 @@
 #include "emulation/step_run.h"
 #include "jit/fixtures.h"
 #include "jitstep/jit/engine.h"
-#include "jitstep/jit/machine.h"
+#include "jitstep/jit/backend.h"
 #include "support/bits.h"
 #include "support/compilers.h"
 
@@ -19,8 +19,8 @@ StepOutcome run_with(const std::string& compiler, const StepCase& c) {
   jit::Settings settings = jit::Settings::from_environment();
   settings.cxx = compiler;
   jit::Engine engine(settings);
-  jit::CpuMachine cpu(engine);
-  return run_case(c, cpu, jit::default_variant(kernel_of(c), cpu.target()));
+  jit::CpuBackend cpu(engine);
+  return run_case(c, cpu, jit::default_kernel_config(kernel_of(c), cpu.target()));
 }
 
 // GCC as a program that makes code for processors of one level of x86-64, whatever it is told before.

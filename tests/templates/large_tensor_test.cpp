@@ -7,7 +7,7 @@
 #include <cstring>
 #include <random>
 
-#include "emulation/emulated_machine.h"
+#include "emulation/emulated_backend.h"
 #include "jit/step/step_tables.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/unit.h"
@@ -55,14 +55,14 @@ struct Placed {
 };
 
 std::byte* reserve(Placed& placed, std::int64_t elements, std::int64_t bits) {
-  placed.memory.emplace_back((elements * bits + 7) / 8 + 64);
+  placed.aux_state.emplace_back((elements * bits + 7) / 8 + 64);
   placed.bits.push_back(bits);
-  return placed.memory.back().data();
+  return placed.aux_state.back().data();
 }
 
 // gap: p takes every gap-th place of its memory.
 Placed place(const jit::Plan& plan, std::int64_t n, std::int64_t offset, std::int64_t gap,
-             const Variant& variant) {
+             const KernelConfig& config) {
   Placed placed;
   const jit::KernelSpec& spec = plan.spec;
   placed.tensor.p = reserve(placed, n, 8 * jit::bytes_of(spec.state.dtype) * gap);
@@ -79,16 +79,16 @@ Placed place(const jit::Plan& plan, std::int64_t n, std::int64_t offset, std::in
   placed.tensor.shape = {{n}, {gap}};
   placed.tensor.g_strides = {1};
   placed.tensor.offset = offset;
-  placed.tables = jit::step_tables({placed.tensor}, plan.reductions, plan.passes, variant);
+  placed.tables = jit::step_tables({placed.tensor}, plan.reductions, plan.passes, config);
   for (const auto& r : plan.reductions)
     placed.partials.push_back(reinterpret_cast<double*>(
-        reserve(placed, r.pass < 0 ? 1 : placed.tables.partial_count[r.space] * r.terms, 64)));
+        reserve(placed, r.pass < 0 ? 1 : placed.tables.partial_count[r.reduction_layout] * r.terms, 64)));
   return placed;
 }
 
-HyperSet numbers(const std::string& rule, std::int64_t t) {
+HyperParams numbers(const std::string& rule, std::int64_t t) {
   jit::OptionValues options(rule);
-  HyperSet set{};
+  HyperParams set{};
   const auto hyper = options.hyper();
   std::copy(hyper.begin(), hyper.end(), set.hyper);
   set.t = t;
@@ -99,16 +99,16 @@ HyperSet numbers(const std::string& rule, std::int64_t t) {
 // Runs one entry for one work item.
 void run(jit::Launches& launches, int entry, const jit::StepTables::Items& items, std::size_t item,
          const jit::Plan& plan, const Placed& placed, std::int64_t t) {
-  const HyperSet set = numbers(plan.spec.rule, t);
+  const HyperParams set = numbers(plan.spec.rule, t);
   const StepRecord step{placed.g, nullptr, nullptr, 0, placed.tables.layout[0] | kAligned};
   Args args{};
   args.tensors = placed.tables.tensors.data();
   args.steps = &step;
-  args.sets = &set;
+  args.hyper_params = &set;
   args.items = &items.at(item);
-  args.item_count = args.set_count = 1;
+  args.item_count = args.hyper_params_count = 1;
   for (std::size_t i = 0; i < plan.reductions.size(); ++i)
-    if (plan.reductions[i].taken())
+    if (plan.reductions[i].active())
       args.reductions[plan.reductions[i].number].partials = placed.partials[i];
   launches.launch(entry, args);
 }
@@ -133,25 +133,25 @@ class LargeTensor {
     plan_ = jit::resolve(spec);
   }
 
-  void compare(jit::Machine& machine) {
-    const Variant variant = jit::default_variant(plan_, machine.target());
-    ASSERT_EQ(variant.chunk * kLeaf, kItem);
-    const jit::Unit unit = jit::unit(plan_, variant, machine.target());
+  void compare(jit::Backend& backend) {
+    const KernelConfig config = jit::default_kernel_config(plan_, backend.target());
+    ASSERT_EQ(config.leaves_per_item * kLeaf, kItem);
+    const jit::Unit unit = jit::unit(plan_, config, backend.target());
     const auto launches =
-        machine.launches(machine.load(unit.text, unit.name), unit.entries, variant);
-    const Placed huge = place(plan_, kElements, 0, gap_, variant);
+        backend.launches(backend.load(unit.text, unit.name), unit.entries, config);
+    const Placed huge = place(plan_, kElements, 0, gap_, config);
     for (const Reserved& memory : huge.memory)
       if (memory.data() == nullptr) GTEST_SKIP() << "no address space to reserve";
     for (const std::int64_t window : kWindows) {
       SCOPED_TRACE(window);
       const std::int64_t n = std::min(kItem, kElements - window);
-      const Placed small = place(plan_, n, window, gap_, variant);
+      const Placed small = place(plan_, n, window, gap_, config);
       const auto p_bytes = jit::bytes_of(plan_.spec.state.dtype),
                  g_bytes = jit::bytes_of(plan_.spec.gradient);
       for (const auto& [placed, first] :
            {std::pair(&huge, window), std::pair(&small, std::int64_t{0})}) {
-        fill(placed->memory[0].data() + first * p_bytes * gap_, plan_.spec.state.dtype, n, gap_, 1);
-        fill(placed->memory[1].data() + first * g_bytes, plan_.spec.gradient, n, 1, 2);
+        fill(placed->aux_state[0].data() + first * p_bytes * gap_, plan_.spec.state.dtype, n, gap_, 1);
+        fill(placed->aux_state[1].data() + first * g_bytes, plan_.spec.gradient, n, 1, 2);
         const auto item = static_cast<std::size_t>(first / kItem);
         for (int pass = 0; pass < unit.passes; ++pass)
           run(*launches, 2 * pass, placed->tables.partials[pass], item, plan_, *placed, 1);
@@ -167,8 +167,8 @@ class LargeTensor {
     const auto same = [](const void* a, const void* b, std::int64_t bytes) {
       return std::memcmp(a, b, static_cast<std::size_t>(bytes)) == 0;
     };
-    for (std::size_t i = 0; i < huge.memory.size() - huge.partials.size(); ++i) {
-      EXPECT_TRUE(same(huge.memory[i].data() + window * huge.bits[i] / 8, small.memory[i].data(),
+    for (std::size_t i = 0; i < huge.aux_state.size() - huge.partials.size(); ++i) {
+      EXPECT_TRUE(same(huge.aux_state[i].data() + window * huge.bits[i] / 8, small.aux_state[i].data(),
                        (n * huge.bits[i] + 7) / 8))
           << "memory " << i;
     }
@@ -196,8 +196,8 @@ class LargeTensor {
 
 void expect_right(const jit::KernelSpec& spec, std::int64_t gap = 1) {
   const auto serial = [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); };
-  jit::CpuMachine cpu(jit::default_engine(), serial);
-  EmulatedMachine gpu(jit::default_engine(), 1, BlockOrder::kForward, LaneOrder::kForward);
+  jit::CpuBackend cpu(jit::default_engine(), serial);
+  EmulatedBackend gpu(jit::default_engine(), 1, BlockOrder::kForward, LaneOrder::kForward);
   LargeTensor(spec, gap).compare(cpu);
   LargeTensor(spec, gap).compare(gpu);
 }

@@ -2,14 +2,14 @@
 // when the file is loaded.
 #include <gtest/gtest.h>
 
-#include "emulation/emulated_machine.h"
+#include "emulation/emulated_backend.h"
 #include "jit/base/text.h"
 #include "jit/fixtures.h"
 #include "jitstep/args.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/jit/unit.h"
 
@@ -17,7 +17,7 @@ namespace jitstep::support {
 using namespace emulation;
 namespace {
 
-using jit::text;
+using jit::str_cat;
 
 // Lines 0 to count - 1 of a rule.
 template <class Line>
@@ -30,29 +30,29 @@ std::string lines(int count, const Line& line) {
 // A parameter becomes the sum of its rule's numbers, of its slots, and of all its reductions' results.
 std::string rule_of(int slots, int reductions, int numbers) {
   const auto each = [](const char* before, const char* after) {
-    return [=](int i) { return text(before, i, after); };
+    return [=](int i) { return str_cat(before, i, after); };
   };
-  return text(
+  return str_cat(
       "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::crowded {\n",
       "struct Hyper {\n",
-      lines(numbers, [](int i) { return text("  double h", i, " = ", i, ";\n"); }),
+      lines(numbers, [](int i) { return str_cat("  double h", i, " = ", i, ";\n"); }),
       "};\nstruct Slots {\n",
-      lines(slots, [](int i) { return text("  Signed m", i, ";  // initial: ", i, "\n"); }), "};\n",
-      lines(reductions, [](int i) { return text("struct R", i, " { real sum; };\n"); }),
+      lines(slots, [](int i) { return str_cat("  Signed m", i, ";  // initial: ", i, "\n"); }), "};\n",
+      lines(reductions, [](int i) { return str_cat("struct R", i, " { real sum; };\n"); }),
       "struct Reductions {\n",
-      lines(reductions, [](int i) { return text("  Sum<tensor, 1, R", i, "> r", i, ";\n"); }),
+      lines(reductions, [](int i) { return str_cat("  Sum<tensor, 1, R", i, "> r", i, ";\n"); }),
       "};\nstruct Scalars { real sum; };\nstruct Rule {\n",
       "  KHD static Scalars prepare(const Hyper& h, int64) {\n    return {static_cast<real>(0",
       lines(numbers, each(" + h.h", "")), ")};\n  }\n",
       "  KHD static void moments(auto& e, const auto&) {\n",
       lines(slots,
             [](int i) {
-              return text("    e.m", i, ".next = e.m", i, ".was + e.g * ", i + 1, ";\n");
+              return str_cat("    e.m", i, ".next = e.m", i, ".prev + e.g * ", i + 1, ";\n");
             }),
       "  }\n",
       lines(reductions,
             [](int i) {
-              return text("  KHD static Reals<1> terms(Of<R", i,
+              return str_cat("  KHD static Reals<1> terms(Of<R", i,
                           ">, const auto& e, const auto&) { return {e.g * ", i + 1,
                           "}; }\n  KHD static R", i, " finish(Of<R", i,
                           ">, const Totals<1>& sum, int64, const auto&) { return "
@@ -60,7 +60,7 @@ std::string rule_of(int slots, int reductions, int numbers) {
             }),
       "  KHD static void apply(auto& e, const auto& c) {\n    e.p = c.sum",
       lines(slots, each(" + e.m", ".next")),
-      lines(reductions, [](int i) { return text(" + c.r", i, ".sum"); }), ";\n  }\n};\n}\n");
+      lines(reductions, [](int i) { return str_cat(" + c.r", i, ".sum"); }), ";\n  }\n};\n}\n");
 }
 
 class Limits : public ::testing::Test {
@@ -76,12 +76,12 @@ class Limits : public ::testing::Test {
   }
 
   // What two steps with gradients of one make of 300 zeros.
-  std::vector<float> after_two_steps(jit::Machine& machine) {
+  std::vector<float> after_two_steps(jit::Backend& backend) {
     const jit::OptionValues options("crowded", catalog_);
     const jit::Plan plan = jit::resolve(options, {"fp32"}, catalog_);
     std::vector<float> p(300), g(p.size(), 1);
-    const jit::StateMemory state(machine, plan, options, {std::int64_t(p.size())});
-    jit::Step step(machine, {{plan, {state.tensor(p.data())}}});
+    const jit::StateStorage state(backend, plan, options, {std::int64_t(p.size())});
+    jit::Step step(backend, {{plan, {state.tensor(p.data())}}});
     for (int t = 1; t <= 2; ++t) step.run({{.g = g.data()}}, {plan.at_step(options, t)});
     return p;
   }
@@ -95,13 +95,13 @@ TEST_F(Limits, EightSlotsSixteenReductionsAndThirtyTwoNumbersWork) {
   load(8, 16, 32);
   // 0 + 1 + ... + 31 of the numbers; of slot i its initial i and twice i + 1; of reduction i 300 (i + 1).
   const float expected = 496 + (28 + 2 * 36) + 300 * 136;
-  jit::CpuMachine cpu(engine_);
+  jit::CpuBackend cpu(engine_);
   EXPECT_EQ(after_two_steps(cpu), std::vector<float>(300, expected));
-  EmulatedMachine emulated(engine_, 3, BlockOrder::kForward, LaneOrder::kForward);
+  EmulatedBackend emulated(engine_, 3, BlockOrder::kForward, LaneOrder::kForward);
   EXPECT_EQ(after_two_steps(emulated), std::vector<float>(300, expected));
   const jit::Plan plan = jit::resolve(jit::OptionValues("crowded", catalog_), {"fp32"}, catalog_);
   const jit::Target gpu = jit::Target::cuda(90);
-  const jit::Unit unit = jit::unit(plan, jit::default_variant(plan, gpu), gpu);
+  const jit::Unit unit = jit::unit(plan, jit::default_kernel_config(plan, gpu), gpu);
   for (const jit::Resources& entry : engine_.build(unit.text, unit.name, gpu)->binary.resources)
     EXPECT_EQ(entry.spill_store_bytes, 0) << entry.entry;
 }

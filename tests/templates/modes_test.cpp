@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "emulation/emulated_machine.h"
+#include "emulation/emulated_backend.h"
 #include "jit/step/convert.h"
 #include "jitstep/jit/error.h"
 #include "support/plain_steps.h"
@@ -24,17 +24,17 @@ struct Slots {
   Signed m;
 };
 struct Scalars { real t, steps; };
-struct Memory {
+struct AuxState {
   Entry<tensor> steps;
 };
 struct Rule {
-  KHD static Scalars prepare(const NoHyper&, int64 t, Memory& m) {
-    m.steps.next = m.steps.was + 1;
+  KHD static Scalars prepare(const NoHyper&, int64 t, AuxState& m) {
+    m.steps.next = m.steps.prev + 1;
     return {static_cast<real>(t), m.steps.next};
   }
-  KHD static void moments(auto& e, const auto&) { e.m.next = e.m.was + e.g; }
-  KHD static void apply(auto&, const auto&) {}
-  KHD static void eval(auto& e, const auto&) { e.p = e.m.was; }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = e.m.prev + e.g; }
+  KHD static void update_param(auto&, const auto&) {}
+  KHD static void eval(auto& e, const auto&) { e.p = e.m.prev; }
   KHD static void train(auto& e, const auto& c) { e.p = c.t + 1000 * c.steps; }
 };
 }
@@ -45,15 +45,15 @@ constexpr const char* kCounting = R"(// A probe.   modes: train, eval
 #include "../core/contract.cuh"
 namespace jitstep::rules::counting {
 struct Scalars { real rounds; };
-struct Memory {
+struct AuxState {
   Entry<all, double> rounds;
 };
 struct Rule {
-  KHD static Scalars prepare(const NoHyper&, int64, Memory& m) {
-    m.rounds.next = m.rounds.was + 1;
+  KHD static Scalars prepare(const NoHyper&, int64, AuxState& m) {
+    m.rounds.next = m.rounds.prev + 1;
     return {static_cast<real>(m.rounds.next)};
   }
-  KHD static void apply(auto& e, const auto&) { e.p -= e.g; }
+  KHD static void update_param(auto& e, const auto&) { e.p -= e.g; }
   KHD static void eval(auto& e, const auto& c) { e.p = c.rounds; }
   KHD static void train(auto& e, const auto& c) { e.p = -c.rounds; }
 };
@@ -65,7 +65,7 @@ constexpr const char* kStaying = R"(// A probe.   modes: train, eval
 #include "../core/contract.cuh"
 namespace jitstep::rules::staying {
 struct Rule {
-  KHD static void apply(auto& e, const auto&) { e.p -= e.g; }
+  KHD static void update_param(auto& e, const auto&) { e.p -= e.g; }
   KHD static void eval(auto&, const auto&) {}
   KHD static void train(auto&, const auto&) {}
 };
@@ -86,8 +86,8 @@ class Modes : public testing::Test {
                     {"rules/averaged_iterate.cuh", extension("averaged_iterate.cuh")},
                     {"codecs/tensor_scale8.cuh", extension("tensor_scale8.cuh")},
                     {"weights/master32.cuh", extension("master32.cuh")}}};
-  jit::CpuMachine cpu{own.engine};
-  emulation::EmulatedMachine gpu{own.engine, 2, emulation::BlockOrder::kReverse,
+  jit::CpuBackend cpu{own.engine};
+  emulation::EmulatedBackend gpu{own.engine, 2, emulation::BlockOrder::kReverse,
                                  emulation::LaneOrder::kReverse};
 };
 
@@ -118,15 +118,15 @@ TEST_F(Modes, FollowTheFormulasToTheBit) {
 
 TEST_F(Modes, ReadWhatEveryCodecKeepsNow) {
   const jit::OptionValues options("showing", own.catalog);
-  for (jit::Machine* machine : std::initializer_list<jit::Machine*>{&cpu, &gpu})
+  for (jit::Backend* backend : std::initializer_list<jit::Backend*>{&cpu, &gpu})
     for (const char* codec : {"fp32", "int4", "fp8_norm", "tensor_scale8"}) {
       const jit::KernelSpec spec = plain_spec(options, {codec});
-      PlainSteps<float> steps(own, *machine, spec, options, {{300}});
+      PlainSteps<float> steps(own, *backend, spec, options, {{300}});
       for (int t = 1; t <= 3; ++t) {
         step(steps, t);
         steps.turn(Mode::eval, t);
         std::vector<float> kept(300);
-        jit::decode_slot(*machine, {steps.plan(), steps.tensor(0), t}, 0, kept.data());
+        jit::decode_slot(*backend, {steps.plan(), steps.tensor(0), t}, 0, kept.data());
         ASSERT_EQ(steps.p[0], kept) << codec << " after step " << t;
         ASSERT_GT(std::abs(kept[7]), 0);
       }
@@ -148,8 +148,8 @@ TEST_F(Modes, HaveTheScalarsOfTheLastStepHoweverOftenTheyAreAsked) {
 TEST_F(Modes, ReadMemoryOfAllTensorsAsTheLastStepDidAndKeepIt) {
   const jit::OptionValues options("counting", own.catalog);
   const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
-  const jit::StateMemory state(cpu, plan, options, {3});
-  jit::CommonMemory common = jit::make_common_memory(cpu, options);
+  const jit::StateStorage state(cpu, plan, options, {3});
+  jit::SharedState common = jit::make_shared_state(cpu, options);
   std::vector<float> p(3), g(3);
   jit::Step step(cpu, {{plan, {state.tensor(p.data())}}}, &common);
   for (int t = 1; t <= 3; ++t) {
@@ -172,7 +172,7 @@ TEST_F(Modes, ReadAWeightFormatAsAfterTheFirstStep) {
   for (auto& x : steps.p[0]) x = 0x3f80;  // 1
   for (auto& x : steps.g[0]) x = 0x3a80;  // 1/1024, which 1 - x has no room for
   steps.step(1);
-  const auto* const masters = static_cast<const float*>(steps.tensor(0).extra);
+  const auto* const masters = static_cast<const float*>(steps.tensor(0).residual);
   const std::vector<float> before(masters, masters + 40);
   EXPECT_EQ(before, std::vector<float>(40, 1 - 1.0f / 1024));
   const auto p = steps.p;
@@ -185,20 +185,20 @@ TEST_F(Modes, ReadAWeightFormatAsAfterTheFirstStep) {
 TEST_F(Modes, LeaveBatchesOfOtherRulesAlone) {
   const jit::OptionValues with("showing", own.catalog), without("sgd", own.catalog);
   std::vector<jit::Batch> batches;
-  std::vector<std::unique_ptr<jit::StateMemory>> states;
+  std::vector<std::unique_ptr<jit::StateStorage>> states;
   std::vector<float> p(6, 5), g(6, 1);
   for (const jit::OptionValues* options : {&without, &with}) {
     const jit::Plan plan = jit::resolve(*options, {"fp32"}, own.catalog);
     states.push_back(
-        std::make_unique<jit::StateMemory>(cpu, plan, *options, std::vector<std::int64_t>{3}));
+        std::make_unique<jit::StateStorage>(cpu, plan, *options, std::vector<std::int64_t>{3}));
     const int id = static_cast<int>(batches.size());
     batches.push_back({plan, {states.back()->tensor(p.data() + 3 * id, id)}});
   }
   jit::Step step(cpu, batches);
-  const std::vector<HyperSet> sets = {without.at_step(1), with.at_step(1)};
-  step.run({{.g = g.data(), .set = 0}, {.g = g.data(), .set = 1}}, sets);
+  const std::vector<HyperParams> sets = {without.at_step(1), with.at_step(1)};
+  step.run({{.g = g.data(), .hyper_index = 0}, {.g = g.data(), .hyper_index = 1}}, sets);
   const std::vector<float> stepped = p;
-  step.run(Mode::eval, {{.set = 0}, {.set = 1}}, sets);
+  step.run(Mode::eval, {{.hyper_index = 0}, {.hyper_index = 1}}, sets);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(p[i], stepped[i]);
   for (int i = 3; i < 6; ++i) EXPECT_EQ(p[i], 1) << "the sum of its gradients";
 }
@@ -206,7 +206,7 @@ TEST_F(Modes, LeaveBatchesOfOtherRulesAlone) {
 TEST_F(Modes, AreRefusedForInputsThatMakeNoSenseBeforeAnythingChanges) {
   const jit::OptionValues options("showing", own.catalog);
   const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
-  const jit::StateMemory state(cpu, plan, options, {3});
+  const jit::StateStorage state(cpu, plan, options, {3});
   std::vector<float> p(3, 5), g(3, 1);
   jit::Step step(cpu, {{plan, {state.tensor(p.data())}}});
   const auto refused = [&](const std::vector<jit::StepInput>& inputs, std::int64_t t) {
@@ -218,7 +218,7 @@ TEST_F(Modes, AreRefusedForInputsThatMakeNoSenseBeforeAnythingChanges) {
     }
     return std::string();
   };
-  EXPECT_EQ(refused({{.set = 1}}, 1),
+  EXPECT_EQ(refused({{.hyper_index = 1}}, 1),
             "a step: input 0, of the tensor with id 0, names set 1; the step has 1");
   EXPECT_EQ(refused({{}}, 0), "a step: set 0 has the step number 0; steps are counted from 1");
   EXPECT_EQ(p, std::vector<float>(3, 5));

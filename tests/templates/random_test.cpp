@@ -4,7 +4,7 @@
 #include <array>
 
 #include "../../templates/core/philox.cuh"
-#include "emulation/emulated_machine.h"
+#include "emulation/emulated_backend.h"
 #include "support/plain_steps.h"
 
 namespace jitstep::support {
@@ -70,8 +70,8 @@ struct Slots {
   NonNegative second;
 };
 struct Rule {
-  KHD static void moments(auto& e, const auto&) { e.first.next = e.second.next = 0; }
-  KHD static void apply(auto&, const auto&) {}
+  KHD static void update_state(auto& e, const auto&) { e.first.next = e.second.next = 0; }
+  KHD static void update_param(auto&, const auto&) {}
   KHD static void eval(auto&, const auto&) {}
   KHD static void train(auto&, const auto&) {}
 };
@@ -100,7 +100,7 @@ namespace jitstep::weights::coin {
 template <class Format_>
 struct Weights {
   using Format = Format_;
-  using Extra = NoExtra;
+  using Residual = NoExtra;
   static constexpr bool random = true;
   KHD static real load(typename Format::Bits bits) { return Format::load(bits); }
   KHD static typename Format::Bits store(real, uint32 bits) {
@@ -129,12 +129,12 @@ void expect_documented_weights(const PlainSteps<std::uint16_t>& steps, std::uint
     }
 }
 
-void expect_documented_bits(OwnTemplates& own, jit::Machine& machine, std::int64_t offset) {
+void expect_documented_bits(OwnTemplates& own, jit::Backend& backend, std::int64_t offset) {
   const jit::OptionValues options("idle", own.catalog);
   jit::KernelSpec spec = plain_spec(options, {"coin", "coin"});
   spec.state.weights = "coin";
   spec.state.dtype = spec.gradient = jit::Dtype::bfloat16;
-  PlainSteps<std::uint16_t> steps(own, machine, spec, options, {{5}, {300}, {2, 600}}, offset);
+  PlainSteps<std::uint16_t> steps(own, backend, spec, options, {{5}, {300}, {2, 600}}, offset);
   const std::uint64_t seed = 0x0123456789abcdefull;
   const std::int64_t t = (std::int64_t{1} << 32) + 3;  // of which the low half counts
   steps.step(t, seed);
@@ -156,19 +156,19 @@ void expect_documented_bits(OwnTemplates& own, jit::Machine& machine, std::int64
 // Of every element number, as far as the counter goes.
 TEST(RandomBits, OfAStepAreThoseOfTheDocumentedCounter) {
   OwnTemplates own(kCoins);
-  jit::CpuMachine cpu(own.engine);
-  EmulatedMachine gpu(own.engine, 2, BlockOrder::kReverse, LaneOrder::kReverse);
-  for (jit::Machine* machine : std::initializer_list<jit::Machine*>{&cpu, &gpu})
+  jit::CpuBackend cpu(own.engine);
+  EmulatedBackend gpu(own.engine, 2, BlockOrder::kReverse, LaneOrder::kReverse);
+  for (jit::Backend* backend : std::initializer_list<jit::Backend*>{&cpu, &gpu})
     for (const int bits : {32, 35, 40, 55}) {
       const std::int64_t above = std::int64_t{1} << bits;
-      expect_documented_bits(own, *machine, above - 264);  // and across the boundary
-      expect_documented_bits(own, *machine, above + 8);
+      expect_documented_bits(own, *backend, above - 264);  // and across the boundary
+      expect_documented_bits(own, *backend, above + 8);
     }
 }
 
 TEST(RandomBits, OfTheFirstElementsAreThoseOfTheDocumentedCounter) {
   OwnTemplates own(kCoins);
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   expect_documented_bits(own, cpu, 0);
 }
 

@@ -20,7 +20,7 @@ jit::OptionValues options_of(const OwnTemplates& own, const std::string& rule,
 // The trust ratio is 1 where either norm is 0: no quotient by zero, and a tensor of zeros may start.
 TEST(Lamb, StandsStillWithoutGradientAndDecay) {
   OwnTemplates own;
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   const auto options = options_of(own, "lamb", {});
   PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{3}});
   steps.p[0] = {1, -2, 3};
@@ -30,7 +30,7 @@ TEST(Lamb, StandsStillWithoutGradientAndDecay) {
 
 TEST(Lamb, ScalesAStepToTheWeightsUnlessTheyAreZero) {
   OwnTemplates own;
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   const auto options = options_of(own, "lamb", {{"lr", 0.5}, {"eps", 0.0}});
   PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{3}, {3}});
   const std::vector<float> start = {1, -2, 3};
@@ -48,7 +48,7 @@ TEST(Lamb, ScalesAStepToTheWeightsUnlessTheyAreZero) {
 // Without weight decay and a largest norm, whatever the moments and their codec are.
 TEST(Lamb, MovesEveryTensorByTheRateTimesItsNorm) {
   OwnTemplates own;
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   const auto options = options_of(own, "lamb", {{"lr", 0.125}});
   for (const char* codec : {"fp32", "bf16", "int8", "int4", "fp8_norm"}) {
     SCOPED_TRACE(codec);
@@ -78,7 +78,7 @@ TEST(Lamb, MovesEveryTensorByTheRateTimesItsNorm) {
 // No recorded gradient is longer than 1.
 TEST(Mars, ClipsATensorsGradientToTheNormOne) {
   OwnTemplates own;
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   const auto options = options_of(own, "mars", {});
   PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{1, 2}, {2, 1}});
   steps.g = {{3, -4}, {0.3f, -0.4f}};
@@ -94,7 +94,7 @@ TEST(Mars, ClipsATensorsGradientToTheNormOne) {
 // torch.maximum lets a NaN through; a second moment whose codec forgets it must not hide it.
 TEST(AmsGrad, KeepsANaNThatItHasSeen) {
   OwnTemplates own;
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   const auto options = options_of(own, "adamw", {{"amsgrad", true}});
   PlainSteps<float> steps(own, cpu, plain_spec(options, {"fp32", "int8", "fp32"}), options, {{2}});
   steps.g[0] = {std::nanf(""), 1};
@@ -110,7 +110,7 @@ TEST(AmsGrad, KeepsANaNThatItHasSeen) {
 // cap hides from the trust ratio.
 TEST(Lamb16, TakesItsFirstStepByTheTrustOfACappedUpdate) {
   OwnTemplates own;
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   const double trust = std::pow(1e-3 * 0.25 / 0.01, 0.382);
   for (const auto& [form, size] :
        {std::pair{"original", 0.1 / std::sqrt(0.001)}, {"corrected", 1.0}}) {
@@ -127,7 +127,7 @@ TEST(Lamb16, TakesItsFirstStepByTheTrustOfACappedUpdate) {
 // A schedule that rises over four steps; decay that waits until more than 0.005 has come together.
 TEST(AdamWBf16, SavesItsDecayUpAndFollowsItsSchedule) {
   OwnTemplates own;
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   auto options =
       options_of(own, "adamw_bf16", {{"lr", 0.01}, {"preheat_steps", 4}, {"weight_decay", 1}});
   const auto after = [&](int last) {
@@ -146,7 +146,7 @@ TEST(AdamWBf16, SavesItsDecayUpAndFollowsItsSchedule) {
 // int4 keeps v below the square of the mean gradient: their difference alone would have no root.
 TEST(RmsProp, CentersWhereACodecHasRoundedItsAveragesApart) {
   OwnTemplates own;
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   const auto options = options_of(own, "rmsprop", {{"centered", true}, {"alpha", 0.9}});
   PlainSteps<float> steps(own, cpu, plain_spec(options, {"int4", "fp32", "fp32"}), options, {{2}});
   steps.g[0] = {1, 0.3f};
@@ -160,7 +160,7 @@ TEST(WeightFormats, StartFromTheParameterAlone) {
   std::ostringstream text;
   text << std::ifstream(JITSTEP_TEST_DATA "/templates/extensions/master32.cuh").rdbuf();
   OwnTemplates own({{"weights/master32.cuh", text.str()}});
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   const auto options = options_of(own, "sgd", {{"lr", 0.125}});
   jit::KernelSpec spec = plain_spec(options);
   spec.state.weights = "master32";
@@ -173,7 +173,7 @@ TEST(WeightFormats, StartFromTheParameterAlone) {
     steps.step(t);
     for (std::size_t i = 0; i < 4; ++i) {
       master[i] -= 0.125f * steps.g[0][i];
-      EXPECT_EQ(static_cast<const float*>(steps.tensor(0).extra)[i], master[i]) << t;
+      EXPECT_EQ(static_cast<const float*>(steps.tensor(0).residual)[i], master[i]) << t;
     }
   }
 }

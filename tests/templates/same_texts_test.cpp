@@ -53,7 +53,7 @@ class SameTexts : public ::testing::Test {
       KernelSpec spec{.rule = catalog.load_rule(write("mine.cuh", rule)).name};
       spec.gradient_flags = OptionValues("mine", catalog).gradient_flags();
       const Plan plan = resolve(spec, catalog);
-      const Unit made = unit(plan, default_variant(plan, compiler.target), compiler.target);
+      const Unit made = unit(plan, default_kernel_config(plan, compiler.target), compiler.target);
       engine.build(made.text, made.name, compiler.target);
     } catch (const Error& error) {
       return error.what();
@@ -85,9 +85,9 @@ TEST_F(SameTexts, AreRefusedInTheSameWordsByEveryCompiler) {
       {"make_float2(e.g, e.g).x", "`make_float2` " + own},
       {"static_cast<real>(sizeof(size_t))", "`size_t` " + own},
       {"__expf(e.g)", "`__expf` " + own},
-      {"exp(e.g)", "`exp` takes `double`, for `prepare` and `finish`: convert with static_cast"},
+      {"exp(e.g)", "`exp` takes `double`, for `prepare` and `finalize`: convert with static_cast"},
       {"static_cast<real>(pow(2.0, e.g))",
-       "`pow` takes `double`, for `prepare` and `finish`: convert with static_cast"},
+       "`pow` takes `double`, for `prepare` and `finalize`: convert with static_cast"},
       {"fma(2.0, e.g, e.g)",
        "`fma` takes three `float` or three `double`: convert with static_cast"},
       {"[&](real \xce\xb2) { return \xce\xb2; }(e.g)",
@@ -96,7 +96,7 @@ TEST_F(SameTexts, AreRefusedInTheSameWordsByEveryCompiler) {
   };
   for (const auto& [update, words] : refused)
     for (const Compiler& compiler : compilers())
-      EXPECT_EQ(first_line(compiler, rule_of(update)), text(folder_ / "mine.cuh", ":6: ", words))
+      EXPECT_EQ(first_line(compiler, rule_of(update)), str_cat(folder_ / "mine.cuh", ":6: ", words))
           << compiler.name;
 }
 

@@ -12,8 +12,8 @@ namespace {
 const std::vector<Difference> kNone;
 
 StepOutcome on_the_cpu(const StepCase& c) {
-  jit::CpuMachine cpu(jit::default_engine());
-  return run_case(c, cpu, jit::default_variant(kernel_of(c), jit::Target::cpu()));
+  jit::CpuBackend cpu(jit::default_engine());
+  return run_case(c, cpu, jit::default_kernel_config(kernel_of(c), jit::Target::cpu()));
 }
 
 // Tensors that take part in different steps, one of them in none that is refused before the third.
@@ -30,18 +30,18 @@ StepCase some_steps(const jit::KernelSpec& spec, const jit::NamedValues& options
 }
 
 // Of gradients: whether all of them are zero.
-bool is_zero(const KeptBuffer& buffer) {
-  return std::all_of(buffer.bytes.begin() + KeptBuffer::kGuard,
-                     buffer.bytes.end() - KeptBuffer::kGuard,
+bool is_zero(const StoredBuffer& buffer) {
+  return std::all_of(buffer.bytes.begin() + StoredBuffer::kGuard,
+                     buffer.bytes.end() - StoredBuffer::kGuard,
                      [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 StepOutcome gradients_of(StepOutcome outcome) {
-  std::erase_if(outcome, [](const KeptBuffer& buffer) { return buffer.name != "g"; });
+  std::erase_if(outcome, [](const StoredBuffer& buffer) { return buffer.name != "g"; });
   return outcome;
 }
 StepOutcome without_gradients(StepOutcome outcome) {
-  std::erase_if(outcome, [](const KeptBuffer& buffer) { return buffer.name == "g"; });
+  std::erase_if(outcome, [](const StoredBuffer& buffer) { return buffer.name == "g"; });
   return outcome;
 }
 
@@ -123,14 +123,14 @@ TEST(ClearedGradients, AreZeroAndHaveMadeTheSameStep) {
       c.refused = refused;
       const StepOutcome outcome = on_the_cpu(c);
       EXPECT_EQ(differences(expected, without_gradients(outcome)), kNone);
-      for (const KeptBuffer& g : gradients_of(outcome)) EXPECT_TRUE(is_zero(g)) << g.tensor;
+      for (const StoredBuffer& g : gradients_of(outcome)) EXPECT_TRUE(is_zero(g)) << g.tensor;
       expect_same_bits(c, 1);
     }
   }
 }
 
 TEST(ClearedGradients, AreLeftWhereTheyAreNotToBeCleared) {
-  for (const KeptBuffer& g : gradients_of(on_the_cpu(some_steps(spec_of("lamb", "int8")))))
+  for (const StoredBuffer& g : gradients_of(on_the_cpu(some_steps(spec_of("lamb", "int8")))))
     EXPECT_EQ(is_zero(g), g.tensor == 1) << g.tensor;
 }
 

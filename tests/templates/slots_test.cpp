@@ -23,21 +23,21 @@ struct Slots {
   NonNegative fourth;
 };
 struct Rule {
-  KHD static void moments(auto& e, const auto&) {
+  KHD static void update_state(auto& e, const auto&) {
     e.first.next = e.second.next = e.third.next = e.fourth.next = e.g;
   }
-  KHD static void apply(auto& e, const auto&) { e.p = e.first.next; }
+  KHD static void update_param(auto& e, const auto&) { e.p = e.first.next; }
 };
 }
 )";
 
 template <class Real>
-PlainSteps<Real> kept(OwnTemplates& own, jit::Machine& machine, const std::vector<Real>& values,
+PlainSteps<Real> kept(OwnTemplates& own, jit::Backend& backend, const std::vector<Real>& values,
                       const std::vector<std::string>& codecs) {
   const jit::OptionValues options("keeper", own.catalog);
   jit::KernelSpec spec = plain_spec(options, codecs);
   if (sizeof(Real) == 8) spec.state.dtype = spec.gradient = jit::Dtype::float64;
-  PlainSteps<Real> steps(own, machine, spec, options, {{static_cast<std::int64_t>(values.size())}});
+  PlainSteps<Real> steps(own, backend, spec, options, {{static_cast<std::int64_t>(values.size())}});
   steps.g[0] = values;
   steps.step(1);
   return steps;
@@ -53,7 +53,7 @@ TEST(Slots, KeepNothingBelowTheSmallestNormalNumber) {
   const float most = std::nextafter(normal, 0.0f), least = std::nextafter(0.0f, 1.0f);
   const std::vector<float> values = {normal, -normal, most, -most, least, -least, -0.0f, 1.5f};
   OwnTemplates own({{"rules/keeper.cuh", kKeeper}});
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   const auto steps = kept(own, cpu, values, {"fp32", "bf16", "int8", "int4"});
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float expected = std::abs(values[i]) < normal ? 0.0f : values[i];
@@ -68,7 +68,7 @@ TEST(Slots, KeepNothingBelowTheSmallestNormalNumber) {
 
 TEST(Slots, ABlockOfSuchValuesIsABlockOfZeros) {
   OwnTemplates own({{"rules/keeper.cuh", kKeeper}});
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   const auto steps =
       kept(own, cpu, std::vector<float>(300, 1e-39f), {"fp32", "bf16", "int8", "int4"});
   for (std::size_t slot : {2u, 3u})
@@ -81,7 +81,7 @@ TEST(Slots, OfFloat64ParametersHaveADoublesLimit) {
   const double normal = std::numeric_limits<double>::min(), most = std::nextafter(normal, 0.0);
   const std::vector<double> values = {normal, -normal, 1e-200, 1e-40, most, -most, 5e-324, -0.0};
   OwnTemplates own({{"rules/keeper.cuh", kKeeper}});
-  jit::CpuMachine cpu(own.engine);
+  jit::CpuBackend cpu(own.engine);
   const auto steps = kept(own, cpu, values, {});
   for (std::size_t i = 0; i < values.size(); ++i)
     EXPECT_TRUE(same_bits(steps.codes<double>(0, 0)[i], i < 4 ? values[i] : 0.0)) << values[i];
@@ -111,25 +111,25 @@ struct Row {
 struct Reductions {
   Sum<first, 1, Row> row;
 };
-struct Memory {
+struct AuxState {
   Entry<first> row;             // initial: 2
   Entry<tensor, double> count;  // initial: 0.25
 };
 struct Rule {
-  KHD static Scalars prepare(const Hyper&, int64, Memory& m) {
-    m.count.next = m.count.was * 2;
+  KHD static Scalars prepare(const Hyper&, int64, AuxState& m) {
+    m.count.next = m.count.prev * 2;
     return {static_cast<real>(m.count.next)};
   }
-  KHD static void moments(auto& e, const auto&) {
-    e.m.next = e.m.was / 2 + e.g;
-    e.v.next = e.v.was / 2 + e.g * e.g;
+  KHD static void update_state(auto& e, const auto&) {
+    e.m.next = e.m.prev / 2 + e.g;
+    e.v.next = e.v.prev / 2 + e.g * e.g;
   }
   KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {e.g}; }
-  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64, const auto&, Memory& m) {
-    m.row.next = m.row.was / 2 + static_cast<real>(sum[0]);
+  KHD static Row finalize(Of<Row>, const Totals<1>& sum, int64, const auto&, AuxState& m) {
+    m.row.next = m.row.prev / 2 + static_cast<real>(sum[0]);
     return {m.row.next};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p = e.m.next + e.v.next + c.row.value + c.count;
   }
 };
@@ -146,7 +146,7 @@ class Starts : public testing::Test {
   }
 
   OwnTemplates own_;
-  jit::CpuMachine cpu_;
+  jit::CpuBackend cpu_;
   jit::OptionValues options_;
   std::unique_ptr<PlainSteps<float>> steps_;
 };
@@ -175,11 +175,11 @@ TEST_F(Starts, ThreeStepsAreThoseOfTheFormulas) {
       EXPECT_EQ(steps_->codes<float>(0, 1)[i], v[i]);
     }
     for (int r = 0; r < 3; ++r) {  // the other buffer still has what was before
-      EXPECT_EQ(steps_->memory<float>(0, 0, t)[r], row[r]);
-      EXPECT_EQ(steps_->memory<float>(0, 0, t + 1)[r], before[r]);
+      EXPECT_EQ(steps_->aux_state<float>(0, 0, t)[r], row[r]);
+      EXPECT_EQ(steps_->aux_state<float>(0, 0, t + 1)[r], before[r]);
     }
-    EXPECT_EQ(*steps_->memory<double>(0, 1, t), count);
-    EXPECT_EQ(*steps_->memory<double>(0, 1, t + 1), count / 2);
+    EXPECT_EQ(*steps_->aux_state<double>(0, 1, t), count);
+    EXPECT_EQ(*steps_->aux_state<double>(0, 1, t + 1), count / 2);
   }
 }
 

@@ -1,4 +1,4 @@
-// Rules with a host stage: what the host is given, when, and what becomes of what it returns.
+// Rules with a host transform: what the host is given, when, and what becomes of what it returns.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,19 +19,19 @@ struct Slots {
   Signed m;
 };
 struct Rule {
-  KHD static void moments(auto& e, const auto&) { e.m.next = e.m.was + e.g; }
-  KHD static real staged(const auto& e, const auto&) { return e.m.next; }
-  KHD static void apply(auto& e, const auto&) { e.p = e.staged; }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = e.m.prev + e.g; }
+  KHD static real transformed(const auto& e, const auto&) { return e.m.next; }
+  KHD static void update_param(auto& e, const auto&) { e.p = e.transformed; }
 };
 }
 )";
 
 // Remembers what it has allocated.
-class WatchedMachine : public jit::CpuMachine {
+class WatchedMachine : public jit::CpuBackend {
  public:
-  using CpuMachine::CpuMachine;
+  using CpuBackend::CpuBackend;
   std::shared_ptr<void> allocate(std::size_t bytes) override {
-    auto memory = CpuMachine::allocate(bytes);
+    auto memory = CpuBackend::allocate(bytes);
     given_.push_back(memory);
     return memory;
   }
@@ -58,12 +58,12 @@ class HostStages : public testing::Test {
     for (const Tensor& tensor : tensors) {
       const jit::OptionValues options(tensor.rule, own.catalog);
       const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
-      states.push_back(std::make_unique<jit::StateMemory>(cpu, plan, options, tensor.sizes));
+      states.push_back(std::make_unique<jit::StateStorage>(cpu, plan, options, tensor.sizes));
       const auto id = static_cast<int>(p.size());
       p.emplace_back(6, 5.0f);
       g.push_back({1, 2, 3, 4, 5, 6});
       batches.push_back({plan, {states.back()->tensor(p.back().data(), id)}});
-      inputs.push_back({.g = g.back().data(), .set = id});
+      inputs.push_back({.g = g.back().data(), .hyper_index = id});
       sets.push_back(options.at_step(1));
     }
     step = std::make_unique<jit::Step>(cpu, batches);
@@ -71,17 +71,17 @@ class HostStages : public testing::Test {
 
   OwnTemplates own{{{"rules/mirrored.cuh", kMirrored}}};
   WatchedMachine cpu{own.engine};
-  std::vector<std::unique_ptr<jit::StateMemory>> states;
+  std::vector<std::unique_ptr<jit::StateStorage>> states;
   std::vector<std::vector<float>> p, g;
   std::vector<jit::StepInput> inputs;
-  std::vector<HyperSet> sets;
+  std::vector<HyperParams> sets;
   std::unique_ptr<jit::Step> step;
 };
 
 TEST_F(HostStages, AreGivenTheNewValuesOfEachTensorAndGiveThemBack) {
   make({{.sizes = {2, 3}}, {.sizes = {0}}, {.sizes = {6}, .rule = "sgd"}, {.sizes = {6}}});
   std::vector<std::size_t> asked;
-  step->run(inputs, sets, [&](const std::vector<jit::StagedTensor>& tensors) {
+  step->run(inputs, sets, [&](const std::vector<jit::TransformedTensor>& tensors) {
     for (const auto& [tensor, memory] : tensors) {
       asked.push_back(tensor);
       auto* const values = static_cast<float*>(memory);
@@ -118,7 +118,7 @@ TEST_F(HostStages, AreNotForgotten) {
     FAIL() << "launched without its stage";
   } catch (const jit::Error& error) {
     EXPECT_STREQ(error.what(),
-                 "Step::launch() of a rule with a host stage: call Step::stage() before it");
+                 "Step::launch() of a rule with a host transform: call Step::stage() before it");
   }
   EXPECT_EQ(p[0], std::vector<float>(6, 5));
 }
@@ -126,14 +126,14 @@ TEST_F(HostStages, AreNotForgotten) {
 TEST_F(HostStages, HaveMemoryForTheStepAlone) {
   make({{.sizes = {6}}});
   const void* values = nullptr;
-  const auto stage = [&](const std::vector<jit::StagedTensor>& tensors) {
+  const auto stage = [&](const std::vector<jit::TransformedTensor>& tensors) {
     values = tensors.at(0).values;
     EXPECT_TRUE(cpu.holds(values));
   };
   step->run(inputs, sets, stage);
   EXPECT_FALSE(cpu.holds(values));
   step->prepare(inputs, sets);
-  EXPECT_THROW(step->stage([&](const std::vector<jit::StagedTensor>& tensors) {
+  EXPECT_THROW(step->stage([&](const std::vector<jit::TransformedTensor>& tensors) {
     stage(tensors);
     throw jit::Error("no");
   }),
@@ -144,9 +144,9 @@ TEST_F(HostStages, HaveMemoryForTheStepAlone) {
 TEST_F(HostStages, OfARuleForMatricesAreForNothingElse) {
   const jit::OptionValues options("muon", own.catalog);
   const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
-  EXPECT_NO_THROW(jit::StateMemory(cpu, plan, options, {2, 3}));
+  EXPECT_NO_THROW(jit::StateStorage(cpu, plan, options, {2, 3}));
   for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{6}, {1, 2, 3}})
-    EXPECT_THROW(jit::StateMemory(cpu, plan, options, sizes), jit::Error);
+    EXPECT_THROW(jit::StateStorage(cpu, plan, options, sizes), jit::Error);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <functional>
 
-#include "emulation/emulated_machine.h"
+#include "emulation/emulated_backend.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/jit/unit.h"
@@ -21,7 +21,7 @@ namespace {
 // A rule whose parameter becomes the sum (or maximum) of the gradient over its entry of a domain.
 std::string probe_text(const std::string& name, const std::string& domain,
                        const std::string& op = "Sum") {
-  return jit::text(
+  return jit::str_cat(
       "// A probe.\n#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::",
       name, " {\nstruct Total { real sum; };\nstruct Reductions {\n  ", op, "<", domain,
       ", 1, Total> total;\n};\nstruct Rule {\n",
@@ -82,25 +82,25 @@ Index entry_of_index(const std::string& domain, const Index& at) {
 
 class Sums : public testing::TestWithParam<std::string> {};
 
-std::vector<float> run(jit::Machine& machine, const jit::Plan& plan, const Variant& variant,
+std::vector<float> run(jit::Backend& backend, const jit::Plan& plan, const KernelConfig& config,
                        const jit::Shape& shape, const std::vector<float>& g) {
   std::vector<float> p(g.size());
   jit::StepTensor tensor;
   tensor.p = p.data();
   tensor.shape = shape;
   tensor.g_strides = shape.strides;
-  HyperSet set{};
+  HyperParams set{};
   set.hyper[0] = 1;  // grad_scale
   set.t = 1;
-  jit::Step(machine, {{plan, {tensor}, variant}}).run({{.g = g.data()}}, {set});
+  jit::Step(backend, {{plan, {tensor}, config}}).run({{.g = g.data()}}, {set});
   return p;
 }
 
 TEST_P(Sums, AreThoseOfTheDefinition) {
   const jit::Plan plan = jit::resolve(spec_of(probe(GetParam()), ""));
-  jit::CpuMachine cpu(jit::default_engine(),
+  jit::CpuBackend cpu(jit::default_engine(),
                       [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
-  EmulatedMachine gpu(jit::default_engine(), 3, BlockOrder::kReverse, LaneOrder::kReverse);
+  EmulatedBackend gpu(jit::default_engine(), 3, BlockOrder::kReverse, LaneOrder::kReverse);
   for (const Index& sizes : {Index{1},
                              {255},
                              {256},
@@ -128,8 +128,8 @@ TEST_P(Sums, AreThoseOfTheDefinition) {
     }
     std::map<Index, float> expected;
     for (const auto& [name, values] : members) expected[name] = static_cast<float>(tree(values));
-    const auto on_cpu = run(cpu, plan, jit::default_variant(plan, jit::Target::cpu()), shape, g);
-    const auto on_gpu = run(gpu, plan, Variant{128, 32, 4, 8}, shape, g);
+    const auto on_cpu = run(cpu, plan, jit::default_kernel_config(plan, jit::Target::cpu()), shape, g);
+    const auto on_gpu = run(gpu, plan, KernelConfig{128, 32, 4, 8}, shape, g);
     for (std::size_t i = 0; i < g.size(); ++i) {
       ASSERT_EQ(on_cpu[i], expected[entry[i]]) << "size " << g.size() << ", element " << i;
       ASSERT_EQ(on_gpu[i], expected[entry[i]]) << "size " << g.size() << ", element " << i;
@@ -153,10 +153,10 @@ class Probe {
               const std::vector<std::vector<float>>& g,
               const std::function<void(const std::vector<std::vector<float>>&)>& check) {
     const jit::OptionValues options("probe", own_.catalog);
-    jit::CpuMachine cpu(own_.engine);
-    EmulatedMachine gpu(own_.engine, 3, BlockOrder::kReverse, LaneOrder::kReverse);
-    for (jit::Machine* machine : std::initializer_list<jit::Machine*>{&cpu, &gpu}) {
-      PlainSteps<float> steps(own_, *machine, plain_spec(options), options, sizes);
+    jit::CpuBackend cpu(own_.engine);
+    EmulatedBackend gpu(own_.engine, 3, BlockOrder::kReverse, LaneOrder::kReverse);
+    for (jit::Backend* backend : std::initializer_list<jit::Backend*>{&cpu, &gpu}) {
+      PlainSteps<float> steps(own_, *backend, plain_spec(options), options, sizes);
       steps.g = g;
       steps.step(1);
       check(steps.p);

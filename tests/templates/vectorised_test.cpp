@@ -23,13 +23,13 @@ struct Loop {
 std::set<std::string> vectorised_lines(const jit::KernelSpec& spec, const std::string& machine) {
   const jit::Plan plan = jit::resolve(spec);
   const jit::Target cpu = jit::Target::cpu();
-  const jit::Unit unit = jit::unit(plan, jit::default_variant(plan, cpu), cpu);
+  const jit::Unit unit = jit::unit(plan, jit::default_kernel_config(plan, cpu), cpu);
   const std::string path = jit::Settings::from_environment().path;
   const jit::Finished run = jit::run_program(
       {jit::find_program(gcc(), path), "-x", "c++", "-std=c++20", "-fPIC", "-O3",
        "-march=" + machine, "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
        "-fopt-info-vec-optimized", "-S", "-o", "/dev/null", "-"},
-      jit::default_engine().flat_text(unit.text, unit.name), jit::own_variables());
+      jit::default_engine().preprocessed_text(unit.text, unit.name), jit::own_variables());
   EXPECT_EQ(run.status, 0) << run.output;
   std::set<std::string> lines;
   std::istringstream report(run.output);
@@ -68,14 +68,14 @@ class Vectorised : public testing::TestWithParam<const char*> {
   }
 };
 
-constexpr const char* kRun = "schedules/coded_run.cuh";
-constexpr Loop kElements = {"schedules/loop.cuh",
+constexpr const char* kRun = "kernel/encoded_range.cuh";
+constexpr Loop kElements = {"kernel/loop.cuh",
                             "const int64 first = scope.tensor.offset + run.base;"};
 constexpr Loop kBlockOfOldValues = {kRun, "i < start + kBlock"};
 constexpr Loop kKeys = {kRun, "most = max(most, Codec::key("};
 constexpr Loop kCandidates = {kRun, "C::candidate("};
-constexpr Loop kCodes = {"schedules/loop.cuh", "code[i] = encoded.code("};
-constexpr Loop kLeavesSideBySide = {"schedules/entry_sums.cuh",
+constexpr Loop kCodes = {"kernel/loop.cuh", "code[i] = encoded.code("};
+constexpr Loop kLeavesSideBySide = {"kernel/entry_sums.cuh",
                                     "for (int i = 0; i < width; ++i) node_[n][i] = Op::combine("};
 constexpr Loop kNibbles = {kRun, "auto* to = static_cast<uint8*>(codes)"};
 
@@ -93,7 +93,7 @@ TEST_P(Vectorised, IsTheLoopOverElementsOfEveryWeightFormat) {
 }
 
 TEST_P(Vectorised, IsWhatHasResultsByRowAndColumn) {
-  const Loop value_of_a_row = {"schedules/entry_runs.cuh", "const T value = from[entry]"};
+  const Loop value_of_a_row = {"kernel/entry_ranges.cuh", "const T value = from[entry]"};
   expect_vectorised(spec_of("adafactor", "fp32"), {kElements, kLeavesSideBySide, value_of_a_row});
 }
 
@@ -107,7 +107,7 @@ TEST_P(Vectorised, AreTheLoopsOverBlocks) {
 TEST_P(Vectorised, AreTheRandomBits) {
   expect_vectorised(
       spec_of("adamw", "fp32", "stochastic", jit::Dtype::bfloat16, jit::Dtype::bfloat16),
-      {kElements, {kRun, "RandomRun(const RandomKey& key, int64 first)"}});
+      {kElements, {kRun, "RandomRange(const RandomKey& key, int64 first)"}});
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Vectorised, testing::Values("x86-64-v3", "icelake-server"),

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "templates/kept_weights.h"
+#include "templates/stored_weights.h"
 
 namespace jitstep {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "../../templates/weights/kahan.cuh"
 #include "../../templates/weights/split8.cuh"
-#include "templates/kept_weights.h"
+#include "templates/stored_weights.h"
 
 namespace jitstep {
 namespace {
@@ -94,11 +94,11 @@ void expect_within_half_an_ulp(int extra_bits) {
     if ((bits & 0x7f80u) == 0x7f80u) continue;
     const float p = BFloat16::load(static_cast<std::uint16_t>(bits));
     const double half = std::ldexp(1.0, std::max<int>((bits & 0x7f80u) >> 7, 1) - 127 - 8);
-    for (std::uint32_t extra = 0; extra < 1u << extra_bits; extra += extra_bits == 8 ? 1 : 61) {
+    for (std::uint32_t residual = 0; residual < 1u << extra_bits; residual += extra_bits == 8 ? 1 : 61) {
       const double away =
-          W::load(static_cast<std::uint16_t>(bits), static_cast<typename W::Extra>(extra)) -
+          W::load(static_cast<std::uint16_t>(bits), static_cast<typename W::Extra>(residual)) -
           static_cast<double>(p);
-      ASSERT_LE(std::abs(away), half) << bits << " beside " << extra;
+      ASSERT_LE(std::abs(away), half) << bits << " beside " << residual;
     }
   }
 }

@@ -31,8 +31,8 @@ struct Slots {
 struct Scalars { real lr; };
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
-  KHD static void moments(auto& e, const auto&) { e.m.next = e.m.was + e.g; }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.m.next; }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = e.m.prev + e.g; }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * e.m.next; }
 };
 }
 )";
@@ -198,8 +198,8 @@ TEST_F(CheckTool, SaysWhichFlagsItDidNotReach) {
 // ---- what is wrong with a file -----------------------------------------------------------------
 
 TEST_F(CheckTool, NamesWhatARuleLeavesUnset) {
-  expect_wrong(rule_with("e.m.next = e.m.was + e.g;", "if (e.g > 1000) e.m.next = e.g;"),
-               "mine.cuh: `moments` leaves e.m.next unset");
+  expect_wrong(rule_with("e.m.next = e.m.prev + e.g;", "if (e.g > 1000) e.m.next = e.g;"),
+               "mine.cuh: `update_state` leaves e.m.next unset");
 }
 
 TEST_F(CheckTool, SaysWhereARuleDoesNotCompile) {
@@ -219,8 +219,8 @@ TEST_F(CheckTool, RefusesThreadsAndLibm) {
 
 TEST_F(CheckTool, SaysWhichTargetRefusesARule) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
-  const std::string file = rule_with("e.m.next = e.m.was + e.g;",
-                                     "e.m.next = e.m.was + e.g; if (sizeof(e) == 0) throw 1;");
+  const std::string file = rule_with("e.m.next = e.m.prev + e.g;",
+                                     "e.m.next = e.m.prev + e.g; if (sizeof(e) == 0) throw 1;");
   const Words words = {"--states", "fp32",  "--weights", "stochastic",
                        "--target", "sm_90", "--json"};
   const Finished checked = run(file, words);
@@ -233,20 +233,20 @@ TEST_F(CheckTool, SaysWhichTargetRefusesARule) {
 }
 
 TEST_F(CheckTool, SaysWhereBitsDifferUnderTheEmulation) {
-  const std::string file = rule_with("e.m.next = e.m.was + e.g;",
-                                     "e.m.next = e.m.was + e.g;\n#ifdef JITSTEP_EMULATION\n"
+  const std::string file = rule_with("e.m.next = e.m.prev + e.g;",
+                                     "e.m.next = e.m.prev + e.g;\n#ifdef JITSTEP_EMULATION\n"
                                      "    if (e.g > real(0.9)) e.m.next += 1;\n#endif\n");
   const Finished checked = run(file);
   EXPECT_EQ(checked.status, 1) << checked.output;
   EXPECT_TRUE(says(checked, "error: after step 1, p[")) << checked.output;
-  EXPECT_TRUE(says(checked, "under the emulation with the GPU's default variant"))
+  EXPECT_TRUE(says(checked, "under the emulation with the GPU's default configuration"))
       << checked.output;
   EXPECT_TRUE(says(checked, "kept      different ")) << checked.output;
 }
 
 TEST_F(CheckTool, SaysWhatPoisonChangesThatOneElementDoesNotMeet) {
-  const std::string file = rule_with("e.m.next = e.m.was + e.g;",
-                                     "e.m.next = e.m.was + e.g;\n#ifdef JITSTEP_CHECK\n    if (e.g "
+  const std::string file = rule_with("e.m.next = e.m.prev + e.g;",
+                                     "e.m.next = e.m.prev + e.g;\n#ifdef JITSTEP_CHECK\n    if (e.g "
                                      "> real(0.9)) e.m.next = 0;\n#endif\n");
   expect_wrong(file, "with what nobody has set poisoned");
 }
@@ -273,7 +273,7 @@ TEST_F(CheckTool, WarnsOfARuleThatClimbsSlowlyOrStandsStill) {
 
 TEST_F(CheckTool, FindsASignInASlotWithoutSigns) {
   const Words words = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
-  expect_wrong(rule_with("Signed m;", "NonNegative m;"), "in step 1 `moments` makes e.m.next -",
+  expect_wrong(rule_with("Signed m;", "NonNegative m;"), "in step 1 `update_state` makes e.m.next -",
                words);
   std::string squares = kRule;
   squares.replace(squares.find("Signed m"), 8, "NonNegative m");
@@ -327,10 +327,10 @@ TEST_F(CheckToolOfACodec, SaysWhatARoundTripLoses) {
 
 TEST_F(CheckToolOfACodec, FindsADecodeThatGivesBackOtherNumbers) {
   for (const char* wrong : {"return 0 * ", "return real(0.4) * ", "return 1.3f * ", "return -"})
-    expect_lost(check(linear_, "return scaled(", text(wrong, "scaled(")), "m");
+    expect_lost(check(linear_, "return scaled(", str_cat(wrong, "scaled(")), "m");
   for (const char* wrong : {"return 0 * ", "return real(0.4) * "})
     expect_lost(check(remembering_, "return static_cast<real>(static_cast<int>(code)",
-                      text(wrong, "static_cast<real>(static_cast<int>(code)")),
+                      str_cat(wrong, "static_cast<real>(static_cast<int>(code)")),
                 "m");
 }
 
@@ -343,7 +343,7 @@ TEST_F(CheckToolOfACodec, FindsMemoryThatStaysAsItBegan) {
 }
 
 TEST_F(CheckToolOfACodec, FindsOldCodesThatAreDecodedByTheNewScale) {
-  expect_lost(check(remembering_, "* (m.norm.was / 127)", "* (m.norm.next / 127)"), "m");
+  expect_lost(check(remembering_, "* (m.norm.prev / 127)", "* (m.norm.next / 127)"), "m");
 }
 
 TEST_F(CheckTool, TakesRulesAndCodecsOnly) {
@@ -405,7 +405,7 @@ TEST_F(CheckTool, TakesACodecOfAFileAndACodecsOptions) {
 
 // As an optimizer does: what is said of all slots is not said of them.
 TEST_F(CheckTool, SlotsThatKeepACodecOfTheirOwnKeepIt) {
-  const std::string file = rule_with("// torch: buffer", "// torch: buffer; keeps: bf16");
+  const std::string file = rule_with("// torch: buffer", "// torch: buffer; codec: bf16");
   const Finished checked =
       run(file, {"--states", "int8", "--weights", "stochastic", "--target", "cpu"});
   EXPECT_EQ(checked.status, 0) << checked.output;

@@ -19,7 +19,7 @@ Finished run(const Words& words) {
 
 // Standard error alone, or standard output alone.
 std::string stream_of(const Words& words, const char* dropped) {
-  Words all = {"/bin/sh", "-c", text("exec \"$0\" \"$@\" ", dropped), JITSTEP_TOOL};
+  Words all = {"/bin/sh", "-c", str_cat("exec \"$0\" \"$@\" ", dropped), JITSTEP_TOOL};
   all.insert(all.end(), words.begin(), words.end());
   return run_program(all, "", own_variables()).output;
 }

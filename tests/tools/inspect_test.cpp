@@ -57,7 +57,7 @@ TEST(Inspect, SourceIsTheUnitAndNeedsNoCompiler) {
   EXPECT_TRUE(has(source,
                   "#pragma GCC target(\"prefer-vector-width=512\")\n#endif\n"
                   "#define JITSTEP_REAL float\n#include \"rules/adamw.cuh\"\n"));
-  EXPECT_TRUE(has(source, "jitstep::Variant{1, 1, 256, 16")) << source;
+  EXPECT_TRUE(has(source, "jitstep::KernelConfig{1, 1, 256, 16")) << source;
 }
 
 // The bytes of the code; what names files may differ.
@@ -127,7 +127,7 @@ TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreTheFilesOwn) {
   EXPECT_EQ(found.at("value"), code_digest(rule).substr(0, 12));
   const std::string text = shown(int8("key"));
   for (const char* part :
-       {"flag amsgrad", "state m", "int8(block=256", "variant", "-march=native", "Not in it"})
+       {"flag amsgrad", "state m", "int8(block=256", "configuration", "-march=native", "Not in it"})
     EXPECT_TRUE(has(text, part)) << part << "\n" << text;
 }
 

@@ -42,7 +42,7 @@ struct Codec : AbsmaxBlock<Meta, Ways{.block = O.block}> {
     return B::value_of(code & 8 ? -x : x, meta);
   }
   KHD static uint8 encode(real x, const typename B::Measured& measured, uint32) {
-    const float y = abs(B::in_units(x, measured));
+    const float y = abs(B::normalize(x, measured));
     int c = 0;
     for (int k = 1; k < 8; ++k) c = y >= 0.5f * (magnitude(k) + magnitude(k - 1)) ? k : c;
     if (!kSame<Sign, Signed> && x > 0 && c == 0) c = 1;
@@ -67,7 +67,7 @@ struct Scalars { real lr; };
 template <Flags F>
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     real g = e.g;
     if constexpr (F.halves)
       while (is_finite(g) && abs(g) > 1) g *= real(0.5);
@@ -116,7 +116,7 @@ TEST_F(ScalarLoops, OfACodecThatBranchesAreAWarningWithTheirPlace) {
   ASSERT_GE(found.size(), 1u);
   const std::string what = found.at(0).at("what");
   EXPECT_NE(what.find("the loop that decodes"), what.npos) << what;
-  EXPECT_NE(what.find(place_of("the loop that decodes", "schedules/coded_run.cuh")), what.npos)
+  EXPECT_NE(what.find(place_of("the loop that decodes", "kernel/encoded_range.cuh")), what.npos)
       << what;
   EXPECT_NE(what.find("using Book"), what.npos) << what;
 }
@@ -145,7 +145,7 @@ TEST_F(ScalarLoops, AreAmongTheResourcesOfTheCpu) {
   const Finished said = run_tool(tree);
   EXPECT_EQ(said.status, 0) << said.output;
   EXPECT_NE(said.output.find("\nnot vectorized: the loop that decodes (" +
-                             place_of("the loop that decodes", "schedules/coded_run.cuh")),
+                             place_of("the loop that decodes", "kernel/encoded_range.cuh")),
             said.output.npos)
       << said.output;
   Words as_json = tree;
@@ -153,7 +153,7 @@ TEST_F(ScalarLoops, AreAmongTheResourcesOfTheCpu) {
   const json loops = json::parse(run_tool(as_json).output).at("resources").at("scalar_loops");
   ASSERT_GE(loops.size(), 1u);
   EXPECT_EQ(loops.at(0).at("loop"), "the loop that decodes");
-  EXPECT_EQ(loops.at(0).at("file"), "schedules/coded_run.cuh");
+  EXPECT_EQ(loops.at(0).at("file"), "kernel/encoded_range.cuh");
 }
 
 // The rest of what the tool shows needs no such report.

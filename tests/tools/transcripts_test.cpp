@@ -89,7 +89,7 @@ std::string run_all(const std::vector<std::string>& commands) {
     const Finished run =
         run_program({"/bin/sh", "-c", line + command}, "", own_variables(environment));
     out += "$ " + command + "\n" + run.output;
-    if (run.status != 0) out += text("[exit ", run.status, "]\n");
+    if (run.status != 0) out += str_cat("[exit ", run.status, "]\n");
     out += "\n";
   }
   return masked(out, folder.path());

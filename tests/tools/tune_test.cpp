@@ -98,20 +98,20 @@ TEST_F(TuneTool, BadWordsGetOneClearLine) {
     EXPECT_EQ(run({command, "--sizes", "4k", "--threads", "100000"}).status, 2);
 }
 
-// A record whose winner is a variant that is nobody's default.
+// A record whose winner is a configuration that is nobody's default.
 TEST_F(TuneTool, WhatItFindsIsShownWarmedAndCounted) {
   ASSERT_EQ(run(tune({"--trials", "1"})).status, 0);
   const std::string file = folder / "cache/tuning.jsonl";
   json record = json::parse(std::ifstream(file));
   record["outcome"] = "won";
-  record["variant"]["chunk"] = 64;
+  record["configuration"]["chunk"] = 64;
   testing::write_file(file, record.dump() + "\n");
   ASSERT_EQ(records().records.size(), 1u);
 
   const json shown =
       json::parse(run({"inspect", "--target", "cpu", "--show", "records", "--json"}).output);
   ASSERT_EQ(shown.at("records").size(), 1u) << shown;
-  EXPECT_EQ(shown.at("records")[0].at("variant").at("chunk"), 64);
+  EXPECT_EQ(shown.at("records")[0].at("configuration").at("chunk"), 64);
   const Finished warm = run({"cache", "warm", R"({"rule": "adamw"})"});
   EXPECT_NE(warm.output.find("chunk 64 (tuned)"), std::string::npos) << warm.output;
   std::ofstream(file, std::ios::app) << "no record\n";

@@ -19,11 +19,11 @@ inline Workload adamw_workload(std::int64_t elements, const std::string& codec =
 
 class FakeDevice : public TuningDevice {
  public:
-  /// Of a variant's step; the default's unless a test says otherwise.
-  std::function<double(const jit::Variant&)> time = [](const jit::Variant&) { return 1e-3; };
-  std::map<jit::Variant, jit::TrialStatus> failing;
+  /// Of a configuration's step; the default's unless a test says otherwise.
+  std::function<double(const jit::KernelConfig&)> time = [](const jit::KernelConfig&) { return 1e-3; };
+  std::map<jit::KernelConfig, jit::TrialStatus> failing;
   std::vector<std::string> begun;
-  std::map<jit::Variant, int> checked, runs;
+  std::map<jit::KernelConfig, int> checked, runs;
   double clock = 0;  // moved on by what runs
   std::string too_large;
   jit::Hardware is = jit::testing::abacus(1);
@@ -35,15 +35,15 @@ class FakeDevice : public TuningDevice {
     if (workload.name() == too_large) throw jit::Error("it takes too much");
     begun.push_back(workload.name());
   }
-  std::optional<jit::Trial> check(const jit::Variant& candidate) override {
+  std::optional<jit::Trial> check(const jit::KernelConfig& candidate) override {
     ++checked[candidate];
     const auto found = failing.find(candidate);
     if (found == failing.end()) return {};
-    return jit::Trial{.variant = candidate, .status = found->second, .detail = "told to"};
+    return jit::Trial{.config = candidate, .status = found->second, .detail = "told to"};
   }
-  double seconds(const jit::Variant& variant) override {
-    ++runs[variant];
-    const double taken = time(variant);
+  double seconds(const jit::KernelConfig& config) override {
+    ++runs[config];
+    const double taken = time(config);
     clock += taken;
     return taken;
   }

@@ -13,7 +13,7 @@ namespace {
 
 using jit::Trial;
 using jit::TrialStatus;
-using jit::Variant;
+using jit::KernelConfig;
 using testing::adamw_workload;
 
 TEST(ThreadPool, EveryPartIsDoneOnceAndNoneIsBelowTheGrain) {
@@ -41,17 +41,17 @@ class HostDeviceTest : public ::testing::Test {
   HostDevice device{
       engine, {.threads = 1, .scratch_bytes = 64 << 20}, [this] { return now += 1e-4; }};
   const Workload work = adamw_workload(9000);
-  const Variant usual = jit::default_variant(work.plan, jit::Target::cpu());
+  const KernelConfig default_config = jit::default_kernel_config(work.plan, jit::Target::cpu());
 };
 
 TEST_F(HostDeviceTest, VariantsThatAreRightPassTheCheckAndAreTimedByTheClock) {
   device.begin(work);
-  Variant other = usual;
-  other.chunk = 4;
+  KernelConfig other = default_config;
+  other.leaves_per_item = 4;
   other.unroll = 1;
   EXPECT_EQ(device.check(other), std::nullopt);
   // One reading before and one behind, of a clock that moves by as much with every reading.
-  EXPECT_NEAR(device.seconds(other), device.seconds(usual), 1e-12);
+  EXPECT_NEAR(device.seconds(other), device.seconds(default_config), 1e-12);
   EXPECT_GT(device.hardware().bandwidth, 0);
 }
 
@@ -79,46 +79,46 @@ TEST_F(HostDeviceTest, AStepOfAdamWMovesTwentyEightBytesAParameter) {
 
 TEST_F(HostDeviceTest, AVariantThatTheLawRefusesIsNoTrial) {
   device.begin(work);
-  Variant other = usual;
-  other.chunk = 3;
+  KernelConfig other = default_config;
+  other.leaves_per_item = 3;
   const auto problem = device.check(other);
   ASSERT_TRUE(problem);
   EXPECT_EQ(problem->status, TrialStatus::exceeds_resources);
 }
 
 // A machine whose unrolled kernels do not compile, or decay the weights at another place.
-class FaultyMachine : public jit::CpuMachine {
+class FaultyMachine : public jit::CpuBackend {
  public:
-  using CpuMachine::CpuMachine;
+  using CpuBackend::CpuBackend;
   bool refuses = false;
 
-  std::shared_ptr<const jit::Kernel> load(const std::string& unit_text,
+  std::shared_ptr<const jit::Kernel> load(const std::string& translation_unit,
                                           const std::string& name) override {
-    std::string text = unit_text;
-    if (text.find("unroll-loops") == std::string::npos) return CpuMachine::load(text, name);
+    std::string text = translation_unit;
+    if (text.find("unroll-loops") == std::string::npos) return CpuBackend::load(text, name);
     if (refuses) throw jit::CompileError("no such loop\nmore", "", "");
     const std::string right = "::before";
-    return CpuMachine::load(text.replace(text.find(right), right.size(), "::after"), name);
+    return CpuBackend::load(text.replace(text.find(right), right.size(), "::after"), name);
   }
 };
 
 TEST_F(HostDeviceTest, WrongBitsAndFailedCompilesAreFound) {
-  FaultyMachine machine(engine);
-  const jit::TriedKernel kernel{work.plan, work.numbers, {9000}};
-  const auto problem_of = [&](const Variant& candidate) {
+  FaultyMachine backend(engine);
+  const jit::Candidate kernel{work.plan, work.numbers, {9000}};
+  const auto problem_of = [&](const KernelConfig& candidate) {
     return jit::check_candidate(
-        machine, kernel, usual, candidate,
+        backend, kernel, default_config, candidate,
         [](void* to, const void* from, std::size_t n) { std::memcpy(to, from, n); });
   };
-  Variant other = usual;
-  other.chunk = 64;
+  KernelConfig other = default_config;
+  other.leaves_per_item = 64;
   EXPECT_EQ(problem_of(other), std::nullopt);
   other.unroll = 1;
   const auto wrong = problem_of(other);
   ASSERT_TRUE(wrong);
   EXPECT_EQ(wrong->status, TrialStatus::wrong_bits);
   EXPECT_NE(wrong->detail.find("differs from what the default leaves"), std::string::npos);
-  machine.refuses = true;
+  backend.refuses = true;
   const auto failed = problem_of(other);
   ASSERT_TRUE(failed);
   EXPECT_EQ(failed->status, TrialStatus::does_not_compile);
@@ -126,18 +126,18 @@ TEST_F(HostDeviceTest, WrongBitsAndFailedCompilesAreFound) {
 }
 
 TEST(ResourceProblem, SpillsAndWhatDoesNotFitAreNamed) {
-  const Variant variant = {256, 32, 4, 16};
+  const KernelConfig config = {256, 32, 4, 16};
   jit::Resources entry{.entry = "jitstep_apply", .registers = 255};
-  EXPECT_EQ(jit::resource_problem(variant, {entry}), std::nullopt);
+  EXPECT_EQ(jit::resource_problem(config, {entry}), std::nullopt);
   EXPECT_EQ(jit::resource_problem({512, 32, 4, 16}, {entry})->status,
             TrialStatus::exceeds_resources);
   entry.spill_store_bytes = 8;
-  const auto problem = jit::resource_problem(variant, {entry});
+  const auto problem = jit::resource_problem(config, {entry});
   ASSERT_TRUE(problem);
   EXPECT_EQ(problem->status, TrialStatus::spills);
   EXPECT_EQ(problem->detail, "jitstep_apply spills 8 bytes");
   entry = {.entry = "jitstep_apply", .registers = 32, .shared_bytes = 64 << 10};
-  EXPECT_EQ(jit::resource_problem(variant, {entry})->status, TrialStatus::exceeds_resources);
+  EXPECT_EQ(jit::resource_problem(config, {entry})->status, TrialStatus::exceeds_resources);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ Tuned sample() {
   jit::TuningRecord record = jit::testing::won_record();
   record.hardware.name = "Abacus <3000> & sons";
   jit::Trial second = record.trials[0];
-  second.variant.unroll = 0;
+  second.config.unroll = 0;
   second.times.ratio = 0.9;
   record.trials.push_back(second);
   return {testing::adamw_workload(1 << 20), record};

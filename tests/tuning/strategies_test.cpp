@@ -12,20 +12,20 @@ namespace jitstep::tuning {
 namespace {
 
 using jit::Trial;
-using jit::Variant;
+using jit::KernelConfig;
 
-jit::VariantSpace space() {
-  return jit::variant_space(jit::testing::adamw_plan(), jit::testing::abacus());
+jit::ConfigSpace space() {
+  return jit::config_space(jit::testing::adamw_plan(), jit::testing::abacus());
 }
 
 // All that a strategy names, each timed by `ratio`.
-std::vector<Variant> played(const jit::Strategy& strategy,
-                            const std::function<double(const Variant&)>& ratio) {
+std::vector<KernelConfig> played(const jit::Strategy& strategy,
+                            const std::function<double(const KernelConfig&)>& ratio) {
   std::vector<Trial> trials;
-  std::vector<Variant> order;
+  std::vector<KernelConfig> order;
   while (const auto next = strategy(trials)) {
     order.push_back(*next);
-    Trial trial{.variant = *next};
+    Trial trial{.config = *next};
     trial.times = {.rounds = 9, .ratio = ratio(*next)};
     trials.push_back(trial);
     if (order.size() > 10000) throw jit::Error("a strategy without end");
@@ -33,48 +33,48 @@ std::vector<Variant> played(const jit::Strategy& strategy,
   return order;
 }
 
-double no_gain(const Variant&) { return 1; }
+double no_gain(const KernelConfig&) { return 1; }
 
 TEST(Strategies, ExhaustiveAndRandomTryEverythingOnceButTheDefault) {
-  const jit::VariantSpace all = space();
-  const std::set<Variant> whole = [&] {
+  const jit::ConfigSpace all = space();
+  const std::set<KernelConfig> whole = [&] {
     const auto list = all.all();
-    return std::set<Variant>(list.begin() + 1, list.end());
+    return std::set<KernelConfig>(list.begin() + 1, list.end());
   }();
   const Model model = cpu_model(jit::testing::abacus(), {1 << 20, 1});
   for (const char* name : {"exhaustive", "random"}) {
     const auto order = played(make_strategy(name, all, model), no_gain);
     EXPECT_EQ(order.size(), whole.size()) << name;
-    EXPECT_EQ(std::set<Variant>(order.begin(), order.end()), whole) << name;
+    EXPECT_EQ(std::set<KernelConfig>(order.begin(), order.end()), whole) << name;
   }
 }
 
 TEST(Strategies, ExhaustiveFollowsTheModelAndRandomItsSeed) {
-  const Model model = [](const Variant& v) { return -v.chunk; };
+  const Model model = [](const KernelConfig& v) { return -v.leaves_per_item; };
   EXPECT_EQ(played(make_strategy("exhaustive", space(), model), no_gain).front().chunk, 256);
   const auto first = played(make_strategy("random", space(), model, 1), no_gain);
   EXPECT_EQ(played(make_strategy("random", space(), model, 1), no_gain), first);
   EXPECT_NE(played(make_strategy("random", space(), model, 2), no_gain), first);
-  const Model other = [](const Variant& v) { return v.chunk; };
+  const Model other = [](const KernelConfig& v) { return v.leaves_per_item; };
   EXPECT_EQ(played(make_strategy("random", space(), other, 1), no_gain), first);
 }
 
 TEST(Strategies, LocalBeginsWithTheModelsBestAndClimbs) {
-  const Model model = [](const Variant& v) { return v.chunk == 256 && v.unroll == 0 ? 0.0 : 1.0; };
-  const auto uphill = [](const Variant& v) {
-    return 1 - 0.1 * v.unroll - 0.1 * v.width / 512 - 0.1 * (256 - v.chunk) / 252;
+  const Model model = [](const KernelConfig& v) { return v.leaves_per_item == 256 && v.unroll == 0 ? 0.0 : 1.0; };
+  const auto uphill = [](const KernelConfig& v) {
+    return 1 - 0.1 * v.unroll - 0.1 * v.simd_bits / 512 - 0.1 * (256 - v.leaves_per_item) / 252;
   };
   const auto order = played(make_strategy("local", space(), model), uphill);
   EXPECT_EQ(order.front().chunk, 256);
   const auto found =
-      std::find_if(order.begin(), order.end(), [&](const Variant& v) { return uphill(v) < 0.71; });
+      std::find_if(order.begin(), order.end(), [&](const KernelConfig& v) { return uphill(v) < 0.71; });
   EXPECT_NE(found, order.end()) << "three changes away";
   EXPECT_LT(order.size(), space().all().size() / 2);
 }
 
 TEST(Strategies, AnUnknownOneIsAnErrorWithTheNames) {
   try {
-    make_strategy("luck", space(), [](const Variant&) { return 0.0; });
+    make_strategy("luck", space(), [](const KernelConfig&) { return 0.0; });
     FAIL();
   } catch (const jit::Error& error) {
     EXPECT_STREQ(error.what(),
@@ -92,17 +92,17 @@ TEST(Model, OfTheCpuKnowsWhatLastItemsCost) {
 
 TEST(Model, OfAGpuKnowsResidencyAndSpills) {
   std::vector<jit::Resources> resources = {{.entry = "jitstep_apply", .registers = 32}};
-  const auto cost = [&](const Variant& v) {
-    return gpu_model([&](const Variant&) { return resources; }, 16)(v);
+  const auto cost = [&](const KernelConfig& v) {
+    return gpu_model([&](const KernelConfig&) { return resources; }, 16)(v);
   };
-  const Variant usual = {256, 32, 4, 16};
-  EXPECT_EQ(cost(usual), 1) << "memory is busy";
+  const KernelConfig default_config = {256, 32, 4, 16};
+  EXPECT_EQ(cost(default_config), 1) << "memory is busy";
   EXPECT_EQ(cost({256, 32, 1, 16}), 1);
   resources[0].registers = 255;
   EXPECT_GT(cost({256, 32, 1, 16}), cost({256, 32, 4, 16}));
   EXPECT_TRUE(std::isinf(cost({512, 32, 4, 16})));
   resources[0] = {.entry = "jitstep_apply", .registers = 32, .spill_load_bytes = 8};
-  EXPECT_EQ(cost(usual), 2);
+  EXPECT_EQ(cost(default_config), 2);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 using jit::Outcome;
 using jit::Trial;
 using jit::TrialStatus;
-using jit::Variant;
+using jit::KernelConfig;
 using testing::adamw_workload;
 using testing::FakeDevice;
 
@@ -29,11 +29,11 @@ class TunerTest : public ::testing::Test {
   jit::testing::TemporaryFolder folder;
   FakeDevice device;
   Workload work = adamw_workload(1 << 20);
-  const Variant usual = jit::default_variant(work.plan, jit::Target::cpu());
+  const KernelConfig default_config = jit::default_kernel_config(work.plan, jit::Target::cpu());
 };
 
-double unrolled_is_faster(const Variant& variant) {
-  return variant.unroll == 1 ? 0.8e-3 : variant.chunk == 64 ? 0.9e-3 : 1e-3;
+double unrolled_is_faster(const KernelConfig& config) {
+  return config.unroll == 1 ? 0.8e-3 : config.leaves_per_item == 64 ? 0.9e-3 : 1e-3;
 }
 
 TEST_F(TunerTest, EveryStrategyFindsTheFastestAndKeepsIt) {
@@ -44,13 +44,13 @@ TEST_F(TunerTest, EveryStrategyFindsTheFastestAndKeepsIt) {
     with.again = true;
     const Tuned one = tuned(with);
     EXPECT_EQ(one.record.outcome, Outcome::won) << strategy;
-    EXPECT_EQ(one.record.variant.unroll, 1) << strategy;
+    EXPECT_EQ(one.record.config.unroll, 1) << strategy;
     EXPECT_NEAR(one.record.gain, 1.25, 1e-9) << strategy;
     EXPECT_TRUE(one.record.complete);
     EXPECT_EQ(one.record.strategy, strategy);
     const auto kept = jit::read_records(with.records).records;
     ASSERT_EQ(kept.size(), 1u);
-    EXPECT_EQ(kept[0].variant, one.record.variant);
+    EXPECT_EQ(kept[0].config, one.record.config);
   }
 }
 
@@ -58,7 +58,7 @@ TEST_F(TunerTest, LocalSearchTriesLessThanAll) {
   TunerOptions with = options();
   with.strategy = "local";
   const std::size_t few = tuned(with).record.trials.size();
-  const std::size_t all = jit::variant_space(work.plan, device.hardware()).all().size() - 1;
+  const std::size_t all = jit::config_space(work.plan, device.hardware()).all().size() - 1;
   EXPECT_LT(few, all);
   with.strategy = "exhaustive";
   with.again = true;
@@ -66,17 +66,17 @@ TEST_F(TunerTest, LocalSearchTriesLessThanAll) {
 }
 
 TEST_F(TunerTest, WhatFailsIsRecordedAsSuchAndNeverTimed) {
-  const auto all = jit::variant_space(work.plan, device.hardware()).all();
+  const auto all = jit::config_space(work.plan, device.hardware()).all();
   const std::vector<TrialStatus> failures = {TrialStatus::does_not_compile, TrialStatus::spills,
                                              TrialStatus::exceeds_resources,
                                              TrialStatus::wrong_bits, TrialStatus::timed_out};
   for (std::size_t i = 0; i < failures.size(); ++i) device.failing[all[i + 1]] = failures[i];
-  device.time = [&](const Variant& v) { return device.failing.contains(v) ? 1e-9 : 1e-3; };
+  device.time = [&](const KernelConfig& v) { return device.failing.contains(v) ? 1e-9 : 1e-3; };
   const Tuned one = tuned(options());
-  EXPECT_EQ(one.record.outcome, Outcome::usual);
-  for (const auto& [variant, status] : device.failing) {
-    EXPECT_EQ(device.runs.count(variant), 0u);
-    const auto same = [&, wanted = variant](const Trial& t) { return t.variant == wanted; };
+  EXPECT_EQ(one.record.outcome, Outcome::default_config);
+  for (const auto& [config, status] : device.failing) {
+    EXPECT_EQ(device.runs.count(config), 0u);
+    const auto same = [&, wanted = config](const Trial& t) { return t.config == wanted; };
     const auto& trials = one.record.trials;
     const auto found = std::find_if(trials.begin(), trials.end(), same);
     ASSERT_NE(found, trials.end());
@@ -87,9 +87,9 @@ TEST_F(TunerTest, WhatFailsIsRecordedAsSuchAndNeverTimed) {
 
 // As a GPU after a candidate that touched foreign memory: the next tuner must not begin with it again.
 TEST_F(TunerTest, WhatBreaksTheDeviceIsOnRecordBeforeAnythingElseRuns) {
-  for (const Variant& one : jit::variant_space(work.plan, device.is).all())
+  for (const KernelConfig& one : jit::config_space(work.plan, device.is).all())
     device.failing[one] = TrialStatus::does_not_compile;
-  device.time = [&](const Variant&) {
+  device.time = [&](const KernelConfig&) {
     return device.checked.empty() ? 1e-3 : throw jit::Error("the device is gone");
   };
   EXPECT_THROW(tuned(options()), jit::Error);
@@ -102,8 +102,8 @@ TEST_F(TunerTest, WhatBreaksTheDeviceIsOnRecordBeforeAnythingElseRuns) {
 
 TEST_F(TunerTest, ACandidateIsCheckedOnceBeforeItsFirstRun) {
   tuned(options());
-  for (const auto& [variant, runs] : device.runs)
-    EXPECT_EQ(device.checked[variant], variant == usual ? 0 : 1) << jit::to_string(variant);
+  for (const auto& [config, runs] : device.runs)
+    EXPECT_EQ(device.checked[config], config == default_config ? 0 : 1) << jit::to_string(config);
 }
 
 TEST_F(TunerTest, ACompleteRecordIsNotMeasuredAgainUnlessAsked) {
@@ -134,9 +134,9 @@ TEST_F(TunerTest, WhatWasStoppedGoesOnWithNothingLostOrDoneTwice) {
   const Tuned one = tuned(options());
   EXPECT_EQ(one.record.outcome, Outcome::won);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(one.record.trials[static_cast<std::size_t>(i)].variant, kept[0].trials[i].variant);
-    const bool is_winner = kept[0].trials[i].variant == one.record.variant;
-    EXPECT_EQ(device.runs.contains(kept[0].trials[i].variant), is_winner) << "its second trial";
+    EXPECT_EQ(one.record.trials[static_cast<std::size_t>(i)].config, kept[0].trials[i].config);
+    const bool is_winner = kept[0].trials[i].config == one.record.config;
+    EXPECT_EQ(device.runs.contains(kept[0].trials[i].config), is_winner) << "its second trial";
   }
   EXPECT_EQ(jit::read_records(with.records).records.size(), 1u);
 }

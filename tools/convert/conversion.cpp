@@ -22,23 +22,23 @@ namespace {
 using jit::Error;
 using jit::Formats;
 using jit::Manifest;
-using jit::text;
+using jit::str_cat;
 using Groups = std::vector<OutlinedGroup>;
 
 std::vector<std::string> rules_of(torch::serialize::InputArchive& archive, const Request& request) {
   std::vector<std::string> rules = archived_rules(archive);
   if (!rules.empty() && !request.rule.empty() && rules != std::vector{request.rule})
-    throw UsageError(text(request.from, " holds the state of ", jit::joined(rules), ", not of ",
+    throw UsageError(str_cat(request.from, " holds the state of ", jit::joined(rules), ", not of ",
                           request.rule, "; --rule is for files that name no optimizer"));
   if (rules.empty() && request.rule.empty())
     throw UsageError(
-        text(request.from,
+        str_cat(request.from,
              " does not name its optimizer, as torch's checkpoints do not; give --rule, "
              "as in --rule adamw"));
   if (rules.empty()) rules = {request.rule};
   for (const std::string& rule : rules)
     if (!jit::default_catalog().has(Manifest::Kind::rule, rule))
-      throw Error(text(request.from, " holds the state of the rule ", rule,
+      throw Error(str_cat(request.from, " holds the state of the rule ", rule,
                        ", which does not ship with jitstep; give its file by --load"));
   return rules;
 }
@@ -46,36 +46,36 @@ std::vector<std::string> rules_of(torch::serialize::InputArchive& archive, const
 // ---- formats -----------------------------------------------------------------------------------
 
 // A UsageError for a name that no format has.
-void check_names(const Formats& asked) {
+void check_names(const Formats& requested) {
   as_usage([&] {
     const jit::Catalog& catalog = jit::default_catalog();
-    if (asked.weights) catalog.weights(*asked.weights);
-    if (asked.state) catalog.codec(asked.state->name);
-    for (const auto& [slot, codec] : asked.slots) catalog.codec(codec.name);
+    if (requested.weights) catalog.weights(*requested.weights);
+    if (requested.state) catalog.codec(requested.state->name);
+    for (const auto& [slot, codec] : requested.slots) catalog.codec(codec.name);
   });
 }
 
-void check_asked(const Formats& asked, const Groups& groups) {
-  check_names(asked);
-  if (asked.weights && jit::default_catalog().weights(*asked.weights).extra_bytes() > 0)
+void check_asked(const Formats& requested, const Groups& groups) {
+  check_names(requested);
+  if (requested.weights && jit::default_catalog().weights(*requested.weights).residual_bytes() > 0)
     throw UsageError(
-        text("--weights ", *asked.weights,
+        str_cat("--weights ", *requested.weights,
              " has a residual, which needs the parameters; load the checkpoint into an "
              "optimizer with its parameters, and save that"));
   std::set<std::string> known;
   for (const OutlinedGroup& group : groups)
     for (const jit::Slot& slot : group.options->manifest().slots)
       known.insert({slot.name, slot.torch_name});
-  for (const auto& [slot, codec] : asked.slots)
+  for (const auto& [slot, codec] : requested.slots)
     if (!known.contains(slot))
-      throw UsageError(text("--state ", slot, "=", codec.name, ": there is no slot \"", slot, "\"",
+      throw UsageError(str_cat("--state ", slot, "=", codec.name, ": there is no slot \"", slot, "\"",
                             jit::did_you_mean(slot, {known.begin(), known.end()}), "; there are ",
                             jit::joined(known)));
 }
 
 // With several rules, a slot that is named counts for those that have it.
-Formats formats_for(const Options& saved, const Formats& asked) {
-  Formats formats = asked;
+Formats formats_for(const Options& saved, const Formats& requested) {
+  Formats formats = requested;
   const auto& slots = saved.manifest().slots;
   std::erase_if(formats.slots, [&](const auto& named) {
     return std::none_of(slots.begin(), slots.end(), [&](const jit::Slot& slot) {
@@ -89,11 +89,11 @@ Formats formats_for(const Options& saved, const Formats& asked) {
 // ---- the optimizer -----------------------------------------------------------------------------
 
 Optimizer optimizer_of(const Groups& groups, const std::vector<std::string>& rules,
-                       const Formats& asked) {
+                       const Formats& requested) {
   std::vector<Optimizer::ParamGroup> made;
   for (const OutlinedGroup& group : groups) {
     auto options = group.options->copy();
-    options->edit_formats() = formats_for(*options, asked);
+    options->edit_formats() = formats_for(*options, requested);
     made.emplace_back(group.parameters, std::move(options));
   }
   return rules.size() == 1 ? Optimizer(rules.front(), made) : Optimizer(made);
@@ -115,7 +115,7 @@ std::string format_of(const StateBuffers& buffers, std::size_t slot) {
 }
 
 std::string weights_of(const StateBuffers& buffers) {
-  return buffers.extra.defined() ? buffers.format.weights : "";
+  return buffers.residual.defined() ? buffers.format.weights : "";
 }
 
 // Counts parameters by what is kept of them, and how before and now.
@@ -171,7 +171,7 @@ Conversion report(const Groups& groups, const Optimizer& optimizer,
 
 Conversion convert(const Request& request) {
   if (!request.overwrite && std::filesystem::exists(std::filesystem::symlink_status(request.to)))
-    throw Error(text(request.to, " exists already; name another file, or give --overwrite"));
+    throw Error(str_cat(request.to, " exists already; name another file, or give --overwrite"));
   auto archive = open_archive(request.from, torch::kCPU);
   const std::vector<std::string> rules = rules_of(archive, request);
   const Groups groups = read_outline(archive, rules);

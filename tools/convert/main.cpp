@@ -41,7 +41,7 @@ std::string to_text(const Conversion& made) {
   const auto each = [&](std::int64_t bytes) {
     return jit::fixed(static_cast<double>(bytes) / elements, 4);
   };
-  return jit::text(jit::joined(made.rules), ", ", counted(made.parameters, "parameter"), ", ",
+  return jit::str_cat(jit::joined(made.rules), ", ", counted(made.parameters, "parameter"), ", ",
                    made.with_state, " with state, ", counted(made.elements, "element"), "\n\n",
                    jit::text_table(rows, {3}), "\nstate: from ", each(made.state_bytes_before),
                    " to ", each(made.state_bytes), " bytes/parameter\n");

@@ -27,7 +27,7 @@ void write_enumerations(std::ostream& out, const Rule& rule) {
   }
 }
 
-void write_accessors(std::ostream& out, const Option& option, std::size_t place,
+void write_accessors(std::ostream& out, const Option& option, std::size_t index,
                      const std::string& self) {
   const std::string type = type_of(option), member = option.name + "_";
   if (option.type == Option::Type::numbers)
@@ -38,7 +38,7 @@ void write_accessors(std::ostream& out, const Option& option, std::size_t place,
       << "; }\n";
   out << "  " << type << "& " << option.name << "() noexcept { return " << member << "; }\n";
   out << "  " << self << "& " << option.name << "(const " << type << "& value) {\n    " << member
-      << " = value;\n    mark(" << place << ");\n    return *this;\n  }\n";
+      << " = value;\n    mark(" << index << ");\n    return *this;\n  }\n";
 }
 
 void write_options_class(std::ostream& out, const Rule& rule) {

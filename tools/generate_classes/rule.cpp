@@ -15,7 +15,7 @@ namespace {
 using jit::Manifest;
 using jit::Option;
 using jit::OptionValues;
-using jit::text;
+using jit::str_cat;
 using jit::Value;
 
 // "nvlamb" without a class line becomes "Nvlamb".
@@ -80,7 +80,7 @@ std::vector<const Option*> Rule::members() const {
                                                     members[i]->type == Option::Type::boolean ||
                                                     members[i]->type == Option::Type::numbers);
     if (!torchs_type || members[i]->name != first[i])
-      throw jit::Error(text("the rule ", manifest.name, " has no option ", first[i],
+      throw jit::Error(str_cat("the rule ", manifest.name, " has no option ", first[i],
                             " of torch's type, as torch::optim::", name, "Options"));
   }
   return members;

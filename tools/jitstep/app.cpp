@@ -59,13 +59,13 @@ std::string unexpected_word(const CLI::App& command, const std::string& word) {
     std::vector<std::string> flags;
     for (const CLI::Option* one : command.get_options())
       for (const std::string& name : one->get_lnames()) flags.push_back("--" + name);
-    return text("there is no flag \"", flag, "\"", did_you_mean(flag, flags));
+    return str_cat("there is no flag \"", flag, "\"", did_you_mean(flag, flags));
   }
   std::vector<std::string> names;
   for (const CLI::App* one : command.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(one->get_name());
-  if (names.empty()) return text("the argument \"", word, "\" was not expected");
-  return text("there is no command \"", word, "\"", did_you_mean(word, names));
+  if (names.empty()) return str_cat("the argument \"", word, "\" was not expected");
+  return str_cat("there is no command \"", word, "\"", did_you_mean(word, names));
 }
 
 }  // namespace
@@ -85,8 +85,8 @@ void need_subcommand(CLI::App& command) {
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = last_parsed(app);
   const std::vector<std::string> words = command.remaining();
-  const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !words.empty();
-  return text(extra ? unexpected_word(command, words.front()) : error.what(), ". Run `",
+  const bool residual = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !words.empty();
+  return str_cat(residual ? unexpected_word(command, words.front()) : error.what(), ". Run `",
               full_name(command), " --help`.");
 }
 

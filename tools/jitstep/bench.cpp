@@ -49,7 +49,7 @@ struct Request {
 
 struct Measured {
   Workload workload;
-  VariantChoice choice;
+  ConfigChoice choice;
   double seconds = 0, spread = 0, bytes = 0;
   double of_bound = 0;  // the baseline's time over the step's, the median of the rounds
   double of_bound_low = 0, of_bound_high = 0;  // its quartiles
@@ -65,16 +65,16 @@ double quantile(std::vector<double>& values, double share) {
   return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
 }
 
-Measured measured(tuning::HostDevice& device, CpuMachine& machine, const Workload& workload,
+Measured measured(tuning::HostDevice& device, CpuBackend& machine, const Workload& workload,
                   int rounds) {
   device.begin(workload);
   Measured out{.workload = workload,
-               .choice = machine.choose_variant(workload.plan, workload.size()),
+               .choice = machine.choose_config(workload.plan, workload.size()),
                .bytes = tuning::moved_bytes(workload)};
   std::vector<double> times, shares;
-  device.seconds(out.choice.variant);  // compiles it
+  device.seconds(out.choice.config);  // compiles it
   for (int i = 0; i < rounds; ++i) {
-    times.push_back(device.seconds(out.choice.variant));
+    times.push_back(device.seconds(out.choice.config));
     shares.push_back(device.walk_seconds() / times.back());
   }
   out.seconds = quantile(times, 0.5);
@@ -108,7 +108,7 @@ json to_json(const Measured& one) {
           {"bytes_per_second", one.rate()},
           {"of_bound", one.of_bound},
           {"of_bound_quartiles", {one.of_bound_low, one.of_bound_high}},
-          {"config", to_string(one.choice.variant)},
+          {"config", to_string(one.choice.config)},
           {"match", to_string(one.choice.match)},
           {"why", one.choice.why}};
 }
@@ -122,14 +122,14 @@ std::string page_of(const std::vector<Measured>& all, const std::string& machine
          .value = one.of_bound,
          .low = one.of_bound_low,
          .high = one.of_bound_high,
-         .title = text(fixed(100 * one.of_bound, 0), " %: ", fixed(1e3 * one.seconds, 4), " ms, ",
+         .title = str_cat(fixed(100 * one.of_bound, 0), " %: ", fixed(1e3 * one.seconds, 4), " ms, ",
                        fixed(one.elements_per_second() / 1e6, 1), " Mparam/s, ",
                        fixed(one.rate() / 1e9, 1), " GB/s")});
   }
   for (double tick = 0; tick < plot.high; tick += 0.5)
     plot.ticks.emplace_back(tick, fixed(100 * tick, 0) + " %");
   return tuning::html_page("jitstep bench", kPlotIntroduction,
-                           text("<p>", tuning::escaped(machine), "</p>\n", tuning::to_svg(plot)));
+                           str_cat("<p>", tuning::escaped(machine), "</p>\n", tuning::to_svg(plot)));
 }
 
 void bench(const Request& request) {
@@ -137,14 +137,14 @@ void bench(const Request& request) {
   const int threads = request.threads > 0 ? request.threads : host_hardware().units;
   const std::vector<Workload> workloads = workloads_of(request.workloads);
   tuning::HostDevice device(default_engine(), {.threads = threads});
-  CpuMachine machine(default_engine());
+  CpuBackend machine(default_engine());
   std::vector<Measured> all;
   for (const Workload& workload : workloads)
     all.push_back(measured(device, machine, workload, request.rounds));
   json results = json::array();
   for (const Measured& one : all) results.push_back(to_json(one));
   const std::string& name = host_hardware().name;
-  const std::string heading = text(name, ", ", counted(threads, "thread"));
+  const std::string heading = str_cat(name, ", ", counted(threads, "thread"));
   if (request.json)
     std::cout << json_text({{"machine", name},
                             {"threads", threads},

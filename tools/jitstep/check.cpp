@@ -1,5 +1,5 @@
 // jitstep check: tests a file with a rule or a codec.
-#include <emulation/option_cover.h>
+#include <emulation/option_covering_set.h>
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
 
@@ -54,16 +54,16 @@ std::string problem_of(const Target& target) {
 
 // The targets that can be compiled for, the CPU first; the others are reported.
 std::vector<Target> usable(const Request& request, Report& report) {
-  std::vector<Target> asked = {Target::cpu()}, targets;
+  std::vector<Target> requested = {Target::cpu()}, targets;
   std::map<std::string, std::vector<std::string>> missing;  // names of targets by what is missing
-  asked.insert(asked.end(), request.targets.begin(), request.targets.end());
-  for (const Target& target : asked) {
+  requested.insert(requested.end(), request.targets.begin(), request.targets.end());
+  for (const Target& target : requested) {
     const std::string problem = problem_of(target);
     if (problem.empty()) targets.push_back(target);
     if (!problem.empty()) missing[problem].push_back(to_string(target));
   }
   for (const auto& [problem, names] : missing)
-    report.unchecked.push_back(text(joined(names), ": ", problem));
+    report.unchecked.push_back(str_cat(joined(names), ": ", problem));
   return targets;
 }
 
@@ -85,7 +85,7 @@ std::vector<check::Candidate> candidates(const std::vector<check::Choice>& choic
 void report_unreached(const Catalog& catalog, Report& report) {
   if (report.manifest->kind != Manifest::Kind::rule) return;
   if (const auto flags = emulation::unreached_flags(*report.manifest, catalog); !flags.empty())
-    report.unchecked.push_back(text("kernels with ", joined(flags),
+    report.unchecked.push_back(str_cat("kernels with ", joined(flags),
                                     ": jitstep found no options that set these flags; simplify "
                                     "their conditions, or use `jitstep compile`"));
 }

@@ -43,12 +43,12 @@ std::string write_image(const Built& built, const std::string& folder) {
   const std::string path = (fs::path(folder) / (built.key + ".bin")).string();
   std::error_code failure;
   fs::create_directories(folder, failure);
-  if (failure) throw Error(text("cannot create the folder ", folder, ": ", failure.message()));
+  if (failure) throw Error(str_cat("cannot create the folder ", folder, ": ", failure.message()));
   const auto& image = built.binary.image;
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(image.data()),
              static_cast<std::streamsize>(image.size()));
-  if (!file.flush()) throw Error(text("cannot write ", path, ": ", failure_advice(errno)));
+  if (!file.flush()) throw Error(str_cat("cannot write ", path, ": ", failure_advice(errno)));
   return path;
 }
 
@@ -65,7 +65,7 @@ nlohmann::json to_json(const Subject& subject, const Built& built, const std::st
   for (const Resources& entry : built.binary.resources) resources.push_back(to_json(entry));
   return {{"kernel", subject.unit.name},
           {"target", to_string(subject.target)},
-          {"config", inspect::config_json(subject.variant)},
+          {"config", inspect::config_json(subject.config)},
           {"file", file},
           {"bytes", built.binary.image.size()},
           {"entries", subject.unit.entries},
@@ -74,15 +74,15 @@ nlohmann::json to_json(const Subject& subject, const Built& built, const std::st
 
 void print(const Subject& subject, const Built& built, const std::string& file) {
   std::cout << "kernel  " << subject.unit.name << "\ntarget  " << to_string(subject.target)
-            << "\nconfig  " << to_string(subject.variant) << "\nfile    " << file << ", "
+            << "\nconfig  " << to_string(subject.config) << "\nfile    " << file << ", "
             << counted(built.binary.image.size(), "byte") << "\n";
   if (!subject.note.empty()) std::cout << "note    " << subject.note << "\n";
   std::vector<std::vector<std::string>> rows = {
       {"entry", "registers", "spill bytes", "stack bytes", "shared bytes"}};
   for (const Resources& one : built.binary.resources)
-    rows.push_back({one.entry, text(one.registers),
-                    text(one.spill_store_bytes + one.spill_load_bytes), text(one.stack_bytes),
-                    text(one.shared_bytes)});
+    rows.push_back({one.entry, str_cat(one.registers),
+                    str_cat(one.spill_store_bytes + one.spill_load_bytes), str_cat(one.stack_bytes),
+                    str_cat(one.shared_bytes)});
   if (rows.size() > 1) std::cout << "\n" << text_table(rows, {1, 2, 3, 4});
 }
 

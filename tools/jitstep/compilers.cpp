@@ -19,22 +19,22 @@ std::string compiler_identity(const Target& target, const Settings& settings) {
                           : HostCompiler(settings).identity(target);
 }
 
-std::string ptx_of(const std::string& flat, const std::string& name, const Target& target) {
-  return nvrtc_with(Settings::from_environment()).ptx(flat, name, target);
+std::string ptx_of(const std::string& preprocessed, const std::string& name, const Target& target) {
+  return nvrtc_with(Settings::from_environment()).ptx(preprocessed, name, target);
 }
 
-std::string assembly_of(const std::string& flat, const std::string& name, const Target& target) {
-  return HostCompiler(Settings::from_environment()).assembly(flat, name, target);
+std::string assembly_of(const std::string& preprocessed, const std::string& name, const Target& target) {
+  return HostCompiler(Settings::from_environment()).assembly(preprocessed, name, target);
 }
 
-LoopReport loop_report_of(const std::string& flat, const std::string& name,
+LoopReport loop_report_of(const std::string& preprocessed, const std::string& name,
                           const Settings& settings) {
   try {
-    return {scalar_loops(flat, HostCompiler(settings).loop_report(flat, name, Target::cpu())), ""};
+    return {scalar_loops(preprocessed, HostCompiler(settings).loop_report(preprocessed, name, Target::cpu())), ""};
   } catch (const Error& error) {
     const std::string what = error.what();
     return {{},
-            text("the compiler's report on its loops is not available: ",
+            str_cat("the compiler's report on its loops is not available: ",
                  what.substr(0, what.find('\n')))};
   }
 }

@@ -16,8 +16,8 @@ std::string compiler_identity(const jit::Target& target,
 
 /// A self-contained text as PTX, or as the host compiler's assembly with `.loc` lines. An Error if there is no compiler
 /// or the text does not compile.
-std::string ptx_of(const std::string& flat, const std::string& name, const jit::Target& target);
-std::string assembly_of(const std::string& flat, const std::string& name,
+std::string ptx_of(const std::string& preprocessed, const std::string& name, const jit::Target& target);
+std::string assembly_of(const std::string& preprocessed, const std::string& name,
                         const jit::Target& target);
 
 /// What the host compiler says of the loops over elements.
@@ -27,7 +27,7 @@ struct LoopReport {
 };
 
 /// Compiles the text. Throws no Error: some compilers cannot report.
-LoopReport loop_report_of(const std::string& flat, const std::string& name,
+LoopReport loop_report_of(const std::string& preprocessed, const std::string& name,
                           const jit::Settings& settings);
 
 }  // namespace jitstep::tool

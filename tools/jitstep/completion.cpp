@@ -79,10 +79,10 @@ Words values(const CLI::Option& flag, const std::string& word) {
   return all;
 }
 
-Words values_of_argument(const CLI::App& command, std::size_t place) {
+Words values_of_argument(const CLI::App& command, std::size_t index) {
   const auto arguments =
       command.get_options([](const CLI::Option* option) { return option->get_positional(); });
-  return place < arguments.size() ? values_of(arguments[place]->get_name()) : Words();
+  return index < arguments.size() ? values_of(arguments[index]->get_name()) : Words();
 }
 
 }  // namespace

@@ -26,13 +26,13 @@ namespace fs = std::filesystem;
       fs::read_symlink("/proc/self/exe").replace_filename("jitstep-convert");
   if (!fs::exists(program))
     throw jit::Error(
-        jit::text("cannot convert: the program ", program,
+        jit::str_cat("cannot convert: the program ", program,
                   " is missing. Build jitstep with LibTorch (-DJITSTEP_BUILD_TORCH=ON)."));
   std::vector<char*> pointers;
   for (std::string& one : arguments) pointers.push_back(one.data());
   pointers.push_back(nullptr);
   ::execv(program.c_str(), pointers.data());
-  throw jit::Error(jit::text("cannot start ", program, ": ", std::strerror(errno)));
+  throw jit::Error(jit::str_cat("cannot start ", program, ": ", std::strerror(errno)));
 }
 
 std::vector<std::string> arguments_of_process() {

@@ -18,15 +18,15 @@ StateBytes state_bytes(const Plan& plan, const OptionValues& options) {
     bytes.slots.push_back({plan.rule().slots[i].name,
                            static_cast<double>(layout.slots[i].codes) / elements,
                            static_cast<double>(layout.slots[i].meta) / elements});
-  for (const StateLayout::Memory& field : layout.memory)
-    bytes.memory += 2.0 * static_cast<double>(field.entries * field.bytes) / elements;
-  bytes.extra = static_cast<double>(layout.extra) / elements;
+  for (const StateLayout::AuxState& field : layout.aux_state)
+    bytes.aux_state += 2.0 * static_cast<double>(field.entries * field.bytes) / elements;
+  bytes.residual = static_cast<double>(layout.residual) / elements;
   bytes.all = static_cast<double>(layout.bytes()) / elements;
   return bytes;
 }
 
 int launches_of(const Plan& plan) {
-  return 2 * plan.passes + (plan.rule().host_stage.empty() ? 1 : 2);
+  return 2 * plan.passes + (plan.rule().host_transform.empty() ? 1 : 2);
 }
 
 std::vector<std::string> codec_columns(const Catalog& catalog) {

@@ -22,8 +22,8 @@ struct SlotBytes {
 /// Bytes a parameter, of a matrix of 1024 x 1024.
 struct StateBytes {
   std::vector<SlotBytes> slots;
-  double memory = 0;  // auxiliary state, both buffers
-  double extra = 0;   // the residual of the weight format
+  double aux_state = 0;  // auxiliary state, both buffers
+  double residual = 0;   // the residual of the weight format
   double all = 0;
 };
 

@@ -10,8 +10,8 @@ namespace jitstep::tool {
 /// "1 kernel", "2 kernels"; "2 entries" with `several`.
 template <class Count>
 std::string counted(const Count& count, const std::string& one, const std::string& several = "") {
-  if (count == 1) return jit::text(count, " ", one);
-  return jit::text(count, " ", several.empty() ? one + "s" : several);
+  if (count == 1) return jit::str_cat(count, " ", one);
+  return jit::str_cat(count, " ", several.empty() ? one + "s" : several);
 }
 
 }  // namespace jitstep::tool

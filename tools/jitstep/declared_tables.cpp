@@ -35,9 +35,9 @@ std::string slots(const Manifest& manifest) {
   return section(rows);
 }
 
-std::string memory(const Manifest& manifest) {
+std::string aux_state(const Manifest& manifest) {
   Rows rows = {{"auxiliary state", "one per", "type", "in torch", "stored if"}};
-  for (const MemoryField& field : manifest.memory)
+  for (const AuxField& field : manifest.aux_state)
     rows.push_back({field.name, to_string(field.domain), field.is_double ? "double" : "real",
                     field.torch_name, written(field.condition)});
   return section(rows);
@@ -81,9 +81,9 @@ json slots_of(const Manifest& manifest) {
   return all;
 }
 
-json memory_of(const Manifest& manifest) {
+json aux_state_of(const Manifest& manifest) {
   json all = json::array();
-  for (const MemoryField& field : manifest.memory)
+  for (const AuxField& field : manifest.aux_state)
     all.push_back({{"name", field.name},
                    {"domain", to_string(field.domain)},
                    {"type", field.is_double ? "double" : "real"},
@@ -99,16 +99,16 @@ std::string kind_name(Manifest::Kind kind) {
 }
 
 std::string declared_text(const Manifest& manifest, const std::string& path) {
-  const std::string name = manifest.class_name.empty() ? "" : text(", class ", manifest.class_name);
-  return text(path, ": the ", kind_name(manifest.kind), " ", manifest.name, name, "\n",
-              manifest.description, "\n\n", options(manifest), slots(manifest), memory(manifest));
+  const std::string name = manifest.class_name.empty() ? "" : str_cat(", class ", manifest.class_name);
+  return str_cat(path, ": the ", kind_name(manifest.kind), " ", manifest.name, name, "\n",
+              manifest.description, "\n\n", options(manifest), slots(manifest), aux_state(manifest));
 }
 
 json declared_json(const Manifest& manifest) {
   return {{"kind", kind_name(manifest.kind)}, {"name", manifest.name},
           {"class", manifest.class_name},     {"description", manifest.description},
           {"options", options_of(manifest)},  {"slots", slots_of(manifest)},
-          {"memory", memory_of(manifest)}};
+          {"memory", aux_state_of(manifest)}};
 }
 
 }  // namespace jitstep::tool

@@ -61,7 +61,7 @@ void compile_a_kernel(Settings settings) {
   settings.log = LogLevel::off;
   const Plan plan =
       resolve({.rule = "adamw", .state = {{CodecChoice{"fp32"}, CodecChoice{"fp32"}, {}}}});
-  const Unit made = unit(plan, default_variant(plan, Target::cpu()), Target::cpu());
+  const Unit made = unit(plan, default_kernel_config(plan, Target::cpu()), Target::cpu());
   Engine(settings).kernel(made.text, made.name, Target::cpu());
 }
 
@@ -73,11 +73,11 @@ Finding compiler(const Settings& settings) {
         std::min(identity.find("gcc version"), identity.find("clang version"));
     compile_a_kernel(settings);
     return found("compiler",
-                 text(host.program(), ", ",
+                 str_cat(host.program(), ", ",
                       version == identity.npos ? "" : first_line(identity.substr(version))));
   } catch (const CompileError& error) {
     return {"compiler", Finding::State::missing,
-            text(host.program(), " does not compile AdamW's kernel: ", first_line(error.what()),
+            str_cat(host.program(), " does not compile AdamW's kernel: ", first_line(error.what()),
                  "; JITSTEP_CXX names another compiler")};
   } catch (const Error& error) {
     return {"compiler", Finding::State::missing, first_line(error.what())};
@@ -105,21 +105,21 @@ Finding nvrtc(const Settings& settings, bool needed) {
   std::string problem;
   const auto library = find_nvrtc(settings, installed_driver_version(), problem);
   if (!library) return {"NVRTC", needed ? Finding::State::missing : Finding::State::note, problem};
-  return found("NVRTC", text(library->version(), " in ",
+  return found("NVRTC", str_cat(library->version(), " in ",
                              library->path.empty() ? "the loader's own folders" : library->path,
                              ", sm_", library->archs.front(), " to sm_", library->archs.back()));
 }
 
 Finding driver(const Gpus& here) {
   if (!here.problem.empty()) return {"driver", Finding::State::note, here.problem};
-  return found("driver", text("CUDA ", installed_driver_version() / 1000, ".",
+  return found("driver", str_cat("CUDA ", installed_driver_version() / 1000, ".",
                               installed_driver_version() % 1000 / 10));
 }
 
 std::vector<Finding> devices(const Gpus& here) {
   std::vector<Finding> all;
   for (const CudaDevice& gpu : here.devices)
-    all.push_back(found("GPU", text("cuda:", gpu.ordinal, ", sm_", gpu.sm, ", ",
+    all.push_back(found("GPU", str_cat("cuda:", gpu.ordinal, ", sm_", gpu.sm, ", ",
                                     gpu.multiprocessors, " multiprocessors")));
   if (all.empty())
     all.push_back(
@@ -145,8 +145,8 @@ Finding entries_in(const char* what, const std::string& folder,
   for (const ListedEntry& entry : entries) bytes += entry.file.bytes;
   const auto used = static_cast<std::ptrdiff_t>(entries.size()) - unused;
   return {what, unused == 0 ? Finding::State::good : Finding::State::note,
-          text(folder, ", ", counted(used, "entry", "entries"), ", ", counted(bytes, "byte"),
-               unused == 0 ? "" : text("; ", unused, " never used: see `jitstep cache verify`"))};
+          str_cat(folder, ", ", counted(used, "entry", "entries"), ", ", counted(bytes, "byte"),
+               unused == 0 ? "" : str_cat("; ", unused, " never used: see `jitstep cache verify`"))};
 }
 
 std::vector<ListedEntry> entries_of_layer(const Settings& settings, bool readonly) {
@@ -163,7 +163,7 @@ Finding cache(const Settings& settings) {
   if (std::filesystem::exists(settings.cache_dir))
     if (const auto problem = folder_problem(settings.cache_dir, Trust::own))
       return {"cache", Finding::State::missing,
-              text(*problem, "; JITSTEP_CACHE_DIR names another")};
+              str_cat(*problem, "; JITSTEP_CACHE_DIR names another")};
   return entries_in("cache", settings.cache_dir, entries_of_layer(settings, false));
 }
 
@@ -189,16 +189,16 @@ Finding records_in(const RecordSource& source, const std::vector<Hardware>& here
   const auto unfinished = std::count_if(
       all.begin(), all.end(), [](const TuningRecord& record) { return !record.complete; });
   std::string words =
-      text(source.name, ", ", counted(all.size(), "record"), ", ", of_this, " of this machine");
+      str_cat(source.name, ", ", counted(all.size(), "record"), ", ", of_this, " of this machine");
   if (alike > of_this)
-    words += text(", ", alike - of_this, " of its architecture (fewer processors, say)");
-  if (unfinished > 0) words += text(", ", unfinished, " of interrupted tuning");
+    words += str_cat(", ", alike - of_this, " of its architecture (fewer processors, say)");
+  if (unfinished > 0) words += str_cat(", ", unfinished, " of interrupted tuning");
   if (!source.file.newer.empty())
-    words += text(", ", source.file.newer.size(), " of a newer jitstep");
+    words += str_cat(", ", source.file.newer.size(), " of a newer jitstep");
   const auto& problems = source.file.problems;
   if (problems.empty()) return found("records", words);
   return {"records", Finding::State::note,
-          text(words, "; ", problems.size(), " skipped, the first: ", problems.front())};
+          str_cat(words, "; ", problems.size(), " skipped, the first: ", problems.front())};
 }
 
 std::vector<Finding> records(const Settings& settings) {
@@ -228,7 +228,7 @@ Finding templates(const Settings& settings) {
   }
   return found(
       "templates",
-      text(read, " rules, codecs and weight formats, ",
+      str_cat(read, " rules, codecs and weight formats, ",
            settings.templates.empty() ? "built in" : "with those of " + settings.templates));
 }
 

@@ -66,7 +66,7 @@ CLI::Validator one_of(const std::vector<std::string>& words) {
   return CLI::Validator(
       [words](const std::string& word) {
         if (std::find(words.begin(), words.end(), word) != words.end()) return std::string();
-        return text("there is no \"", word, "\"", did_you_mean(word, words), "; there are ",
+        return str_cat("there is no \"", word, "\"", did_you_mean(word, words), "; there are ",
                     joined(words));
       },
       "");
@@ -79,7 +79,7 @@ CLI::Validator is_target() {
           parse_target(word);
           return std::string();
         } catch (const Error&) {
-          return text("there is no target \"", word, "\"", did_you_mean(word, targets()),
+          return str_cat("there is no target \"", word, "\"", did_you_mean(word, targets()),
                       "; use cpu, emulated or sm_ with a number, as in sm_90");
         }
       },

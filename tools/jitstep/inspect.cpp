@@ -62,7 +62,7 @@ void add_args(CLI::App& command, Args& args) {
 nlohmann::json json_of(const Subject& subject) {
   nlohmann::json out = {{"kernel", subject.unit.name},
                         {"target", to_string(subject.target)},
-                        {"config", inspect::config_json(subject.variant)},
+                        {"config", inspect::config_json(subject.config)},
                         {"why", subject.reason},
                         {"entries", subject.unit.entries},
                         {"edited", subject.edited}};

@@ -37,12 +37,12 @@ void add_kernel_args(CLI::App& command, KernelArgs& args) {
       ->type_name("FILE");
 }
 
-AskedOptimizer optimizer_of(const KernelArgs& args) {
+RequestedOptimizer optimizer_of(const KernelArgs& args) {
   if (args.spec.empty()) return optimizer_of_args(args.optimizer);
-  AskedOptimizer asked = optimizer_of_spec(args.spec);
-  asked.parameter = args.optimizer.parameter;
-  asked.gradient = args.optimizer.gradient;
-  return asked;
+  RequestedOptimizer requested = optimizer_of_spec(args.spec);
+  requested.parameter = args.optimizer.parameter;
+  requested.gradient = args.optimizer.gradient;
+  return requested;
 }
 
 }  // namespace jitstep::tool

@@ -26,6 +26,6 @@ struct KernelArgs {
 void add_kernel_args(CLI::App& command, KernelArgs& args);
 
 /// The optimizer of the spec or of the flags, validated. A UsageError says what is wrong.
-AskedOptimizer optimizer_of(const KernelArgs& args);
+RequestedOptimizer optimizer_of(const KernelArgs& args);
 
 }  // namespace jitstep::tool

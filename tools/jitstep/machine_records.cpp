@@ -1,7 +1,7 @@
 #include "machine_records.h"
 
 #include <jit/engine/cuda_driver.h>
-#include <jit/step/variant_chooser.h>
+#include <jit/step/config_chooser.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 
@@ -31,12 +31,12 @@ std::vector<Hardware> hardware_here() {
   return all;
 }
 
-VariantChoice chosen_variant(const Plan& plan, const Target& target, const WorkSize& size) {
-  return VariantChooser(default_engine(), hardware_for(target)).choose(plan, size);
+ConfigChoice chosen_variant(const Plan& plan, const Target& target, const WorkSize& size) {
+  return ConfigChooser(default_engine(), hardware_for(target)).choose(plan, size);
 }
 
 std::vector<TuningRecord> records_of(const Plan& plan, const Target& target) {
-  return VariantChooser(default_engine(), hardware_for(target)).known(plan);
+  return ConfigChooser(default_engine(), hardware_for(target)).known(plan);
 }
 
 }  // namespace jitstep::tool

@@ -3,7 +3,7 @@
 
 #include <jit/codegen/hardware.h>
 #include <jit/codegen/tuning_record.h>
-#include <jitstep/jit/variant.h>
+#include <jitstep/jit/kernel_config.h>
 
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace jitstep::tool {
 std::vector<jit::Hardware> hardware_here();
 
 /// How a kernel of this size is run there, on what is here of this target or else on any machine of its architecture.
-jit::VariantChoice chosen_variant(const jit::Plan& plan, const jit::Target& target,
+jit::ConfigChoice chosen_variant(const jit::Plan& plan, const jit::Target& target,
                                   const jit::WorkSize& size);
 
 /// All that is known of the kernel on machines of this architecture, of any size, in the order in which it counts.

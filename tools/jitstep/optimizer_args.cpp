@@ -19,7 +19,7 @@ namespace {
 using namespace jitstep::jit;
 
 UsageError twice(const char* option, const std::string& what) {
-  return UsageError(text(option, " is given twice for ", what, "; keep one"));
+  return UsageError(str_cat(option, " is given twice for ", what, "; keep one"));
 }
 
 CodecChoice codec_of(const std::string& word) {
@@ -76,7 +76,7 @@ NamedValues named_options(const OptimizerArgs& args) {
   for (const std::string& word : args.options) {
     const std::size_t sign = word.find('=');
     if (sign == word.npos)
-      throw UsageError(text("--set \"", word, "\" has no value: give it as in momentum=0.9"));
+      throw UsageError(str_cat("--set \"", word, "\" has no value: give it as in momentum=0.9"));
     const std::string name = word.substr(0, sign), value = word.substr(sign + 1);
     if (options.contains(name)) throw twice("--set", name);
     auto parsed = nlohmann::json::parse(value, nullptr, false);

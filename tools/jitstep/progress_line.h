@@ -20,7 +20,7 @@ class ProgressLine {
 
   /// "[done + 1/all] what".
   void operator()(std::size_t done, std::size_t all, const std::string& what) const {
-    say(jit::text("[", done + 1, "/", all, "] ", what));
+    say(jit::str_cat("[", done + 1, "/", all, "] ", what));
   }
 
  private:

@@ -59,35 +59,35 @@ std::string with_loaded_files(const std::string& spec) {
 
 }  // namespace
 
-AskedOptimizer optimizer_of_spec(const std::string& text) {
+RequestedOptimizer optimizer_of_spec(const std::string& text) {
   const std::string loaded = with_loaded_files(text);
   return as_usage([&] {
     const SpecText spec = parse_spec(loaded);
-    AskedOptimizer asked{OptionValues(spec.rule), spec.formats};
-    for (const auto& [name, value] : spec.options) asked.options.set(name, value);
-    asked.options.validate();
-    check_formats(asked.formats, asked.options);
-    return asked;
+    RequestedOptimizer requested{OptionValues(spec.rule), spec.formats};
+    for (const auto& [name, value] : spec.options) requested.options.set(name, value);
+    requested.options.validate();
+    check_formats(requested.formats, requested.options);
+    return requested;
   });
 }
 
-AskedOptimizer optimizer_of_args(const OptimizerArgs& args) {
-  AskedOptimizer asked{option_values(args), formats_of(args)};
-  as_usage([&] { check_formats(asked.formats, asked.options); });
-  asked.parameter = args.parameter;
-  asked.gradient = args.gradient;
-  return asked;
+RequestedOptimizer optimizer_of_args(const OptimizerArgs& args) {
+  RequestedOptimizer requested{option_values(args), formats_of(args)};
+  as_usage([&] { check_formats(requested.formats, requested.options); });
+  requested.parameter = args.parameter;
+  requested.gradient = args.gradient;
+  return requested;
 }
 
-Plan plan_of(const AskedOptimizer& asked, int dims, std::int64_t elements) {
+Plan plan_of(const RequestedOptimizer& requested, int dims, std::int64_t elements) {
   return as_usage([&] {
-    const ParameterKind parameter{.dtype = asked.parameter.empty()
-                                               ? default_dtype(asked.formats, asked.options.rule())
-                                               : parse_dtype(asked.parameter),
+    const ParameterKind parameter{.dtype = requested.parameter.empty()
+                                               ? default_dtype(requested.formats, requested.options.rule())
+                                               : parse_dtype(requested.parameter),
                                   .dims = dims,
                                   .elements = elements};
-    KernelSpec kernel = resolve(asked.options, asked.formats, parameter).spec;
-    if (!asked.gradient.empty()) kernel.gradient = parse_dtype(asked.gradient);
+    KernelSpec kernel = resolve(requested.options, requested.formats, parameter).spec;
+    if (!requested.gradient.empty()) kernel.gradient = parse_dtype(requested.gradient);
     return resolve(kernel);
   });
 }

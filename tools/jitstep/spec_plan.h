@@ -13,20 +13,20 @@
 namespace jitstep::tool {
 
 /// A validated optimizer, and the dtypes of its tensors.
-struct AskedOptimizer {
+struct RequestedOptimizer {
   jit::OptionValues options;
   jit::Formats formats;
   std::string parameter = {}, gradient = {};  // empty: default_dtype(), and the parameters' dtype
 };
 
 /// The optimizer of a spec, as Optimizer::from_spec() reads it. The file of a rule or codec may stand for its name.
-AskedOptimizer optimizer_of_spec(const std::string& spec);
+RequestedOptimizer optimizer_of_spec(const std::string& spec);
 
 /// The optimizer that the flags name.
-AskedOptimizer optimizer_of_args(const OptimizerArgs& args);
+RequestedOptimizer optimizer_of_args(const OptimizerArgs& args);
 
 /// For parameters with this many dimensions and elements. By default they are large enough for every format.
-jit::Plan plan_of(const AskedOptimizer& asked, int dims = 2,
+jit::Plan plan_of(const RequestedOptimizer& requested, int dims = 2,
                   std::int64_t elements = std::numeric_limits<std::int64_t>::max());
 
 /// Declares the flags of an optimizer. Those that name a kernel exclude the argument `spec`; --param and --grad do not.

@@ -22,9 +22,9 @@ Namespaces namespaces_of(const std::string& path) {
   return {"jitstep::rules::" + stem, "jitstep::codecs::" + stem};
 }
 
-[[noreturn]] void refuse(const Place& place, const std::string& path, const std::string& found) {
+[[noreturn]] void refuse(const Place& location, const std::string& path, const std::string& found) {
   const auto [rule, codec] = namespaces_of(path);
-  place.fail(text("expected `namespace ", rule, " {` of a rule, or `namespace ", codec,
+  location.fail(str_cat("expected `namespace ", rule, " {` of a rule, or `namespace ", codec,
                   " {` of a codec; found ", found));
 }
 
@@ -46,7 +46,7 @@ Manifest::Kind kind_of_file(const std::string& path) {
   const std::string space = lines.enclosing->code;
   if (space.starts_with("jitstep::rules::")) return Manifest::Kind::rule;
   if (space.starts_with("jitstep::codecs::")) return Manifest::Kind::codec;
-  refuse(lines.enclosing->place, path, "`" + space + "`");
+  refuse(lines.enclosing->location, path, "`" + space + "`");
 }
 
 }  // namespace

@@ -83,12 +83,12 @@ Hardware hardware_for(const Target& target, const Request& request) {
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 struct Candidates {
-  std::vector<std::pair<Variant, double>> ordered;  // with their predicted costs
+  std::vector<std::pair<KernelConfig, double>> ordered;  // with their predicted costs
   std::size_t unknown = 0;                          // those that time was too short for
 };
 
 Candidates candidates_of(const Workload& workload, const Hardware& hardware, double seconds) {
-  const auto space = variant_space(workload.plan, hardware);
+  const auto space = config_space(workload.plan, hardware);
   if (hardware.target.is_cuda())
     std::cerr << "jitstep: compiling up to " << counted(space.all().size(), "candidate") << " for "
               << to_string(hardware.target) << " within the budget\n";
@@ -97,7 +97,7 @@ Candidates candidates_of(const Workload& workload, const Hardware& hardware, dou
           ? tuning::compiled_model(default_engine(), workload, hardware, seconds)
           : tuning::cpu_model(hardware, workload.size());
   Candidates candidates;
-  for (const Variant& one : tuning::by_model(space, model)) {
+  for (const KernelConfig& one : tuning::by_model(space, model)) {
     const double cost = model(one);
     if (cost == kUnknown)
       ++candidates.unknown;
@@ -109,18 +109,18 @@ Candidates candidates_of(const Workload& workload, const Hardware& hardware, dou
 
 std::string table_of(const Candidates& candidates) {
   std::vector<std::vector<std::string>> rows = {{"config", "predicted cost"}};
-  for (const auto& [variant, cost] : candidates.ordered)
-    rows.push_back({to_string(variant), fixed(cost, 2)});
+  for (const auto& [config, cost] : candidates.ordered)
+    rows.push_back({to_string(config), fixed(cost, 2)});
   const std::string rest =
-      text(candidates.unknown,
+      str_cat(candidates.unknown,
            " more were not compiled within the budget; the same command continues\n");
   return text_table(rows, {1}) + (candidates.unknown > 0 ? rest : "");
 }
 
 json to_json(const Candidates& candidates) {
   json out = json::array();
-  for (const auto& [variant, cost] : candidates.ordered)
-    out.push_back({{"config", to_string(variant)}, {"cost", cost}});
+  for (const auto& [config, cost] : candidates.ordered)
+    out.push_back({{"config", to_string(config)}, {"cost", cost}});
   return out;
 }
 
@@ -130,14 +130,14 @@ void dry_run(const Request& request) {
   json out = json::array();
   for (const Workload& workload : workloads_of(request.workloads)) {
     const Candidates candidates = candidates_of(workload, hardware, end - tuning::steady_seconds());
-    const std::string usual = to_string(default_variant(workload.plan, hardware.target));
+    const std::string default_config = to_string(default_kernel_config(workload.plan, hardware.target));
     if (!request.json)
       std::cout << workload.name() << " on " << hardware.architecture << ": "
                 << counted(candidates.ordered.size() + candidates.unknown, "candidate")
-                << " against " << usual << "\n\n"
+                << " against " << default_config << "\n\n"
                 << table_of(candidates) << "\n";
     out.push_back({{"workload", workload.name()},
-                   {"default", usual},
+                   {"default", default_config},
                    {"candidates", to_json(candidates)},
                    {"not_compiled", candidates.unknown}});
   }
@@ -150,7 +150,7 @@ std::string found(const Tuned& one) {
   if (!one.problem.empty()) return one.problem;
   const TuningRecord& record = one.record;
   if (record.outcome != Outcome::won) return to_string(record.outcome);
-  return text("won: ", to_string(record.variant));
+  return str_cat("won: ", to_string(record.config));
 }
 
 // The trial with the smallest ratio, also if it did not win.
@@ -166,7 +166,7 @@ std::string table_of(const std::vector<Tuned>& all) {
   std::vector<std::vector<std::string>> rows = {{"workload", "trials", "ms", "GB/s", "of bound",
                                                  "fastest trial", "spread", "gain", "outcome"}};
   for (const Tuned& one : all) {
-    std::vector<std::string> row = {one.workload.name(), text(one.record.trials.size())};
+    std::vector<std::string> row = {one.workload.name(), str_cat(one.record.trials.size())};
     if (const Trial* const best = fastest(one.record)) {
       const double seconds = best->times.usual_seconds;
       const double rate = tuning::moved_bytes(one.workload) / seconds;
@@ -227,7 +227,7 @@ std::unique_ptr<tuning::TuningDevice> gpu_for(const Request& request, std::size_
     const int gpu = tuning::gpu_of(default_engine(), parse_target(request.target), request.device);
     return std::make_unique<tuning::CudaDevice>(default_engine(), gpu, limits);
   } catch (const Error& error) {
-    throw Error(text(error.what(), "; --dry-run orders the candidates for ", request.target,
+    throw Error(str_cat(error.what(), "; --dry-run orders the candidates for ", request.target,
                      " without a GPU"));
   }
 }
@@ -237,7 +237,7 @@ std::unique_ptr<tuning::TuningDevice> device_for(const Request& request, std::si
   if (target.is_cuda()) return gpu_for(request, workloads);
   if (target.kind != Target::Kind::cpu)
     throw UsageError(
-        text("--target ", request.target, " cannot be tuned. Use cpu, or sm_ with a number."));
+        str_cat("--target ", request.target, " cannot be tuned. Use cpu, or sm_ with a number."));
   if (request.device)
     throw UsageError(
         "--device is the number of a GPU. Name its architecture, as in --target sm_90.");

@@ -11,12 +11,12 @@ namespace {
 
 using namespace jitstep::jit;
 
-tuning::Asked asked_for(const OptimizerArgs& args) {
-  tuning::Asked asked{.options = option_values(args), .formats = formats_of(args)};
-  as_usage([&] { check_formats(asked.formats, asked.options); });
-  asked.parameter = parameter_dtype(args, asked.formats, asked.options.rule());
-  if (!args.gradient.empty()) asked.gradient = as_usage([&] { return parse_dtype(args.gradient); });
-  return asked;
+tuning::TuningRequest asked_for(const OptimizerArgs& args) {
+  tuning::TuningRequest requested{.options = option_values(args), .formats = formats_of(args)};
+  as_usage([&] { check_formats(requested.formats, requested.options); });
+  requested.parameter = parameter_dtype(args, requested.formats, requested.options.rule());
+  if (!args.gradient.empty()) requested.gradient = as_usage([&] { return parse_dtype(args.gradient); });
+  return requested;
 }
 
 // The optimizer in each state format of the sweep.
@@ -58,9 +58,9 @@ void add_workload_args(CLI::App& command, WorkloadArgs& args) {
 std::vector<tuning::Workload> workloads_of(const WorkloadArgs& args) {
   std::vector<tuning::Workload> all;
   for (const OptimizerArgs& optimizer : optimizers_of(args)) {
-    const tuning::Asked asked = asked_for(optimizer);
+    const tuning::TuningRequest requested = asked_for(optimizer);
     const auto add = [&](const tuning::Shapes& shapes) {
-      for (tuning::Workload& one : tuning::workloads(asked, shapes)) all.push_back(std::move(one));
+      for (tuning::Workload& one : tuning::workloads(requested, shapes)) all.push_back(std::move(one));
     };
     if (!args.model.empty()) {
       add(tuning::read_model(args.model));
@@ -95,7 +95,7 @@ double parse_seconds(const std::string& word) {
   const std::string unit(rest, end);
   const double factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
   if (failure != std::errc() || factor == 0 || !(seconds > 0) || seconds > 1e6)
-    throw UsageError(text("--budget: \"", word, "\" is not a time. Use 60s, 5m or 1h."));
+    throw UsageError(str_cat("--budget: \"", word, "\" is not a time. Use 60s, 5m or 1h."));
   return seconds * factor;
 }
 

@@ -42,10 +42,10 @@ std::string usage(const CLI::App& command, const std::string& name) {
 
 std::string section(const CLI::App& command, const std::string& parent, const std::string& level) {
   const std::string name = parent + " " + command.get_name();
-  std::string out = text(level, " ", name, "\n\n", command.get_description(), ".");
+  std::string out = str_cat(level, " ", name, "\n\n", command.get_description(), ".");
   if (!command.get_aliases().empty())
-    out += text(" Alias: ", joined(command.get_aliases(), ", ", code), ".");
-  out += text("\n\n```text\n", usage(command, name), "```\n\n", flags_table(command));
+    out += str_cat(" Alias: ", joined(command.get_aliases(), ", ", code), ".");
+  out += str_cat("\n\n```text\n", usage(command, name), "```\n\n", flags_table(command));
   for (const CLI::App* one : subcommands(command)) out += section(*one, name, level + "#");
   return out + block(command.get_footer());
 }
@@ -56,7 +56,7 @@ std::string contents(const CLI::App& app) {
   for (const CLI::App* one : subcommands(app)) {
     const std::string& name = one->get_name();
     rows.push_back({one->get_group() == group ? "" : one->get_group(),
-                    text("[`jitstep ", name, "`](#jitstep-", name, ")"), one->get_description()});
+                    str_cat("[`jitstep ", name, "`](#jitstep-", name, ")"), one->get_description()});
     group = one->get_group();
   }
   return table(rows);
@@ -69,7 +69,7 @@ Page cli_page() {
   CLI::App app("", "jitstep");
   build_app(app, status);
   std::string out =
-      text(kGenerated, "# Command line\n\n", contents(app), block(app.get_footer()),
+      str_cat(kGenerated, "# Command line\n\n", contents(app), block(app.get_footer()),
            "With `--json`, a command prints one object with `\"schema\": 1`. An error is "
            "then an object on standard error:\n"
            "`{\"error\": {\"message\": \"...\", \"status\": 2}, \"schema\": 1}`.\n\n");

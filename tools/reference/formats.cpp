@@ -18,7 +18,7 @@ std::string options_of_codec(const Manifest& codec) {
   for (const auto* some : {&codec.hyper, &codec.flags})
     for (const Option& option : *some)
       all.push_back(
-          text(code(option.name + "=" + to_string(option.initial)), " (", taken_by(option), ")"));
+          str_cat(code(option.name + "=" + to_string(option.initial)), " (", taken_by(option), ")"));
   return joined(all);
 }
 
@@ -26,8 +26,8 @@ std::string codecs_table(const Catalog& catalog) {
   Rows rows = {{"state format", "description", "bits per value", "bytes per block", "options"}};
   for (const std::string& name : codec_columns(catalog)) {
     const Manifest& codec = catalog.codec(name);
-    rows.push_back({code(name), codec.description, text(codec.code_bits(Dtype::float32)),
-                    codec.meta.empty() ? "" : text(codec.meta_bytes()), options_of_codec(codec)});
+    rows.push_back({code(name), codec.description, str_cat(codec.code_bits(Dtype::float32)),
+                    codec.meta.empty() ? "" : str_cat(codec.meta_bytes()), options_of_codec(codec)});
   }
   return table(rows);
 }
@@ -39,7 +39,7 @@ std::string weights_table(const Catalog& catalog) {
     const Manifest& weights = catalog.weights(name);
     rows.push_back({code(name), weights.description,
                     joined(weights.dtypes, ", ", [](Dtype dtype) { return to_string(dtype); }),
-                    text(weights.extra_bytes()), weights.random ? "yes" : "no"});
+                    str_cat(weights.residual_bytes()), weights.random ? "yes" : "no"});
   }
   return table(rows);
 }
@@ -49,7 +49,7 @@ std::string weights_table(const Catalog& catalog) {
 Page formats_page(const Catalog& catalog) {
   return {
       "reference/formats.md",
-      text(kGenerated, "# Formats\n\n## State formats\n\n",
+      str_cat(kGenerated, "# Formats\n\n## State formats\n\n",
            "Select one by `.state(\"int8\")` for all slots, or by `.state(\"exp_avg\", "
            "\"int8\")` for one.\n[Bytes per parameter](bytes.md) of all optimizers, "
            "[advice](../guides/choosing-a-format.md).\n\n",

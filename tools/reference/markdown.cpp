@@ -30,7 +30,7 @@ std::string table(const Rows& rows) {
 std::string code(const std::string& words) { return words.empty() ? "" : "`" + words + "`"; }
 
 std::string link_to_rule(const std::string& rule) {
-  return jit::text("[", rule, "](../optimizers/", rule, ".md)");
+  return jit::str_cat("[", rule, "](../optimizers/", rule, ".md)");
 }
 
 }  // namespace jitstep::reference

@@ -50,14 +50,14 @@ std::string slots_table(const Manifest& rule) {
     rows.push_back({code(slot.name), code(slot.torch_name),
                     slot.is_signed ? "signed" : "non-negative", starts_as(slot.initial),
                     condition_of(slot.condition),
-                    slot.keeps.empty() ? default_state(rule)
-                                       : code(slot.keeps) + ", also under `.state(\"int8\")`"});
+                    slot.codec.empty() ? default_state(rule)
+                                       : code(slot.codec) + ", also under `.state(\"int8\")`"});
   return table(rows);
 }
 
 std::string memory_table(const Manifest& rule) {
   Rows rows = {{"auxiliary state", "one per", "in torch", "type", "initial value", "stored if"}};
-  for (const MemoryField& field : rule.memory)
+  for (const AuxField& field : rule.aux_state)
     rows.push_back({code(field.name), code(to_string(field.domain)), code(field.torch_name),
                     field.is_double ? "double" : "real", starts_as(field.initial),
                     condition_of(field.condition)});
@@ -87,7 +87,7 @@ std::string weights_table(const Manifest& rule, const Catalog& catalog) {
     if (!dtypes.empty())
       rows.push_back({code(name) + (name == own ? " (default)" : ""),
                       joined(dtypes, ", ", [](Dtype d) { return to_string(d); }),
-                      text(catalog.weights(name).extra_bytes())});
+                      str_cat(catalog.weights(name).residual_bytes())});
   }
   return table(rows);
 }
@@ -98,9 +98,9 @@ std::string paper_of(const Manifest& rule) {
   static const std::regex kArxiv("arXiv (\\d{4}\\.\\d{4,5})"), kGithub("github\\.com/[\\w./-]*\\w");
   std::smatch found;
   if (std::regex_search(rule.description, found, kArxiv))
-    return text("[arXiv ", found[1].str(), "](https://arxiv.org/abs/", found[1].str(), ")");
+    return str_cat("[arXiv ", found[1].str(), "](https://arxiv.org/abs/", found[1].str(), ")");
   if (std::regex_search(rule.description, found, kGithub))
-    return text("[", found.str(), "](https://", found.str(), ")");
+    return str_cat("[", found.str(), "](https://", found.str(), ")");
   return "";
 }
 
@@ -109,30 +109,30 @@ std::string facts(const Manifest& rule) {
   const Plan plan = chosen_kernel(options, 2, "fp32");
   Rows rows = {{"", ""}, {"name in a spec", code(rule.name)}};
   if (!rule.class_name.empty())
-    rows.push_back({"class", text("`jitstep::", rule.class_name, "`, `jitstep::", rule.class_name,
+    rows.push_back({"class", str_cat("`jitstep::", rule.class_name, "`, `jitstep::", rule.class_name,
                                   "Options`")});
   if (const std::string paper = paper_of(rule); !paper.empty()) rows.push_back({"source", paper});
   rows.push_back(
-      {"formulas", text("[templates/", rule.path, "](../../templates/", rule.path, ")")});
+      {"formulas", str_cat("[templates/", rule.path, "](../../templates/", rule.path, ")")});
   rows.push_back(
-      {"state", text(fixed(state_bytes(plan, options).all, 2),
+      {"state", str_cat(fixed(state_bytes(plan, options).all, 2),
                      " bytes per parameter in `fp32`; [all formats](../reference/bytes.md)")});
-  rows.push_back({"launches per step", text(launches_of(plan))});
+  rows.push_back({"launches per step", str_cat(launches_of(plan))});
   return table(rows);
 }
 
 // Muon splits a module, as it takes matrices alone.
 std::string parameters_of(const Manifest& rule) {
-  return rule.host_stage.empty() ? "model->parameters()" : "*model";
+  return rule.host_transform.empty() ? "model->parameters()" : "*model";
 }
 
 std::string sample(const Manifest& rule) {
   if (rule.class_name.empty())
-    return text("```cpp\njitstep::Optimizer optimizer(\"", rule.name,
+    return str_cat("```cpp\njitstep::Optimizer optimizer(\"", rule.name,
                 "\", {model->parameters()});\n```\n\n");
   const std::string lr = to_string(OptionValues(rule.name).get("lr"));
   const bool has_state = !rule.slots.empty();
-  return text("```cpp\n#include <jitstep/jitstep.h>\n\njitstep::", rule.class_name, " optimizer(",
+  return str_cat("```cpp\n#include <jitstep/jitstep.h>\n\njitstep::", rule.class_name, " optimizer(",
               parameters_of(rule), ", jitstep::", rule.class_name, "Options(", lr, ")",
               has_state ? ".state(\"int8\")" : "", ");\n",
               rule.modes ? "optimizer.train();  // and optimizer.eval() before evaluation\n" : "",
@@ -147,9 +147,9 @@ std::string notes(const Manifest& rule) {
   if (!rest.empty()) all.push_back(rest);
   for (const Refusal& refusal : rule.refusals)
     all.push_back(
-        text("Invalid if ", code(refusal.condition.written()), ": ", refusal.sentence, "."));
-  if (!rule.host_stage.empty())
-    all.push_back(text("A step runs the host transform ", code(rule.host_stage),
+        str_cat("Invalid if ", code(refusal.condition.written()), ": ", refusal.sentence, "."));
+  if (!rule.host_transform.empty())
+    all.push_back(str_cat("A step runs the host transform ", code(rule.host_transform),
                        " on whole tensors, with matrix products of torch."));
   std::string out;
   for (const std::string& note : all) out += "- " + note + "\n";
@@ -170,7 +170,7 @@ std::string options_table(const Manifest& manifest) {
       if (option.lifted) continue;
       std::string note = option.note;
       if (!option.at_construction.empty())
-        note = text("null: ", code(option.at_construction), " when the group is added",
+        note = str_cat("null: ", code(option.at_construction), " when the group is added",
                     note.empty() ? "" : "; ", note);
       rows.push_back(
           {code(option.name), code(to_string(option.initial)), code(taken_by(option)), note});
@@ -179,8 +179,8 @@ std::string options_table(const Manifest& manifest) {
 }
 
 Page optimizer_page(const Manifest& rule, const Catalog& catalog) {
-  return {text("optimizers/", rule.name, ".md"),
-          text(kGenerated, "# ", title_of(rule), "\n\n", first_sentence(rule.description), "\n\n",
+  return {str_cat("optimizers/", rule.name, ".md"),
+          str_cat(kGenerated, "# ", title_of(rule), "\n\n", first_sentence(rule.description), "\n\n",
                facts(rule), sample(rule), "## Options\n\n", options_table(rule),
                "[Options of every optimizer](index.md#options-of-every-optimizer).\n\n",
                state_section(rule), "## Weight formats\n\n", weights_table(rule, catalog),

@@ -20,7 +20,7 @@ Words operator+(Words words, const Words& more) {
 }
 
 std::string launches(const OptionValues& options) {
-  return text(launches_of(chosen_kernel(options, 2, "fp32")));
+  return str_cat(launches_of(chosen_kernel(options, 2, "fp32")));
 }
 
 std::string bytes_in(const OptionValues& options, const std::string& codec) {
@@ -50,12 +50,12 @@ Page optimizer_index(const Catalog& catalog) {
     const Manifest& rule = catalog.rule(name);
     const OptionValues options(name);
     const std::string& title = rule.class_name.empty() ? name : rule.class_name;
-    rows.push_back({text("[", title, "](", name, ".md)"), first_sentence(rule.description),
+    rows.push_back({str_cat("[", title, "](", name, ".md)"), first_sentence(rule.description),
                     slots_of(rule), bytes_in(options, "fp32"), bytes_in(options, "int8"),
                     launches(options)});
   }
   return {"optimizers/index.md",
-          text(kGenerated, "# Optimizers\n\n", rows.size() - 1, " optimizers ship with jitstep. ",
+          str_cat(kGenerated, "# Optimizers\n\n", rows.size() - 1, " optimizers ship with jitstep. ",
                "Bytes are those of the state per parameter with default options. A slot with \"?\" "
                "depends on an option. [All state formats](../reference/bytes.md), "
                "[how to choose](../guides/choosing-an-optimizer.md).\n\n",
@@ -73,7 +73,7 @@ Page bytes_page(const Catalog& catalog) {
   }
   return {
       "reference/bytes.md",
-      text(kGenerated,
+      str_cat(kGenerated,
            "# State bytes per parameter\n\nFor a float32 matrix of 1024 x 1024 under "
            "default options, with one format chosen for all slots, as by `.state(\"int8\")`. "
            "Scales and auxiliary state are included. Launches are per step for all tensors "

@@ -7,7 +7,7 @@
 #include <functional>
 #include <map>
 
-#include <emulation/option_cover.h>
+#include <emulation/option_covering_set.h>
 
 #include "../jitstep/cost.h"
 #include "markdown.h"
@@ -106,15 +106,15 @@ std::string instead(const Catalog& catalog) {
     const Formats formats{.state = CodecChoice{codec}};
     const auto add = [&](const std::string& which, const ParameterKind& parameter) {
       const std::string got = given(values, formats, parameter).first;
-      if (got != codec) rows.push_back({"state " + code(codec), which, text("state ", code(got))});
+      if (got != codec) rows.push_back({"state " + code(codec), which, str_cat("state ", code(got))});
     };
     add("float64", {Dtype::float64, 2, kLarge});
-    add(text(kSmall, " elements or fewer, by default of `min_quantized_size`"),
+    add(str_cat(kSmall, " elements or fewer, by default of `min_quantized_size`"),
         {Dtype::float32, 1, kSmall});
     add("one dimension", {Dtype::float32, 1, kLarge});
     const std::string& other = catalog.codec(codec).signed_slots;
     if (!other.empty())
-      rows.push_back({"state " + code(codec), "signed slots", text("state ", code(other))});
+      rows.push_back({"state " + code(codec), "signed slots", str_cat("state ", code(other))});
   }
   for (const std::string& weights : catalog.names(Kind::weights))
     for (const Dtype dtype : kDtypes) {
@@ -124,10 +124,10 @@ std::string instead(const Catalog& catalog) {
     }
   for (const std::string& name : catalog.names(Kind::rule))
     for (const Slot& slot : catalog.rule(name).slots)
-      if (!slot.keeps.empty())
+      if (!slot.codec.empty())
         rows.push_back({"state for all slots",
-                        text("slot ", code(slot.name), " of ", link_to_rule(name)),
-                        text("state ", code(slot.keeps), ", unless you name the slot")});
+                        str_cat("slot ", code(slot.name), " of ", link_to_rule(name)),
+                        str_cat("state ", code(slot.codec), ", unless you name the slot")});
   return table(rows);
 }
 
@@ -142,8 +142,8 @@ bool sums_over(const Manifest& manifest, bool everything) {
 }
 
 bool has_common_memory(const Manifest& manifest) {
-  return std::any_of(manifest.memory.begin(), manifest.memory.end(),
-                     [](const MemoryField& field) { return field.is_common(); });
+  return std::any_of(manifest.aux_state.begin(), manifest.aux_state.end(),
+                     [](const AuxField& field) { return field.is_shared(); });
 }
 
 std::string consequences(const Catalog& catalog) {
@@ -161,7 +161,7 @@ std::string consequences(const Catalog& catalog) {
       "per device.",
       [](const Manifest& r) { return sums_over(r, true); });
   add("have state for the whole optimizer",
-      "parameters on several devices; without torch, a `Step` without its `CommonMemory`, or for "
+      "parameters on several devices; without torch, a `Step` without its `SharedState`, or for "
       "two such rules",
       has_common_memory);
   add("sum over rows, columns, matrices or an axis",
@@ -172,7 +172,7 @@ std::string consequences(const Catalog& catalog) {
   add("have a host transform",
       "an optimizer without a registered transform; without torch, `Step::run` and `launch` "
       "without its function",
-      [](const Manifest& r) { return !r.host_stage.empty(); });
+      [](const Manifest& r) { return !r.host_transform.empty(); });
   return table(rows);
 }
 

@@ -28,16 +28,16 @@ class JITSTEP_API Catalog {
   Catalog& operator=(const Catalog&) = delete;
 
   /// As of an edition, or (0) of now. An unknown name is an Error that lists what there is.
-  const Manifest& rule(const std::string& name, int edition = 0) const;
-  const Manifest& codec(const std::string& name, int edition = 0) const;
+  const Manifest& rule(const std::string& name, int catalog_revision = 0) const;
+  const Manifest& codec(const std::string& name, int catalog_revision = 0) const;
   const Manifest& weights(const std::string& name) const;
   /// The options common to all rules.
   const Manifest& gradient() const;
 
   /// The edition of now.
-  int edition() const;
+  int catalog_revision() const;
   /// The edition since which a rule or codec has been what it is in `edition`.
-  int edition_since(Manifest::Kind kind, const std::string& name, int edition) const;
+  int revision_since(Manifest::Kind kind, const std::string& name, int catalog_revision) const;
 
   /// Whether there is such a template; its manifest may still be unreadable.
   bool has(Manifest::Kind kind, const std::string& name) const;
@@ -53,14 +53,14 @@ class JITSTEP_API Catalog {
   const Manifest& load_codec(const std::string& path);
 
  private:
-  using Editions = std::map<int, std::string>;  // since when, and the source
+  using Revisions = std::map<int, std::string>;  // since when, and the source
 
-  const Manifest& find(Manifest::Kind kind, const std::string& name, int edition = 0) const;
+  const Manifest& find(Manifest::Kind kind, const std::string& name, int catalog_revision = 0) const;
   const Manifest& load(Manifest::Kind kind, const std::string& path);
   Manifest read(const std::string& content, const std::string& path, Manifest::Kind kind) const;
   std::string keep(const Manifest& manifest, const std::string& content,
                    const std::string& file) const;
-  std::pair<int, std::string> source_at(const std::string& path, int edition) const;
+  std::pair<int, std::string> source_at(const std::string& path, int catalog_revision) const;
   const Manifest* known(const std::string& source) const;
   const Manifest& remember(Manifest manifest) const;
   void make_newest(const Manifest& manifest);
@@ -68,8 +68,8 @@ class JITSTEP_API Catalog {
   TemplateStore& store_;
   std::unique_ptr<ForkSafeMutex> mutex_;
   mutable std::map<std::string, std::unique_ptr<const Manifest>> manifests_;  // by source
-  std::map<std::string, Editions> editions_;  // of loaded files, by path
-  int edition_ = 1;
+  std::map<std::string, Revisions> revisions_;  // of loaded files, by path
+  int catalog_revision_ = 1;
 };
 
 /// The catalog of the default engine's templates, never destroyed.

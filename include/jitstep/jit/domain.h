@@ -19,7 +19,7 @@ struct JITSTEP_API Domain {
   int axis = 0;
 
   /// The number of the walk in TensorRecord::spaces.
-  int space() const;
+  int reduction_layout() const;
   /// One bit for each dimension that runs inside an entry, as contract.cuh's reduced(dims).
   unsigned reduced(int dims) const;
   bool operator==(const Domain&) const = default;

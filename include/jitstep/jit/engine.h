@@ -60,18 +60,18 @@ class JITSTEP_API Engine {
   /// The loaded kernel of a unit text. `name` is for messages and file markers and belongs to the
   /// text; `device` is the GPU to load it on, ignored for other targets. Slow when new: a step
   /// keeps the kernel instead of asking again.
-  std::shared_ptr<const Kernel> kernel(const std::string& unit_text, const std::string& name,
+  std::shared_ptr<const Kernel> kernel(const std::string& translation_unit, const std::string& name,
                                        const Target& target, int device = 0);
 
   /// The same without loading: needs no GPU and no driver.
-  std::shared_ptr<const Built> build(const std::string& unit_text, const std::string& name,
+  std::shared_ptr<const Built> build(const std::string& translation_unit, const std::string& name,
                                      const Target& target);
 
   /// Builds several at the same time, in a thread for each processor. Throws what the first that fails does.
   void build_all(const std::vector<NamedText>& units, const Target& target);
 
   /// The self-contained text that the compilers see.
-  std::string flat_text(const std::string& unit_text, const std::string& name) const;
+  std::string preprocessed_text(const std::string& translation_unit, const std::string& name) const;
 
   /// From now on no baseline of the read-only cache saves a compile: times of one say little about this processor.
   /// Everyone who compares kernels by their times calls it before. JITSTEP_CPU still counts, and kernels that are

@@ -17,7 +17,7 @@ namespace jitstep::jit {
 /// Formats as a user chose them; what is not set comes from the optimizer's defaults, then from the
 /// rule's manifest, then from the library (state fp32, weights native).
 struct JITSTEP_API Formats {
-  std::optional<CodecChoice> state = {};  // of slots not named below, nor kept by `keeps: CODEC`
+  std::optional<CodecChoice> state = {};  // of slots not named below, nor kept by `codec: CODEC`
   std::map<std::string, CodecChoice> slots = {};  // by the slot's name or torch's name of it
   std::optional<std::string> weights = {};
   std::optional<std::uint64_t> seed = {};               // 0 unless set

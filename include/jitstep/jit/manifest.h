@@ -73,7 +73,7 @@ struct JITSTEP_API Slot {
   std::string torch_name;  // its own name if torch has none for it
   std::optional<Expression> condition;
   Initial initial;
-  std::string keeps;  // its codec unless the user names one for this slot; empty: that of all slots
+  std::string codec;  // its codec unless the user names one for this slot; empty: that of all slots
   int line = 0;
 
   /// Whether a user's name means this slot: its own, or torch's.
@@ -98,17 +98,17 @@ struct JITSTEP_API Reduction {
   Op op = Op::sum;
   Domain domain;
   int terms = 1;
-  std::string coefficients;   // C++ name of what `finish` returns
+  std::string coefficients;   // C++ name of what `finalize` returns
   std::vector<Field> fields;  // of the coefficients
-  std::optional<int> over;    // number of the earlier reduction whose entries it takes
+  std::optional<int> source;    // number of the earlier reduction whose entries it takes
   std::vector<int> after;     // numbers of the reductions it must come after, `over` included
-  bool moments = false;       // the rule's `moments` reads it
+  bool moments = false;       // the rule's `update_state` reads it
   std::optional<Expression> condition;
   int line = 0;
 };
 
 /// One value per entry of a domain, kept in `real` or in double.
-struct JITSTEP_API MemoryField {
+struct JITSTEP_API AuxField {
   std::string name;
   Domain domain;
   bool is_double = false;
@@ -117,8 +117,8 @@ struct JITSTEP_API MemoryField {
   Initial initial;
   int line = 0;
 
-  /// Whether one value serves all tensors that step together (CommonMemory).
-  bool is_common() const { return domain.kind == Domain::Kind::all; }
+  /// Whether one value serves all tensors that step together (SharedState).
+  bool is_shared() const { return domain.kind == Domain::Kind::all; }
 };
 
 /// Refused when `condition` holds, with a sentence.
@@ -157,7 +157,7 @@ struct JITSTEP_API Manifest {
   std::string
       default_weights;  // where the user names none and they are for the dtype; may be empty
   std::vector<RuleDefault> min_quantized_sizes;
-  std::string host_stage;  // the function of the host between its sums and `apply`; empty: none
+  std::string host_transform;  // the function of the host between its sums and `update_param`; empty: none
   bool modes = false;      // keeps another point in the parameter while training than in evaluation
   bool early_state = false;     // state is there before the first step
   bool no_step_number = false;  // a slot that is set before the first step is gone on from
@@ -167,7 +167,7 @@ struct JITSTEP_API Manifest {
 
   // all but weights
   std::vector<Reduction> reductions;
-  std::vector<MemoryField> memory;
+  std::vector<AuxField> aux_state;
 
   // rules: the fields of the structure `Scalars`, as far as they are plain
   std::vector<std::string> scalars;
@@ -180,14 +180,14 @@ struct JITSTEP_API Manifest {
 
   // weights
   std::vector<Dtype> dtypes;
-  std::string extra;  // kept beside the parameter: empty, uint8, uint16, uint32, float
+  std::string residual;  // kept beside the parameter: empty, uint8, uint16, uint32, float
 
   // codecs, weights: needs random bits
   bool random = false;
 
   // Which structures the file declares, empty or not.
   bool has_hyper = false, has_flags = false, has_slots = false, has_reductions = false,
-       has_memory = false, has_meta = false;
+       has_aux_state = false, has_meta = false;
 
   /// An option by name, lifted ones included, or null.
   const Option* find(std::string_view name) const;
@@ -205,7 +205,7 @@ struct JITSTEP_API Manifest {
   /// Codecs: bytes of one block's Meta; 0 without.
   int meta_bytes() const;
   /// Weights: bytes kept beside each element.
-  int extra_bytes() const;
+  int residual_bytes() const;
 
   /// What a rule says of a codec's options, where it is a default of its slots; it holds for every slot of the rule.
   const NamedValues& codec_options(std::string_view codec) const;

@@ -21,12 +21,12 @@ class JITSTEP_API OptionValues {
   OptionValues(const Manifest& rule, const Manifest& gradient);
   /// Those of the rule as it is in an edition of the catalog, by default as it is now.
   explicit OptionValues(const std::string& rule, const Catalog& catalog = default_catalog(),
-                        int edition = 0);
+                        int catalog_revision = 0);
 
   /// The rule these are options of.
   const Manifest& rule() const { return *rule_; }
   /// The edition of the catalog that codecs are taken from as well; 0: always the newest.
-  int edition() const { return edition_; }
+  int catalog_revision() const { return catalog_revision_; }
 
   /// What can be set: the rule's numbers and flags in manifest order, then the common ones.
   std::vector<std::string> names() const;
@@ -56,10 +56,10 @@ class JITSTEP_API OptionValues {
   NamedValues gradient_flags() const;
   /// Whether both, of one rule, have the same flags for every number of dimensions, common ones included.
   bool same_flags(const OptionValues& other) const;
-  /// HyperSet::hyper, all kMaxHyper of them.
+  /// HyperParams::hyper, all kMaxHyper of them.
   std::vector<double> hyper() const;
   /// The numbers of step `t` for kernels that have these options' flags; Plan::at_step checks that.
-  HyperSet at_step(std::int64_t t, std::uint64_t seed = 0) const;
+  HyperParams at_step(std::int64_t t, std::uint64_t seed = 0) const;
   /// What a slot or memory field of the rule holds before step 1; `parameter` indexes lists, of which an
   /// empty one is 0 everywhere and one that is too short an Error.
   double initial(const Initial& initial, std::size_t parameter = 0) const;
@@ -69,7 +69,7 @@ class JITSTEP_API OptionValues {
  private:
   void refuse(int dims, bool by_dims) const;
   const Manifest* owner(std::string_view name) const;
-  std::size_t place(const Manifest& manifest, std::string_view name) const;
+  std::size_t location(const Manifest& manifest, std::string_view name) const;
   const Value* values_of(const Manifest& manifest) const;
   Value value_in(const Manifest& manifest, std::string_view name, int dims) const;
   bool holds(const Expression& condition, const Manifest& manifest, int dims) const;
@@ -77,7 +77,7 @@ class JITSTEP_API OptionValues {
 
   const Manifest* rule_;
   const Manifest* gradient_;
-  int edition_ = 0;
+  int catalog_revision_ = 0;
   std::vector<Value> values_;  // the rule's, then the common ones; numbers before flags
   std::size_t own_ = 0;        // how many are the rule's
 };

@@ -25,13 +25,13 @@ JITSTEP_API std::string to_string(const CodecChoice& choice);
 /// The choice with every option given and checked, by the rule whose slot it is for where that is known: its file may
 /// say some, and a number of the codec may be given by the name of one of the rule's. An Error names what is wrong.
 JITSTEP_API CodecChoice complete(const CodecChoice& choice,
-                                 const Catalog& catalog = default_catalog(), int edition = 0,
+                                 const Catalog& catalog = default_catalog(), int catalog_revision = 0,
                                  const Manifest* rule = nullptr);
 
 /// Whether codes that were made under one choice mean the same under the other: what a codec's numbers decide is in its
 /// memory.
 JITSTEP_API bool same_codes(const CodecChoice& a, const CodecChoice& b,
-                            const Catalog& catalog = default_catalog(), int edition = 0);
+                            const Catalog& catalog = default_catalog(), int catalog_revision = 0);
 
 /// How a parameter and its state are kept between steps. Two that are equal, once complete, keep the
 /// same bytes for the same values.
@@ -52,7 +52,7 @@ struct JITSTEP_API KernelSpec {
   StateFormat state = {};
   Dtype gradient = Dtype::float32;
   bool strided = false;  // some parameter or gradient is not dense
-  int edition = 0;       // of the catalog, in which rule and codecs are meant; 0: as they are now
+  int catalog_revision = 0;       // of the catalog, in which rule and codecs are meant; 0: as they are now
 
   bool operator==(const KernelSpec&) const = default;
 };

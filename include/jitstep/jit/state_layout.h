@@ -20,15 +20,15 @@ struct JITSTEP_API StateLayout {
     bool values = false;  // the codes are the values, as wide as the arithmetic
   };
   /// One of the two buffers of a memory field.
-  struct Memory {
+  struct AuxState {
     std::int64_t entries = 0;
     int bytes = 4;  // of an entry, which is a float or a double
     double initial = 0;
   };
 
   std::vector<Slot> slots;     // one for each of the rule
-  std::vector<Memory> memory;  // one for each of Plan::memory
-  std::int64_t extra = 0;      // bytes that the weight format keeps beside the tensor
+  std::vector<AuxState> aux_state;  // one for each of Plan::memory
+  std::int64_t residual = 0;      // bytes that the weight format keeps beside the tensor
 
   /// Of everything.
   std::int64_t bytes() const;

@@ -8,12 +8,12 @@
 #include <optional>
 #include <vector>
 
-#include "jitstep/jit/common_memory.h"
+#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/machine.h"
+#include "jitstep/jit/backend.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/step_tensor.h"
-#include "jitstep/jit/variant.h"
+#include "jitstep/jit/kernel_config.h"
 
 namespace jitstep::jit {
 
@@ -21,26 +21,26 @@ namespace jitstep::jit {
 struct JITSTEP_API Batch {
   Plan plan;
   std::vector<StepTensor> tensors;
-  std::optional<Variant> variant =
-      std::nullopt;  // how it is run; Machine::choose_variant() unless set
+  std::optional<KernelConfig> config =
+      std::nullopt;  // how it is run; Machine::choose_config() unless set
 };
 
 /// What a parameter holds between steps, under a rule that declares modes (Manifest::modes): the point that
 /// training goes on from, or the one to be evaluated.
 enum class Mode { train, eval };
 
-/// What the elements of one tensor handed to a host stage: `tensor` is its number among those of all batches,
+/// What the elements of one tensor handed to a host transform: `tensor` is its number among those of all batches,
 /// `values` lie in the machine's memory, as wide as the arithmetic and in element order (storage order without
 /// gaps).
-struct StagedTensor {
+struct TransformedTensor {
   std::size_t tensor;
   void* values;
 };
 
-/// What rules with a host stage (Manifest::host_stage) have done between their sums and their `apply`: it is given
+/// What rules with a host transform (Manifest::host_transform) have done between their sums and their `update_param`: it is given
 /// all of their tensors with elements at once, and replaces the values of each, by work that comes after earlier
 /// launches and before later ones.
-using HostStage = std::function<void(const std::vector<StagedTensor>& tensors)>;
+using HostTransform = std::function<void(const std::vector<TransformedTensor>& tensors)>;
 
 /// Launches of kernels by all steps of this process so far.
 JITSTEP_API std::uint64_t launch_count();
@@ -62,7 +62,7 @@ class JITSTEP_API Step {
   /// ids that are not distinct where a sum over `all` is taken.
   /// `common`: for rules with memory of domain `all`, which all batches share; it must outlive the step
   /// and may go on to another one of the same rule.
-  Step(Machine& machine, const std::vector<Batch>& batches, CommonMemory* common = nullptr);
+  Step(Backend& backend, const std::vector<Batch>& batches, SharedState* shared_state = nullptr);
   ~Step();
   Step(Step&&) noexcept;
   Step& operator=(Step&&) noexcept;
@@ -72,7 +72,7 @@ class JITSTEP_API Step {
   /// The kernel of a batch.
   const Kernel& kernel(std::size_t batch = 0) const;
   /// How the kernel of a batch is run, and why so.
-  const VariantChoice& choice(std::size_t batch = 0) const;
+  const ConfigChoice& choice(std::size_t batch = 0) const;
 
   /// Whether from now on the device counts the steps: every tensor has a set and a lag of its own, as with found_inf, and so
   /// has `common`; a step takes one from each lag, so that its set may be the same in every step. Compiles or
@@ -85,33 +85,33 @@ class JITSTEP_API Step {
 
   /// Everything the next step needs beside its launches: memory and tables. One input for each tensor, batch after
   /// batch; sets from Plan::at_step. Who rests may change in every step. A set may point to what the device alone
-  /// knows (HyperSet): a kernel whose sets have a grad_scale needs the flag `scaled`; with found_inf every tensor has
+  /// knows (HyperParams): a kernel whose sets have a grad_scale needs the flag `scaled`; with found_inf every tensor has
   /// a set and a lag of its own (which one without elements leaves as it is when it is skipped), and so has `common`.
   /// Throws before any change, for inputs that make no sense and in a CUDA graph capture that the step is not ready
   /// for too; the step can then be tried again.
-  void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
+  void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
 
   /// The same for turning parameters to another mode, which they must not be in. Each tensor's set is that
   /// of the last step it has taken; gradients are not looked at. Batches of rules without modes are left
   /// alone.
-  void prepare(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
+  void prepare(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
 
-  /// For rules with a host stage: the launches of a prepared step up to `apply`, and the stage. Parameters and
+  /// For rules with a host transform: the launches of a prepared step up to `update_param`, and the stage. Parameters and
   /// their state stay as they are; if it throws, nothing is prepared any more.
-  void stage(const HostStage& stage);
+  void host_transform(const HostTransform& transform);
 
   /// The launches of what was prepared; an Error if nothing was, or if a stage is due. If one of them fails,
   /// parameters may have changed already.
   void launch();
 
   /// prepare(), stage() if one is due, and launch().
-  void run(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets,
-           const HostStage& stage = {});
-  void run(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets);
+  void run(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params,
+           const HostTransform& transform = {});
+  void run(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
 
   /// To be called before another Step of the same tensors takes over: what it does on the program's current stream
   /// then waits for the last launches of this one. Not in a CUDA graph capture.
-  void hand_over();
+  void activate_step();
 
  private:
   struct State;

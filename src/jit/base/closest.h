@@ -18,7 +18,7 @@ JITSTEP_API std::string closest(std::string_view name, const std::vector<std::st
 /// ` (did you mean "adamw"?)`, for error messages. Empty if no candidate is close.
 inline std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {
   const std::string found = closest(name, candidates);
-  return found.empty() ? "" : text(" (did you mean \"", found, "\"?)");
+  return found.empty() ? "" : str_cat(" (did you mean \"", found, "\"?)");
 }
 
 }  // namespace jitstep::jit

@@ -35,12 +35,12 @@ std::string distrust(const FileHandle& file, Trust trust, std::uint64_t limit) {
   if (writable_by_others(status))
     return "it may be written to by other users; take that away with chmod go-w";
   if (static_cast<std::uint64_t>(status.st_size) > limit)
-    return text("it has ", status.st_size, " bytes, more than the ", limit, " that are read");
+    return str_cat("it has ", status.st_size, " bytes, more than the ", limit, " that are read");
   return "";
 }
 
 std::string reason(const char* doing, const std::string& path) {
-  return text("cannot ", doing, " ", path, ": ", std::strerror(errno));
+  return str_cat("cannot ", doing, " ", path, ": ", std::strerror(errno));
 }
 
 // Some file systems cannot sync, and say so; that is no failure.
@@ -83,13 +83,13 @@ std::optional<std::string> folder_problem(const std::string& path, Trust trust) 
   if (::lstat(without_end(path).c_str(), &status) != 0) return reason("use the folder", path);
   // Who made a link may turn it elsewhere. The user's own, such as to a larger disk, are fine.
   if (S_ISLNK(status.st_mode) && !trusted_owner(status, Trust::own_or_root)) {
-    return text(path, " is a link that belongs to another user");
+    return str_cat(path, " is a link that belongs to another user");
   }
   if (::stat(path.c_str(), &status) != 0) return reason("use the folder", path);
-  if (!S_ISDIR(status.st_mode)) return text(path, " is not a folder");
-  if (!trusted_owner(status, trust)) return text(path, " belongs to another user");
+  if (!S_ISDIR(status.st_mode)) return str_cat(path, " is not a folder");
+  if (!trusted_owner(status, trust)) return str_cat(path, " belongs to another user");
   if (writable_by_others(status)) {
-    return text(path, " may be written to by other users; take that away with chmod go-w");
+    return str_cat(path, " may be written to by other users; take that away with chmod go-w");
   }
   return {};
 }
@@ -107,7 +107,7 @@ std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trus
 
 std::string read_code_file(const std::string& path) {
   const auto fail = [&](const std::string& why) {
-    return Error(text("cannot load ", path, ": ", why));
+    return Error(str_cat("cannot load ", path, ": ", why));
   };
   // Non-blocking as above. Links are followed: the user named the file.
   const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

@@ -28,7 +28,7 @@ FileHandle high(const FileHandle& file) {
 
 FileHandle scratch_file(std::string_view content) {
   FileHandle file = high(memory_file("jitstep", bytes_of(content), false));
-  if (!file) throw Error(text("cannot make a file in memory: ", std::strerror(errno)));
+  if (!file) throw Error(str_cat("cannot make a file in memory: ", std::strerror(errno)));
   return file;
 }
 
@@ -39,10 +39,10 @@ struct Pipe {
 Pipe make_pipe() {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(text("cannot make a pipe: ", std::strerror(errno)));
+    throw Error(str_cat("cannot make a pipe: ", std::strerror(errno)));
   const FileHandle read(ends[0]), write(ends[1]);
   Pipe pipe{high(read), high(write)};
-  if (!pipe.read || !pipe.write) throw Error(text("cannot make a pipe: ", std::strerror(errno)));
+  if (!pipe.read || !pipe.write) throw Error(str_cat("cannot make a pipe: ", std::strerror(errno)));
   ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
   return pipe;
 }
@@ -92,7 +92,7 @@ class Ends {
     drop();
     return dropped_ == 0
                ? first_ + last_
-               : jit::text(first_, "\n[... ", dropped_, " bytes are left out ...]\n", last_);
+               : jit::str_cat(first_, "\n[... ", dropped_, " bytes are left out ...]\n", last_);
   }
 
  private:
@@ -208,7 +208,7 @@ std::string find_program(const std::string& name, const std::string& path) {
   std::string_view rest = path;
   while (!rest.empty()) {
     const std::size_t end = rest.find(':');
-    const std::string file = text(rest.substr(0, end), "/", name);
+    const std::string file = str_cat(rest.substr(0, end), "/", name);
     if (file[0] == '/' && file[1] != '/' && executable(file)) return file;
     rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
   }

@@ -66,7 +66,7 @@ void sweep_scratch(const std::vector<std::string>& parents) {
 
 // File systems that know no locks, and say so, are never swept.
 bool PrivateFolder::make_in(const std::string& parent) {
-  path_ = text(parent, "/", kName);
+  path_ = str_cat(parent, "/", kName);
   if (!::mkdtemp(path_.data())) return false;
   lock_ = open_folder(path_);
   if (!lock_) return ::rmdir(path_.c_str()), false;
@@ -79,10 +79,10 @@ PrivateFolder::PrivateFolder(const std::vector<std::string>& parents) {
   std::string tried;
   for (const std::string& parent : parents) {
     if (make_in(parent)) return;
-    tried += text(tried.empty() ? "" : ", ", parent, " (", std::strerror(errno), ")");
+    tried += str_cat(tried.empty() ? "" : ", ", parent, " (", std::strerror(errno), ")");
   }
   throw Error(
-      text("no folder for temporary files: tried ", tried, "; set TMPDIR to a writable one"));
+      str_cat("no folder for temporary files: tried ", tried, "; set TMPDIR to a writable one"));
 }
 
 PrivateFolder::~PrivateFolder() {

@@ -35,7 +35,7 @@ LogLevel log_level() {
   if (word == "debug") return LogLevel::debug;
   if (!word.empty() && word != "warn") {
     warn(LogLevel::warn,
-         text("JITSTEP_LOG is '", word, "', which is none of off, warn, info, debug; using warn"));
+         str_cat("JITSTEP_LOG is '", word, "', which is none of off, warn, info, debug; using warn"));
   }
   return LogLevel::warn;
 }
@@ -43,21 +43,21 @@ LogLevel log_level() {
 std::string cpu_to_compile_for() {
   const std::string word = variable("JITSTEP_CPU");
   if (word.empty() || is_cpu(word)) return word;
-  warn(LogLevel::warn, text("JITSTEP_CPU is '", word, "', which is none of ", joined(kCpus),
+  warn(LogLevel::warn, str_cat("JITSTEP_CPU is '", word, "', which is none of ", joined(kCpus),
                             "; kernels are compiled for this processor"));
   return {};
 }
 
 std::int64_t limit_in_seconds() {
   const std::string word = variable("JITSTEP_COMPILE_SECONDS");
-  const std::int64_t usual = Settings().compile_seconds;
-  if (word.empty()) return usual;
+  const std::int64_t default_config = Settings().compile_seconds;
+  if (word.empty()) return default_config;
   std::int64_t seconds = 0;
   const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), seconds);
   if (failure == std::errc() && *end == '\0' && seconds >= 0) return seconds;
-  warn(LogLevel::warn, text("JITSTEP_COMPILE_SECONDS is '", word,
-                            "', which is no number of seconds; using ", usual));
-  return usual;
+  warn(LogLevel::warn, str_cat("JITSTEP_COMPILE_SECONDS is '", word,
+                            "', which is no number of seconds; using ", default_config));
+  return default_config;
 }
 
 // Another program's variable: what cannot be read is none of ours to complain of.

@@ -91,13 +91,13 @@ pid_t start(Request& request) {
 pid_t spawn(std::vector<std::string> arguments, const Variables& environment,
             const Streams& streams, const Kinship& kinship) {
   std::vector<std::string> variables;
-  for (const auto& [name, value] : environment) variables.push_back(text(name, "=", value));
+  for (const auto& [name, value] : environment) variables.push_back(str_cat(name, "=", value));
   const std::vector<char*> words = pointers(arguments), entries = pointers(variables);
   Request request{words.data(), entries.data(), streams, ::getpid(), kinship};
   const pid_t child = start(request);
   if (!request.failure) return child;
   if (child > 0) wait_for(child);
-  throw Error(text("cannot run ", arguments[0], ": ", std::strerror(request.failure)));
+  throw Error(str_cat("cannot run ", arguments[0], ": ", std::strerror(request.failure)));
 }
 
 int wait_for(pid_t child) {

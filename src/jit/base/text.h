@@ -12,7 +12,7 @@ namespace jitstep::jit {
 /// Joins its parts, each printed with operator<<, whatever the program's locale: keys and the
 /// texts of kernels are made of such texts.
 template <class... Parts>
-std::string text(const Parts&... parts) {
+std::string str_cat(const Parts&... parts) {
   std::ostringstream out;
   out.imbue(std::locale::classic());
   (out << ... << parts);

@@ -82,7 +82,7 @@ bool remove_unchanged(const EntryFile& file) {
 }  // namespace
 
 std::string entry_path(const std::string& folder, const Key& key) {
-  return text(folder, "/", key.digest(), kSuffix);
+  return str_cat(folder, "/", key.digest(), kSuffix);
 }
 
 std::vector<EntryFile> entry_files(const std::string& folder) {

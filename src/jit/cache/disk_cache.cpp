@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 std::string problem_of(std::span<const std::byte> bytes) {
   const auto schema = schema_of(bytes);
   const bool other = schema && *schema != std::uint32_t{kCacheSchema};
-  return other ? text("schema ", *schema, "; this version reads ", kCacheSchema) : "damaged";
+  return other ? str_cat("schema ", *schema, "; this version reads ", kCacheSchema) : "damaged";
 }
 
 // The same, with its binary looked at.
@@ -58,7 +58,7 @@ void DiskCache::publish(const Key& key, const CacheEntry& entry) {
   const auto bytes = encode_entry(key, entry);
   if (bytes.size() > std::min(settings_.cache_bytes, kLargestEntry)) {
     note(settings_.log, LogLevel::info,
-         text(entry.name, " is too large for the kernel cache: ", bytes.size(), " bytes"));
+         str_cat(entry.name, " is too large for the kernel cache: ", bytes.size(), " bytes"));
     return;
   }
   const auto failure = write(file, bytes);
@@ -68,7 +68,7 @@ void DiskCache::publish(const Key& key, const CacheEntry& entry) {
     std::lock_guard lock(mutex_);
     first = !std::exchange(warned_publish_, true);
   }
-  if (first) warn(settings_.log, text(*failure, "; new kernels are kept in memory only"));
+  if (first) warn(settings_.log, str_cat(*failure, "; new kernels are kept in memory only"));
 }
 
 // Somebody may have removed the whole folder since it was opened.
@@ -141,7 +141,7 @@ void DiskCache::open_folders() {
     if (!settings_.cache_readonly.empty()) {
       problem = folder_problem(settings_.cache_readonly, Trust::own_or_root);
       readonly_usable_ = !problem;
-      if (problem) warnings.push_back(text("JITSTEP_CACHE_READONLY is not used: ", *problem));
+      if (problem) warnings.push_back(str_cat("JITSTEP_CACHE_READONLY is not used: ", *problem));
     }
   }
   for (const std::string& warning : warnings) warn(settings_.log, warning);
@@ -156,7 +156,7 @@ void DiskCache::warn_unusable() {
     std::swap(problem, own_problem_);
   }
   if (!problem.empty())
-    warn(settings_.log, text("no kernel cache on disk: ", problem,
+    warn(settings_.log, str_cat("no kernel cache on disk: ", problem,
                              "; kernels are kept in memory only. JITSTEP_CACHE_DIR names another"));
 }
 
@@ -183,7 +183,7 @@ std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
   auto entry = decode_entry(*bytes, key);
   if (entry && own) stamp(file);
   if (!entry) {
-    note(settings_.log, LogLevel::info, text("damaged cache file ", file, " is compiled anew"));
+    note(settings_.log, LogLevel::info, str_cat("damaged cache file ", file, " is compiled again"));
     std::error_code ignored;
     if (own) fs::remove(file, ignored);
   }

@@ -56,9 +56,9 @@ std::string words_beyond(const std::string& all, const std::string& others) {
 void compare_words(const char* what, const std::string& had, const std::string& now, Phrases& out) {
   if (had == now) return;
   const std::string only_had = words_beyond(had, now), only_now = words_beyond(now, had);
-  std::string phrase = text("its ", what, " are others:");
+  std::string phrase = str_cat("its ", what, " are others:");
   if (!only_had.empty()) phrase += " with " + only_had;
-  if (!only_now.empty()) phrase += text(only_had.empty() ? "" : ",", " without ", only_now);
+  if (!only_now.empty()) phrase += str_cat(only_had.empty() ? "" : ",", " without ", only_now);
   if (only_had.empty() && only_now.empty()) phrase += " the same in another order";
   out.push_back(phrase);
 }
@@ -67,7 +67,7 @@ void compare_compilers(const std::string& had, const std::string& now, Phrases& 
   if (had == now) return;
   const IdentityParts before = parts_of(had), after = parts_of(now);
   if (before.version != after.version) {
-    out.push_back(text("its compiler is ", before.version, ", not ", after.version));
+    out.push_back(str_cat("its compiler is ", before.version, ", not ", after.version));
   }
   compare_words("ISA flags", before.isa, after.isa, out);
   compare_words("compiler options", before.options, after.options, out);
@@ -81,7 +81,7 @@ std::string called(const std::string& source) {
   return source == kUnitSource ? "the unit's own text" : source;
 }
 
-// A unit's lists element by element, such as "amsgrad = false"; "Variant{1, 1, 256, 16}" is one.
+// A unit's lists element by element, such as "amsgrad = false"; "KernelConfig{1, 1, 256, 16}" is one.
 std::set<std::string> elements_of(const std::string& unit) {
   std::set<std::string> elements;
   std::string element;
@@ -90,11 +90,11 @@ std::set<std::string> elements_of(const std::string& unit) {
     if (begin != element.npos) elements.insert(element.substr(begin));
     element.clear();
   };
-  bool variant = false;
+  bool config = false;
   for (const char c : unit) {
-    if (variant && c == '}') element += c;
-    variant = c != '}' && (variant || (c == '{' && element.ends_with("Variant")));
-    if (variant || std::string_view("{}<>(),;\n").find(c) == std::string_view::npos)
+    if (config && c == '}') element += c;
+    config = c != '}' && (config || (c == '{' && element.ends_with("KernelConfig")));
+    if (config || std::string_view("{}<>(),;\n").find(c) == std::string_view::npos)
       element += c;
     else
       end();
@@ -103,7 +103,7 @@ std::set<std::string> elements_of(const std::string& unit) {
   return elements;
 }
 
-// Options, formats and variant stand in the unit's own text.
+// Options, formats and configuration stand in the unit's own text.
 std::string compare_units(const std::string& had, const std::string& now) {
   constexpr std::size_t kShown = 4;
   const auto before = elements_of(had), after = elements_of(now);
@@ -117,7 +117,7 @@ std::string compare_units(const std::string& had, const std::string& now) {
   };
   const std::string with = beyond(before, after), without = beyond(after, before);
   if (with.empty() && without.empty()) return called(kUnitSource) + " has changed";
-  return text("it is made", with.empty() ? "" : " with ", with,
+  return str_cat("it is made", with.empty() ? "" : " with ", with,
               with.empty() || without.empty() ? "" : " and", without.empty() ? "" : " without ",
               without);
 }
@@ -151,7 +151,7 @@ std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader
   if (entry.key == wanted.key) return out;
   if (entry.key.target != wanted.key.target) {
     out.push_back(
-        text("it is for ", to_string(entry.key.target), ", not ", to_string(wanted.key.target)));
+        str_cat("it is for ", to_string(entry.key.target), ", not ", to_string(wanted.key.target)));
   }
   if (!misfit) {
     compare_compilers(entry.key.compiler, wanted.key.compiler, out);
@@ -180,9 +180,9 @@ std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeade
     least = std::move(phrases);
   }
   if (!nearest) {
-    return text("none of the ", entries.size(), " entries is of this name and kind of target");
+    return str_cat("none of the ", entries.size(), " entries is of this name and kind of target");
   }
-  return text("the nearest of ", namesakes, " of this name, ", short_digest(nearest->key), ", is ",
+  return str_cat("the nearest of ", namesakes, " of this name, ", short_digest(nearest->key), ", is ",
               least.empty() ? "the same" : "another: " + joined(least, "; "));
 }
 

@@ -1,20 +1,20 @@
 #include "jit/codegen/contract.h"
 
 #include "jit/base/text.h"
-#include "jit/codegen/unit_text.h"
+#include "jit/codegen/translation_unit.h"
 
 namespace jitstep::jit {
 namespace {
 
-std::string assertion(const std::string& asked, const std::string& who, const std::string& needed) {
-  return text("static_assert(", asked, ", \"", who, " needs '", needed, "'\");\n");
+std::string assertion(const std::string& requested, const std::string& who, const std::string& needed) {
+  return str_cat("static_assert(", requested, ", \"", who, " needs '", needed, "'\");\n");
 }
 
 // Every slot, of any type.
 std::string slots_view(const Manifest& rule) {
   std::string fields;
-  for (const Slot& slot : rule.slots) fields += text("  T ", slot.name, ";\n");
-  return text("template <class T>\nstruct UnitSlots {\n", fields, "};\n");
+  for (const Slot& slot : rule.slots) fields += str_cat("  T ", slot.name, ";\n");
+  return str_cat("template <class T>\nstruct UnitSlots {\n", fields, "};\n");
 }
 
 // Every result, as a function that is called in pass P may read it.
@@ -22,33 +22,33 @@ std::string results_view(const Manifest& rule, const std::vector<int>& passes) {
   std::string fields;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const Reduction& reduction = rule.reductions[i];
-    fields += text("  typename jitstep::ResultIf<", namespace_of(rule), reduction.coefficients,
+    fields += str_cat("  typename jitstep::ResultIf<", namespace_of(rule), reduction.coefficients,
                    ", jitstep::may_read(P, ", passes[i], ", ", reduction.moments ? "true" : "false",
                    ")>::type ", reduction.name, ";\n");
   }
-  return text("template <int P>\nstruct UnitResults {\n", fields, "};\n");
+  return str_cat("template <int P>\nstruct UnitResults {\n", fields, "};\n");
 }
 
 // The rule's two functions for a reduction.
-std::string reduction_asserts(const Plan& plan, const PlannedReduction& planned) {
+std::string reduction_asserts(const Plan& plan, const ResolvedReduction& planned) {
   const Manifest& rule = plan.rule();
   const Reduction& reduction = rule.reductions[static_cast<std::size_t>(planned.local)];
-  const std::string who = text("the reduction '", reduction.name, "'"),
-                    name = text("Of<", reduction.coefficients, ">"),
-                    sums = text("Totals<", reduction.terms, ">");
+  const std::string who = str_cat("the reduction '", reduction.name, "'"),
+                    name = str_cat("Of<", reduction.coefficients, ">"),
+                    sums = str_cat("Totals<", reduction.terms, ">");
   const bool all = reduction.domain.kind == Domain::Kind::all;
   const std::string from =
-      reduction.over ? rule.reductions[static_cast<std::size_t>(*reduction.over)].coefficients
+      reduction.source ? rule.reductions[static_cast<std::size_t>(*reduction.source)].coefficients
                      : "auto";
-  return assertion(text("UnitCheck::has_terms<", reduction_name(planned), ">"), who,
-                   text("static Reals<", reduction.terms, "> terms(", name, ", const ", from,
+  return assertion(str_cat("UnitCheck::has_terms<", reduction_name(planned), ">"), who,
+                   str_cat("static Reals<", reduction.terms, "> terms(", name, ", const ", from,
                         "& e, const auto& c)")) +
          assertion(
-             text("UnitCheck::has_finish<", reduction_name(planned), ">"), who,
-             text("static ", reduction.coefficients, " finish(", name, ", const ", sums,
+             str_cat("UnitCheck::has_finish<", reduction_name(planned), ">"), who,
+             str_cat("static ", reduction.coefficients, " finalize(", name, ", const ", sums,
                   "& sums, int64 count, const auto& c",
-                  all && plan.common.empty() ? "), without Memory: it is finished for no tensor"
-                  : rule.has_memory          ? ", Memory& m)"
+                  all && plan.shared_state.empty() ? "), without AuxState: it is finished for no tensor"
+                  : rule.has_aux_state          ? ", AuxState& m)"
                                              : ")"));
 }
 
@@ -57,34 +57,34 @@ std::string rule_text(const Plan& plan) {
   std::vector<int> passes;  // of the rule's own reductions; -1: left out
   std::vector<std::string> taken;
   std::string asserts;
-  for (const PlannedReduction& planned : plan.reductions) {
-    if (planned.part != kRulePart) continue;
+  for (const ResolvedReduction& planned : plan.reductions) {
+    if (planned.component != kRuleComponent) continue;
     passes.push_back(planned.pass);
-    if (!planned.taken()) continue;
+    if (!planned.active()) continue;
     asserts += reduction_asserts(plan, planned);
     taken.push_back(reduction_name(planned));
   }
   const char* const modes =
       "static_assert(jitstep::ModesCheck<UnitSpec, UnitSlots>::read_bodies());\n";
-  return text(slots_view(rule), results_view(rule, passes),
+  return str_cat(slots_view(rule), results_view(rule, passes),
               "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ",
               plan.slots_known, ">;\n", asserts, "static_assert(UnitCheck::read_bodies<",
               joined(taken), ">());\n", rule.modes ? modes : "");
 }
 
 std::string codec_asserts(const Manifest& codec, int slot) {
-  const std::string part = text("<UnitSpec::Codec<", slot, ">>"),
-                    who = text("codecs/", codec.name, ".cuh"),
-                    memory = codec.has_memory ? ", const Memory& m" : "";
+  const std::string part = str_cat("<UnitSpec::Codec<", slot, ">>"),
+                    who = str_cat("codecs/", codec.name, ".cuh"),
+                    aux_state = codec.has_aux_state ? ", const AuxState& m" : "";
   return assertion("jitstep::SaysRandom" + part, who, "static constexpr bool random = false;") +
          assertion("jitstep::HasMeasure" + part, who,
                    "int keys, static uint32 key(real x, int which), static Meta measure(const "
                    "uint32 (&key)[keys])") +
          assertion("jitstep::HasDecode" + part, who,
-                   text("static real decode(Code code, const Meta& meta", memory, ")")) +
+                   str_cat("static real decode(Code code, const Meta& meta", aux_state, ")")) +
          assertion(
              "jitstep::HasEncode" + part, who,
-             text("static Code encode(real x, const Meta& meta, uint32 random_bits", memory, ")"));
+             str_cat("static Code encode(real x, const Meta& meta, uint32 random_bits", aux_state, ")"));
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ std::string codec_asserts(const Manifest& codec, int slot) {
 std::string namespace_of(const Manifest& manifest) {
   const bool rule = manifest.kind == Manifest::Kind::rule;
   if (manifest.kind == Manifest::Kind::gradient) return "jitstep::gradient::";
-  return text("jitstep::", rule ? "rules::" : "codecs::", manifest.name, "::");
+  return str_cat("jitstep::", rule ? "rules::" : "codecs::", manifest.name, "::");
 }
 
 std::string contract_text(const Plan& plan) {

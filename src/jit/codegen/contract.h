@@ -1,5 +1,5 @@
 // What a unit asks of the compiler about the rule and codecs it is made of: templates/README.md, held by
-// templates/schedules/contract_check.cuh.
+// templates/kernel/contract_check.cuh.
 #pragma once
 
 #include <string>

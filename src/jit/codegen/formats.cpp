@@ -34,7 +34,7 @@ const CodecChoice* own_choice(const Slot& slot, const Formats& formats) {
   }
   const std::string listed = names.empty() ? "none" : joined(names);
   names.insert(names.end(), torch_names.begin(), torch_names.end());
-  throw Error(text(rule.name, " has no slot \"", name, "\"", did_you_mean(name, names), "; it has ",
+  throw Error(str_cat(rule.name, " has no slot \"", name, "\"", did_you_mean(name, names), "; it has ",
                    listed));
 }
 
@@ -43,7 +43,7 @@ const std::string kNative = "native";
 
 CodecChoice chosen(const Slot& slot, const Formats& formats, const std::string& rule_default) {
   if (const CodecChoice* const own = own_choice(slot, formats)) return *own;
-  if (!slot.keeps.empty()) return CodecChoice{slot.keeps};
+  if (!slot.codec.empty()) return CodecChoice{slot.codec};
   if (formats.state) return *formats.state;
   return rule_default.empty() ? kPlain : CodecChoice{rule_default};
 }
@@ -65,9 +65,9 @@ bool is_kept_plain(const Manifest& codec, const ParameterKind& parameter, std::i
 
 // A slot of values with signs that is named itself does not silently get another codec.
 void check_sign(const CodecChoice& choice, const Slot& slot, const OptionValues& values) {
-  const Manifest& codec = default_catalog().codec(choice.name, values.edition());
+  const Manifest& codec = default_catalog().codec(choice.name, values.catalog_revision());
   if (!slot.is_signed || codec.signed_slots.empty()) return;
-  throw Error(text("the codec ", codec.name,
+  throw Error(str_cat("the codec ", codec.name,
                    " is for values that are never negative, and the slot ", slot.name, " of ",
                    values.rule().name, " has signs; name another one for it, such as ",
                    codec.signed_slots));
@@ -96,7 +96,7 @@ StateFormat state_format(const OptionValues& values, const NamedValues& flags,
   const std::int64_t least = least_elements(formats, rule, flags);
   for (const auto& slot : rule.slots) {
     CodecChoice choice = chosen(slot, formats, rule_default);
-    const Manifest& codec = default_catalog().codec(choice.name, values.edition());
+    const Manifest& codec = default_catalog().codec(choice.name, values.catalog_revision());
     if (is_kept_plain(codec, parameter, least))
       choice = kPlain;
     else if (parameter.dims < 2 && !codec.vectors.empty())
@@ -112,8 +112,8 @@ StateFormat state_format(const OptionValues& values, const NamedValues& flags,
 std::int64_t memory_bytes(const Plan& plan, std::size_t slot,
                           const std::vector<std::int64_t>& sizes) {
   std::int64_t bytes = 0;
-  for (const PlannedMemory& field : plan.memory) {
-    if (field.part != codec_part(static_cast<int>(slot))) continue;
+  for (const ResolvedAuxState& field : plan.aux_state) {
+    if (field.component != codec_component(static_cast<int>(slot))) continue;
     const unsigned reduced = field.domain.reduced(static_cast<int>(sizes.size()));
     std::int64_t entries = 1;
     for (std::size_t d = 0; d < sizes.size(); ++d)
@@ -143,7 +143,7 @@ void Formats::inherit(const Formats& defaults, const Manifest& rule) {
   const Formats own = *this;
   for (const auto& [name, codec] : defaults.slots) {
     const Slot* const slot = named_slot(rule, name);
-    const bool hidden = own.state && (slot == nullptr || slot->keeps.empty());
+    const bool hidden = own.state && (slot == nullptr || slot->codec.empty());
     if (!hidden && (slot == nullptr || own_choice(*slot, own) == nullptr)) slots[name] = codec;
   }
   if (!state) state = defaults.state;
@@ -155,7 +155,7 @@ void Formats::inherit(const Formats& defaults, const Manifest& rule) {
 void check_formats(const Formats& formats, const OptionValues& values) {
   const Manifest& rule = values.rule();
   const auto check = [&](const CodecChoice& codec) {
-    complete(codec, default_catalog(), values.edition(), &rule);
+    complete(codec, default_catalog(), values.catalog_revision(), &rule);
   };
   if (formats.state) check(*formats.state);
   std::map<const Slot*, std::string> names;
@@ -164,14 +164,14 @@ void check_formats(const Formats& formats, const OptionValues& values) {
     if (slot == nullptr) fail_no_slot(rule, name);
     const auto [other, first] = names.try_emplace(slot, name);
     if (!first && formats.slots.at(other->second) != codec)
-      throw Error(text("the slot ", slot->name, " of ", rule.name, " has two codecs, as \"",
+      throw Error(str_cat("the slot ", slot->name, " of ", rule.name, " has two codecs, as \"",
                        other->second, "\" and as \"", name, "\"; name it once"));
     check(codec);
     check_sign(codec, *slot, values);
   }
   if (formats.weights) default_catalog().weights(*formats.weights);
   if (formats.min_quantized_size && *formats.min_quantized_size < 0)
-    throw Error(text("min_quantized_size is ", *formats.min_quantized_size,
+    throw Error(str_cat("min_quantized_size is ", *formats.min_quantized_size,
                      " and must be >= 0; 0 quantises the state of every parameter"));
 }
 
@@ -185,7 +185,7 @@ Plan resolve(const OptionValues& values, const Formats& formats, const Parameter
                     .gradient_flags = values.gradient_flags(),
                     .state = state,
                     .gradient = parameter.dtype,
-                    .edition = values.edition()});
+                    .catalog_revision = values.catalog_revision()});
   };
   Plan made = plan();
   const bool any_shape =

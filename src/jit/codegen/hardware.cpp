@@ -32,7 +32,7 @@ std::string host_architecture() {
   __get_cpuid(1, &a, &words[0], &words[1], &rest);
   const unsigned base = (a >> 8) & 0xf;
   const unsigned family = base == 0xf ? base + ((a >> 20) & 0xff) : base;
-  return text("x86-64 ", vendor, " family ", family, " ", widest_vectors());
+  return str_cat("x86-64 ", vendor, " family ", family, " ", widest_vectors());
 }
 #else
 std::string host_architecture() { return "aarch64"; }
@@ -88,7 +88,7 @@ Hardware host_hardware(int threads) {
 
 Hardware gpu_hardware(const Target& target, int multiprocessors, std::int64_t cache_bytes) {
   return {.target = target,
-          .name = text("a GPU of ", multiprocessors, " multiprocessors"),
+          .name = str_cat("a GPU of ", multiprocessors, " multiprocessors"),
           .architecture = to_string(target),
           .units = multiprocessors,
           .cache_bytes = cache_bytes};

@@ -44,20 +44,20 @@ bool is_of_type(const json& value, const std::string& type) {
   if (type == "boolean") return value.is_boolean();
   if (type == "integer") return value.is_number_integer();
   if (type == "number") return value.is_number();
-  throw Error(text("a schema with the type \"", type, "\", which is not known"));
+  throw Error(str_cat("a schema with the type \"", type, "\", which is not known"));
 }
 
 class Checker {
  public:
   explicit Checker(const json& root) : root_(root) {}
 
-  Problem check(const json& value, const json& schema, const std::string& place) const {
+  Problem check(const json& value, const json& schema, const std::string& location) const {
     refuse_unknown(schema);
     if (const auto ref = schema.find("$ref"); ref != schema.end())
-      return check(value, root_.at(json::json_pointer(ref->get<std::string>().substr(1))), place);
-    if (auto problem = check_scalar(value, schema, place)) return problem;
-    if (value.is_object()) return check_object(value, schema, place);
-    if (value.is_array()) return check_items(value, schema, place);
+      return check(value, root_.at(json::json_pointer(ref->get<std::string>().substr(1))), location);
+    if (auto problem = check_scalar(value, schema, location)) return problem;
+    if (value.is_object()) return check_object(value, schema, location);
+    if (value.is_array()) return check_items(value, schema, location);
     return {};
   }
 
@@ -65,12 +65,12 @@ class Checker {
   static void refuse_unknown(const json& schema) {
     for (const auto& [word, meaning] : schema.items())
       if (std::find(kKnown.begin(), kKnown.end(), word) == kKnown.end())
-        throw Error(text("a schema with the word \"", word, "\", which is not known"));
+        throw Error(str_cat("a schema with the word \"", word, "\", which is not known"));
   }
 
-  static Problem check_scalar(const json& value, const json& schema, const std::string& place) {
+  static Problem check_scalar(const json& value, const json& schema, const std::string& location) {
     const auto is = [&](const auto&... parts) {
-      return text(place.empty() ? "the record" : place, " is ", shown(value), ", ", parts...);
+      return str_cat(location.empty() ? "the record" : location, " is ", shown(value), ", ", parts...);
     };
     if (schema.contains("type") && !is_of_type(value, schema.at("type").get<std::string>()))
       return is("no ", schema.at("type").get<std::string>());
@@ -91,27 +91,27 @@ class Checker {
     return {};
   }
 
-  Problem check_object(const json& value, const json& schema, const std::string& place) const {
-    const std::string before = place.empty() ? "" : place + ".";
+  Problem check_object(const json& value, const json& schema, const std::string& location) const {
+    const std::string before = location.empty() ? "" : location + ".";
     if (const auto required = schema.find("required"); required != schema.end())
       for (const json& name : *required)
         if (!value.contains(name.get_ref<const std::string&>()))
-          return text(before, name.get_ref<const std::string&>(), " is missing");
+          return str_cat(before, name.get_ref<const std::string&>(), " is missing");
     const json& known = schema.contains("properties") ? schema.at("properties") : json::object();
     for (const auto& [name, member] : value.items()) {
       if (const auto own = known.find(name); own != known.end()) {
         if (auto problem = check(member, *own, before + name)) return problem;
       } else if (schema.value("additionalProperties", true) == false) {
-        return text(before, shown(name), " is unknown");
+        return str_cat(before, shown(name), " is unknown");
       }
     }
     return {};
   }
 
-  Problem check_items(const json& value, const json& schema, const std::string& place) const {
+  Problem check_items(const json& value, const json& schema, const std::string& location) const {
     if (!schema.contains("items")) return {};
     for (std::size_t i = 0; i < value.size(); ++i)
-      if (auto problem = check(value[i], schema.at("items"), text(place, "[", i, "]")))
+      if (auto problem = check(value[i], schema.at("items"), str_cat(location, "[", i, "]")))
         return problem;
     return {};
   }

@@ -15,17 +15,17 @@ constexpr std::array kStatusNames = {
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
-  const double place = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const double rest = place - static_cast<double>(below);
+  const double location = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(location);
+  const double rest = location - static_cast<double>(below);
   const double next = values[std::min(below + 1, values.size() - 1)];
   return values[below] + rest * (next - values[below]);
 }
 
-std::vector<double> ratios(const std::vector<double>& tried, const std::vector<double>& usual) {
+std::vector<double> ratios(const std::vector<double>& tried, const std::vector<double>& default_config) {
   std::vector<double> out;
-  for (std::size_t i = 0; i < std::min(tried.size(), usual.size()); ++i)
-    out.push_back(tried[i] / usual[i]);
+  for (std::size_t i = 0; i < std::min(tried.size(), default_config.size()); ++i)
+    out.push_back(tried[i] / default_config[i]);
   return out;
 }
 
@@ -38,18 +38,18 @@ std::optional<TrialStatus> trial_status(const std::string& word) {
 }
 
 bool PairedTrial::usual_is_next() const {
-  if (usual_.size() != tried_.size()) return usual_.size() < tried_.size();
-  return usual_.size() % 2 == 0;
+  if (default_config_.size() != tried_.size()) return default_config_.size() < tried_.size();
+  return default_config_.size() % 2 == 0;
 }
 
-void PairedTrial::took(double seconds) {
+void PairedTrial::record(double seconds) {
   // A clock that stood still must not divide by zero.
-  (usual_is_next() ? usual_ : tried_).push_back(std::max(seconds, 1e-9));
+  (usual_is_next() ? default_config_ : tried_).push_back(std::max(seconds, 1e-9));
 }
 
 bool PairedTrial::done() const {
-  const auto rounds = static_cast<int>(usual_.size());
-  if (usual_.size() != tried_.size() || rounds < 3) return false;
+  const auto rounds = static_cast<int>(default_config_.size());
+  if (default_config_.size() != tried_.size() || rounds < 3) return false;
   const TrialTimes now = times();
   if (now.ratio > rules_.hopeless) return true;
   if (rounds < rules_.least_rounds) return false;
@@ -58,13 +58,13 @@ bool PairedTrial::done() const {
 }
 
 TrialTimes PairedTrial::times() const {
-  const std::vector<double> of_rounds = ratios(tried_, usual_);
+  const std::vector<double> of_rounds = ratios(tried_, default_config_);
   if (of_rounds.empty()) return {};
   const double quartiles = quantile(of_rounds, 0.75) - quantile(of_rounds, 0.25);
   const auto rounds = static_cast<double>(of_rounds.size());
   return {.rounds = static_cast<int>(of_rounds.size()),
           .seconds = quantile(tried_, 0.5),
-          .usual_seconds = quantile(usual_, 0.5),
+          .usual_seconds = quantile(default_config_, 0.5),
           .ratio = quantile(of_rounds, 0.5),
           .spread = 1.58 * quartiles / std::sqrt(rounds)};
 }

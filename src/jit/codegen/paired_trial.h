@@ -1,4 +1,4 @@
-// Whether a variant is faster than the default: times of both in turn, and what they prove. Knows no clock.
+// Whether a configuration is faster than the default: times of both in turn, and what they prove. Knows no clock.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/variant.h"
+#include "jitstep/jit/kernel_config.h"
 
 namespace jitstep::jit {
 
@@ -15,11 +15,11 @@ namespace jitstep::jit {
 struct TrialRules {
   int least_rounds = 7;   // of a trial
   int most_rounds = 31;   // then it stays open
-  double hopeless = 1.5;  // a variant that takes so many times as long is left after three rounds
-  double least_gain = 0.01;  // below, a variant does not count as faster
+  double hopeless = 1.5;  // a configuration that takes so many times as long is left after three rounds
+  double least_gain = 0.01;  // below, a configuration does not count as faster
 };
 
-/// Times of a variant beside those of the default in the same rounds. `ratio` is the median over the rounds of its
+/// Times of a configuration beside those of the default in the same rounds. `ratio` is the median over the rounds of its
 /// time over the default's, `spread` how far that median may be off: 1.58 times the distance of the quartiles over
 /// the root of the rounds, as of the notches of a box plot (McGill, Tukey, Larsen, The American Statistician 1978).
 struct TrialTimes {
@@ -49,7 +49,7 @@ JITSTEP_API std::optional<TrialStatus> trial_status(const std::string& word);
 
 /// One candidate and what became of it.
 struct JITSTEP_API Trial {
-  Variant variant = {};
+  KernelConfig config = {};
   TrialStatus status = TrialStatus::timed;
   std::string detail = {};  // of a failure: a line
   TrialTimes times = {};    // where it was timed
@@ -63,21 +63,21 @@ class JITSTEP_API PairedTrial {
  public:
   explicit PairedTrial(const TrialRules& rules = {}) : rules_(rules) {}
 
-  /// Whether the default is to run next, not the variant.
+  /// Whether the default is to run next, not the configuration.
   bool usual_is_next() const;
   /// The seconds of what ran.
-  void took(double seconds);
-  /// Whether enough rounds have been made: the variant is known to be faster by the least gain, or known not to be,
+  void record(double seconds);
+  /// Whether enough rounds have been made: the configuration is known to be faster by the least gain, or known not to be,
   /// or it is hopeless, or there were as many as there may be. Never in the midst of a round.
   bool done() const;
   TrialTimes times() const;
 
  private:
   TrialRules rules_;
-  std::vector<double> usual_, tried_;
+  std::vector<double> default_config_, tried_;
 };
 
-/// Whether the times prove that the variant is faster than the default by the least gain, or leave it open.
+/// Whether the times prove that the configuration is faster than the default by the least gain, or leave it open.
 JITSTEP_API bool proves_gain(const TrialTimes& times, const TrialRules& rules = {});
 JITSTEP_API bool may_gain(const TrialTimes& times, const TrialRules& rules = {});
 

@@ -29,31 +29,31 @@ std::string name_of(const KernelSpec& spec) {
 
 void find_manifests(Plan& plan, const Catalog& catalog) {
   const KernelSpec& spec = plan.spec;
-  plan.parts = {&catalog.gradient(), &catalog.rule(spec.rule, spec.edition)};
+  plan.components = {&catalog.gradient(), &catalog.rule(spec.rule, spec.catalog_revision)};
   for (const auto& choice : spec.state.slots)
-    plan.parts.push_back(choice ? &catalog.codec(choice->name, spec.edition) : nullptr);
+    plan.components.push_back(choice ? &catalog.codec(choice->name, spec.catalog_revision) : nullptr);
   plan.weights = &catalog.weights(spec.state.weights);
 }
 
 // What a codec's sums find out reaches it through its memory.
 void check_codec_sums(const Plan& plan) {
-  for (const PlannedReduction& r : plan.reductions)
-    if (r.part >= kFirstCodecPart && r.everywhere && r.taken())
+  for (const ResolvedReduction& r : plan.reductions)
+    if (r.component >= kFirstCodecComponent && r.is_global && r.active())
       throw Error(
-          text("the codec ", plan.parts[r.part]->name, " sums `", r.name,
-               "` over all tensors, but its Memory belongs to one; sum over `tensor`, or over ",
+          str_cat("the codec ", plan.components[r.component]->name, " sums `", r.name,
+               "` over all tensors, but its AuxState belongs to one; sum over `tensor`, or over ",
                "a part of it"));
 }
 
-bool is_taken(const Plan& plan, int part, const MemoryField& field) {
+bool is_taken(const Plan& plan, int part, const AuxField& field) {
   return !field.condition || field.condition->holds(plan.flags(part));
 }
 
-PlannedMemory planned(const Plan& plan, const MemoryField& field, int part) {
-  const std::size_t slot = static_cast<std::size_t>(part - kFirstCodecPart);
-  const std::string owner = part < kFirstCodecPart ? "" : plan.rule().slots[slot].name + ".";
+ResolvedAuxState planned(const Plan& plan, const AuxField& field, int part) {
+  const std::size_t slot = static_cast<std::size_t>(part - kFirstCodecComponent);
+  const std::string owner = part < kFirstCodecComponent ? "" : plan.rule().slots[slot].name + ".";
   const Dtype parameter = plan.spec.state.dtype;
-  return {.part = part,
+  return {.component = part,
           .name = field.name,
           .torch_name = field.torch_name,
           .key = owner + field.name,
@@ -64,18 +64,18 @@ PlannedMemory planned(const Plan& plan, const MemoryField& field, int part) {
 }
 
 // What belongs to a tensor comes first: these numbers index what is kept for it.
-void number_memory(Plan& plan) {
-  for (int part = 0; part < std::ssize(plan.parts); ++part) {
-    if (plan.parts[part] == nullptr) continue;
-    for (const MemoryField& field : plan.parts[part]->memory) {
-      auto& fields = field.is_common() ? plan.common : plan.memory;
+void number_aux_state(Plan& plan) {
+  for (int part = 0; part < std::ssize(plan.components); ++part) {
+    if (plan.components[part] == nullptr) continue;
+    for (const AuxField& field : plan.components[part]->aux_state) {
+      auto& fields = field.is_shared() ? plan.shared_state : plan.aux_state;
       if (is_taken(plan, part, field)) fields.push_back(planned(plan, field, part));
     }
   }
   int number = 0;
-  for (PlannedMemory& field : plan.memory) field.number = number++;
-  for (PlannedMemory& field : plan.common)
-    field.number = number++, field.place = field.number - static_cast<int>(plan.memory.size());
+  for (ResolvedAuxState& field : plan.aux_state) field.number = number++;
+  for (ResolvedAuxState& field : plan.shared_state)
+    field.number = number++, field.index = field.number - static_cast<int>(plan.aux_state.size());
 }
 
 // Whether the options' flags are the kernel's, for a tensor of some number of dimensions. A kernel that can
@@ -89,35 +89,35 @@ bool has_flags_of(const OptionValues& options, const KernelSpec& spec) {
   return false;
 }
 
-void check_memory(const Plan& plan) {
-  const std::size_t fields = plan.memory.size() + plan.common.size();
-  if (fields <= kMaxMemory) return;
-  throw Error(text(plan.spec.rule, " with these codecs takes ", fields, " fields of memory; ",
-                   kMaxMemory, " are the most. Keep some slots in another codec"));
+void check_aux_state(const Plan& plan) {
+  const std::size_t fields = plan.aux_state.size() + plan.shared_state.size();
+  if (fields <= kMaxAuxFields) return;
+  throw Error(str_cat(plan.spec.rule, " with these codecs takes ", fields, " fields of memory; ",
+                   kMaxAuxFields, " are the most. Keep some slots in another codec"));
 }
 
 }  // namespace
 
 const NamedValues& Plan::flags(int part) const {
-  if (part == kGradientPart) return spec.gradient_flags;
-  if (part == kRulePart) return spec.flags;
-  return spec.state.slots[static_cast<std::size_t>(part - kFirstCodecPart)]->options;
+  if (part == kGradientComponent) return spec.gradient_flags;
+  if (part == kRuleComponent) return spec.flags;
+  return spec.state.slots[static_cast<std::size_t>(part - kFirstCodecComponent)]->options;
 }
 
 int Plan::block(int slot) const {
   if (codec(slot) == nullptr) return 1;
-  const NamedValues& options = flags(codec_part(slot));
+  const NamedValues& options = flags(codec_component(slot));
   const auto found = options.find("block");
   return found == options.end() ? 1 : static_cast<int>(found->second.number());
 }
 
-HyperSet Plan::at_step(const OptionValues& options, std::int64_t t, std::uint64_t seed) const {
+HyperParams Plan::at_step(const OptionValues& options, std::int64_t t, std::uint64_t seed) const {
   options.validate();
   if (options.rule().source != rule().source || !has_flags_of(options, spec))
-    throw Error(text("the options (", options.rule().name, ": ", to_string(options.flags()), ", ",
+    throw Error(str_cat("the options (", options.rule().name, ": ", to_string(options.flags()), ", ",
                      to_string(options.gradient_flags()), ") are not those of the kernel ",
                      to_string(spec), "; resolve() them again, and make a new step of that plan"));
-  if (t < 1) throw Error(text("the step number is ", t, "; steps are counted from 1"));
+  if (t < 1) throw Error(str_cat("the step number is ", t, "; steps are counted from 1"));
   return options.at_step(t, seed);
 }
 
@@ -128,8 +128,8 @@ Plan resolve(const KernelSpec& spec, const Catalog& catalog) {
   find_manifests(plan, catalog);
   plan_reductions(plan, {});
   check_codec_sums(plan);
-  number_memory(plan);
-  check_memory(plan);
+  number_aux_state(plan);
+  check_aux_state(plan);
   return plan;
 }
 
@@ -138,9 +138,9 @@ Plan resolve(const OptionValues& options, const CodecChoice& state, const Catalo
   KernelSpec spec{.rule = options.rule().name,
                   .flags = options.flags(),
                   .gradient_flags = options.gradient_flags()};
-  spec.edition = options.edition();
+  spec.catalog_revision = options.catalog_revision();
   for (const Slot& slot : options.rule().slots)
-    spec.state.slots.emplace_back(slot.keeps.empty() ? state : CodecChoice{slot.keeps});
+    spec.state.slots.emplace_back(slot.codec.empty() ? state : CodecChoice{slot.codec});
   return resolve(spec, catalog);
 }
 

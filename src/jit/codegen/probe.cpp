@@ -4,16 +4,16 @@
 
 #include "jit/base/text.h"
 #include "jit/codegen/contract.h"
-#include "jit/codegen/unit_text.h"
-#include "jitstep/jit/variant.h"
+#include "jit/codegen/translation_unit.h"
+#include "jitstep/jit/kernel_config.h"
 
 namespace jitstep::jit {
 namespace {
 
 // Writes `struct Watch`: what is looked at after each of the rule's functions.
-class Watch {
+class ProbeWriter {
  public:
-  explicit Watch(const Plan& plan) : plan_(plan), rule_(plan.rule()) {}
+  explicit ProbeWriter(const Plan& plan) : plan_(plan), rule_(plan.rule()) {}
 
   std::string run() {
     std::string out = "struct UnitWatch {\n";  // piece after piece, as each takes its numbers
@@ -34,22 +34,22 @@ class Watch {
 
  private:
   // One look, and what it means if there is something.
-  std::string look(const char* how, const std::string& at, const std::string& meaning) {
+  std::string check(const char* how, const std::string& at, const std::string& meaning) {
     findings_.push_back(meaning);
-    return text("    r.", how, "(", findings_.size() - 1, ", ", at, ");\n");
+    return str_cat("    r.", how, "(", findings_.size() - 1, ", ", at, ");\n");
   }
 
-  bool is_kept(const MemoryField& field) const {
-    const auto is_it = [&](const PlannedMemory& planned) {
-      return planned.part == kRulePart && planned.name == field.name;
+  bool is_kept(const AuxField& field) const {
+    const auto is_it = [&](const ResolvedAuxState& planned) {
+      return planned.component == kRuleComponent && planned.name == field.name;
     };
-    return std::any_of(plan_.memory.begin(), plan_.memory.end(), is_it) ||
-           std::any_of(plan_.common.begin(), plan_.common.end(), is_it);
+    return std::any_of(plan_.aux_state.begin(), plan_.aux_state.end(), is_it) ||
+           std::any_of(plan_.shared_state.begin(), plan_.shared_state.end(), is_it);
   }
 
   // Whether it keeps what an option said when its parameter came, which may be all that it is for.
-  bool is_constant(const PlannedMemory& field) const {
-    return std::any_of(rule_.memory.begin(), rule_.memory.end(), [&](const MemoryField& one) {
+  bool is_constant(const ResolvedAuxState& field) const {
+    return std::any_of(rule_.aux_state.begin(), rule_.aux_state.end(), [&](const AuxField& one) {
       return one.name == field.name && !one.initial.option.empty();
     });
   }
@@ -57,12 +57,12 @@ class Watch {
   // The fields of memory that a function must not write: those of other domains, and what is left out.
   std::string foreign_memory(const std::vector<Domain>& own, const std::string& function) {
     std::string out;
-    for (const MemoryField& field : rule_.memory) {
+    for (const AuxField& field : rule_.aux_state) {
       const bool foreign = std::find(own.begin(), own.end(), field.domain) == own.end();
       if (!foreign && is_kept(field)) continue;
-      out += look(
-          "written", text("m.", field.name, ".next"),
-          text("`", function, "` writes m.", field.name, ".next, memory ",
+      out += check(
+          "written", str_cat("m.", field.name, ".next"),
+          str_cat("`", function, "` writes m.", field.name, ".next, memory ",
                foreign ? "of another domain, which" : "that `if` leaves out: it", " is not kept"));
     }
     return out;
@@ -71,7 +71,7 @@ class Watch {
   std::string prepared() {
     std::string body;
     for (const std::string& scalar : rule_.scalars)
-      body += look("unset", "c." + scalar, text("`prepare` leaves c.", scalar, " unset"));
+      body += check("unset", "c." + scalar, str_cat("`prepare` leaves c.", scalar, " unset"));
     body += foreign_memory({{Domain::Kind::tensor}, {Domain::Kind::all}}, "prepare");
     return function("prepared(auto& r, const auto& c, const auto& m)", body);
   }
@@ -81,16 +81,16 @@ class Watch {
     std::string body;
     for (const Reduction& reduction : rule_.reductions)
       for (const Field& field : reduction.fields)
-        body += text("    c.", reduction.name, ".", field.name, " = jitstep::Poison();\n");
+        body += str_cat("    c.", reduction.name, ".", field.name, " = jitstep::Poison();\n");
     return function("clear(auto& c)", body);
   }
 
   std::string left_out() {
     std::string body;
-    for (const MemoryField& field : rule_.memory)
+    for (const AuxField& field : rule_.aux_state)
       if (!is_kept(field))
-        for (const char* half : {"was", "next"})
-          body += text("    m.", field.name, ".", half, " = jitstep::Poison();\n");
+        for (const char* half : {"prev", "next"})
+          body += str_cat("    m.", field.name, ".", half, " = jitstep::Poison();\n");
     return function("left_out(auto& m)", body);
   }
 
@@ -98,20 +98,20 @@ class Watch {
     std::string body;
     for (std::size_t i = 0; i < rule_.slots.size(); ++i) {
       if (plan_.codec(static_cast<int>(i)) == nullptr) continue;
-      const std::string at = text("e.", rule_.slots[i].name, ".next");
+      const std::string at = str_cat("e.", rule_.slots[i].name, ".next");
       body +=
-          look("unset", at,
-               text("`moments` leaves ", at, " unset, or makes it of something that is not set"));
+          check("unset", at,
+               str_cat("`update_state` leaves ", at, " unset, or makes it of something that is not set"));
     }
     return function("moved(auto& r, const auto& e)", body);
   }
 
   std::string terms() {
     std::string out;
-    for (const PlannedReduction* planned : taken()) {
-      out += text("  static constexpr int terms(", index(*planned), ") { return ", findings_.size(),
+    for (const ResolvedReduction* planned : taken()) {
+      out += str_cat("  static constexpr int terms(", index(*planned), ") { return ", findings_.size(),
                   "; }\n");
-      findings_.push_back(text("`terms(Of<", declared(*planned).coefficients,
+      findings_.push_back(str_cat("`terms(Of<", declared(*planned).coefficients,
                                ">)` makes a term of something that is not set"));
     }
     return out;
@@ -119,35 +119,35 @@ class Watch {
 
   std::string finished() {
     std::string out;
-    for (const PlannedReduction* planned : taken()) {
+    for (const ResolvedReduction* planned : taken()) {
       const Reduction& reduction = declared(*planned);
-      const std::string name = text("finish(Of<", reduction.coefficients, ">)");
+      const std::string name = str_cat("finalize(Of<", reduction.coefficients, ">)");
       std::string body;
       for (const Field& field : reduction.fields)
-        body += look("unset", "x." + field.name,
-                     text("`", name, "` leaves c.", reduction.name, ".", field.name,
+        body += check("unset", "x." + field.name,
+                     str_cat("`", name, "` leaves c.", reduction.name, ".", field.name,
                           " unset, or makes it of something that is not set"));
       body += foreign_memory({reduction.domain}, name);
       out += function(
-          text("finished(", index(*planned), ", auto& r, const auto& x, const auto& m)"), body);
+          str_cat("finished(", index(*planned), ", auto& r, const auto& x, const auto& m)"), body);
     }
     return out;
   }
 
   // After a function that sets e.p.
   std::string moved_parameter(const char* declaration, const char* function_name) {
-    return function(text(declaration, "(auto& r, const auto& e)"),
-                    look("unset", "e.p",
-                         text("`", function_name,
+    return function(str_cat(declaration, "(auto& r, const auto& e)"),
+                    check("unset", "e.p",
+                         str_cat("`", function_name,
                               "` makes e.p of something that is not set: a slot or a result that "
                               "`if` leaves out, or a variable")));
   }
 
   std::string staged() {
-    if (rule_.host_stage.empty()) return {};
-    return function("staged(auto& r, const auto& e)",
-                    look("unset", "e.staged",
-                         "`staged` returns something that is not set: a slot or a result that `if` "
+    if (rule_.host_transform.empty()) return {};
+    return function("transformed(auto& r, const auto& e)",
+                    check("unset", "e.transformed",
+                         "`transformed` returns something that is not set: a slot or a result that `if` "
                          "leaves out, or a variable"));
   }
 
@@ -155,42 +155,42 @@ class Watch {
 
   std::string turned() {
     const std::string has =
-        text("  static constexpr bool modes = ", rule_.modes ? "true" : "false");
+        str_cat("  static constexpr bool modes = ", rule_.modes ? "true" : "false");
     if (!rule_.modes) return has + ";\n";
-    return text(has, ";\n", moved_parameter("evaluated", "eval"),
+    return str_cat(has, ";\n", moved_parameter("evaluated", "eval"),
                 moved_parameter("trained", "train"));
   }
 
   std::string remembered() {
     std::string body;
-    for (const auto* fields : {&plan_.memory, &plan_.common})
-      for (const PlannedMemory& field : *fields)
-        if (field.part == kRulePart && !is_constant(field))
-          body += look("forgotten", text(field.number),
-                       text("nobody writes m.", field.name,
+    for (const auto* fields : {&plan_.aux_state, &plan_.shared_state})
+      for (const ResolvedAuxState& field : *fields)
+        if (field.component == kRuleComponent && !is_constant(field))
+          body += check("forgotten", str_cat(field.number),
+                       str_cat("nobody writes m.", field.name,
                             ".next, so that it stays as it begins: write it, or leave the field "
                             "out by `if`"));
     return function("remembered(auto& r)", body);
   }
 
   // The rule's reductions that are taken.
-  std::vector<const PlannedReduction*> taken() const {
-    std::vector<const PlannedReduction*> out;
-    for (const PlannedReduction& planned : plan_.reductions)
-      if (planned.part == kRulePart && planned.taken()) out.push_back(&planned);
+  std::vector<const ResolvedReduction*> taken() const {
+    std::vector<const ResolvedReduction*> out;
+    for (const ResolvedReduction& planned : plan_.reductions)
+      if (planned.component == kRuleComponent && planned.active()) out.push_back(&planned);
     return out;
   }
 
-  const Reduction& declared(const PlannedReduction& planned) const {
+  const Reduction& declared(const ResolvedReduction& planned) const {
     return rule_.reductions[static_cast<std::size_t>(planned.local)];
   }
 
-  static std::string index(const PlannedReduction& planned) {
-    return text("jitstep::Index<", planned.number, ">");
+  static std::string index(const ResolvedReduction& planned) {
+    return str_cat("jitstep::Index<", planned.number, ">");
   }
 
   static std::string function(const std::string& declaration, const std::string& body) {
-    return text("  static void ", declaration, " {\n", body, "  }\n");
+    return str_cat("  static void ", declaration, " {\n", body, "  }\n");
   }
 
   const Plan& plan_;
@@ -201,10 +201,10 @@ class Watch {
 }  // namespace
 
 Probe probe_of(const Plan& plan) {
-  Watch watch(plan);
+  ProbeWriter watch(plan);
   Probe made{plan.name + "_probe", {}, {}};
-  made.text = text(include_text(plan), "#include \"schedules/contract_probe.cuh\"\n",
-                   kernel_text(plan, default_variant(plan, Target::cpu())), watch.run(),
+  made.text = str_cat(include_text(plan), "#include \"kernel/contract_probe.cuh\"\n",
+                   kernel_text(plan, default_kernel_config(plan, Target::cpu())), watch.run(),
                    "extern \"C\" __attribute__((visibility(\"default\"))) void jitstep_probe(\n"
                    "    const void* args, long long, long long) {\n"
                    "  jitstep::probe<UnitSpec, UnitWatch, ",

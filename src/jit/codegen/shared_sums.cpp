@@ -9,14 +9,14 @@
 namespace jitstep::jit {
 namespace {
 
-bool is_sum(const PlannedReduction& r) { return r.everywhere && r.taken(); }
+bool is_sum(const ResolvedReduction& r) { return r.is_global && r.active(); }
 
-SumName name_of(const Plan& plan, const PlannedReduction& r) {
-  return {r.part, plan.parts[r.part]->name, r.name};
+SumName name_of(const Plan& plan, const ResolvedReduction& r) {
+  return {r.component, plan.components[r.component]->name, r.name};
 }
 
 // The gradient's options that are on and without which it would not take this reduction.
-std::vector<std::string> flags_behind(const Plan& plan, const PlannedReduction& r) {
+std::vector<std::string> flags_behind(const Plan& plan, const ResolvedReduction& r) {
   std::vector<std::string> behind;
   const auto& condition = plan.gradient().reductions[static_cast<std::size_t>(r.local)].condition;
   for (const Option& flag : plan.gradient().flags) {
@@ -37,8 +37,8 @@ void take(Plan& plan, const std::vector<std::string>& flags) {
 // All take the sums of the gradient's that one of them takes.
 void share_gradient_sums(std::vector<Plan>& plans) {
   for (const Plan& one : std::vector<Plan>(plans)) {
-    for (const PlannedReduction& r : one.reductions) {
-      if (r.part != kGradientPart || !is_sum(r)) continue;
+    for (const ResolvedReduction& r : one.reductions) {
+      if (r.component != kGradientComponent || !is_sum(r)) continue;
       for (Plan& plan : plans)
         if (find_sum(plan, name_of(one, r)) == nullptr) take(plan, flags_behind(one, r));
     }
@@ -58,9 +58,9 @@ bool same_reductions(const Manifest& a, const Manifest& b) {
 // Two catalogs may have different files of one name, and one catalog two versions of a file.
 void check_same_sums(const Plan& a, const Plan& b) {
   for (const SumName& name : sums_of(a)) {
-    if (find_sum(b, name) == nullptr || same_reductions(*a.parts[name.part], *b.parts[name.part]))
+    if (find_sum(b, name) == nullptr || same_reductions(*a.components[name.part], *b.components[name.part]))
       continue;
-    throw Error(text("kernels that step together take the sum '", name.name,
+    throw Error(str_cat("kernels that step together take the sum '", name.name,
                      "' over all tensors, but ",
                      "two different files, or versions of one, declare it as ", name.declared_by,
                      "'s; give all of them the same file, or step them apart"));
@@ -71,13 +71,13 @@ void check_same_sums(const Plan& a, const Plan& b) {
 
 std::vector<SumName> sums_of(const Plan& plan) {
   std::vector<SumName> names;
-  for (const PlannedReduction& r : plan.reductions)
+  for (const ResolvedReduction& r : plan.reductions)
     if (is_sum(r)) names.push_back(name_of(plan, r));
   return names;
 }
 
-const PlannedReduction* find_sum(const Plan& plan, const SumName& name) {
-  for (const PlannedReduction& r : plan.reductions)
+const ResolvedReduction* find_sum(const Plan& plan, const SumName& name) {
+  for (const ResolvedReduction& r : plan.reductions)
     if (is_sum(r) && name_of(plan, r) == name) return &r;
   return nullptr;
 }

@@ -11,7 +11,7 @@ namespace jitstep::jit {
 
 /// What a sum over all tensors is, whatever its number in a kernel. Sums of the same name are the same sum.
 struct SumName {
-  int part = kGradientPart;
+  int part = kGradientComponent;
   std::string declared_by;  // the rule or codec
   std::string name;
 
@@ -22,7 +22,7 @@ struct SumName {
 std::vector<SumName> sums_of(const Plan& plan);
 
 /// A kernel's reduction that is this sum, or null if it does not take it.
-const PlannedReduction* find_sum(const Plan& plan, const SumName& name);
+const ResolvedReduction* find_sum(const Plan& plan, const SumName& name);
 
 /// Makes the plans of kernels that step together agree. Where one takes a sum of the gradient's over all
 /// tensors, all take it, with their own numbers: a transform with a neutral number changes nothing. A sum

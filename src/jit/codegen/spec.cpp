@@ -30,7 +30,7 @@ NamedValues override(NamedValues values, const NamedValues& given, const Manifes
         std::find_if(manifest.flags.begin(), manifest.flags.end(),
                      [&wanted = name](const Option& option) { return option.name == wanted; });
     if (declared == manifest.flags.end()) {
-      throw Error(text(manifest.name, " has no flag \"", name, "\"",
+      throw Error(str_cat(manifest.name, " has no flag \"", name, "\"",
                        did_you_mean(name, names_of(manifest.flags)), "; it has ",
                        listed(manifest.flags)));
     }
@@ -47,15 +47,15 @@ NamedValues override(NamedValues values, const NamedValues& given, const Manifes
 
 // The codec itself, or the one that it names for values with signs.
 CodecChoice for_slot(const CodecChoice& choice, const Slot& slot, const Catalog& catalog,
-                     int edition) {
-  const std::string& other = catalog.codec(choice.name, edition).signed_slots;
+                     int catalog_revision) {
+  const std::string& other = catalog.codec(choice.name, catalog_revision).signed_slots;
   return slot.is_signed && !other.empty() ? CodecChoice{other} : choice;
 }
 
 void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catalog) {
   auto& slots = spec.state.slots;
   if (slots.size() != rule.slots.size()) {
-    throw Error(text(rule.name, " has ", rule.slots.size(), " slots (", listed(rule.slots),
+    throw Error(str_cat(rule.name, " has ", rule.slots.size(), " slots (", listed(rule.slots),
                      "); the spec lists ", slots.size()));
   }
   for (std::size_t i = 0; i < rule.slots.size(); ++i) {
@@ -65,19 +65,19 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
       choice.reset();
     else if (choice)
       choice =
-          complete(for_slot(*choice, slot, catalog, spec.edition), catalog, spec.edition, &rule);
+          complete(for_slot(*choice, slot, catalog, spec.catalog_revision), catalog, spec.catalog_revision, &rule);
     else
-      throw Error(text(rule.name, ": the slot ", slot.name, " has no codec"));
+      throw Error(str_cat(rule.name, ": the slot ", slot.name, " has no codec"));
   }
 }
 
 // The first edition with this rule and these codecs, which is the same for the same kernel.
-int first_edition(const KernelSpec& spec, const Catalog& catalog) {
-  int first = catalog.edition_since(Manifest::Kind::rule, spec.rule, spec.edition);
+int first_revision(const KernelSpec& spec, const Catalog& catalog) {
+  int first = catalog.revision_since(Manifest::Kind::rule, spec.rule, spec.catalog_revision);
   for (const auto& choice : spec.state.slots) {
     if (!choice) continue;
     first =
-        std::max(first, catalog.edition_since(Manifest::Kind::codec, choice->name, spec.edition));
+        std::max(first, catalog.revision_since(Manifest::Kind::codec, choice->name, spec.catalog_revision));
   }
   return first;
 }
@@ -86,7 +86,7 @@ void check_weights(Dtype parameter, const Manifest& weights) {
   const auto& dtypes = weights.dtypes;
   if (std::find(dtypes.begin(), dtypes.end(), parameter) != dtypes.end()) return;
   const std::string known = joined(dtypes, ", ", [](Dtype dtype) { return to_string(dtype); });
-  throw Error(text("the weight format \"", weights.name, "\" is for ", known, " parameters, not ",
+  throw Error(str_cat("the weight format \"", weights.name, "\" is for ", known, " parameters, not ",
                    to_string(parameter)));
 }
 
@@ -97,16 +97,16 @@ std::string to_string(const CodecChoice& choice) {
   return options.empty() ? choice.name : choice.name + "(" + options + ")";
 }
 
-CodecChoice complete(const CodecChoice& choice, const Catalog& catalog, int edition,
+CodecChoice complete(const CodecChoice& choice, const Catalog& catalog, int catalog_revision,
                      const Manifest* rule) {
-  return {choice.name, codec_options(catalog.codec(choice.name, edition), choice.options, rule)};
+  return {choice.name, codec_options(catalog.codec(choice.name, catalog_revision), choice.options, rule)};
 }
 
-bool same_codes(const CodecChoice& a, const CodecChoice& b, const Catalog& catalog, int edition) {
+bool same_codes(const CodecChoice& a, const CodecChoice& b, const Catalog& catalog, int catalog_revision) {
   if (a.name != b.name) return false;
   const auto constants = [&](const CodecChoice& choice) {
-    NamedValues values = complete(choice, catalog, edition).options;
-    for (const Option& number : catalog.codec(choice.name, edition).hyper)
+    NamedValues values = complete(choice, catalog, catalog_revision).options;
+    for (const Option& number : catalog.codec(choice.name, catalog_revision).hyper)
       values.erase(number.name);
     return values;
   };
@@ -123,7 +123,7 @@ std::string to_string(const KernelSpec& spec) {
   }
   out += "] " + spec.state.weights + " " + to_string(spec.state.dtype);
   out += " gradients " + to_string(spec.gradient);
-  if (spec.edition > 1) out += text(" as loaded in edition ", spec.edition);
+  if (spec.catalog_revision > 1) out += str_cat(" as loaded in edition ", spec.catalog_revision);
   return spec.strided ? out + " strided" : out;
 }
 
@@ -133,15 +133,15 @@ bool is_stored(const Slot& slot, const NamedValues& flags) {
 
 KernelSpec complete(const KernelSpec& spec, const Catalog& catalog) {
   KernelSpec whole = spec;
-  if (whole.edition == 0) whole.edition = catalog.edition();
-  const Manifest& rule = catalog.rule(spec.rule, whole.edition);
+  if (whole.catalog_revision == 0) whole.catalog_revision = catalog.catalog_revision();
+  const Manifest& rule = catalog.rule(spec.rule, whole.catalog_revision);
   const OptionValues defaults(rule, catalog.gradient());
   whole.flags = override(defaults.flags(), spec.flags, rule);
   whole.gradient_flags =
       override(defaults.gradient_flags(), spec.gradient_flags, catalog.gradient());
   complete_slots(whole, rule, catalog);
   check_weights(whole.state.dtype, catalog.weights(whole.state.weights));
-  whole.edition = first_edition(whole, catalog);
+  whole.catalog_revision = first_revision(whole, catalog);
   return whole;
 }
 

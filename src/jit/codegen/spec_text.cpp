@@ -23,17 +23,17 @@ constexpr int kMaxDepth = 16;
 json parse(const std::string& json_text, const char* what) {
   std::vector<std::set<std::string>> keys;  // of the objects that are open
   const auto holds = [&](int depth, json::parse_event_t event, const json& read) {
-    if (depth > kMaxDepth) throw Error(text(what, " is nested too deeply"));
+    if (depth > kMaxDepth) throw Error(str_cat(what, " is nested too deeply"));
     if (event == json::parse_event_t::object_start) keys.emplace_back();
     if (event == json::parse_event_t::object_end) keys.pop_back();
     if (event == json::parse_event_t::key && !keys.back().insert(read.get<std::string>()).second)
-      throw Error(text(what, " has ", read.dump(), " twice; keep one"));
+      throw Error(str_cat(what, " has ", read.dump(), " twice; keep one"));
     return true;
   };
   try {
     return json::parse(json_text, holds);
   } catch (const json::exception& error) {  // a number may be out of range
-    throw Error(text(what, " is not valid JSON: ", error.what()));
+    throw Error(str_cat(what, " is not valid JSON: ", error.what()));
   }
 }
 
@@ -43,13 +43,13 @@ std::string written(const json& value) {
 }
 
 [[noreturn]] void wrong_type(const std::string& what, const char* expected, const json& found) {
-  throw Error(text(what, " must be ", expected, ", not ", written(found)));
+  throw Error(str_cat(what, " must be ", expected, ", not ", written(found)));
 }
 
 void check_keys(const json& object, const char* what, const std::vector<std::string>& known) {
   for (const auto& [key, value] : object.items())
     if (std::find(known.begin(), known.end(), key) == known.end())
-      throw Error(text(what, " has no \"", key, "\"", did_you_mean(key, known), "; it may have ",
+      throw Error(str_cat(what, " has no \"", key, "\"", did_you_mean(key, known), "; it may have ",
                        joined(known)));
 }
 

@@ -47,7 +47,7 @@ std::optional<RecordFile> read_if_trusted(const std::string& path, Trust trust, 
 // A file that has lines, and no record in any of them, is somebody's.
 std::optional<std::string> foreign(const std::string& path, const RecordFile& file) {
   if (file.problems.empty() || !file.records.empty() || !file.newer.empty()) return {};
-  return text(path,
+  return str_cat(path,
               " holds no records but something else, which would be lost; name another file, or "
               "remove it (",
               file.problems.front(), ")");
@@ -65,7 +65,7 @@ RecordFile parse_records(std::string_view content, const std::string& name) {
     RecordLine read = read_record(line);
     if (read.record) file.records.push_back(std::move(*read.record));
     if (read.newer) file.newer.push_back(line);
-    if (!read.problem.empty()) file.problems.push_back(text(name, ":", number, ": ", read.problem));
+    if (!read.problem.empty()) file.problems.push_back(str_cat(name, ":", number, ": ", read.problem));
   }
   return file;
 }
@@ -87,7 +87,7 @@ std::vector<RecordSource> record_sources(const Settings& settings) {
     std::string why;
     const auto file = read_if_trusted(path, trust, why);
     all.push_back({path, file.value_or(RecordFile())});
-    if (!file) all.back().file.problems.push_back(text(path, " is not read: ", why));
+    if (!file) all.back().file.problems.push_back(str_cat(path, " is not read: ", why));
   };
   add(user_records(settings), Trust::own);
   if (!settings.cache_readonly.empty())
@@ -107,10 +107,10 @@ std::optional<std::string> add_record(const std::string& path, const TuningRecor
   if (auto problem = make_folder(folder)) return problem;
   if (auto problem = folder_problem(folder, Trust::own)) return problem;
   const FileHandle lock = locked(path + ".lock");
-  if (!lock) return text("cannot lock ", path, ".lock: ", std::strerror(errno));
+  if (!lock) return str_cat("cannot lock ", path, ".lock: ", std::strerror(errno));
   std::string why;
   if (fs::exists(path) && !read_trusted(path, Trust::own, kMostBytes, &why))
-    return text("cannot read ", path, ", so that nothing is added: ", why);
+    return str_cat("cannot read ", path, ", so that nothing is added: ", why);
   RecordFile file = read_records(path);
   if (auto problem = foreign(path, file)) return problem;
   std::erase_if(file.records, [&](const TuningRecord& old) { return record.replaces(old); });

@@ -17,12 +17,12 @@ using nlohmann::ordered_json;
 
 constexpr struct {
   const char* name;
-  int Variant::*field;
+  int KernelConfig::*field;
   bool always;  // written also where it is 0
-} kVariantFields[] = {{"threads", &Variant::threads, true}, {"lanes", &Variant::lanes, true},
-                      {"vector", &Variant::vector, true},   {"chunk", &Variant::chunk, true},
-                      {"width", &Variant::width, false},    {"unroll", &Variant::unroll, false},
-                      {"grain", &Variant::grain, false},    {"workers", &Variant::workers, false}};
+} kConfigFields[] = {{"threads", &KernelConfig::threads, true}, {"lanes", &KernelConfig::tile_lanes, true},
+                      {"vector", &KernelConfig::vector_elems, true},   {"chunk", &KernelConfig::leaves_per_item, true},
+                      {"width", &KernelConfig::simd_bits, false},    {"unroll", &KernelConfig::unroll, false},
+                      {"grain", &KernelConfig::min_items, false},    {"workers", &KernelConfig::max_threads, false}};
 
 constexpr struct {
   const char* name;
@@ -39,22 +39,22 @@ double rounded(double x) {
   return std::round(x * scale) / scale;
 }
 
-ordered_json json_of(const Variant& variant) {
+ordered_json json_of(const KernelConfig& config) {
   ordered_json out;
-  for (const auto& [name, field, always] : kVariantFields)
-    if (always || variant.*field != 0) out[name] = variant.*field;
+  for (const auto& [name, field, always] : kConfigFields)
+    if (always || config.*field != 0) out[name] = config.*field;
   return out;
 }
 
-Variant variant_of(const json& at) {
-  Variant variant;
-  for (const auto& [name, field, always] : kVariantFields)
-    variant.*field = at.value(name, always ? variant.*field : 0);
-  return variant;
+KernelConfig variant_of(const json& at) {
+  KernelConfig config;
+  for (const auto& [name, field, always] : kConfigFields)
+    config.*field = at.value(name, always ? config.*field : 0);
+  return config;
 }
 
 ordered_json json_of(const Trial& trial) {
-  ordered_json out = {{"variant", json_of(trial.variant)}, {"status", to_string(trial.status)}};
+  ordered_json out = {{"configuration", json_of(trial.config)}, {"status", to_string(trial.status)}};
   if (!trial.detail.empty()) out["detail"] = trial.detail;
   if (trial.times.rounds == 0) return out;
   out["rounds"] = trial.times.rounds;
@@ -63,7 +63,7 @@ ordered_json json_of(const Trial& trial) {
 }
 
 Trial trial_of(const json& at) {
-  Trial trial{.variant = variant_of(at.at("variant")),
+  Trial trial{.config = variant_of(at.at("configuration")),
               .status = *trial_status(at.at("status").get<std::string>()),
               .detail = at.value("detail", "")};
   trial.times.rounds = at.value("rounds", 0);
@@ -104,7 +104,7 @@ TuningRecord record_of(const json& at) {
       .date = at.at("date"),
       .complete = at.at("complete"),
       .outcome = *outcome_of(at.at("outcome").get<std::string>()),
-      .variant = variant_of(at.at("variant")),
+      .config = variant_of(at.at("configuration")),
       .gain = at.at("gain"),
       .spread = at.at("spread")};
   for (const json& trial : at.at("trials")) record.trials.push_back(trial_of(trial));
@@ -137,13 +137,13 @@ bool TuningRecord::replaces(const TuningRecord& other) const {
          versions == other.versions;
 }
 
-TuningRecord record_of(const Tournament& tournament, TuningRecord record) {
+TuningRecord record_of(const ConfigSearch& tournament, TuningRecord record) {
   record.outcome = tournament.outcome();
-  record.variant = tournament.outcome() == Outcome::won ? tournament.chosen() : tournament.usual();
+  record.config = tournament.outcome() == Outcome::won ? tournament.chosen() : tournament.default_config();
   record.trials = tournament.trials();
   if (record.outcome != Outcome::won) return record;
-  record.gain = 1 / tournament.again()->ratio;
-  record.spread = tournament.again()->spread;
+  record.gain = 1 / tournament.confirmation()->ratio;
+  record.spread = tournament.confirmation()->spread;
   return record;
 }
 
@@ -172,7 +172,7 @@ std::string to_json(const TuningRecord& record) {
                             {"date", record.date},
                             {"complete", record.complete},
                             {"outcome", to_string(record.outcome)},
-                            {"variant", json_of(record.variant)},
+                            {"configuration", json_of(record.config)},
                             {"gain", rounded(record.gain)},
                             {"spread", rounded(record.spread)},
                             {"trials", trials}};
@@ -185,7 +185,7 @@ RecordLine read_record(const std::string& line) {
     if (at.is_object() && at.contains("schema") && at.at("schema").is_number_integer() &&
         at.at("schema") > kRecordSchema)
       return {.newer = true,
-              .problem = text("its schema is ", at.at("schema").dump(), ", newer than ",
+              .problem = str_cat("its schema is ", at.at("schema").dump(), ", newer than ",
                               kRecordSchema, ": update jitstep to use it")};
     if (const auto problem = schema_problem(at, record_schema())) return {.problem = *problem};
     return {.record = record_of(at)};

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "jit/codegen/hardware.h"
-#include "jit/codegen/tournament.h"
+#include "jit/codegen/config_search.h"
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/variant.h"
+#include "jitstep/jit/kernel_config.h"
 
 namespace jitstep::jit {
 
@@ -36,7 +36,7 @@ struct JITSTEP_API TuningRecord {
   std::string date;       // 2026-11-23
   bool complete = false;  // false: the tuner was interrupted
   Outcome outcome = Outcome::unresolved;
-  Variant variant = {};  // how the kernel is to be run: the winner, or the default
+  KernelConfig config = {};  // how the kernel is to be run: the winner, or the default
   double gain = 1;  // the default's time over the winner's in the second trial; 1 without a winner
   double spread = 0;  // of that trial: TrialTimes::spread
   std::vector<Trial> trials = {};
@@ -47,7 +47,7 @@ struct JITSTEP_API TuningRecord {
 };
 
 /// The record with what a tournament has come to so far.
-JITSTEP_API TuningRecord record_of(const Tournament& tournament, TuningRecord record);
+JITSTEP_API TuningRecord record_of(const ConfigSearch& tournament, TuningRecord record);
 
 /// The date of now (UTC), as records have it.
 JITSTEP_API std::string today();

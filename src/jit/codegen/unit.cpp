@@ -2,25 +2,25 @@
 
 #include "jit/base/text.h"
 #include "jit/codegen/contract.h"
-#include "jit/codegen/unit_text.h"
+#include "jit/codegen/translation_unit.h"
 
 namespace jitstep::jit {
 
-Unit unit(const Plan& plan, const Variant& variant, const Target& target) {
-  check_variant(plan, variant, target);
+Unit unit(const Plan& plan, const KernelConfig& config, const Target& target) {
+  check_config(plan, config, target);
   Unit made{plan.name, {}, plan.passes, {}};
-  made.text = text(compiler_text(variant), include_text(plan),
-                   "#include \"schedules/contract_check.cuh\"\n", kernel_text(plan, variant),
+  made.text = str_cat(compiler_text(config), include_text(plan),
+                   "#include \"kernel/contract_check.cuh\"\n", kernel_text(plan, config),
                    contract_text(plan));
   const auto add = [&](const std::string& entry, const std::string& function) {
     made.entries.push_back(entry);
-    made.text += text("JITSTEP_ENTRY(", entry, ", ", function, ")\n");
+    made.text += str_cat("JITSTEP_ENTRY(", entry, ", ", function, ")\n");
   };
   for (int pass = 0; pass < made.passes; ++pass) {
-    add(text("jitstep_partials_", pass), text("partials<", pass, ">"));
-    add(text("jitstep_finish_", pass), text("finish<", pass, ">"));
+    add(str_cat("jitstep_partials_", pass), str_cat("partials<", pass, ">"));
+    add(str_cat("jitstep_finish_", pass), str_cat("finalize<", pass, ">"));
   }
-  if (!plan.rule().host_stage.empty()) add("jitstep_stage", "stage");
+  if (!plan.rule().host_transform.empty()) add("jitstep_stage", "host_transform");
   add("jitstep_apply", "apply");
   if (plan.rule().modes) {
     add("jitstep_eval", "eval");
@@ -31,7 +31,7 @@ Unit unit(const Plan& plan, const Variant& variant, const Target& target) {
 
 Unit count_unit() {
   return {"count",
-          "#include \"schedules/count.cuh\"\n"
+          "#include \"kernel/count.cuh\"\n"
           "using Kernel = jitstep::Count;\n"
           "JITSTEP_ENTRY(jitstep_count, count)\n",
           0,

@@ -15,30 +15,30 @@ using View = std::string_view;
 constexpr std::size_t kLongest = 240;
 
 // What the contract says to a compiler's words; the first that fits. Types are those of
-// schedules/contract_check.cuh.
+// kernel/contract_check.cuh.
 struct Hint {
   View sign, words, folder = {};  // of the files it is for; else for all
 };
-constexpr View kWritten = "a rule's `moments` sets each slot's `next`, its `apply` e.p";
+constexpr View kWritten = "a rule's `update_state` sets each slot's `next`, its `update_param` e.p";
 constexpr View kReturned = "a codec's functions return what they make and write nothing";
-constexpr View kStaged = "e.staged is for `apply`, of a rule that declares a host stage";
+constexpr View kStaged = "e.transformed is for `update_param`, of a rule that declares a host transform";
 constexpr View kAlone = "`e` is one element, without neighbours";
-constexpr View kMember = "name the member that is meant: e.SLOT.was, e.SLOT.next or c.RESULT.FIELD";
+constexpr View kMember = "name the member that is meant: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD";
 constexpr View kCopied = "`e` is not copied: what is written to a copy is lost";
 constexpr std::array kHints = {
     Hint{"ScalarsOfOneTensor",
-         "`prepare` reads a tensor's Memory; a `finish` over `all` has none: return the sum, and "
+         "`prepare` reads a tensor's AuxState; a `finalize` over `all` has none: return the sum, and "
          "use "
-         "scalars in `apply`"},
+         "scalars in `update_param`"},
     Hint{"LaterResult",
-         "this reduction is finished later: order them with `after:`, or mark it `moments`"},
-    Hint{"named 'staged'", kStaged},
-    Hint{"member \"staged\"", kStaged},
+         "this reduction is finished later: order them with `after:`, or mark it `update_state`"},
+    Hint{"named 'transformed'", kStaged},
+    Hint{"member \"transformed\"", kStaged},
     Hint{"no match for 'operator", kMember, "rules/"},
     Hint{"overloaded '", kMember, "rules/"},
     Hint{"invalid operands to binary", kMember, "rules/"},
     Hint{"matches these operands", kMember, "rules/"},
-    Hint{"OldSlot", "`next` is set by `moments`, which waits for a reduction marked so"},
+    Hint{"PreviousSlot", "`next` is set by `update_state`, which waits for a reduction marked so"},
     Hint{"operator&", kAlone},
     Hint{"operator '&'", kAlone},
     Hint{"read-only", kWritten, "rules/"},
@@ -82,26 +82,26 @@ bool is_extension(const std::string& file) {
 }
 
 // Where the codec begins that the words name, else the rule.
-std::optional<SourcePlace> declaration(const Files& files, View words) {
-  std::optional<SourcePlace> found;
+std::optional<SourceLocation> declaration(const Files& files, View words) {
+  std::optional<SourceLocation> found;
   for (const auto& [file, lines] : files) {
     const bool named = is_extension(file) && has(words, file);
     if (!named && !file.starts_with("rules/")) continue;
     for (const auto& [number, line] : lines)
-      if (has(line, "struct Rule") || has(line, "struct Codec")) found = SourcePlace{file, number};
+      if (has(line, "struct Rule") || has(line, "struct Codec")) found = SourceLocation{file, number};
     if (named) break;
   }
   return found;
 }
 
 // Where the codec begins that a compiler's words name as a type.
-std::optional<SourcePlace> codec_in(const Files& files, View words) {
+std::optional<SourceLocation> codec_in(const Files& files, View words) {
   constexpr View kFolder = "codecs/", kEnding = ".cuh";
   for (const auto& [file, lines] : files) {
     if (!file.starts_with(kFolder) || !file.ends_with(kEnding)) continue;
     const View name =
         View(file).substr(kFolder.size(), file.size() - kFolder.size() - kEnding.size());
-    if (has(words, text("codecs::", name, "::Codec"))) return declaration(files, file);
+    if (has(words, str_cat("codecs::", name, "::Codec"))) return declaration(files, file);
   }
   return {};
 }
@@ -116,15 +116,15 @@ View asserted(View what) {
 
 // The error's own place if a rule, codec or weight format has it, else the first such place that the log
 // mentions: what called what. What is missing is missing from the whole, or from the codec that the error names.
-std::optional<SourcePlace> place_of(const Files& files, View error, View words, View log) {
-  const std::vector<SourcePlace> own = places_of(files, error), all = places_of(files, log);
+std::optional<SourceLocation> location_of(const Files& files, View error, View words, View log) {
+  const std::vector<SourceLocation> own = locations_of(files, error), all = locations_of(files, log);
   if (!own.empty() && is_extension(own[0].file)) return own[0];
   if (const auto begin = declaration(files, words); begin && !words.empty()) return begin;
   const auto user = std::find_if(all.begin(), all.end(),
-                                 [](const SourcePlace& place) { return is_extension(place.file); });
+                                 [](const SourceLocation& location) { return is_extension(location.file); });
   if (user != all.end()) return *user;
   if (const auto codec = codec_in(files, error)) return codec;
-  return own.empty() ? std::optional<SourcePlace>() : own[0];
+  return own.empty() ? std::optional<SourceLocation>() : own[0];
 }
 
 // Long template arguments say nothing to who wrote a rule.
@@ -150,7 +150,7 @@ std::string without_arguments(View what) {
 std::string without_values(View what) {
   const std::size_t open = what.find(" [with "), close = what.rfind(']');
   if (open == what.npos || close == what.npos || close < open) return std::string(what);
-  return text(what.substr(0, open), what.substr(close + 1));
+  return str_cat(what.substr(0, open), what.substr(close + 1));
 }
 
 // The function whose call templates/core/refused.cuh forbids: `expf` of "use of deleted function 'double
@@ -173,9 +173,9 @@ std::string refusal(View function) {
   if (function == "fma")
     return "`fma` takes three `float` or three `double`: convert with static_cast";
   if (std::find(kOfDouble.begin(), kOfDouble.end(), function) != kOfDouble.end())
-    return text("`", function,
-                "` takes `double`, for `prepare` and `finish`: convert with static_cast");
-  return text("`", function, "` is a compiler's own, which differs between targets; ",
+    return str_cat("`", function,
+                "` takes `double`, for `prepare` and `finalize`: convert with static_cast");
+  return str_cat("`", function, "` is a compiler's own, which differs between targets; ",
               "templates/README.md lists what may be used");
 }
 
@@ -183,28 +183,28 @@ std::string in_words(View what, View file, View line) {
   if (const View function = refused_function(what); !function.empty()) return refusal(function);
   const std::string out = without_arguments(without_values(what));
   for (const Hint& hint : kHints)
-    if (has(what, hint.sign) && file.starts_with(hint.folder)) return text(out, ": ", hint.words);
+    if (has(what, hint.sign) && file.starts_with(hint.folder)) return str_cat(out, ": ", hint.words);
   const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
-  return text(out, " in `", line.substr(begin), "`");
+  return str_cat(out, " in `", line.substr(begin), "`");
 }
 
 }  // namespace
 
-std::string diagnosis(View flat, View log) {
+std::string diagnosis(View preprocessed, View log) {
   View error = first_error(log, [](View) { return true; });
   if (error.empty()) return {};
-  Files files = files_of(flat);
+  Files files = files_of(preprocessed);
   // What a file breaks may show in the loops first; the contract says it in its own words.
   const View broken = first_error(log, [](View what) { return !asserted(what).empty(); });
-  const std::vector<SourcePlace> own = places_of(files, error);
+  const std::vector<SourceLocation> own = locations_of(files, error);
   if (!broken.empty() && (own.empty() || !is_extension(own[0].file))) error = broken;
   const View what = error.substr(*error_in(error)), words = asserted(what);
-  const auto place = place_of(files, error, words, log);
-  if (!place) return {};
+  const auto location = location_of(files, error, words, log);
+  if (!location) return {};
   const std::string said = words.empty()
-                               ? in_words(what, place->file, files[place->file][place->line])
+                               ? in_words(what, location->file, files[location->file][location->line])
                                : std::string(words);
-  std::string out = text(place->file, ":", place->line, ": ", said);
+  std::string out = str_cat(location->file, ":", location->line, ": ", said);
   if (out.size() > kLongest) out = out.substr(0, kLongest - 3) + "...";
   return out;
 }

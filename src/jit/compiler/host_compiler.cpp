@@ -73,7 +73,7 @@ std::string wrapper_line(const std::string& program) {
   if (!file || ::pread(file.get(), start, 2, 0) != 2 || start[0] != '#' || start[1] != '!')
     return {};
   const auto content = read_all(file.get());
-  return content ? text("wrapper: ", sha256_hex(text_of(*content)), "\n") : std::string();
+  return content ? str_cat("wrapper: ", sha256_hex(text_of(*content)), "\n") : std::string();
 }
 
 // An option that reached the compiler and changes what floating-point numbers come to; empty if there is none.
@@ -94,7 +94,7 @@ std::string loose_arithmetic(const std::string& identity) {
 
 // The last line of an identity.
 std::string options_line(const Target& target, bool check, const std::string& cpu) {
-  return text("options: ", joined(code_flags(target, check, cpu), " "), " ",
+  return str_cat("options: ", joined(code_flags(target, check, cpu), " "), " ",
               joined(link_flags(target), " "));
 }
 
@@ -158,7 +158,7 @@ std::vector<std::byte> HostCompiler::run(const std::string& source, const std::s
   const bool failed = run.status > 0 || (run.status < 0 && written.empty());
   if (failed) refuse_failed(source, name, target, run, folder.path());
   if (written.empty()) {
-    throw Error(text(words[0], " gave no binary for ", name, "; its output: ", run.output));
+    throw Error(str_cat(words[0], " gave no binary for ", name, "; its output: ", run.output));
   }
   log = run.output;
   return written;
@@ -218,7 +218,7 @@ std::string HostCompiler::find() const {
 std::string HostCompiler::program() const {
   if (std::string found = find(); !found.empty()) return found;
   const char* what = settings_.cxx.empty() ? "" : " (JITSTEP_CXX)";
-  throw Error(text("no host C++ compiler: looked for ", joined(names(), " "), what, " in PATH ",
+  throw Error(str_cat("no host C++ compiler: looked for ", joined(names(), " "), what, " in PATH ",
                    settings_.path,
                    "; install one (apt install g++) or set JITSTEP_CXX to its path"));
 }
@@ -242,7 +242,7 @@ std::string HostCompiler::read_identity(const Target& target) const {
   const std::string found = resolved_identity(run.output);
   if (run.status > 0 || found.empty()) {
     throw Error(
-        text(words[0], " is no g++ or clang++ that can be used (", joined(words, " "),
+        str_cat(words[0], " is no g++ or clang++ that can be used (", joined(words, " "),
              "); set JITSTEP_CXX to one",
              baseline_level(settings_.cpu) > 0 ? " (g++ 11 or clang 12 for a baseline)" : "",
              ". Its output: ", run.output));
@@ -256,13 +256,13 @@ std::string HostCompiler::read_identity(const Target& target) const {
 Fitness HostCompiler::fitness(const std::string& identity, const Target& target) const {
   const std::string cpu = cpu_in(identity);
   if (!settings_.cpu.empty() && !cpu.empty() && cpu != settings_.cpu)
-    return {.problem = text("it is made for ", cpu, ", and JITSTEP_CPU asks for ", settings_.cpu)};
+    return {.problem = str_cat("it is made for ", cpu, ", and JITSTEP_CPU asks for ", settings_.cpu)};
   if (!identity.ends_with("\n" + options_line(target, settings_.check, cpu)))
     return {.problem = "its compiler options are others"};
   if (const std::string loose = loose_arithmetic(identity); !loose.empty())
-    return {.problem = text("its compiler was given ", loose, ", which changes the bits")};
+    return {.problem = str_cat("its compiler was given ", loose, ", which changes the bits")};
   if (const std::string lacking = this_machine_lacks(identity); !lacking.empty())
-    return {.problem = text("it is made for another CPU: this machine lacks ", lacking)};
+    return {.problem = str_cat("it is made for another CPU: this machine lacks ", lacking)};
   const int level = baseline_level(cpu);
   return {.rank = level == 0 ? kNativeRank : level, .baseline = level != 0};
 }
@@ -292,7 +292,7 @@ std::string resolved_identity(const std::string& report) {
       }
     }
   }
-  return version.empty() ? "" : text(version, "isa:", isa, "\narrived:", arrived, "\n");
+  return version.empty() ? "" : str_cat(version, "isa:", isa, "\narrived:", arrived, "\n");
 }
 
 }  // namespace jitstep::jit

@@ -14,7 +14,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr int kCudaMachine = 190;  // EM_CUDA
+constexpr int kCudaBackend = 190;  // EM_CUDA
 #if defined(__x86_64__)
 constexpr int kHostMachine = EM_X86_64;
 #elif defined(__aarch64__)
@@ -49,7 +49,7 @@ bool is_elf(Bytes image) {
 std::string read(Bytes image, Elf& elf) {
   std::memcpy(&elf.head, image.data(), sizeof elf.head);
   const auto cut = [&](const char* what) {
-    return text("it is cut off: ", what, " beyond its ", image.size(), " bytes");
+    return str_cat("it is cut off: ", what, " beyond its ", image.size(), " bytes");
   };
   const auto segments = table<Elf64_Phdr>(image, elf.head.e_phoff, elf.head.e_phnum);
   auto sections = table<Elf64_Shdr>(image, elf.head.e_shoff, elf.head.e_shnum);
@@ -107,7 +107,7 @@ std::string cuda_problem(Bytes image, const Target& target) {
   const auto sm = static_cast<unsigned>(target.sm);
   const unsigned flags = elf.head.e_flags;
   const bool fits =
-      elf.head.e_machine == kCudaMachine && ((flags & 0xff) == sm || (flags >> 8 & 0xff) == sm);
+      elf.head.e_machine == kCudaBackend && ((flags & 0xff) == sm || (flags >> 8 & 0xff) == sm);
   return fits ? "" : "it is none for " + to_string(target);
 }
 

@@ -9,13 +9,13 @@
 namespace jitstep::jit {
 namespace {
 
-using Loops = std::map<SourcePlace, std::string>;  // by their `for`
+using Loops = std::map<SourceLocation, std::string>;  // by their `for`
 
 // What the marked loops of a text are.
-Loops marked_loops(std::string_view flat) {
+Loops marked_loops(std::string_view preprocessed) {
   constexpr std::string_view kMark = "// vectorized: ";
   Loops loops;
-  for (const auto& [file, lines] : files_of(flat)) {
+  for (const auto& [file, lines] : files_of(preprocessed)) {
     std::string what;
     for (const auto& [number, line] : lines) {
       if (const std::size_t at = line.find(kMark); at != line.npos)
@@ -50,12 +50,12 @@ Loops reasons_in(std::string_view report) {
     const std::string line(next_line(report));
     std::smatch found;
     if (line.size() > kLongest || !std::regex_match(line, found, kLine)) continue;
-    const SourcePlace place{found[1], std::stoi(found[2])};
+    const SourceLocation location{found[1], std::stoi(found[2])};
     std::string said = found[3];
     if (take_prefix(said, "couldn't vectorize loop")) {
-      open = &reasons[place];
+      open = &reasons[location];
     } else if (take_prefix(said, "loop not vectorized")) {
-      std::string& reason = reasons[place];
+      std::string& reason = reasons[location];
       if (take_prefix(said, ": ") && reason.empty()) reason = without_ending(said);
     } else if (open != nullptr && take_prefix(said, "not vectorized: ")) {
       if (open->empty()) *open = without_ending(said);
@@ -67,17 +67,17 @@ Loops reasons_in(std::string_view report) {
 
 }  // namespace
 
-std::vector<ScalarLoop> scalar_loops(std::string_view flat, std::string_view report) {
+std::vector<ScalarLoop> scalar_loops(std::string_view preprocessed, std::string_view report) {
   const Loops reasons = reasons_in(report);
   std::vector<ScalarLoop> loops;
-  for (const auto& [place, what] : marked_loops(flat))
-    if (const auto found = reasons.find(place); found != reasons.end())
-      loops.push_back({what, place, found->second});
+  for (const auto& [location, what] : marked_loops(preprocessed))
+    if (const auto found = reasons.find(location); found != reasons.end())
+      loops.push_back({what, location, found->second});
   return loops;
 }
 
 std::string to_string(const ScalarLoop& loop) {
-  return text(loop.what, " (", loop.place.file, ":", loop.place.line,
+  return str_cat(loop.what, " (", loop.location.file, ":", loop.location.line,
               loop.reason.empty() ? "" : ": ", loop.reason, ")");
 }
 

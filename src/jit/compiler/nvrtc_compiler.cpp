@@ -34,7 +34,7 @@ class Program {
   Program(const NvrtcApi& api, const std::string& source, const std::string& name) : api_(api) {
     const int code =
         api_.nvrtcCreateProgram(&program_, source.c_str(), name.c_str(), 0, nullptr, nullptr);
-    if (code) throw Error(text("nvrtcCreateProgram: ", api_.nvrtcGetErrorString(code)));
+    if (code) throw Error(str_cat("nvrtcCreateProgram: ", api_.nvrtcGetErrorString(code)));
   }
   ~Program() { api_.nvrtcDestroyProgram(&program_); }
   Program(const Program&) = delete;
@@ -75,13 +75,13 @@ class Program {
 };
 
 std::string list_of(const std::vector<int>& archs) {
-  return joined(archs, ", ", [](int arch) { return text("sm_", arch); });
+  return joined(archs, ", ", [](int arch) { return str_cat("sm_", arch); });
 }
 
 // The version call gives no build number; the head of any PTX text does.
 std::string build_of(const NvrtcLibrary& library) {
   Program program(library.api, "", "build");
-  program.compile(text("compute_", library.archs.back()), false);
+  program.compile(str_cat("compute_", library.archs.back()), false);
   const std::vector<std::byte> ptx = program.image(true);
   std::istringstream lines(std::string(reinterpret_cast<const char*>(ptx.data()), ptx.size()));
   std::string build;
@@ -95,12 +95,12 @@ std::string build_of(const NvrtcLibrary& library) {
                          const std::string& name, const Target& target, const std::string& log) {
   const std::string what = library.api.nvrtcGetErrorString(code);
   if (code == kBuiltinFailure) {
-    throw Error(text("NVRTC ", library.version(), " cannot open libnvrtc-builtins.so.",
+    throw Error(str_cat("NVRTC ", library.version(), " cannot open libnvrtc-builtins.so.",
                      library.version(), ": it must lie beside ",
                      library.path.empty() ? "libnvrtc.so" : library.path, "\n", log));
   }
   const std::string first = diagnosis(source, log);
-  const std::string message = text(first, first.empty() ? "" : "\n", "compiling ", name, " for ",
+  const std::string message = str_cat(first, first.empty() ? "" : "\n", "compiling ", name, " for ",
                                    to_string(target), " with NVRTC ", library.version(),
                                    " failed (", what, "):\n", log, "\n", excerpt(source, log));
   if (code != kCompilationError && log.find("error") == std::string::npos) throw Error(message);
@@ -109,19 +109,19 @@ std::string build_of(const NvrtcLibrary& library) {
 
 constexpr char kForked[] =
     "this process was forked from one that had used NVRTC, which may hang here: compile GPU "
-    "kernels before fork(), or start the process anew (spawn)";
+    "kernels before fork(), or start the process again (spawn)";
 
 }  // namespace
 
 std::string architecture_option(const NvrtcLibrary& library, const Target& target) {
   const auto newer = std::upper_bound(library.archs.begin(), library.archs.end(), target.sm);
   if (newer == library.archs.begin()) {
-    throw Error(text("NVRTC ", library.version(), " cannot compile for ", to_string(target),
+    throw Error(str_cat("NVRTC ", library.version(), " cannot compile for ", to_string(target),
                      "; it knows ", list_of(library.archs),
                      ". Install an older NVRTC for this GPU"));
   }
   const int best = *(newer - 1);
-  return text(best == target.sm ? "sm_" : "compute_", best);
+  return str_cat(best == target.sm ? "sm_" : "compute_", best);
 }
 
 // What NVRTC makes for "sm_90" or "compute_90".
@@ -136,7 +136,7 @@ std::vector<std::byte> NvrtcCompiler::run(const std::string& source, const std::
   if (code != 0) refuse(library, code, source, name, target, log);
   std::vector<std::byte> image = program.image(architecture.starts_with("compute_"));
   // Note: after a failure NVRTC reports success and size 0 here.
-  if (image.empty()) throw Error(text("NVRTC gave an empty binary for ", name));
+  if (image.empty()) throw Error(str_cat("NVRTC gave an empty binary for ", name));
   return image;
 }
 
@@ -166,7 +166,7 @@ const std::string& NvrtcCompiler::identity(const Target& target) {
   const auto [known, added] = identities_.try_emplace(target);
   if (added) {
     known->second =
-        text("NVRTC ", nvrtc.library.version(), "\n", nvrtc.build, "options: ", options);
+        str_cat("NVRTC ", nvrtc.library.version(), "\n", nvrtc.build, "options: ", options);
   }
   return known->second;
 }

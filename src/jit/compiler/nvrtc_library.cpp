@@ -74,7 +74,7 @@ std::string try_open(const std::string& file, NvrtcLibrary& library) {
   if (!handle) return dlerror();
   if (!load_all(handle, library.api)) return file + " lacks functions of NVRTC 12";
   if (library.api.nvrtcVersion(&library.major, &library.minor) != 0 || library.major < 12) {
-    return text(file, " is NVRTC ", library.version(), "; 12 is the oldest that will do");
+    return str_cat(file, " is NVRTC ", library.version(), "; 12 is the oldest that will do");
   }
   int count = 0;
   library.api.nvrtcGetNumSupportedArchs(&count);
@@ -99,12 +99,12 @@ std::string environment_of_build() {
 
 std::vector<std::string> candidates(const Settings& settings) {
   std::vector<std::string> files;
-  const auto add = [&](const std::string& place) {
+  const auto add = [&](const std::string& location) {
     std::error_code failure;
-    if (fs::is_directory(place, failure)) {
-      for (const std::string& file : nvrtc_files(place)) files.push_back(file);
-    } else if (!place.empty()) {
-      files.push_back(place);
+    if (fs::is_directory(location, failure)) {
+      for (const std::string& file : nvrtc_files(location)) files.push_back(file);
+    } else if (!location.empty()) {
+      files.push_back(location);
     }
   };
   add(settings.nvrtc);
@@ -126,19 +126,19 @@ std::vector<std::string> candidates(const Settings& settings) {
 
 std::vector<std::string> nvrtc_files(const std::string& folder) {
   const fs::path root = folder;
-  std::vector<fs::path> places = {root, root / "lib", root / "lib64"},
+  std::vector<fs::path> locations = {root, root / "lib", root / "lib64"},
                         parents = {root, root / "nvidia"};
   for (const fs::path& python : entries_of(root / "lib"))
     if (python.filename().string().starts_with("python"))
       parents.push_back(python / "site-packages/nvidia");
   for (const fs::path& parent : parents) {
-    for (const fs::path& entry : entries_of(parent)) places.push_back(entry / "lib");
+    for (const fs::path& entry : entries_of(parent)) locations.push_back(entry / "lib");
   }
   std::vector<std::string> files;
   for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
-    for (const fs::path& place : places) {
+    for (const fs::path& location : locations) {
       std::error_code failure;
-      if (fs::exists(place / name, failure)) files.push_back((place / name).string());
+      if (fs::exists(location / name, failure)) files.push_back((location / name).string());
     }
   }
   return files;
@@ -157,9 +157,9 @@ std::optional<NvrtcLibrary> find_nvrtc(const Settings& settings, int driver_vers
     if (driver_version == 0 || library.major <= driver_version / 1000) return library;
     if (!first) first = std::move(library);
   }
-  problem = settings.nvrtc.empty() ? text("NVRTC, the compiler for NVIDIA GPUs, was not found; ",
+  problem = settings.nvrtc.empty() ? str_cat("NVRTC, the compiler for NVIDIA GPUs, was not found; ",
                                           kInstall, ". Looked for:", tried)
-                                   : text("JITSTEP_NVRTC is set to ", settings.nvrtc,
+                                   : str_cat("JITSTEP_NVRTC is set to ", settings.nvrtc,
                                           ", which gives no NVRTC; ", kInstall, tried);
   return first;
 }

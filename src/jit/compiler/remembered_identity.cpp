@@ -23,7 +23,7 @@ constexpr int kForm = 2;           // another one whenever the lines of identiti
 std::string stamp_of(const std::string& program) {
   struct stat s {};
   if (::stat(program.c_str(), &s) != 0) return {};
-  return text("program: ", s.st_dev, " ", s.st_ino, " ", s.st_size, " ", s.st_mtim.tv_sec, ".",
+  return str_cat("program: ", s.st_dev, " ", s.st_ino, " ", s.st_size, " ", s.st_mtim.tv_sec, ".",
               s.st_mtim.tv_nsec, " ", s.st_ctim.tv_sec, ".", s.st_ctim.tv_nsec, "\n");
 }
 
@@ -34,7 +34,7 @@ std::string sealed(const std::string& content) { return sha256_hex(content) + "\
 bool is_the_compiler(const std::string& program, const std::string& report) {
   std::error_code failure;
   const std::string clang =
-      text(" \"", std::filesystem::canonical(program, failure).string(), "\" -cc1 ");
+      str_cat(" \"", std::filesystem::canonical(program, failure).string(), "\" -cc1 ");
   std::istringstream lines(report);
   bool itself = false;
   for (std::string line; std::getline(lines, line);) {
@@ -53,9 +53,9 @@ RememberedIdentity::RememberedIdentity(const Settings& settings,
     : folder_(settings.cache_dir), program_(words.front()), stamp_(stamp_of(program_)) {
   const std::string processor = this_processor();
   if (folder_.empty() || processor.empty() || stamp_.empty()) return;
-  std::string question = text(kForm, "\n", processor, "\n", joined(words, "\n"), "\n");
-  for (const auto& [name, value] : variables) question += text(name, "=", value, "\n");
-  file_ = text(folder_, "/", sha256_hex(question), ".compiler");
+  std::string question = str_cat(kForm, "\n", processor, "\n", joined(words, "\n"), "\n");
+  for (const auto& [name, value] : variables) question += str_cat(name, "=", value, "\n");
+  file_ = str_cat(folder_, "/", sha256_hex(question), ".compiler");
 }
 
 std::optional<std::string> RememberedIdentity::find() const {

@@ -12,7 +12,7 @@ std::string to_string(const Target& target) {
     case Target::Kind::cpu:
       return "cpu";
     case Target::Kind::cuda:
-      return text("sm_", target.sm);
+      return str_cat("sm_", target.sm);
     case Target::Kind::emulated:
       return "emulated";
   }
@@ -30,7 +30,7 @@ Target parse_target(std::string_view word) {
     if (failure == std::errc() && stop == end && sm >= 10 && sm < 1000) return Target::cuda(sm);
   }
   throw Error(
-      text("'", word, "' is no target: use cpu, emulated or sm_ with a number, as in sm_90"));
+      str_cat("'", word, "' is no target: use cpu, emulated or sm_ with a number, as in sm_90"));
 }
 
 }  // namespace jitstep::jit

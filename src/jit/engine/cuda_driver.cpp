@@ -51,7 +51,7 @@ void refuse_in_child() {
   throw Error(
       "this process was forked from one that had used the CUDA driver, whose contexts do not "
       "survive "
-      "fork(): fork before the first use of CUDA, or start the process anew (spawn)");
+      "fork(): fork before the first use of CUDA, or start the process again (spawn)");
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ void refuse_in_child() {
 CudaApi open_cuda_api(const std::string& library) {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
-    throw Error(text("no CUDA driver: ", dlerror(),
+    throw Error(str_cat("no CUDA driver: ", dlerror(),
                      "; install the NVIDIA driver (libcuda.so.1 comes with it)"));
   }
   CudaApi api;
@@ -92,7 +92,7 @@ CudaApi open_cuda_api(const std::string& library) {
   load("cuEventDestroy_v2", api.cuEventDestroy);
   load("cuFuncLoad", api.cuFuncLoad, false);
   if (!missing.empty()) {
-    throw Error(text("the CUDA driver is too old, ", library, " lacks", missing,
+    throw Error(str_cat("the CUDA driver is too old, ", library, " lacks", missing,
                      "; install one for CUDA 12 or newer"));
   }
   return api;
@@ -127,7 +127,7 @@ void CudaDriver::fail(int code, const char* call, const std::string& doing) cons
   if (api_.cuGetErrorName(code, &name) != 0 || !name) name = "an unknown error";
   if (api_.cuGetErrorString(code, &sentence) != 0 || !sentence) sentence = "no description";
   const std::string_view advice = cuda_advice(code);
-  throw CudaError(text(doing, " failed: ", call, " returned ", name, " (", code, "), ", sentence,
+  throw CudaError(str_cat(doing, " failed: ", call, " returned ", name, " (", code, "), ", sentence,
                        advice.empty() ? "" : "; ", advice),
                   call, code);
 }
@@ -151,7 +151,7 @@ int CudaDriver::device_count() const {
 }
 
 CudaDevice CudaDriver::device(int ordinal) const {
-  const auto doing = [&] { return text("asking about GPU ", ordinal); };
+  const auto doing = [&] { return str_cat("asking about GPU ", ordinal); };
   int handle = 0;
   run("cuDeviceGet", doing, [&] { return api_.cuDeviceGet(&handle, ordinal); });
   const auto attribute = [&](int which) {
@@ -170,7 +170,7 @@ void* CudaDriver::primary_context(int ordinal) {
   refuse_in_child();
   std::lock_guard lock(mutex_);
   if (const auto known = contexts_.find(ordinal); known != contexts_.end()) return known->second;
-  const auto doing = [&] { return text("opening GPU ", ordinal); };
+  const auto doing = [&] { return str_cat("opening GPU ", ordinal); };
   int handle = 0;
   void* context = nullptr;
   run("cuDeviceGet", doing, [&] { return api_.cuDeviceGet(&handle, ordinal); });
@@ -217,7 +217,7 @@ void CudaDriver::launch(void* context, void* function, void* stream, unsigned gr
   void* params[] = {const_cast<void*>(args)};  // the driver only reads it
   run_in(
       context, "cuLaunchKernel",
-      [&] { return text("launching ", grid, " blocks of ", block, " threads"); },
+      [&] { return str_cat("launching ", grid, " blocks of ", block, " threads"); },
       [&] {
         return api_.cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, params, nullptr);
       });
@@ -236,7 +236,7 @@ void CudaDriver::upload(void* context, void* stream, void* to, const void* from,
   };
   run_in(
       context, "cuMemcpyHtoDAsync",
-      [&] { return text("copying ", bytes, " bytes of tables to the GPU"); }, copy);
+      [&] { return str_cat("copying ", bytes, " bytes of tables to the GPU"); }, copy);
 }
 
 bool CudaDriver::is_capturing(void* context, void* stream) const {

@@ -29,7 +29,7 @@ struct JITSTEP_API CudaApi {
   int (*cuModuleGetFunction)(void** function, void* module, const char* name) = nullptr;
   int (*cuLaunchKernel)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                        void* stream, void** params, void** extra) = nullptr;
+                        void* stream, void** params, void** residual) = nullptr;
   int (*cuMemcpyHtoDAsync)(unsigned long long to, const void* from, std::size_t bytes,
                            void* stream) = nullptr;
   int (*cuStreamIsCapturing)(void* stream, int* status) = nullptr;

@@ -10,9 +10,9 @@ constexpr std::string_view kSticky =
     "CUDA_LAUNCH_BLOCKING=1";
 constexpr std::string_view kDamaged =
     "the binary is damaged, or made by an NVRTC of a newer major version than the driver's CUDA; a "
-    "cached one is compiled anew";
+    "cached one is compiled again";
 constexpr std::string_view kContextLost =
-    "the GPU's context is gone, as after cudaDeviceReset(); start the process anew";
+    "the GPU's context is gone, as after cudaDeviceReset(); start the process again";
 constexpr std::string_view kCapture =
     "a CUDA graph is being captured; do this before or after the capture";
 
@@ -28,7 +28,7 @@ constexpr Advice kAdvice[] = {
      "memory)"},
     {3, 3,
      "a process that was forked after its parent had used CUDA, through torch too, cannot use it; "
-     "fork first or start the process anew (spawn)"},
+     "fork first or start the process again (spawn)"},
     {4, 4, "the process is ending and the driver has shut down; finish all steps before"},
     {34, 34,
      "libcuda.so.1 is the toolkit's stub, which is for linking only; install the NVIDIA driver and "
@@ -38,7 +38,7 @@ constexpr Advice kAdvice[] = {
     {101, 101, "there is no such GPU; see nvidia-smi and CUDA_VISIBLE_DEVICES"},
     {200, 200, kDamaged},
     {201, 201, kContextLost},
-    {209, 209, "the binary is for another GPU; a cached one is compiled anew"},
+    {209, 209, "the binary is for another GPU; a cached one is compiled again"},
     {218, 218, kDamaged},
     {221, 221, "the driver's installation lacks libnvidia-ptxjitcompiler.so; install it whole"},
     {222, 222,

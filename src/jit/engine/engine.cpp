@@ -38,7 +38,7 @@ struct Engine::State {
   State(Settings s, const Backends& b)
       : settings(std::move(s)),
         templates(settings.templates),
-        flats(templates, settings),
+        preprocessed_sources(templates, settings),
         disk(settings),
         dump(settings),
         driver(b.driver) {
@@ -53,32 +53,32 @@ struct Engine::State {
   void warn_of_no_folder(const char* name, const std::string& folder, const char* then) const {
     std::error_code failure;
     if (!folder.empty() && !std::filesystem::is_directory(folder, failure))
-      warn(settings.log, text(name, " is ", folder, ", which is no folder: ", then));
+      warn(settings.log, str_cat(name, " is ", folder, ", which is no folder: ", then));
   }
 
   Compiler& compiler_for(const Target& target) { return target.is_cuda() ? *nvrtc : *host; }
 
   CudaDriver& cuda() { return driver ? *driver : cuda_driver(); }
 
-  BuiltPointer build(const FlatPointer& flat, const std::string& name, const Target& target,
+  BuiltPointer build(const PreprocessedPointer& preprocessed, const std::string& name, const Target& target,
                      bool& found);
-  static BuiltPointer built_of(const FlatPointer& flat, const Key& key, CacheEntry entry,
+  static BuiltPointer built_of(const PreprocessedPointer& preprocessed, const Key& key, CacheEntry entry,
                                bool from_cache);
-  BuiltPointer found_of(const FlatPointer& flat, const std::string& name, const Key& key,
+  BuiltPointer found_of(const PreprocessedPointer& preprocessed, const std::string& name, const Key& key,
                         CacheEntry entry);
-  BuiltPointer make(const FlatPointer& flat, const std::string& name, const Key& key);
-  BuiltPointer make_without_compiler(const FlatPointer& flat, const std::string& name,
+  BuiltPointer make(const PreprocessedPointer& preprocessed, const std::string& name, const Key& key);
+  BuiltPointer make_without_compiler(const PreprocessedPointer& preprocessed, const std::string& name,
                                      const Key& key);
-  BuiltPointer compile(const FlatPointer& flat, const std::string& name, const Key& key);
-  Binary compiled(const FlatPointer& flat, const std::string& name, const Target& target);
-  KernelPointer load(const FlatPointer& flat, const std::string& name, const BuiltPointer& from,
+  BuiltPointer compile(const PreprocessedPointer& preprocessed, const std::string& name, const Key& key);
+  Binary compiled(const PreprocessedPointer& preprocessed, const std::string& name, const Target& target);
+  KernelPointer load(const PreprocessedPointer& preprocessed, const std::string& name, const BuiltPointer& from,
                      int device);
   void check_cpu(const Built& from);
   std::unique_ptr<Module> load_module(const Built& from, int device);
 
   // What kernels in memory are known by. A baseline that is loaded does not stand for native code.
-  std::string memory_id(const FlatText& flat) const {
-    return flat.text_digest + (skips_baselines ? " native" : "");
+  std::string memory_id(const FlatText& preprocessed) const {
+    return preprocessed.text_digest + (skips_baselines ? " native" : "");
   }
 
   // Counts under the lock; the statistics are read by other threads.
@@ -90,7 +90,7 @@ struct Engine::State {
 
   Settings settings;
   TemplateStore templates;
-  FlatTexts flats;
+  FlatTexts preprocessed_sources;
   DiskCache disk;
   KernelDump dump;
   std::shared_ptr<Compiler> host, nvrtc;
@@ -104,20 +104,20 @@ struct Engine::State {
   Statistics statistics;
 };
 
-Engine::State::BuiltPointer Engine::State::build(const FlatPointer& flat, const std::string& name,
+Engine::State::BuiltPointer Engine::State::build(const PreprocessedPointer& preprocessed, const std::string& name,
                                                  const Target& target, bool& found) {
   Compiler& compiler = compiler_for(target);
   const bool has_compiler = compiler.available(target);
-  const Key key{flat->digest, target, has_compiler ? compiler.identity(target) : ""};
+  const Key key{preprocessed->digest, target, has_compiler ? compiler.identity(target) : ""};
   const auto make_it = [&] {
-    const auto made = has_compiler ? make(flat, name, key) : make_without_compiler(flat, name, key);
-    dump.write(*made, flat->digest);
+    const auto made = has_compiler ? make(preprocessed, name, key) : make_without_compiler(preprocessed, name, key);
+    dump.write(*made, preprocessed->digest);
     return made;
   };
-  return built.get(key.digest() + memory_id(*flat), make_it, found);
+  return built.get(key.digest() + memory_id(*preprocessed), make_it, found);
 }
 
-Engine::State::BuiltPointer Engine::State::built_of(const FlatPointer& flat, const Key& key,
+Engine::State::BuiltPointer Engine::State::built_of(const PreprocessedPointer& preprocessed, const Key& key,
                                                     CacheEntry entry, bool from_cache) {
   return std::make_shared<Built>(Built{entry.name,
                                        key.digest(),
@@ -125,81 +125,81 @@ Engine::State::BuiltPointer Engine::State::built_of(const FlatPointer& flat, con
                                        std::move(entry.binary),
                                        from_cache,
                                        entry.compile_ms,
-                                       flat->unit,
-                                       {flat, &flat->text}});
+                                       preprocessed->unit,
+                                       {preprocessed, &preprocessed->text}});
 }
 
-Engine::State::BuiltPointer Engine::State::make(const FlatPointer& flat, const std::string& name,
+Engine::State::BuiltPointer Engine::State::make(const PreprocessedPointer& preprocessed, const std::string& name,
                                                 const Key& key) {
   if (auto entry = disk.find(key)) {
     const std::string problem = image_problem(entry->binary.image, key.target);
-    if (problem.empty()) return found_of(flat, name, key, std::move(*entry));
+    if (problem.empty()) return found_of(preprocessed, name, key, std::move(*entry));
     count([](Statistics& s) { ++s.from_disk; });
     note(settings.log, LogLevel::info,
-         text(name, " for ", to_string(key.target),
+         str_cat(name, " for ", to_string(key.target),
               " from the cache, whose binary is damaged: ", problem));
     disk.discard(key);
-    return compile(flat, name, key);
+    return compile(preprocessed, name, key);
   }
   if (key.target.kind == Target::Kind::cpu && settings.cpu.empty() && !skips_baselines)
     if (auto found = find_shipped_baseline(disk, *host, key))
-      return found_of(flat, name, found->key, std::move(found->entry));
+      return found_of(preprocessed, name, found->key, std::move(found->entry));
   if (settings.log >= LogLevel::info) {
     note(settings.log, LogLevel::info,
-         text(name, " for ", to_string(key.target),
-              " is not in the cache: ", disk.explain({key, name, 0, flat->sources(), flat->unit})));
+         str_cat(name, " for ", to_string(key.target),
+              " is not in the cache: ", disk.explain({key, name, 0, preprocessed->sources(), preprocessed->unit})));
   }
-  return compile(flat, name, key);
+  return compile(preprocessed, name, key);
 }
 
-Engine::State::BuiltPointer Engine::State::found_of(const FlatPointer& flat,
+Engine::State::BuiltPointer Engine::State::found_of(const PreprocessedPointer& preprocessed,
                                                     const std::string& name, const Key& key,
                                                     CacheEntry entry) {
   count([](Statistics& s) { ++s.from_disk; });
   note(settings.log, LogLevel::info,
-       text(name, " for ", to_string(key.target), " from the cache, ", key.digest().substr(0, 12)));
-  return built_of(flat, key, {name, std::move(entry.binary), entry.compile_ms}, true);
+       str_cat(name, " for ", to_string(key.target), " from the cache, ", key.digest().substr(0, 12)));
+  return built_of(preprocessed, key, {name, std::move(entry.binary), entry.compile_ms}, true);
 }
 
 // A filled cache serves machines without a compiler.
-Engine::State::BuiltPointer Engine::State::make_without_compiler(const FlatPointer& flat,
+Engine::State::BuiltPointer Engine::State::make_without_compiler(const PreprocessedPointer& preprocessed,
                                                                  const std::string& name,
                                                                  const Key& key) {
   Compiler& compiler = compiler_for(key.target);
   if (auto found = find_without_compiler(disk, compiler, key))
-    return found_of(flat, name, found->key, std::move(found->entry));
-  refuse_miss(disk, compiler, {key, name, 0, flat->sources(), flat->unit}, settings.log);
+    return found_of(preprocessed, name, found->key, std::move(found->entry));
+  refuse_miss(disk, compiler, {key, name, 0, preprocessed->sources(), preprocessed->unit}, settings.log);
 }
 
-Binary Engine::State::compiled(const FlatPointer& flat, const std::string& name,
+Binary Engine::State::compiled(const PreprocessedPointer& preprocessed, const std::string& name,
                                const Target& target) {
   try {
-    Binary binary = compiler_for(target).compile(flat->text, name, target);
+    Binary binary = compiler_for(target).compile(preprocessed->text, name, target);
     try_to_load(binary, name, target, scratch_folders(settings));  // before others may find it
     return binary;
   } catch (const CompileError& error) {
     count([](Statistics& s) { ++s.failed; });
-    throw in_users_paths(error, *flat, templates);
+    throw in_users_paths(error, *preprocessed, templates);
   } catch (...) {
     count([](Statistics& s) { ++s.failed; });
     throw;
   }
 }
 
-Engine::State::BuiltPointer Engine::State::compile(const FlatPointer& flat, const std::string& name,
+Engine::State::BuiltPointer Engine::State::compile(const PreprocessedPointer& preprocessed, const std::string& name,
                                                    const Key& key) {
   const auto start = std::chrono::steady_clock::now();
-  Binary binary = compiled(flat, name, key.target);
+  Binary binary = compiled(preprocessed, name, key.target);
   const double seconds = seconds_since(start);
   count([&](Statistics& s) {
     ++s.compiled;
     s.compile_seconds += seconds;
   });
   note(settings.log, LogLevel::info,
-       text("compiled ", name, " for ", to_string(key.target), " in ", seconds * 1e3, " ms"));
-  CacheEntry entry{name, std::move(binary), seconds * 1e3, flat->sources(), flat->unit};
+       str_cat("compiled ", name, " for ", to_string(key.target), " in ", seconds * 1e3, " ms"));
+  CacheEntry entry{name, std::move(binary), seconds * 1e3, preprocessed->sources(), preprocessed->unit};
   disk.publish(key, entry);
-  return built_of(flat, key, std::move(entry), false);
+  return built_of(preprocessed, key, std::move(entry), false);
 }
 
 // What was found in place of a compiler is known to run here; what is compiled is for who asked for it.
@@ -208,7 +208,7 @@ void Engine::State::check_cpu(const Built& from) {
   if (!host->available(from.target)) return;
   const Fitness fitness = host->fitness(host->identity(from.target), from.target);
   if (fitness.rank == 0)
-    throw Error(text("cannot run ", from.name, ", which is compiled for JITSTEP_CPU=", settings.cpu,
+    throw Error(str_cat("cannot run ", from.name, ", which is compiled for JITSTEP_CPU=", settings.cpu,
                      ": ", fitness.problem, ". Set JITSTEP_CPU to a lower level or to native"));
 }
 
@@ -220,7 +220,7 @@ std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device
   }
   const Target there = Target::cuda(cuda().device(device).sm);
   if (there != from.target) {
-    throw Error(text(from.name, " is for ", to_string(from.target), ", but GPU ", device, " is ",
+    throw Error(str_cat(from.name, " is for ", to_string(from.target), ", but GPU ", device, " is ",
                      to_string(there), "; ask for that target"));
   }
   return load_cuda_module(from.binary.image, from.name, cuda(), device);
@@ -228,7 +228,7 @@ std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device
 
 // A file from the cache that is whole but does not load is damage of another sort: compile anew. What does not load as it
 // was compiled here is not left to others.
-Engine::State::KernelPointer Engine::State::load(const FlatPointer& flat, const std::string& name,
+Engine::State::KernelPointer Engine::State::load(const PreprocessedPointer& preprocessed, const std::string& name,
                                                  const BuiltPointer& from, int device) {
   const Target target = from->target;
   Compiler& compiler = compiler_for(target);
@@ -236,12 +236,12 @@ Engine::State::KernelPointer Engine::State::load(const FlatPointer& flat, const 
     return std::make_shared<Kernel>(from, load_module(*from, device));
   } catch (const ImageError&) {
     if (!compiler.available(target)) throw;
-    disk.discard({flat->digest, target, compiler.identity(target)});
+    disk.discard({preprocessed->digest, target, compiler.identity(target)});
     if (!from->from_cache) throw;
   }
-  const Key key{flat->digest, target, compiler.identity(target)};
-  auto fresh = compile(flat, name, key);
-  built.replace(key.digest() + memory_id(*flat), fresh);
+  const Key key{preprocessed->digest, target, compiler.identity(target)};
+  auto fresh = compile(preprocessed, name, key);
+  built.replace(key.digest() + memory_id(*preprocessed), fresh);
   return std::make_shared<Kernel>(fresh, load_module(*fresh, device));
 }
 
@@ -253,30 +253,30 @@ const Settings& Engine::settings() const { return state_->settings; }
 
 TemplateStore& Engine::templates() { return state_->templates; }
 
-std::shared_ptr<const Kernel> Engine::kernel(const std::string& unit_text, const std::string& name,
+std::shared_ptr<const Kernel> Engine::kernel(const std::string& translation_unit, const std::string& name,
                                              const Target& target, int device) {
-  const auto flat = state_->flats.get(unit_text, name);
+  const auto preprocessed = state_->preprocessed_sources.get(translation_unit, name);
   const std::string id =
-      text(state_->memory_id(*flat), " ", to_string(target), " ", target.is_cuda() ? device : 0);
+      str_cat(state_->memory_id(*preprocessed), " ", to_string(target), " ", target.is_cuda() ? device : 0);
   bool found = false;
   auto kernel = state_->kernels.get(
       id,
       [&] {
         bool was_built = false;
-        auto built = state_->build(flat, name, target, was_built);
+        auto built = state_->build(preprocessed, name, target, was_built);
         if (was_built) state_->count([](Statistics& s) { ++s.from_memory; });
-        return state_->load(flat, name, built, device);
+        return state_->load(preprocessed, name, built, device);
       },
       found);
   if (found) state_->count([](Statistics& s) { ++s.from_memory; });
   return kernel;
 }
 
-std::shared_ptr<const Built> Engine::build(const std::string& unit_text, const std::string& name,
+std::shared_ptr<const Built> Engine::build(const std::string& translation_unit, const std::string& name,
                                            const Target& target) {
-  const auto flat = state_->flats.get(unit_text, name);
+  const auto preprocessed = state_->preprocessed_sources.get(translation_unit, name);
   bool found = false;
-  auto built = state_->build(flat, name, target, found);
+  auto built = state_->build(preprocessed, name, target, found);
   if (found) state_->count([](Statistics& s) { ++s.from_memory; });
   return built;
 }
@@ -285,8 +285,8 @@ void Engine::build_all(const std::vector<NamedText>& units, const Target& target
   in_parallel(units.size(), [&](std::size_t i) { build(units[i].text, units[i].name, target); });
 }
 
-std::string Engine::flat_text(const std::string& unit_text, const std::string& name) const {
-  return state_->flats.get(unit_text, name)->text;
+std::string Engine::preprocessed_text(const std::string& translation_unit, const std::string& name) const {
+  return state_->preprocessed_sources.get(translation_unit, name)->text;
 }
 
 void Engine::skip_baselines() { state_->skips_baselines = true; }

@@ -29,10 +29,10 @@ struct FlatText {
   }
 };
 
-using FlatPointer = std::shared_ptr<const FlatText>;
+using PreprocessedPointer = std::shared_ptr<const FlatText>;
 
 /// The same error with the user's own paths in place of the names of templates.
-CompileError in_users_paths(const CompileError& error, const FlatText& flat,
+CompileError in_users_paths(const CompileError& error, const FlatText& preprocessed,
                             const TemplateStore& templates);
 
 /// Flattens each text once while the templates stay as they are. Thread safe. Both arguments must outlive it.
@@ -41,16 +41,16 @@ class FlatTexts {
   FlatTexts(const TemplateStore& templates, const Settings& settings)
       : templates_(templates), settings_(settings) {}
 
-  FlatPointer get(const std::string& unit_text, const std::string& name);
+  PreprocessedPointer get(const std::string& translation_unit, const std::string& name);
 
  private:
-  void override_with_edited(FlatText& flat, const std::string& name) const;
+  void override_with_edited(FlatText& preprocessed, const std::string& name) const;
 
   const TemplateStore& templates_;
   const Settings& settings_;
   ForkSafeMutex mutex_;  // of what follows
   std::uint64_t version_ = 0;
-  std::unordered_map<std::string, FlatPointer> known_;
+  std::unordered_map<std::string, PreprocessedPointer> known_;
 };
 
 }  // namespace jitstep::jit

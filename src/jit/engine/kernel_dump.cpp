@@ -76,7 +76,7 @@ void KernelDump::write(const Built& built, const std::string& text_digest) noexc
   const auto problem = write_files(built, text_digest);
   if (problem && !warned_.exchange(true))
     warn(settings_.log,
-         text("JITSTEP_DUMP: ", *problem, "; kernels that cannot be written there are left out"));
+         str_cat("JITSTEP_DUMP: ", *problem, "; kernels that cannot be written there are left out"));
 } catch (...) {
   // A step goes on without what is for people alone.
 }

@@ -26,7 +26,7 @@ void write_kernel_list(const std::vector<std::shared_ptr<const Built>>& kernels,
     if (known.insert(line).second) lines += line;
   }
   if (const auto problem = write_atomically(file, bytes_of(lines)))
-    throw Error(text("cannot write the list of kernels ", file, ": ", *problem));
+    throw Error(str_cat("cannot write the list of kernels ", file, ": ", *problem));
 }
 
 std::vector<KernelText> read_kernel_list(const std::string& file) {
@@ -41,9 +41,9 @@ std::vector<KernelText> read_kernel_list(const std::string& file) {
                          one.at("unit"), one.at("source")});
     } catch (const json::exception& error) {
       throw Error(
-          text(file, ":", number, ": not a kernel as write_kernels() writes it: ", error.what()));
+          str_cat(file, ":", number, ": not a kernel as write_kernels() writes it: ", error.what()));
     } catch (const Error& error) {
-      throw Error(text(file, ":", number, ": ", error.what()));
+      throw Error(str_cat(file, ":", number, ": ", error.what()));
     }
   }
   return kernels;

@@ -33,7 +33,7 @@ class HostModule : public Module {
 
   void* symbol(const std::string& entry) const override {
     if (void* found = dlsym(handle_, entry.c_str())) return found;
-    throw Error(text("the binary of ", name_, " has no entry ", entry,
+    throw Error(str_cat("the binary of ", name_, " has no entry ", entry,
                      "; it must be extern \"C\" with default visibility"));
   }
 
@@ -74,9 +74,9 @@ struct Failure {
   }
 
   [[noreturn]] void fail(const std::string& name) const {
-    const std::string message = text("loading the binary of ", name, " failed: ", what);
+    const std::string message = str_cat("loading the binary of ", name, " failed: ", what);
     if (of_image) throw ImageError(message);
-    throw Error(text(message,
+    throw Error(str_cat(message,
                      "; free memory and open files, or set TMPDIR to a folder with room, "
                      "from which code may be loaded"));
   }
@@ -85,9 +85,9 @@ struct Failure {
 // The system's words where it could not read or map the file at all.
 Failure loader_failure() {
   const std::string words = dlerror();
-  for (const char* machine : {"cannot open shared object", "failed to map segment",
+  for (const char* backend : {"cannot open shared object", "failed to map segment",
                               "Cannot allocate memory", "cannot allocate"})
-    if (words.find(machine) != words.npos) return {words, false};
+    if (words.find(backend) != words.npos) return {words, false};
   return {words, true};
 }
 
@@ -95,10 +95,10 @@ std::unique_ptr<Module> load_from_memory(std::span<const std::byte> image, const
                                          Failure& failure) {
   FileHandle file = memory_file("jitstep", image, true);
   if (!file) {
-    failure.add({text("memfd_create: ", std::strerror(errno))});
+    failure.add({str_cat("memfd_create: ", std::strerror(errno))});
     return nullptr;
   }
-  const std::string path = text("/proc/self/fd/", file.get());
+  const std::string path = str_cat("/proc/self/fd/", file.get());
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     failure.add(loader_failure());
@@ -114,7 +114,7 @@ std::unique_ptr<Module> load_from_folder(std::span<const std::byte> image, const
   const std::string path = folder.path() + "/kernel.so";
   const FileHandle file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRWXU));
   if (!file || !write_all(file.get(), image)) {
-    failure.add({text(path, ": ", std::strerror(errno))});
+    failure.add({str_cat(path, ": ", std::strerror(errno))});
     return nullptr;
   }
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -149,7 +149,7 @@ bool is_image_failure(const CudaError& error) {
 }  // namespace
 
 CudaEntry Module::cuda_entry(const std::string& name) const {
-  throw Error(text(name, " is in a host binary, which cannot be launched on a GPU"));
+  throw Error(str_cat(name, " is in a host binary, which cannot be launched on a GPU"));
 }
 
 std::unique_ptr<Module> load_host_module(std::span<const std::byte> image, const std::string& name,
@@ -177,7 +177,7 @@ std::unique_ptr<Module> load_cuda_module(std::span<const std::byte> image, const
   } catch (const CudaError& error) {
     if (!is_image_failure(error)) throw;
     const int version = driver.version();
-    throw ImageError(text(error.what(), " (the driver is for CUDA ", version / 1000, ".",
+    throw ImageError(str_cat(error.what(), " (the driver is for CUDA ", version / 1000, ".",
                           version % 1000 / 10, ")"));
   }
 }
@@ -186,7 +186,7 @@ void check_image(std::span<const std::byte> image, const std::string& name, cons
   const std::string problem = image_problem(image, target);
   if (!problem.empty())
     throw ImageError(
-        text("the binary of ", name, " for ", to_string(target), " is damaged: ", problem));
+        str_cat("the binary of ", name, " for ", to_string(target), " is damaged: ", problem));
 }
 
 // A compiler may end well and leave half a file, on a full disk or by its wrapper's mistake.
@@ -196,7 +196,7 @@ void try_to_load(const Binary& binary, const std::string& name, const Target& ta
     check_image(binary.image, name, target);
     if (target.kind == Target::Kind::cpu) load_host_module(binary.image, name, scratch);
   } catch (const ImageError& error) {
-    throw ImageError(text(error.what(), ". The compiler ended without an error; its output: ",
+    throw ImageError(str_cat(error.what(), ". The compiler ended without an error; its output: ",
                           binary.log.empty() ? "none" : binary.log,
                           "\nLook for a full disk, and at the script if JITSTEP_CXX names one"));
   }

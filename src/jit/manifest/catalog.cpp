@@ -9,8 +9,8 @@
 #include "jit/base/text.h"
 #include "jit/manifest/codec_options.h"
 #include "jit/manifest/manifest_reader.h"
-#include "jit/manifest/own_rule.h"
-#include "jit/source/flatten.h"
+#include "jit/manifest/internal_rule.h"
+#include "jit/source/preprocess.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
 
@@ -58,11 +58,11 @@ std::string listed(const std::vector<std::string>& names) {
 Catalog::Catalog(TemplateStore& store) : store_(store), mutex_(std::make_unique<ForkSafeMutex>()) {}
 Catalog::~Catalog() = default;
 
-const Manifest& Catalog::rule(const std::string& name, int edition) const {
-  return find(Kind::rule, name, edition);
+const Manifest& Catalog::rule(const std::string& name, int catalog_revision) const {
+  return find(Kind::rule, name, catalog_revision);
 }
-const Manifest& Catalog::codec(const std::string& name, int edition) const {
-  return find(Kind::codec, name, edition);
+const Manifest& Catalog::codec(const std::string& name, int catalog_revision) const {
+  return find(Kind::codec, name, catalog_revision);
 }
 const Manifest& Catalog::weights(const std::string& name) const {
   return find(Kind::weights, name);
@@ -82,20 +82,20 @@ std::vector<std::string> Catalog::names(Kind kind) const {
     if (file.ends_with(".cuh") && file.find('/') == file.npos)
       names.push_back(file.substr(0, file.size() - 4));
   }
-  if (kind == Kind::rule) std::erase_if(names, is_own_rule);
+  if (kind == Kind::rule) std::erase_if(names, is_internal_rule);
   return names;
 }
 
 const Manifest& Catalog::load_rule(const std::string& path) { return load(Kind::rule, path); }
 const Manifest& Catalog::load_codec(const std::string& path) { return load(Kind::codec, path); }
 
-const Manifest& Catalog::find(Kind kind, const std::string& name, int edition) const {
+const Manifest& Catalog::find(Kind kind, const std::string& name, int catalog_revision) const {
   const std::string path = path_of(kind, name);
-  if (const Manifest* manifest = known(source_at(path, edition).second)) return *manifest;
+  if (const Manifest* manifest = known(source_at(path, catalog_revision).second)) return *manifest;
   const bool plain = name.find_first_of("/\\.") == name.npos && !name.empty();
   const auto content = plain ? store_.find(path) : std::nullopt;
   if (!content) {
-    throw Error(text("there is no ", names_of(kind).one, " \"", name, "\"",
+    throw Error(str_cat("there is no ", names_of(kind).one, " \"", name, "\"",
                      did_you_mean(name, names(kind)), "; there are ", listed(names(kind)),
                      names_of(kind).hint));
   }
@@ -123,7 +123,7 @@ std::string Catalog::keep(const Manifest& manifest, const std::string& content,
   const Texts includes = newest_includes(content, manifest.path, store_);
   if (auto source = store_.keep(manifest.path, {file, content, includes})) return *source;
   const std::string& one = names_of(manifest.kind).one;
-  throw Error(text("cannot load the ", one, " ", file, ": there is another ", one, " \"",
+  throw Error(str_cat("cannot load the ", one, " ", file, ": there is another ", one, " \"",
                    manifest.name, "\" already (", store_.origin(manifest.path),
                    "); rename the file and its namespace"));
 }
@@ -133,17 +133,17 @@ Manifest Catalog::read(const std::string& content, const std::string& path, Kind
   Manifest manifest = read_manifest(content, path, kind);
   const auto check = [&](Kind named, const std::string& name, int line) {
     if (name.empty() || has(named, name)) return;
-    throw Error(text(path, ":", line, ": there is no ", names_of(named).one, " \"", name, "\"",
+    throw Error(str_cat(path, ":", line, ": there is no ", names_of(named).one, " \"", name, "\"",
                      did_you_mean(name, names(named)), "; there are ", listed(names(named)),
                      names_of(named).hint, ", before the ", names_of(kind).one));
   };
-  for (const Slot& slot : manifest.slots) check(Kind::codec, slot.keeps, slot.line);
+  for (const Slot& slot : manifest.slots) check(Kind::codec, slot.codec, slot.line);
   for (const RuleDefault& state : manifest.default_states) {
     check(Kind::codec, state.value, 1);
     try {
       codec_options(codec(state.value), state.options, &manifest);
     } catch (const Error& error) {
-      throw Error(text(path, ":1: ", error.what()));
+      throw Error(str_cat(path, ":1: ", error.what()));
     }
   }
   check(Kind::codec, manifest.vectors, 1);
@@ -168,30 +168,30 @@ const Manifest& Catalog::remember(Manifest manifest) const {
 
 // ---- editions
 
-int Catalog::edition() const {
+int Catalog::catalog_revision() const {
   std::lock_guard lock(*mutex_);
-  return edition_;
+  return catalog_revision_;
 }
 
-int Catalog::edition_since(Kind kind, const std::string& name, int edition) const {
-  return source_at(path_of(kind, name), edition).first;
+int Catalog::revision_since(Kind kind, const std::string& name, int catalog_revision) const {
+  return source_at(path_of(kind, name), catalog_revision).first;
 }
 
 // A file that was never loaded again is in every edition what it is now.
-std::pair<int, std::string> Catalog::source_at(const std::string& path, int edition) const {
+std::pair<int, std::string> Catalog::source_at(const std::string& path, int catalog_revision) const {
   std::lock_guard lock(*mutex_);
-  const auto found = editions_.find(path);
-  if (found == editions_.end()) return {1, path};
-  const Editions& all = found->second;
-  return *std::prev(edition == 0 ? all.end() : all.upper_bound(edition));
+  const auto found = revisions_.find(path);
+  if (found == revisions_.end()) return {1, path};
+  const Revisions& all = found->second;
+  return *std::prev(catalog_revision == 0 ? all.end() : all.upper_bound(catalog_revision));
 }
 
 void Catalog::make_newest(const Manifest& manifest) {
   std::lock_guard lock(*mutex_);
-  Editions& all = editions_[manifest.path];
+  Revisions& all = revisions_[manifest.path];
   // It may have been in use before it was loaded, from a folder of templates.
   if (all.empty()) all[1] = manifests_.contains(manifest.path) ? manifest.path : manifest.source;
-  if (std::prev(all.end())->second != manifest.source) all[++edition_] = manifest.source;
+  if (std::prev(all.end())->second != manifest.source) all[++catalog_revision_] = manifest.source;
 }
 
 Catalog& default_catalog() {

@@ -13,10 +13,10 @@ using Problem = std::optional<std::string>;
 Problem following_problem(const Option& number, const std::string& name, const Manifest& rule) {
   const Option* const followed = rule.find(name);
   if (followed == nullptr || followed->type != Option::Type::number)
-    return text(number.name, " expects a number or the name of one of ", rule.name,
+    return str_cat(number.name, " expects a number or the name of one of ", rule.name,
                 "'s, which has no number \"", name, "\"");
   if (number.constraint.covers(followed->constraint)) return {};
-  return text(number.name, " must be ", to_string(number.constraint), ", and ", rule.name, "'s ",
+  return str_cat(number.name, " must be ", to_string(number.constraint), ", and ", rule.name, "'s ",
               name, " need not: it must be ", to_string(followed->constraint));
 }
 
@@ -24,7 +24,7 @@ Problem problem(const Manifest& codec, const Option& option, const Value& value,
                 const Manifest* rule) {
   if (codec.has_number(option.name) && value.is_choice())
     return rule == nullptr ? Problem() : following_problem(option, value.choice(), *rule);
-  if (const Problem type = option.type_problem(value)) return text(option.name, " ", *type);
+  if (const Problem type = option.type_problem(value)) return str_cat(option.name, " ", *type);
   return option.range_problem(value);
 }
 
@@ -40,11 +40,11 @@ NamedValues codec_options(const Manifest& codec, const NamedValues& given, const
     for (const auto& [name, value] : *some) {
       const Option* const option = codec.find(name);
       if (option == nullptr)
-        throw Error(text(codec.name, " has no option \"", name, "\"",
+        throw Error(str_cat(codec.name, " has no option \"", name, "\"",
                          did_you_mean(name, codec.option_names()), "; it has ",
                          values.empty() ? "none" : joined(codec.option_names())));
       if (const Problem wrong = problem(codec, *option, value, rule))
-        throw Error(text(codec.name, ": ", *wrong));
+        throw Error(str_cat(codec.name, ": ", *wrong));
       values[name] = value;
     }
   return values;

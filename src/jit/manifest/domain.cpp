@@ -4,7 +4,7 @@
 
 namespace jitstep::jit {
 
-int Domain::space() const {
+int Domain::reduction_layout() const {
   switch (kind) {
     case Kind::all:
     case Kind::tensor:
@@ -46,7 +46,7 @@ unsigned Domain::reduced(int dims) const {
 
 std::string to_string(const Domain& domain) {
   const std::string_view name = kDomainNames[static_cast<std::size_t>(domain.kind)];
-  return domain.kind == Domain::Kind::axis ? text(name, "<", domain.axis, ">") : std::string(name);
+  return domain.kind == Domain::Kind::axis ? str_cat(name, "<", domain.axis, ">") : std::string(name);
 }
 
 }  // namespace jitstep::jit

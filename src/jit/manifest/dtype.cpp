@@ -37,7 +37,7 @@ Dtype parse_dtype(std::string_view name) {
   const auto found = std::find_if(kKnown.begin(), kKnown.end(),
                                   [&](const Known& one) { return one.name == name; });
   if (found == kKnown.end())
-    throw Error(text("there is no dtype \"", name, "\"", did_you_mean(name, dtype_names()),
+    throw Error(str_cat("there is no dtype \"", name, "\"", did_you_mean(name, dtype_names()),
                      "; there are ", joined(dtype_names())));
   return static_cast<Dtype>(found - kKnown.begin());
 }
@@ -46,6 +46,6 @@ int bytes_of(Dtype dtype) { return known(dtype).bytes; }
 
 int real_bytes(Dtype parameter) { return parameter == Dtype::float64 ? 8 : 4; }
 
-std::string template_type(Dtype dtype) { return text("jitstep::", known(dtype).type); }
+std::string template_type(Dtype dtype) { return str_cat("jitstep::", known(dtype).type); }
 
 }  // namespace jitstep::jit

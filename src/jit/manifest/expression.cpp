@@ -47,13 +47,13 @@ class ExpressionParser {
 
   [[noreturn]] void fail(const std::string& what) const {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
-    throw Error(text("in the condition \"", shortened(text_), "\": ", what, ", found ",
-                     rest.empty() ? "its end" : text("\"", shortened(rest), "\"")));
+    throw Error(str_cat("in the condition \"", shortened(text_), "\": ", what, ", found ",
+                     rest.empty() ? "its end" : str_cat("\"", shortened(rest), "\"")));
   }
 
   static std::string shortened(std::string_view quoted) {
     constexpr std::size_t kMost = 80;
-    return quoted.size() <= kMost ? std::string(quoted) : text(quoted.substr(0, kMost), "...");
+    return quoted.size() <= kMost ? std::string(quoted) : str_cat(quoted.substr(0, kMost), "...");
   }
 
   void skip_spaces() {
@@ -134,7 +134,7 @@ class ExpressionParser {
   Term label(const Symbol& symbol) {
     const std::string name = word();
     if (std::find(symbol.choices.begin(), symbol.choices.end(), name) == symbol.choices.end())
-      fail(text("expected one of the choices, ", joined(symbol.choices)));
+      fail(str_cat("expected one of the choices, ", joined(symbol.choices)));
     return {add({Op::constant, -1, -1, 0, name}), Type::choice};
   }
 
@@ -206,7 +206,7 @@ class ExpressionParser {
       if (problem == std::errc()) at_ += static_cast<std::size_t>(end - start);
     }
     if (index < 0 || index >= symbol.count || !take("]"))
-      fail(text("expected an element, ", name, "[0] to ", name, "[", symbol.count - 1, "]"));
+      fail(str_cat("expected an element, ", name, "[0] to ", name, "[", symbol.count - 1, "]"));
     return {add({Op::element, -1, -1, index, name}), Type::number, true};
   }
 
@@ -229,7 +229,7 @@ bool Expression::holds(const NamedValues& values) const {
   return holds([&](std::string_view name) {
     const auto found = values.find(name);
     if (found == values.end())
-      throw Error(text("the condition \"", text_, "\" asks for ", name, ", which has no value"));
+      throw Error(str_cat("the condition \"", text_, "\" asks for ", name, ", which has no value"));
     return found->second;
   });
 }

@@ -28,7 +28,7 @@ std::string expectation(const Option& option) {
     case Option::Type::nullable:
       return "expects a number or null";
     case Option::Type::numbers:
-      return text("expects ", option.count, " numbers");
+      return str_cat("expects ", option.count, " numbers");
     case Option::Type::list:
       return "expects a list of numbers, one for each parameter";
     case Option::Type::boolean:
@@ -103,11 +103,11 @@ std::string to_string(const Constraint& constraint) {
   const auto& [low, high, above, below, integer, power_of_two] = constraint;
   if (low && high)
     out =
-        text("in ", above ? "(" : "[", to_string(*low), ", ", to_string(*high), below ? ")" : "]");
+        str_cat("in ", above ? "(" : "[", to_string(*low), ", ", to_string(*high), below ? ")" : "]");
   else if (low)
-    out = text(above ? "> " : ">= ", to_string(*low));
+    out = str_cat(above ? "> " : ">= ", to_string(*low));
   else if (high)
-    out = text(below ? "< " : "<= ", to_string(*high));
+    out = str_cat(below ? "< " : "<= ", to_string(*high));
   const std::string kind = power_of_two ? "a power of two" : integer ? "an integer" : "";
   if (out.empty()) return kind.empty() ? "finite" : kind;
   return kind.empty() ? out : kind + " " + out;
@@ -139,7 +139,7 @@ std::optional<std::string> Option::range_problem(const Value& value) const {
     const std::string must = to_string(constraint);
     const bool unsaid = !std::isfinite(x) && must != "finite";
     const bool too_large = constraint.integer && std::isfinite(x) && !fits_int(x);
-    return text(what, " is ", to_string(x), " and must be ", unsaid ? "finite and " : "", must,
+    return str_cat(what, " is ", to_string(x), " and must be ", unsaid ? "finite and " : "", must,
                 too_large ? " that an int holds" : "");
   };
   if (value.is_number() && !constraint.accepts(value.number()))
@@ -151,7 +151,7 @@ std::optional<std::string> Option::range_problem(const Value& value) const {
     const bool null = type == Type::numbers && std::isnan(numbers[i]) && initial.is_numbers() &&
                       i < initial.numbers().size() && std::isnan(initial.numbers()[i]);
     if (!null && !constraint.accepts(numbers[i]))
-      return problem(text(name, "[", i, "]"), numbers[i]);
+      return problem(str_cat(name, "[", i, "]"), numbers[i]);
   }
   return {};
 }
@@ -196,7 +196,7 @@ bool Manifest::block_scaled() const {
     return x.domain.kind != Domain::Kind::tensor && x.domain.kind != Domain::Kind::all;
   };
   return find("block") != nullptr || std::any_of(reductions.begin(), reductions.end(), fine) ||
-         std::any_of(memory.begin(), memory.end(), fine);
+         std::any_of(aux_state.begin(), aux_state.end(), fine);
 }
 
 int Manifest::code_bits(Dtype parameter) const {
@@ -206,8 +206,8 @@ int Manifest::code_bits(Dtype parameter) const {
 
 int Manifest::meta_bytes() const { return has_meta ? bytes_of(meta, Dtype::float32) : 0; }
 
-int Manifest::extra_bytes() const {
-  return extra.empty() ? 0 : bytes_of_type(extra, Dtype::float32);
+int Manifest::residual_bytes() const {
+  return residual.empty() ? 0 : bytes_of_type(residual, Dtype::float32);
 }
 
 const NamedValues& Manifest::codec_options(std::string_view codec) const {

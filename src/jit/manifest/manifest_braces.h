@@ -14,18 +14,18 @@ namespace jitstep::jit {
 class Braces {
  public:
   /// A line's code without comments and quoted texts, and where it begins. A `}` too many is an Error.
-  void take(std::string_view code, std::size_t indent, const Place& place);
+  void take(std::string_view code, std::size_t indent, const Place& location);
 
   /// The end of the file: a `{` that is still open is an Error at its line.
   void end() const;
 
  private:
   struct Open {
-    Place place;
+    Place location;
     std::size_t indent;
   };
 
-  void close(bool first, std::size_t indent, const Place& place);
+  void close(bool first, std::size_t indent, const Place& location);
 
   std::vector<Open> open_;
   std::vector<Open> suspects_;  // closed by a brace that stands under another line

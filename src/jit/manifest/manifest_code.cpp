@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "jit/base/text.h"
-#include "jit/manifest/manifest_words.h"
+#include "jit/manifest/reserved_names.h"
 
 namespace jitstep::jit {
 namespace {
@@ -52,30 +52,30 @@ View foreign_attribute(View code) {
   return {};
 }
 
-void check_directive(View code, const Place& place) {
+void check_directive(View code, const Place& location) {
   constexpr std::array<View, 8> kTaken = {"include", "if",   "ifdef", "ifndef",
                                           "elif",    "else", "endif", "error"};
   const Words words = words_of(code);
   if (begins_with(words, kTaken)) return;
   if (words.size() == 2 && words[0] == "pragma" && words[1] == "once") return;
-  place.fail(text("`", code,
+  location.fail(str_cat("`", code,
                   "` changes how this and the files after it are compiled; a constant is ",
                   "`static constexpr`, the rest is the compiler's: take it out"));
 }
 
 // What one line shows.
-void check_line(View code, const Place& place) {
+void check_line(View code, const Place& location) {
   if (code.find('\\') != code.npos)
-    place.fail(
+    location.fail(
         "a backslash in code spells a letter or joins two lines, which hides what is compiled; "
         "write the letters, and one line");
   if (code.find("R\"") != code.npos)
-    place.fail("a raw text may hide the rest of the file; write an ordinary one");
+    location.fail("a raw text may hide the rest of the file; write an ordinary one");
   if (const View attribute = foreign_attribute(code); !attribute.empty())
-    place.fail(text("the attribute `", attribute, "` is a compiler's own; take it out"));
+    location.fail(str_cat("the attribute `", attribute, "` is a compiler's own; take it out"));
   for (const View word : {View("thread_local"), View("extern"), View("volatile")})
     if (has(words_of(code), word))
-      place.fail(text("`", word, "` reaches beyond one element; take it out"));
+      location.fail(str_cat("`", word, "` reaches beyond one element; take it out"));
 }
 
 // What comes behind the brackets that a text begins with; nothing if they are not closed.
@@ -157,11 +157,11 @@ bool declares_no_variable(View statement) {
 
 }  // namespace
 
-void CodeCheck::take(View code, const Place& place) {
-  check_line(code, place);
-  if (code.starts_with("#") || code.starts_with("%:")) return check_directive(trimmed(code), place);
-  for (const char c : code) read(c, place);
-  read(' ', place);
+void CodeCheck::take(View code, const Place& location) {
+  check_line(code, location);
+  if (code.starts_with("#") || code.starts_with("%:")) return check_directive(trimmed(code), location);
+  for (const char c : code) read(c, location);
+  read(' ', location);
 }
 
 // Whether the arguments of a template are open at the end of a statement that declares something.
@@ -183,7 +183,7 @@ bool CodeCheck::in_value(char c) {
   return true;
 }
 
-void CodeCheck::read(char c, const Place& place) {
+void CodeCheck::read(char c, const Place& location) {
   if (in_value(c)) return;
   if (c == '{') return open();
   if (c == ';' || c == '}') {
@@ -192,7 +192,7 @@ void CodeCheck::read(char c, const Place& place) {
     return;
   }
   if (statement_.empty() && c == ' ') return;
-  if (statement_.empty()) begin_ = place;
+  if (statement_.empty()) begin_ = location;
   statement_ += c;
 }
 
@@ -214,9 +214,9 @@ void CodeCheck::end_statement() {
   if (declares_no_variable(ended) || is_constant(words)) return;
   const bool outlives = scope() == Scope::of_namespace || has(words, "static");
   if (outlives && (local || !is_function(ended)))
-    begin_.fail(text("`", trimmed(ended),
+    begin_.fail(str_cat("`", trimmed(ended),
                      "` outlives an element, and elements come in any order; keep it in Slots or ",
-                     "Memory, or make it `static constexpr`"));
+                     "AuxState, or make it `static constexpr`"));
 }
 
 }  // namespace jitstep::jit

@@ -15,12 +15,12 @@ class CodeCheck {
  public:
   /// A line without comments, quoted texts as spaces. An Error for what changes more than this file's formulas, or what
   /// another element sees.
-  void take(std::string_view code, const Place& place);
+  void take(std::string_view code, const Place& location);
 
  private:
   enum class Scope { of_namespace, of_structure, of_function };
 
-  void read(char c, const Place& place);
+  void read(char c, const Place& location);
   bool in_value(char c);
   void open();
   void end_statement();

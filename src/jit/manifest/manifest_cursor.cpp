@@ -24,7 +24,7 @@ void Place::fail(const std::string& what) const {
                           : what;
   std::replace_if(
       shown.begin(), shown.end(), [](char c) { return c >= 0 && c < ' '; }, '?');
-  throw Error(text(path, ":", line, ": ", shown));
+  throw Error(str_cat(path, ":", line, ": ", shown));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -55,7 +55,7 @@ bool Cursor::take_word(std::string_view word) {
 }
 
 void Cursor::expect(std::string_view token) {
-  if (!take(token)) fail(text("`", token, "`"));
+  if (!take(token)) fail(str_cat("`", token, "`"));
 }
 
 std::string Cursor::identifier(const std::string& what) {
@@ -87,7 +87,7 @@ double Cursor::number() {
 
 int Cursor::integer(int low, int high) {
   const double x = number();
-  if (x < low || x > high || x != std::floor(x)) fail(text("an integer from ", low, " to ", high));
+  if (x < low || x > high || x != std::floor(x)) fail(str_cat("an integer from ", low, " to ", high));
   return static_cast<int>(x);
 }
 
@@ -107,8 +107,8 @@ std::string_view Cursor::rest() {
 
 void Cursor::fail(const std::string& expected) {
   const std::string_view left = rest();
-  place_.fail(text("expected ", expected, ", found ",
-                   left.empty() ? std::string("the end") : text("`", left, "`"), " in `", text_,
+  location_.fail(str_cat("expected ", expected, ", found ",
+                   left.empty() ? std::string("the end") : str_cat("`", left, "`"), " in `", text_,
                    "`"));
 }
 

@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view text);
 /// Reads the small pieces of a declaration from left to right. Any mismatch is an Error.
 class Cursor {
  public:
-  Cursor(std::string_view text, const Place& place) : text_(text), place_(place) {}
+  Cursor(std::string_view text, const Place& location) : text_(text), location_(location) {}
 
   bool take(std::string_view token);
   /// The same for a whole word.
@@ -39,7 +39,7 @@ class Cursor {
   void skip_spaces();
 
   std::string_view text_;
-  const Place& place_;
+  const Place& location_;
   std::size_t at_ = 0;
 };
 

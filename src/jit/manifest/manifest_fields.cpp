@@ -69,9 +69,9 @@ void end_declaration(Cursor& cursor) {
   cursor.expect_end();
 }
 
-void check_default(const Option& option, const Place& place) {
+void check_default(const Option& option, const Place& location) {
   if (const auto problem = option.range_problem(option.initial))
-    place.fail(text("the default is outside its own range: ", *problem));
+    location.fail(str_cat("the default is outside its own range: ", *problem));
 }
 
 Value read_flag_default(Cursor& cursor, const Option& option) {
@@ -84,7 +84,7 @@ Value read_flag_default(Cursor& cursor, const Option& option) {
   cursor.expect(option.enumeration);
   cursor.expect("::");
   const std::string label = cursor.identifier("a choice");
-  if (option.type_problem(label)) cursor.fail(text("a choice of ", option.enumeration));
+  if (option.type_problem(label)) cursor.fail(str_cat("a choice of ", option.enumeration));
   return label;
 }
 
@@ -99,15 +99,15 @@ void read_flag_type(Cursor& cursor, const Enumerations& enums, bool integers, Op
   }
   const auto found = enums.find(type);
   if (found == enums.end())
-    cursor.fail(text("bool", integers ? ", int" : "", " or a choice declared as `enum class ", type,
+    cursor.fail(str_cat("bool", integers ? ", int" : "", " or a choice declared as `enum class ", type,
                      " { a, b };` on one line"));
   option.type = Option::Type::choice;
   option.enumeration = type;
   option.choices = found->second;
 }
 
-Initial read_initial(std::string_view value, const Place& place) {
-  Cursor cursor(value, place);
+Initial read_initial(std::string_view value, const Place& location) {
+  Cursor cursor(value, location);
   const bool named = !value.empty() && value.find_first_of("0123456789.-") != 0;
   Initial initial;
   if (named)
@@ -119,8 +119,8 @@ Initial read_initial(std::string_view value, const Place& place) {
 }
 
 // The value of a note that is one name.
-std::string read_name(std::string_view value, const Place& place, const char* what) {
-  Cursor cursor(value, place);
+std::string read_name(std::string_view value, const Place& location, const char* what) {
+  Cursor cursor(value, location);
   std::string name = cursor.identifier(what);
   cursor.expect_end();
   return name;
@@ -143,21 +143,21 @@ int read_entries(Cursor& cursor, const Domain& domain, const std::vector<Reducti
   if (over.kind == Domain::Kind::all) cursor.fail("a domain finer than `all`");
   for (int dims = 1; dims <= kMaxDims; ++dims) {
     if (over.reduced(dims) & ~domain.reduced(dims))
-      cursor.fail(text("a domain whose entries lie inside those of ", to_string(domain)));
+      cursor.fail(str_cat("a domain whose entries lie inside those of ", to_string(domain)));
   }
   cursor.expect(">");
   return static_cast<int>(found - earlier.begin());
 }
 
-void read_after(std::string_view list, const Place& place, const std::vector<Reduction>& earlier,
+void read_after(std::string_view list, const Place& location, const std::vector<Reduction>& earlier,
                 std::vector<int>& after) {
-  Cursor cursor(list, place);
+  Cursor cursor(list, location);
   do {
     const std::string name = cursor.identifier("the name of an earlier reduction");
     const auto found = std::find_if(earlier.begin(), earlier.end(),
                                     [&](const Reduction& r) { return r.name == name; });
     if (found == earlier.end())
-      place.fail(text("no reduction `", name, "` is declared before; move it up or name another"));
+      location.fail(str_cat("no reduction `", name, "` is declared before; move it up or name another"));
     after.push_back(static_cast<int>(found - earlier.begin()));
   } while (cursor.take(","));
   cursor.expect_end();
@@ -165,21 +165,21 @@ void read_after(std::string_view list, const Place& place, const std::vector<Red
 
 }  // namespace
 
-Expression read_condition(std::string_view condition, const Symbols& symbols, const Place& place) {
+Expression read_condition(std::string_view condition, const Symbols& symbols, const Place& location) {
   try {
     return Expression::parse(condition, [&](std::string_view name) -> const Symbol* {
       const auto found = symbols.find(name);
       return found == symbols.end() ? nullptr : &found->second;
     });
   } catch (const Error& error) {
-    place.fail(error.what());
+    location.fail(error.what());
   }
 }
 
 Option read_number(const SourceLine& line) {
-  Cursor cursor(line.code, line.place);
+  Cursor cursor(line.code, line.location);
   Option option;
-  option.line = line.place.line;
+  option.line = line.location.line;
   read_number_type(cursor, option);
   option.name = cursor.identifier("the option's name");
   cursor.expect("=");
@@ -187,19 +187,19 @@ Option read_number(const SourceLine& line) {
   end_declaration(cursor);
   for (const auto segment : segments_of(line.notes)) {
     if (option.type == Option::Type::nullable && segment.starts_with(kAtConstruction))
-      option.at_construction = read_name(value_of(segment), line.place, "an option");
-    else if (!read_constraint(segment, line.place, option.constraint))
-      keep_prose(segment, line.place, &option.note);
+      option.at_construction = read_name(value_of(segment), line.location, "an option");
+    else if (!read_constraint(segment, line.location, option.constraint))
+      keep_prose(segment, line.location, &option.note);
   }
-  check_default(option, line.place);
+  check_default(option, line.location);
   return option;
 }
 
 Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbols& symbols,
                  bool integers) {
-  Cursor cursor(line.code, line.place);
+  Cursor cursor(line.code, line.location);
   Option option;
-  option.line = line.place.line;
+  option.line = line.location.line;
   read_flag_type(cursor, enums, integers, option);
   option.name = cursor.identifier("the flag's name");
   cursor.expect("=");
@@ -207,46 +207,46 @@ Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbol
   end_declaration(cursor);
   for (const auto segment : segments_of(line.notes)) {
     if (option.type == Option::Type::boolean && !integers && key_of(segment) == "lifted")
-      option.lifted = read_condition(value_of(segment), symbols, line.place);
+      option.lifted = read_condition(value_of(segment), symbols, line.location);
     else if (option.type != Option::Type::number ||
-             !read_constraint(segment, line.place, option.constraint))
-      keep_prose(segment, line.place, &option.note);
+             !read_constraint(segment, line.location, option.constraint))
+      keep_prose(segment, line.location, &option.note);
   }
-  check_default(option, line.place);
+  check_default(option, line.location);
   return option;
 }
 
 Slot read_slot(const SourceLine& line, const Symbols& flags) {
-  Cursor cursor(line.code, line.place);
+  Cursor cursor(line.code, line.location);
   Slot slot;
-  slot.line = line.place.line;
+  slot.line = line.location.line;
   slot.is_signed = cursor.take_word("Signed");
   if (!slot.is_signed && !cursor.take_word("NonNegative")) cursor.fail("Signed or NonNegative");
   slot.name = slot.torch_name = cursor.identifier("the slot's name");
   end_declaration(cursor);
   for (const auto segment : segments_of(line.notes)) {
     if (key_of(segment) == "torch")
-      slot.torch_name = read_name(value_of(segment), line.place, "torch's name");
-    else if (key_of(segment) == "keeps")
-      slot.keeps = read_name(value_of(segment), line.place, "a codec");
+      slot.torch_name = read_name(value_of(segment), line.location, "torch's name");
+    else if (key_of(segment) == "codec")
+      slot.codec = read_name(value_of(segment), line.location, "a codec");
     else if (key_of(segment) == "initial")
-      slot.initial = read_initial(value_of(segment), line.place);
+      slot.initial = read_initial(value_of(segment), line.location);
     else if (segment.starts_with("if "))
-      slot.condition = read_condition(segment.substr(3), flags, line.place);
+      slot.condition = read_condition(segment.substr(3), flags, line.location);
     else
-      keep_prose(segment, line.place, nullptr);
+      keep_prose(segment, line.location, nullptr);
   }
   if (!slot.is_signed && slot.initial.number < 0)
-    line.place.fail(
+    line.location.fail(
         "a non-negative slot begins with a negative number; make it Signed or begin at 0");
   return slot;
 }
 
 Reduction read_reduction(const SourceLine& line, const Symbols& flags,
                          const std::vector<Reduction>& earlier) {
-  Cursor cursor(line.code, line.place);
+  Cursor cursor(line.code, line.location);
   Reduction reduction;
-  reduction.line = line.place.line;
+  reduction.line = line.location.line;
   if (cursor.take_word("Max"))
     reduction.op = Reduction::Op::max;
   else if (!cursor.take_word("Sum"))
@@ -257,42 +257,42 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
   reduction.terms = cursor.integer(1, kMaxTerms);
   cursor.expect(",");
   reduction.coefficients = cursor.identifier("the name of its coefficients");
-  if (cursor.take(",")) reduction.over = read_entries(cursor, reduction.domain, earlier);
+  if (cursor.take(",")) reduction.source = read_entries(cursor, reduction.domain, earlier);
   cursor.expect(">");
   reduction.name = cursor.identifier("the reduction's name");
   end_declaration(cursor);
   for (const auto segment : segments_of(line.notes)) {
     if (key_of(segment) == "after")
-      read_after(value_of(segment), line.place, earlier, reduction.after);
-    else if (segment == "moments")
+      read_after(value_of(segment), line.location, earlier, reduction.after);
+    else if (segment == "update_state")
       reduction.moments = true;
     else if (segment.starts_with("if "))
-      reduction.condition = read_condition(segment.substr(3), flags, line.place);
+      reduction.condition = read_condition(segment.substr(3), flags, line.location);
     else
-      keep_prose(segment, line.place, nullptr);
+      keep_prose(segment, line.location, nullptr);
   }
-  if (reduction.over) reduction.after.push_back(*reduction.over);
+  if (reduction.source) reduction.after.push_back(*reduction.source);
   return reduction;
 }
 
 namespace {
 
 // Groups of one optimizer may differ in dtypes and flags, and all of them share it.
-void check_common(const MemoryField& field, const Place& place) {
-  if (!field.is_common()) return;
-  if (!field.is_double) place.fail("memory of all tensors is kept in double: `Entry<all, double>`");
+void check_shared_state(const AuxField& field, const Place& location) {
+  if (!field.is_shared()) return;
+  if (!field.is_double) location.fail("memory of all tensors is kept in double: `Entry<all, double>`");
   if (field.condition)
-    place.fail(
+    location.fail(
         "memory of all tensors is kept whatever the flags, which may differ by group; leave "
         "`if` out");
 }
 
 }  // namespace
 
-MemoryField read_memory(const SourceLine& line, const Symbols& flags) {
-  Cursor cursor(line.code, line.place);
-  MemoryField field;
-  field.line = line.place.line;
+AuxField read_aux_state(const SourceLine& line, const Symbols& flags) {
+  Cursor cursor(line.code, line.location);
+  AuxField field;
+  field.line = line.location.line;
   if (!cursor.take_word("Entry")) cursor.fail("Entry<domain> or Entry<domain, double>");
   cursor.expect("<");
   field.domain = read_domain(cursor);
@@ -305,20 +305,20 @@ MemoryField read_memory(const SourceLine& line, const Symbols& flags) {
   end_declaration(cursor);
   for (const auto segment : segments_of(line.notes)) {
     if (key_of(segment) == "torch")
-      field.torch_name = read_name(value_of(segment), line.place, "torch's name");
+      field.torch_name = read_name(value_of(segment), line.location, "torch's name");
     else if (key_of(segment) == "initial")
-      field.initial = read_initial(value_of(segment), line.place);
+      field.initial = read_initial(value_of(segment), line.location);
     else if (segment.starts_with("if "))
-      field.condition = read_condition(segment.substr(3), flags, line.place);
+      field.condition = read_condition(segment.substr(3), flags, line.location);
     else
-      keep_prose(segment, line.place, nullptr);
+      keep_prose(segment, line.location, nullptr);
   }
-  check_common(field, line.place);
+  check_shared_state(field, line.location);
   return field;
 }
 
 std::vector<Field> read_fields(const SourceLine& line, const std::vector<std::string_view>& types) {
-  Cursor cursor(line.code, line.place);
+  Cursor cursor(line.code, line.location);
   std::vector<Field> fields;
   while (!cursor.at_end()) {
     const auto type = std::find_if(types.begin(), types.end(),

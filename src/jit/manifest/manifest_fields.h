@@ -15,7 +15,7 @@ using Symbols = std::map<std::string, Symbol, std::less<>>;
 using Enumerations = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 /// A condition of a file; an Error names the place.
-Expression read_condition(std::string_view text, const Symbols& symbols, const Place& place);
+Expression read_condition(std::string_view text, const Symbols& symbols, const Place& location);
 
 /// A field of Hyper.
 Option read_number(const SourceLine& line);
@@ -32,7 +32,7 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
                          const std::vector<Reduction>& earlier);
 
 /// `flags` are what its condition may name.
-MemoryField read_memory(const SourceLine& line, const Symbols& flags);
+AuxField read_aux_state(const SourceLine& line, const Symbols& flags);
 
 /// `float low, high;` and the like: a line of Meta or of a coefficients' structure.
 std::vector<Field> read_fields(const SourceLine& line, const std::vector<std::string_view>& types);

@@ -27,9 +27,9 @@ std::string alias_among(const SourceLines& lines, const Manifest& made, std::str
   const SourceLine* const line = alias(lines, name);
   const std::string known = joined(types);
   if (line == nullptr)
-    Place{made.path, 1}.fail(text("expected `using ", name, " = ...;`, one of ", known));
+    Place{made.path, 1}.fail(str_cat("expected `using ", name, " = ...;`, one of ", known));
   if (std::find(types.begin(), types.end(), line->code) == types.end())
-    line->place.fail(text("expected one of ", known, ", found `", line->code, "`"));
+    line->location.fail(str_cat("expected one of ", known, ", found `", line->code, "`"));
   return line->code;
 }
 
@@ -39,19 +39,19 @@ bool is_random(const SourceLines& lines) {
 }
 
 void check_no_code(const SourceLines& lines) {
-  const bool remembers = lines.structs.contains("Memory");
+  const bool remembers = lines.structs.contains("AuxState");
   if (!remembers || lines.structs.contains("Meta"))
     alias(lines, "Code")
-        ->place.fail(
+        ->location.fail(
             remembers
                 ? "a codec without codes has no blocks; leave Meta out"
-                : "a codec without codes keeps what it finds out in `struct Memory`; declare it");
+                : "a codec without codes keeps what it finds out in `struct AuxState`; declare it");
 }
 
 void check_block(const SourceLines& lines, const Manifest& made) {
   const Option* const block = made.find("block");
   if (made.has_meta && block == nullptr)
-    lines.structs.find("Meta")->second.place.fail("a codec with Meta has the option `int block`");
+    lines.structs.find("Meta")->second.location.fail("a codec with Meta has the option `int block`");
   if (block != nullptr && (block->type != Option::Type::number || !block->constraint.power_of_two ||
                            !block->constraint.low || !block->constraint.high))
     Place{made.path, block->line}.fail("expected `int block = N;  // power of two in [a, b]`");
@@ -74,9 +74,9 @@ void read_codec(const SourceLines& lines, Manifest& made) {
 }
 
 void read_weights(const SourceLines& lines, Manifest& made) {
-  const std::string extra =
-      alias_among(lines, made, "Extra", {"NoExtra", "float", "uint8", "uint16", "uint32"});
-  if (extra != "NoExtra") made.extra = extra;
+  const std::string residual =
+      alias_among(lines, made, "Residual", {"NoExtra", "float", "uint8", "uint16", "uint32"});
+  if (residual != "NoExtra") made.residual = residual;
   made.random = is_random(lines);
 }
 

@@ -4,7 +4,7 @@
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_cursor.h"
-#include "jit/manifest/manifest_words.h"
+#include "jit/manifest/reserved_names.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -13,10 +13,10 @@ namespace {
 using Kind = Manifest::Kind;
 
 // "CODEC" or "CODEC if CONDITION".
-RuleDefault rule_default(std::string_view value, const Symbols& flags, const Place& place) {
+RuleDefault rule_default(std::string_view value, const Symbols& flags, const Place& location) {
   const std::size_t end = std::min(value.find(" if "), value.size());
   RuleDefault made{.value = std::string(trimmed(value.substr(0, end)))};
-  if (end < value.size()) made.condition = read_condition(value.substr(end + 4), flags, place);
+  if (end < value.size()) made.condition = read_condition(value.substr(end + 4), flags, location);
   return made;
 }
 
@@ -30,17 +30,17 @@ Value read_option_value(Cursor& cursor) {
 }
 
 // "CODEC(option = value, ...)", and perhaps a condition.
-RuleDefault state_default(std::string_view value, const Symbols& flags, const Place& place) {
-  RuleDefault made = rule_default(value, flags, place);
+RuleDefault state_default(std::string_view value, const Symbols& flags, const Place& location) {
+  RuleDefault made = rule_default(value, flags, location);
   const std::string codec = made.value;
-  Cursor cursor(codec, place);
+  Cursor cursor(codec, location);
   made.value = cursor.identifier("a codec");
   if (cursor.take("(")) {
     do {
       const std::string name = cursor.identifier("an option of the codec");
       cursor.expect("=");
       if (!made.options.emplace(name, read_option_value(cursor)).second)
-        place.fail(text("the option `", name, "` is given twice; keep one"));
+        location.fail(str_cat("the option `", name, "` is given twice; keep one"));
     } while (cursor.take(","));
     cursor.expect(")");
   }
@@ -49,70 +49,70 @@ RuleDefault state_default(std::string_view value, const Symbols& flags, const Pl
 }
 
 // What is said of a codec's options holds whatever the condition.
-void add_state_default(RuleDefault state, const Place& place, Manifest& made) {
+void add_state_default(RuleDefault state, const Place& location, Manifest& made) {
   if (!state.options.empty() && !made.codec_options(state.value).empty())
-    place.fail(text("the options of ", state.value, " are given twice; keep one"));
+    location.fail(str_cat("the options of ", state.value, " are given twice; keep one"));
   made.default_states.push_back(std::move(state));
 }
 
 // The name that a key is for, which there is once.
-void read_name(std::string_view value, const char* key, const char* of, const Place& place,
+void read_name(std::string_view value, const char* key, const char* of, const Place& location,
                Manifest& made, std::string Manifest::*name) {
   const char* const kind = made.kind == Kind::rule ? "rule" : "codec";
-  if (!(made.*name).empty()) place.fail(text("a ", kind, " has one `", key, ":`; keep one"));
-  Cursor cursor(value, place);
+  if (!(made.*name).empty()) location.fail(str_cat("a ", kind, " has one `", key, ":`; keep one"));
+  Cursor cursor(value, location);
   made.*name = cursor.identifier(of);
   cursor.expect_end();
 }
 
 // A key that has one value.
-bool read_only(std::string_view value, const char* key, std::string_view only, const Place& place) {
+bool read_only(std::string_view value, const char* key, std::string_view only, const Place& location) {
   if (value != only)
-    place.fail(text("cannot read the ", key, " `", value, "`: there is `", key, ": ", only, "`"));
+    location.fail(str_cat("cannot read the ", key, " `", value, "`: there is `", key, ": ", only, "`"));
   return true;
 }
 
-void read_dtypes(std::string_view value, const Place& place, Manifest& made) {
-  Cursor cursor(value, place);
+void read_dtypes(std::string_view value, const Place& location, Manifest& made) {
+  Cursor cursor(value, location);
   do {
     const std::string name = cursor.identifier("a dtype");
     try {
       made.dtypes.push_back(parse_dtype(name));
     } catch (const Error& error) {
-      place.fail(error.what());
+      location.fail(error.what());
     }
   } while (cursor.take(","));
   cursor.expect_end();
 }
 
 // Whether a piece is a key of this kind of file; it is read then.
-bool read_key(std::string_view piece, const Symbols& flags, const Place& place, Manifest& made) {
+bool read_key(std::string_view piece, const Symbols& flags, const Place& location, Manifest& made) {
   const bool rule = made.kind == Kind::rule;
   const auto starts = [&](std::string_view key) { return piece.starts_with(key); };
   const std::string_view value = trimmed(piece.substr(std::min(piece.find(':') + 1, piece.size())));
   if (rule && starts("class: ")) {
-    read_name(value, "class", "the name of a C++ class", place, made, &Manifest::class_name);
+    read_name(value, "class", "the name of a C++ class", location, made, &Manifest::class_name);
   } else if (rule && starts("default state: ")) {
-    add_state_default(state_default(value, flags, place), place, made);
+    add_state_default(state_default(value, flags, location), location, made);
   } else if (rule && starts("default weights: ")) {
-    read_name(value, "default weights", "a weight format", place, made, &Manifest::default_weights);
+    read_name(value, "default weights", "a weight format", location, made, &Manifest::default_weights);
   } else if (rule && starts("min_quantized_size: ")) {
-    made.min_quantized_sizes.push_back(rule_default(value, flags, place));
-    Cursor(made.min_quantized_sizes.back().value, place).integer(0, 1 << 30);
-  } else if (rule && starts("host stage: ")) {
-    read_name(value, "host stage", "the name of a host stage", place, made, &Manifest::host_stage);
+    made.min_quantized_sizes.push_back(rule_default(value, flags, location));
+    Cursor(made.min_quantized_sizes.back().value, location).integer(0, 1 << 30);
+  } else if (rule && starts("host transform: ")) {
+    read_name(value, "host transform", "the name of a host transform", location, made, &Manifest::host_transform);
   } else if (rule && starts("modes: ")) {
-    made.modes = read_only(value, "modes", "train, eval", place);
+    made.modes = read_only(value, "modes", "train, eval", location);
   } else if (rule && starts("initial state: ")) {
-    made.early_state = read_only(value, "initial state", "at construction", place);
+    made.early_state = read_only(value, "initial state", "at construction", location);
   } else if (rule && starts("step number: ")) {
-    made.no_step_number = read_only(value, "step number", "none", place);
+    made.no_step_number = read_only(value, "step number", "none", location);
   } else if (made.kind == Kind::weights && starts("for: ")) {
-    read_dtypes(value, place, made);
+    read_dtypes(value, location, made);
   } else if (made.kind == Kind::codec && starts("vectors: ")) {
-    read_name(value, "vectors", "a codec", place, made, &Manifest::vectors);
+    read_name(value, "vectors", "a codec", location, made, &Manifest::vectors);
   } else if (made.kind == Kind::codec && starts("signed: ")) {
-    read_name(value, "signed", "a codec", place, made, &Manifest::signed_slots);
+    read_name(value, "signed", "a codec", location, made, &Manifest::signed_slots);
   } else {
     return false;
   }
@@ -120,13 +120,13 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& place, 
 }
 
 // A rule's key that is not written as it is read: no colon, no space behind it, capital letters.
-void refuse_key(std::string_view piece, const Place& place) {
+void refuse_key(std::string_view piece, const Place& location) {
   for (const auto& [key, of] : kRuleKeys) {
     if (!begins_with_word(piece, key)) continue;
     std::string_view value = trimmed(piece.substr(key.size()));
     if (value.starts_with(':')) value = trimmed(value.substr(1));
     if (key == "class" && !is_word(value)) continue;  // a sentence about classes
-    place.fail(text("cannot read `", piece, "`: write `", key, ": ", of,
+    location.fail(str_cat("cannot read `", piece, "`: write `", key, ": ", of,
                     "`, or begin prose with another word"));
   }
 }
@@ -140,8 +140,8 @@ void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Ma
       const std::size_t gap = std::min(left.find("  "), left.size());
       const std::string_view piece = trimmed(left.substr(0, gap));
       left = trimmed(left.substr(gap));
-      if (read_key(piece, flags, line.place, made)) continue;
-      if (made.kind == Kind::rule) refuse_key(piece, line.place);
+      if (read_key(piece, flags, line.location, made)) continue;
+      if (made.kind == Kind::rule) refuse_key(piece, line.location);
       made.description += (made.description.empty() ? "" : " ") + std::string(piece);
     }
   }

@@ -8,7 +8,7 @@
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_code.h"
 #include "jit/manifest/manifest_notes.h"
-#include "jit/manifest/manifest_words.h"
+#include "jit/manifest/reserved_names.h"
 
 namespace jitstep::jit {
 namespace {
@@ -80,7 +80,7 @@ class Cutter {
  public:
   Cutter(std::string_view content, const std::string& path,
          const std::vector<std::string_view>& strict)
-      : text_(without_block_comments(content)), strict_(strict), place_{path, 0} {}
+      : text_(without_block_comments(content)), strict_(strict), location_{path, 0} {}
 
   SourceLines run() {
     take_braces();
@@ -89,7 +89,7 @@ class Cutter {
       leading = leading && here_.has_comment && here_.code.empty();
       if (takes_refusal()) continue;
       if (leading)
-        result_.header.push_back({place_, "", std::string(here_.comment)});
+        result_.header.push_back({location_, "", std::string(here_.comment)});
       else
         refuse_late_key(), outside();
     }
@@ -103,27 +103,27 @@ class Cutter {
     std::string_view line = std::string_view(text_).substr(at_, end - at_);
     if (line.ends_with('\r')) line.remove_suffix(1);
     at_ = end + 1;
-    ++place_.line;
+    ++location_.line;
     goes_on_ = here_.has_comment && here_.code.empty();
     here_ = pieces_of(line);
     if (here_.comment.ends_with("\\"))
-      place_.fail("a line of a manifest does not end in a backslash");
-    if (const auto problem = foreign_problem(here_.code); !problem.empty()) place_.fail(problem);
+      location_.fail("a line of a manifest does not end in a backslash");
+    if (const auto problem = foreign_problem(here_.code); !problem.empty()) location_.fail(problem);
     return true;
   }
 
   void take_braces() {
-    const auto saved = std::pair(at_, place_);
+    const auto saved = std::pair(at_, location_);
     for (CodeCheck check; next();) {
       const std::string code = without_quotes(here_.code);
-      result_.braces.take(code, here_.indent, place_);
-      check.take(code, place_);
+      result_.braces.take(code, here_.indent, location_);
+      check.take(code, location_);
     }
-    std::tie(at_, place_) = saved;
+    std::tie(at_, location_) = saved;
   }
 
   void outside() {
-    Cursor cursor(here_.code, place_);
+    Cursor cursor(here_.code, location_);
     if (here_.code.starts_with("#"))
       directive();
     else if (cursor.take_word("namespace"))
@@ -142,13 +142,13 @@ class Cutter {
   bool takes_refusal() {
     const std::string_view comment = here_.comment;
     if (comment.starts_with("refuse:")) {
-      if (!here_.code.empty()) place_.fail("`// refuse:` stands on a line of its own");
-      result_.refusals.push_back({place_, "", std::string(trimmed(comment.substr(7)))});
+      if (!here_.code.empty()) location_.fail("`// refuse:` stands on a line of its own");
+      result_.refusals.push_back({location_, "", std::string(trimmed(comment.substr(7)))});
       return true;
     }
     const bool sentence = goes_on_ && comment.find_first_of("<>=!&|") == comment.npos;
     if (here_.code.empty() && !sentence && begins_with_word(comment, "refuse"))
-      refuse_note(comment, place_);
+      refuse_note(comment, location_);
     return false;
   }
 
@@ -156,14 +156,14 @@ class Cutter {
   void refuse_late_key() const {
     if (!here_.has_comment || !here_.code.empty()) return;
     for (const auto& [key, of] : kRuleKeys)
-      if (here_.comment.starts_with(text(key, ": ")))
-        place_.fail(text("`// ", key, ": ...` belongs into the comment that the file begins with"));
+      if (here_.comment.starts_with(str_cat(key, ": ")))
+        location_.fail(str_cat("`// ", key, ": ...` belongs into the comment that the file begins with"));
   }
 
   void directive() {
-    Cursor cursor(here_.code.substr(1), place_);
+    Cursor cursor(here_.code.substr(1), location_);
     if (cursor.take_word("include") && cursor.take("<"))
-      place_.fail(text("a template includes nothing from outside; take `", here_.code,
+      location_.fail(str_cat("a template includes nothing from outside; take `", here_.code,
                        "` out: templates/README.md lists what may be used"));
     if (here_.code.starts_with("#if")) ++conditions_;
     if (here_.code.starts_with("#endif")) --conditions_;
@@ -173,8 +173,8 @@ class Cutter {
     std::string name(trimmed(cursor.rest()));
     if (!name.ends_with("{") || !name.starts_with("jitstep::")) return;
     name.pop_back();
-    if (result_.enclosing) place_.fail("a file declares one namespace of jitstep; keep one");
-    result_.enclosing = {place_, std::string(trimmed(name)), ""};
+    if (result_.enclosing) location_.fail("a file declares one namespace of jitstep; keep one");
+    result_.enclosing = {location_, std::string(trimmed(name)), ""};
   }
 
   void enumeration() {
@@ -193,7 +193,7 @@ class Cutter {
     const std::string name(trimmed(code.substr(11, open - 11)));
     if (!is_word(name) || labels.empty()) return;
     if (!result_.enums.try_emplace(name, std::move(labels)).second)
-      place_.fail(text("`", name, "` is declared twice; rename one"));
+      location_.fail(str_cat("`", name, "` is declared twice; rename one"));
   }
 
   template <class Map>
@@ -203,7 +203,7 @@ class Cutter {
     if (equals == code.npos || !code.ends_with(";")) return;
     const std::string_view value = code.substr(equals + 1, code.size() - equals - 2);
     into[std::string(trimmed(code.substr(0, equals)))].push_back(
-        {place_, std::string(trimmed(value)), ""});
+        {location_, std::string(trimmed(value)), ""});
   }
 
   // `struct NAME {`, with the fields on the following lines, or all on this one.
@@ -214,11 +214,11 @@ class Cutter {
     const std::string_view body = trimmed(after.substr(end));
     const bool strict = std::find(strict_.begin(), strict_.end(), name) != strict_.end();
     if (!is_word(name) || (!strict && !body.starts_with("{"))) return;
-    if (!body.starts_with("{")) place_.fail(text("expected `struct ", name, " {`"));
+    if (!body.starts_with("{")) location_.fail(str_cat("expected `struct ", name, " {`"));
     if (strict && conditions_ != 0)
-      place_.fail(
-          text("`struct ", name, "` stands inside #if, which is not evaluated; take it out"));
-    SourceStruct made{place_, {}};
+      location_.fail(
+          str_cat("`struct ", name, "` stands inside #if, which is not evaluated; take it out"));
+    SourceStruct made{location_, {}};
     if (body.size() > 1)
       one_line(name, body, strict, made);
     else if (strict)
@@ -226,7 +226,7 @@ class Cutter {
     else
       loose_lines(made);
     if (result_.structs.contains(name)) {
-      if (strict) made.place.fail(text("`struct ", name, "` is declared twice; keep one"));
+      if (strict) made.location.fail(str_cat("`struct ", name, "` is declared twice; keep one"));
       return;
     }
     result_.structs.emplace(name, std::move(made));
@@ -235,12 +235,12 @@ class Cutter {
   void one_line(const std::string& name, std::string_view body, bool strict, SourceStruct& made) {
     std::string_view inside = body.substr(1);
     if (!inside.ends_with("};")) {
-      if (strict) place_.fail(text("expected `struct ", name, " {` alone or closed by `};`"));
+      if (strict) location_.fail(str_cat("expected `struct ", name, " {` alone or closed by `};`"));
       return;
     }
     inside = trimmed(inside.substr(0, inside.size() - 2));
     if (!inside.empty())
-      made.fields.push_back({place_, std::string(inside), std::string(here_.comment)});
+      made.fields.push_back({location_, std::string(inside), std::string(here_.comment)});
   }
 
   void many_lines(const std::string& name, SourceStruct& made) {
@@ -250,28 +250,28 @@ class Cutter {
       if (here_.code == "};") {
         return;
       } else if (!here_.code.empty()) {
-        made.fields.push_back({place_, std::string(here_.code), std::string(here_.comment)});
+        made.fields.push_back({location_, std::string(here_.code), std::string(here_.comment)});
         indent = here_.indent;
       } else if (!made.fields.empty() && here_.has_comment && here_.column > indent) {
         made.fields.back().notes += " " + std::string(here_.comment);  // the notes go on
       }
     }
-    made.place.fail(text("`struct ", name, "` is not closed by `};` on a line of its own"));
+    made.location.fail(str_cat("`struct ", name, "` is not closed by `};` on a line of its own"));
   }
 
   // Looks ahead only: what is in a struct of the code may matter too.
   void loose_lines(SourceStruct& made) {
-    const auto saved = std::pair(at_, place_);
+    const auto saved = std::pair(at_, location_);
     while (next() && here_.code != "};") {
-      if (!here_.code.empty()) made.fields.push_back({place_, std::string(here_.code), ""});
+      if (!here_.code.empty()) made.fields.push_back({location_, std::string(here_.code), ""});
       if (made.fields.size() > 16) break;
     }
-    std::tie(at_, place_) = saved;
+    std::tie(at_, location_) = saved;
   }
 
   std::string text_;
   const std::vector<std::string_view>& strict_;
-  Place place_;
+  Place location_;
   std::size_t at_ = 0;
   int conditions_ = 0;  // #if that are open
   Pieces here_;

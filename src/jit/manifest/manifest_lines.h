@@ -15,14 +15,14 @@ namespace jitstep::jit {
 
 /// A declaration and the comment behind it, continued on following lines or not.
 struct SourceLine {
-  Place place;
+  Place location;
   std::string code;
   std::string notes;
 };
 
 /// `struct NAME { ... };`: one field a line.
 struct SourceStruct {
-  Place place;
+  Place location;
   std::vector<SourceLine> fields;
 };
 

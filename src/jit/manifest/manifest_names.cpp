@@ -2,9 +2,9 @@
 
 namespace jitstep::jit {
 
-void refuse_in_archives(const std::string& name, const Place& place) {
+void refuse_in_archives(const std::string& name, const Place& location) {
   if (const auto problem = archive_problem(name); !problem.empty())
-    place.fail("`" + name + "` " + problem + "; rename it");
+    location.fail("`" + name + "` " + problem + "; rename it");
 }
 
 }  // namespace jitstep::jit

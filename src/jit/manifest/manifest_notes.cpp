@@ -6,7 +6,7 @@
 #include <regex>
 
 #include "jit/base/text.h"
-#include "jit/manifest/manifest_words.h"
+#include "jit/manifest/reserved_names.h"
 
 namespace jitstep::jit {
 namespace {
@@ -45,14 +45,14 @@ struct NoteForm {
   std::string_view word, form, owners;
 };
 constexpr std::array kNoteForms = {
-    NoteForm{"keeps", "keeps: CODEC", "slots"},
+    NoteForm{"codec", "codec: CODEC", "slots"},
     NoteForm{"at construction", "at construction: OPTION", "a rule's Nullable numbers"},
     NoteForm{"torch", "torch: NAME", "slots and memory"},
     NoteForm{"initial", "initial: NUMBER or OPTION", "slots and memory"},
     NoteForm{"if", "if CONDITION", "slots, reductions and memory"},
     NoteForm{"lifted", "lifted: CONDITION", "flags of type bool"},
     NoteForm{"after", "after: REDUCTION, ...", "a rule's reductions"},
-    NoteForm{"moments", "moments", "a rule's reductions"},
+    NoteForm{"update_state", "update_state", "a rule's reductions"},
     NoteForm{"refuse", "// refuse: CONDITION, SENTENCE", "a line of its own"},
 };
 
@@ -79,10 +79,10 @@ std::string_view value_of(std::string_view segment) {
   return trimmed(segment.substr(segment.find(':') + 1));
 }
 
-void refuse_note(std::string_view segment, const Place& place) {
+void refuse_note(std::string_view segment, const Place& location) {
   for (const auto& [word, form, owners] : kNoteForms) {
     if (!begins_with_word(segment, word)) continue;
-    place.fail(text("cannot read `", segment, "` here: `", form, "` is for ", owners,
+    location.fail(str_cat("cannot read `", segment, "` here: `", form, "` is for ", owners,
                     ", and prose begins with another word"));
   }
 }
@@ -110,27 +110,27 @@ static bool looks_like_range(std::string_view segment) {
 }
 
 // It would hold nobody back.
-static void refuse_range(std::string_view segment, const Place& place) {
+static void refuse_range(std::string_view segment, const Place& location) {
   if (looks_like_range(segment))
-    place.fail(text("the note `", segment, "` is no range; write `>= 0`, `in [0, 1)` or the like, ",
+    location.fail(str_cat("the note `", segment, "` is no range; write `>= 0`, `in [0, 1)` or the like, ",
                     "or begin prose with another word"));
 }
 
-void keep_prose(std::string_view segment, const Place& place, std::string* note) {
-  refuse_note(segment, place);
+void keep_prose(std::string_view segment, const Place& location, std::string* note) {
+  refuse_note(segment, location);
   const auto key = key_of(segment);
   if (!key.empty())
-    place.fail(text("the note `", key, ":` has no meaning here; prose has no word before a colon"));
+    location.fail(str_cat("the note `", key, ":` has no meaning here; prose has no word before a colon"));
   if (std::string_view("<>=!&|").find(segment[0]) != std::string_view::npos)
-    place.fail(text("cannot read the note `", segment,
+    location.fail(str_cat("cannot read the note `", segment,
                     "`; a range is `>= 0`, `in [0, 1)` or the like, and prose begins with a word"));
   if (note == nullptr) return;
-  refuse_range(segment, place);
+  refuse_range(segment, location);
   *note += (note->empty() ? "" : "; ") + std::string(segment);
 }
 
-bool read_constraint(std::string_view segment, const Place& place, Constraint& constraint) {
-  Cursor cursor(segment, place);
+bool read_constraint(std::string_view segment, const Place& location, Constraint& constraint) {
+  Cursor cursor(segment, location);
   if (segment == "finite") return true;
   if (segment == "integer") return constraint.integer = true;
   if (read_bound(cursor, constraint)) {  // `> 0`, `>= 0 < 1`

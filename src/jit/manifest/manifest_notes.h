@@ -18,13 +18,13 @@ std::string_view key_of(std::string_view segment);
 std::string_view value_of(std::string_view segment);
 
 /// An Error if the segment begins as a note of the grammar does, which says how that is written.
-void refuse_note(std::string_view segment, const Place& place);
+void refuse_note(std::string_view segment, const Place& location);
 
 /// A note for people, kept in `note` unless that is null; what looks like a misspelt note for the
 /// reader is an Error.
-void keep_prose(std::string_view segment, const Place& place, std::string* note);
+void keep_prose(std::string_view segment, const Place& location, std::string* note);
 
 /// Whether a segment is a constraint; it is added then.
-bool read_constraint(std::string_view segment, const Place& place, Constraint& constraint);
+bool read_constraint(std::string_view segment, const Place& location, Constraint& constraint);
 
 }  // namespace jitstep::jit

@@ -11,7 +11,7 @@
 #include "jit/manifest/manifest_lines.h"
 #include "jit/manifest/manifest_names.h"
 #include "jit/manifest/manifest_notes.h"
-#include "jit/manifest/manifest_words.h"
+#include "jit/manifest/reserved_names.h"
 #include "jitstep/args.h"
 #include "jitstep/jit/error.h"
 
@@ -23,7 +23,7 @@ using Kind = Manifest::Kind;
 constexpr int kMostLines = 64;  // of a structure that has no limit of its own
 // Of one file: a kernel has room for some more, which codecs take.
 constexpr int kMostReductions = 16, kMostMemory = 8;
-static_assert(kMostReductions < kMaxReductions && kMostMemory < kMaxMemory);
+static_assert(kMostReductions < kMaxReductions && kMostMemory < kMaxAuxFields);
 
 struct Grammar {
   std::string_view space;                 // the enclosing namespace, or its parent
@@ -32,9 +32,9 @@ struct Grammar {
 
 const Grammar& grammar_of(Kind kind) {
   static const Grammar rule = {"jitstep::rules",
-                               {"Hyper", "Flags", "Slots", "Reductions", "Memory"}};
+                               {"Hyper", "Flags", "Slots", "Reductions", "AuxState"}};
   static const Grammar codec = {"jitstep::codecs",
-                                {"Hyper", "Options", "Meta", "Reductions", "Memory"}};
+                                {"Hyper", "Options", "Meta", "Reductions", "AuxState"}};
   static const Grammar weights = {"jitstep::weights", {}};
   static const Grammar gradient = {"jitstep", {"Hyper", "Flags", "Reductions"}};
   switch (kind) {
@@ -73,19 +73,19 @@ class Reader {
     if (made_.kind == Kind::weights) read_weights(lines_, made_);
     if (made_.kind == Kind::codec) read_codec(lines_, made_);
     each("Slots", made_.has_slots, [&](const SourceLine& line) {
-      add(made_.slots, read_slot(line, flags_), line.place, kMaxSlots, "slots");
-      check_slot(made_.slots.back(), line.place);
-      check_archived(made_.slots, line.place);
+      add(made_.slots, read_slot(line, flags_), line.location, kMaxSlots, "slots");
+      check_slot(made_.slots.back(), line.location);
+      check_archived(made_.slots, line.location);
     });
     each("Reductions", made_.has_reductions, [&](const SourceLine& line) {
-      add(made_.reductions, read_reduction(line, flags_, made_.reductions), line.place, kMostLines,
+      add(made_.reductions, read_reduction(line, flags_, made_.reductions), line.location, kMostLines,
           "reductions");
-      finish_reduction(line.place);
+      finalize_reduction(line.location);
     });
-    each("Memory", made_.has_memory, [&](const SourceLine& line) {
-      add(made_.memory, read_memory(line, flags_), line.place, kMostMemory, "fields of memory");
-      check_memory(made_.memory.back(), line.place);
-      check_archived(made_.memory, line.place);
+    each("AuxState", made_.has_aux_state, [&](const SourceLine& line) {
+      add(made_.aux_state, read_aux_state(line, flags_), line.location, kMostMemory, "fields of memory");
+      check_aux_state(made_.aux_state.back(), line.location);
+      check_archived(made_.aux_state, line.location);
     });
     if (made_.kind == Kind::rule) read_scalars();
     read_refusals();
@@ -104,15 +104,15 @@ class Reader {
   }
 
   template <class T>
-  void add(std::vector<T>& all, T one, const Place& place, int most, std::string_view what) {
+  void add(std::vector<T>& all, T one, const Place& location, int most, std::string_view what) {
     for (const T& other : all) {
       if (other.name == one.name)
-        place.fail(text("`", one.name, "` is declared twice; rename one"));
+        location.fail(str_cat("`", one.name, "` is declared twice; rename one"));
     }
     if (const auto problem = name_problem(one.name); !problem.empty())
-      place.fail(text("`", one.name, "` ", problem, "; rename it"));
+      location.fail(str_cat("`", one.name, "` ", problem, "; rename it"));
     if (static_cast<int>(all.size()) >= most)
-      place.fail(text("a file declares at most ", most, " ", what));
+      location.fail(str_cat("a file declares at most ", most, " ", what));
     all.push_back(std::move(one));
   }
 
@@ -121,11 +121,11 @@ class Reader {
     const std::string stem = std::filesystem::path(made_.path).stem().string();
     const bool own = made_.kind != Kind::gradient;
     if (const auto problem = file_name_problem(stem); own && !problem.empty())
-      top_.fail(text("the file's name is the name of its namespace, and `", stem, "` ", problem,
+      top_.fail(str_cat("the file's name is the name of its namespace, and `", stem, "` ", problem,
                      "; rename both"));
-    if (!lines_.enclosing) top_.fail(text("expected `namespace ", space, "::", stem, " {`"));
+    if (!lines_.enclosing) top_.fail(str_cat("expected `namespace ", space, "::", stem, " {`"));
     if (lines_.enclosing->code != space + "::" + stem)
-      lines_.enclosing->place.fail(text("expected `namespace ", space, "::", stem,
+      lines_.enclosing->location.fail(str_cat("expected `namespace ", space, "::", stem,
                                         " {`, as the file's name says",
                                         advice(lines_.enclosing->code, made_.kind)));
     made_.name = stem;
@@ -135,132 +135,132 @@ class Reader {
 
   void read_options() {
     each("Hyper", made_.has_hyper, [&](const SourceLine& line) {
-      add(made_.hyper, read_number(line), line.place, kMaxRuleHyper, "numbers");
-      name_option(made_.hyper.back(), line.place);
-      check_number(made_.hyper.back(), line.place);
+      add(made_.hyper, read_number(line), line.location, kMaxRuleHyper, "numbers");
+      name_option(made_.hyper.back(), line.location);
+      check_number(made_.hyper.back(), line.location);
     });
     const int most = made_.kind == Kind::gradient ? kCommonHyper : kMaxRuleHyper;
     if (made_.doubles() > most)
-      lines_.structs.find("Hyper")->second.place.fail(
-          text("Hyper holds ", made_.doubles(), " numbers; ", most, " are the most"));
+      lines_.structs.find("Hyper")->second.location.fail(
+          str_cat("Hyper holds ", made_.doubles(), " numbers; ", most, " are the most"));
     if (made_.kind == Kind::rule) symbols_["dims"] = {};
     const bool codec = made_.kind == Kind::codec;
     each(codec ? "Options" : "Flags", made_.has_flags, [&](const SourceLine& line) {
-      add(made_.flags, read_flag(line, lines_.enums, symbols_, codec), line.place, kMostLines,
+      add(made_.flags, read_flag(line, lines_.enums, symbols_, codec), line.location, kMostLines,
           "flags");
-      name_option(made_.flags.back(), line.place);
+      name_option(made_.flags.back(), line.location);
       flags_[made_.flags.back().name] = made_.flags.back().symbol();
     });
     for (const Option& option : made_.hyper) check_construction(option);
   }
 
   // One that a rule may give from its own; conditions would make another kernel of it.
-  void check_number(const Option& option, const Place& place) {
+  void check_number(const Option& option, const Place& location) {
     if (made_.kind != Kind::codec) return;
     symbols_.erase(option.name);
     if (option.type != Option::Type::number || option.name == "dims" || option.name == "block")
-      place.fail(
-          text("a number of a codec is a plain `double`, and no `dims` or `block`, which are ",
+      location.fail(
+          str_cat("a number of a codec is a plain `double`, and no `dims` or `block`, which are ",
                "constants in Options"));
   }
 
   void check_construction(const Option& option) {
     if (option.at_construction.empty()) return;
-    const Place place{made_.path, option.line};
-    if (made_.kind != Kind::rule) refuse_note("at construction:", place);
+    const Place location{made_.path, option.line};
+    if (made_.kind != Kind::rule) refuse_note("at construction:", location);
     const Option* const from = made_.find(option.at_construction);
     if (from == nullptr || from->type != Option::Type::number)
-      place.fail(text("no number `", option.at_construction, "` is declared among the options; ",
+      location.fail(str_cat("no number `", option.at_construction, "` is declared among the options; ",
                       "`at construction:` takes the name of one"));
   }
 
-  void name_option(const Option& option, const Place& place) {
+  void name_option(const Option& option, const Place& location) {
     const bool of_codec = made_.kind == Kind::codec && option.type == Option::Type::number;
     if (option.name == "null" || option.name == "true" || option.name == "false" ||
         (option.name == "dims" && !of_codec))
-      place.fail(text("`", option.name, "` is a word of conditions, not a name for an option"));
-    refuse_in_archives(option.name, place);
+      location.fail(str_cat("`", option.name, "` is a word of conditions, not a name for an option"));
+    refuse_in_archives(option.name, location);
     if (!names_.insert(option.name).second)
-      place.fail(text("`", option.name, "` is declared twice; rename one"));
+      location.fail(str_cat("`", option.name, "` is declared twice; rename one"));
     if (option.type != Option::Type::list) symbols_[option.name] = option.symbol();
   }
 
   void read_refusals() {
     for (const SourceLine& line : lines_.refusals) {
       if (made_.kind != Kind::rule)
-        line.place.fail("only a rule refuses options; take this line out");
+        line.location.fail("only a rule refuses options; take this line out");
       const std::size_t comma = line.notes.find(',');
       if (comma == line.notes.npos || trimmed(line.notes.substr(comma + 1)).empty())
-        line.place.fail("expected `// refuse: condition, sentence`");
+        line.location.fail("expected `// refuse: condition, sentence`");
       made_.refusals.push_back(
           {read_condition(trimmed(std::string_view(line.notes).substr(0, comma)), symbols_,
-                          line.place),
-           std::string(trimmed(std::string_view(line.notes).substr(comma + 1))), line.place.line});
+                          line.location),
+           std::string(trimmed(std::string_view(line.notes).substr(comma + 1))), line.location.line});
     }
   }
 
   // ---- slots, reductions, memory
 
-  void check_slot(const Slot& slot, const Place& place) {
-    if (slot.name == "staged") place.fail("`staged` is what a host stage returns, not a slot");
+  void check_slot(const Slot& slot, const Place& location) {
+    if (slot.name == "transformed") location.fail("`transformed` is what a host transform returns, not a slot");
     if (slot.name == "p" || slot.name == "g")
-      place.fail(text("`", slot.name, "` is the parameter or the gradient, not a slot"));
+      location.fail(str_cat("`", slot.name, "` is the parameter or the gradient, not a slot"));
     for (const std::string& name : {slot.name, slot.torch_name}) {
       if (name == "step")
-        place.fail("`step` is the number of steps in every state, not a slot; rename it");
-      refuse_in_archives(name, place);
+        location.fail("`step` is the number of steps in every state, not a slot; rename it");
+      refuse_in_archives(name, location);
     }
-    check_initial(slot.initial, false, place);
+    check_initial(slot.initial, false, location);
   }
 
   // What is kept is written by a reduction of the same domain or, for a rule's tensors and for all of
   // them, by `prepare`.
-  void check_memory(const MemoryField& field, const Place& place) {
-    check_initial(field.initial, true, place);
+  void check_aux_state(const AuxField& field, const Place& location) {
+    check_initial(field.initial, true, location);
     const bool prepared = made_.kind == Kind::rule &&
-                          (field.domain.kind == Domain::Kind::tensor || field.is_common());
-    if (field.is_common() && made_.kind != Kind::rule)
-      place.fail("a codec's memory belongs to a tensor; write another domain than `all`");
+                          (field.domain.kind == Domain::Kind::tensor || field.is_shared());
+    if (field.is_shared() && made_.kind != Kind::rule)
+      location.fail("a codec's memory belongs to a tensor; write another domain than `all`");
     const bool finished =
         std::any_of(made_.reductions.begin(), made_.reductions.end(),
                     [&](const Reduction& reduction) { return reduction.domain == field.domain; });
     if (!prepared && !finished)
-      place.fail(text("no reduction over `", to_string(field.domain),
+      location.fail(str_cat("no reduction over `", to_string(field.domain),
                       "` writes this memory; declare one, or keep it for each `tensor` of a rule "
                       "or for `all`"));
   }
 
-  void check_initial(const Initial& initial, bool list, const Place& place) {
+  void check_initial(const Initial& initial, bool list, const Place& location) {
     if (initial.option.empty()) return;
     const Option* const option = made_.find(initial.option);
     const bool right = option != nullptr && (option->type == Option::Type::number ||
                                              (list && option->type == Option::Type::list));
     if (!right)
-      place.fail(
-          text("no number `", initial.option,
+      location.fail(
+          str_cat("no number `", initial.option,
                "` is declared among the options; `initial:` takes a number or the name of one"));
   }
 
-  void finish_reduction(const Place& place) {
+  void finalize_reduction(const Place& location) {
     Reduction& reduction = made_.reductions.back();
     const auto always = std::count_if(made_.reductions.begin(), made_.reductions.end(),
                                       [](const Reduction& one) { return !one.condition; });
     if (always > kMostReductions)
-      place.fail(text("a kernel takes at most ", kMostReductions,
+      location.fail(str_cat("a kernel takes at most ", kMostReductions,
                       " reductions; leave some out by `if`, or sum several terms in one"));
-    const std::size_t taken = made_.kind == Kind::codec && reduction.over ? 1 : 0;
+    const std::size_t taken = made_.kind == Kind::codec && reduction.source ? 1 : 0;
     if (made_.kind != Kind::rule && (reduction.after.size() > taken || reduction.moments))
-      place.fail(
-          "only a rule's reductions come `after:` others or feed `moments`; leave these notes out");
+      location.fail(
+          "only a rule's reductions come `after:` others or feed `update_state`; leave these notes out");
     for (const Reduction& other : made_.reductions) {
       if (&other != &reduction && other.coefficients == reduction.coefficients)
-        place.fail(
-            text("`", reduction.coefficients,
+        location.fail(
+            str_cat("`", reduction.coefficients,
                  "` names the coefficients of two reductions; give each a structure of its own"));
     }
     const auto found = lines_.structs.find(reduction.coefficients);
     if (found == lines_.structs.end())
-      place.fail(text("expected `struct ", reduction.coefficients,
+      location.fail(str_cat("expected `struct ", reduction.coefficients,
                       " { real x; };` with the coefficients, in this file"));
     for (const SourceLine& line : found->second.fields) {
       for (Field& field : read_fields(line, {"real", "double", "float", "int", "bool", "uint32"}))

@@ -51,9 +51,9 @@ OptionValues::OptionValues(const Manifest& rule, const Manifest& gradient)
   }
 }
 
-OptionValues::OptionValues(const std::string& rule, const Catalog& catalog, int edition)
-    : OptionValues(catalog.rule(rule, edition), catalog.gradient()) {
-  edition_ = edition != 0 ? edition : catalog.edition();
+OptionValues::OptionValues(const std::string& rule, const Catalog& catalog, int catalog_revision)
+    : OptionValues(catalog.rule(rule, catalog_revision), catalog.gradient()) {
+  catalog_revision_ = catalog_revision != 0 ? catalog_revision : catalog.catalog_revision();
 }
 
 std::vector<std::string> OptionValues::names() const {
@@ -74,7 +74,7 @@ const Manifest* OptionValues::owner(std::string_view name) const {
 
 const Option& OptionValues::declaration(std::string_view name) const {
   if (const Manifest* manifest = owner(name)) return *manifest->find(name);
-  throw Error(text(rule_->name, " has no option \"", name, "\"", did_you_mean(name, names()),
+  throw Error(str_cat(rule_->name, " has no option \"", name, "\"", did_you_mean(name, names()),
                    "; it has ", joined(names())));
 }
 
@@ -82,25 +82,25 @@ const Value* OptionValues::values_of(const Manifest& manifest) const {
   return values_.data() + (&manifest == rule_ ? 0 : own_);
 }
 
-std::size_t OptionValues::place(const Manifest& manifest, std::string_view name) const {
-  std::size_t place = &manifest == rule_ ? 0 : own_, found = values_.size();
+std::size_t OptionValues::location(const Manifest& manifest, std::string_view name) const {
+  std::size_t location = &manifest == rule_ ? 0 : own_, found = values_.size();
   for_each_set(manifest, [&](const Option& option) {
-    if (option.name == name) found = place;
-    ++place;
+    if (option.name == name) found = location;
+    ++location;
   });
   return found;
 }
 
 const Value& OptionValues::get(std::string_view name) const {
   declaration(name);
-  return values_[place(*owner(name), name)];
+  return values_[location(*owner(name), name)];
 }
 
 void OptionValues::set(std::string_view name, Value value) {
   const Option& option = declaration(name);
   if (const auto problem = option.type_problem(value))
-    throw Error(text(rule_->name, ": the option \"", name, "\" ", *problem));
-  values_[place(*owner(name), name)] = std::move(value);
+    throw Error(str_cat(rule_->name, ": the option \"", name, "\" ", *problem));
+  values_[location(*owner(name), name)] = std::move(value);
 }
 
 std::vector<std::string> OptionValues::changed() const {
@@ -114,7 +114,7 @@ std::vector<std::string> OptionValues::changed() const {
 void OptionValues::construct() {
   for (const Option& option : rule_->hyper) {
     if (option.at_construction.empty()) continue;
-    Value& value = values_[place(*rule_, option.name)];
+    Value& value = values_[location(*rule_, option.name)];
     if (value.is_null()) value = get(option.at_construction);
   }
 }
@@ -123,7 +123,7 @@ void OptionValues::construct() {
 Value OptionValues::value_in(const Manifest& manifest, std::string_view name, int dims) const {
   if (name == "dims") return dims;
   const Option& option = *manifest.find(name);
-  if (!option.lifted) return values_[place(manifest, name)];
+  if (!option.lifted) return values_[location(manifest, name)];
   return holds(*option.lifted, manifest, dims);
 }
 
@@ -143,7 +143,7 @@ void OptionValues::validate_dims(int dims) const { refuse(dims, true); }
 void OptionValues::refuse(int dims, bool by_dims) const {
   for (const Refusal& refusal : rule_->refusals)
     if (refusal.condition.reads("dims") == by_dims && holds(refusal.condition, *rule_, dims))
-      throw Error(text(rule_->name, ": ", refusal.sentence));
+      throw Error(str_cat(rule_->name, ": ", refusal.sentence));
 }
 
 NamedValues OptionValues::flags_of(const Manifest& manifest, int dims) const {
@@ -177,8 +177,8 @@ std::vector<double> OptionValues::hyper() const {
   return numbers;
 }
 
-HyperSet OptionValues::at_step(std::int64_t t, std::uint64_t seed) const {
-  HyperSet set{};
+HyperParams OptionValues::at_step(std::int64_t t, std::uint64_t seed) const {
+  HyperParams set{};
   const std::vector<double> numbers = hyper();
   std::copy(numbers.begin(), numbers.end(), set.hyper);
   for (std::size_t i = 0; i < rule_->slots.size(); ++i)
@@ -194,7 +194,7 @@ double OptionValues::initial(const Initial& initial, std::size_t parameter) cons
   if (!value.is_numbers()) return value.number();
   if (value.numbers().empty()) return initial.number;
   if (parameter < value.numbers().size()) return value.numbers()[parameter];
-  throw Error(text(rule_->name, ": the option \"", initial.option, "\" holds ",
+  throw Error(str_cat(rule_->name, ": the option \"", initial.option, "\" holds ",
                    value.numbers().size(), " numbers, none for parameter ", parameter));
 }
 

@@ -7,8 +7,8 @@ namespace jitstep::jit {
 
 std::string code_digest(std::string_view text) { return sha256_hex(canonical_text(text)); }
 
-Sources sources_of(const std::string& unit_text, const Texts& included) {
-  Sources sources = {{kUnitSource, code_digest(unit_text)}};
+Sources sources_of(const std::string& translation_unit, const Texts& included) {
+  Sources sources = {{kUnitSource, code_digest(translation_unit)}};
   for (const auto& [name, content] : included) sources[name] = code_digest(content);
   return sources;
 }

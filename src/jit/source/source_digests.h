@@ -18,7 +18,7 @@ inline constexpr char kUnitSource[] = "(unit)";
 std::string code_digest(std::string_view text);
 
 /// The digests of a unit's own text and of the templates it includes.
-Sources sources_of(const std::string& unit_text, const Texts& included);
+Sources sources_of(const std::string& translation_unit, const Texts& included);
 
 /// The same files with the digests they have in `store`. One that is not there keeps its digest: it may
 /// be one that a program loads at run time, of which nothing is known here.

@@ -13,7 +13,7 @@ namespace {
 std::string numbered_line(int number, std::string_view line) {
   std::string digits = std::to_string(number);
   if (digits.size() < 5) digits.insert(0, 5 - digits.size(), ' ');
-  return text(digits, " | ", line, "\n");
+  return str_cat(digits, " | ", line, "\n");
 }
 
 int number_at(std::string_view text) {
@@ -50,12 +50,12 @@ int mentioned(const std::string& file, std::string_view line) {
 
 }  // namespace
 
-Files files_of(std::string_view flat) {
+Files files_of(std::string_view preprocessed) {
   Files files;
   std::string name;
   int number = 1;
-  while (!flat.empty()) {
-    const std::string_view line = next_line(flat);
+  while (!preprocessed.empty()) {
+    const std::string_view line = next_line(preprocessed);
     const std::string_view rest = directive(line, "line");
     const std::size_t quote = rest.find('"');
     if (quote != std::string_view::npos && rest.ends_with('"')) {
@@ -68,22 +68,22 @@ Files files_of(std::string_view flat) {
   return files;
 }
 
-std::vector<SourcePlace> places_of(const Files& files, std::string_view log) {
-  std::vector<SourcePlace> places;
+std::vector<SourceLocation> locations_of(const Files& files, std::string_view log) {
+  std::vector<SourceLocation> locations;
   while (!log.empty()) {
     const std::string_view line = next_line(log);
     for (const auto& [file, lines] : files) {
-      const SourcePlace place{file, mentioned(file, line)};
-      if (place.line > 0 && std::find(places.begin(), places.end(), place) == places.end())
-        places.push_back(place);
+      const SourceLocation location{file, mentioned(file, line)};
+      if (location.line > 0 && std::find(locations.begin(), locations.end(), location) == locations.end())
+        locations.push_back(location);
     }
   }
-  return places;
+  return locations;
 }
 
-std::vector<std::string> file_names(std::string_view flat) {
+std::vector<std::string> file_names(std::string_view preprocessed) {
   std::vector<std::string> names;
-  for (const auto& [name, lines] : files_of(flat)) names.push_back(name);
+  for (const auto& [name, lines] : files_of(preprocessed)) names.push_back(name);
   return names;
 }
 
@@ -93,31 +93,31 @@ std::string numbered(std::string_view content) {
   return out;
 }
 
-std::string numbered_sources(std::string_view flat, std::string_view log) {
-  const Files files = files_of(flat);
+std::string numbered_sources(std::string_view preprocessed, std::string_view log) {
+  const Files files = files_of(preprocessed);
   std::set<std::string> shown;
   std::string out;
-  for (const SourcePlace& place : places_of(files, log)) {
-    if (!shown.insert(place.file).second) continue;
-    out += text("---- ", place.file, "\n");
-    for (const auto& [number, line] : files.at(place.file)) out += numbered_line(number, line);
+  for (const SourceLocation& location : locations_of(files, log)) {
+    if (!shown.insert(location.file).second) continue;
+    out += str_cat("---- ", location.file, "\n");
+    for (const auto& [number, line] : files.at(location.file)) out += numbered_line(number, line);
   }
   return out;
 }
 
-std::string excerpt(std::string_view flat, std::string_view log) {
+std::string excerpt(std::string_view preprocessed, std::string_view log) {
   constexpr int kPlaces = 4, kAround = 3;
-  const Files files = files_of(flat);
-  std::vector<SourcePlace> places = places_of(files, log);
-  places.resize(std::min<std::size_t>(places.size(), kPlaces));
+  const Files files = files_of(preprocessed);
+  std::vector<SourceLocation> locations = locations_of(files, log);
+  locations.resize(std::min<std::size_t>(locations.size(), kPlaces));
   std::string out;
-  for (const SourcePlace& place : places) {
-    const auto& lines = files.at(place.file);
-    out += text("---- ", place.file, "\n");
-    auto line = lines.lower_bound(place.line - kAround);
-    for (; line != lines.end() && line->first <= place.line + kAround; ++line) {
+  for (const SourceLocation& location : locations) {
+    const auto& lines = files.at(location.file);
+    out += str_cat("---- ", location.file, "\n");
+    auto line = lines.lower_bound(location.line - kAround);
+    for (; line != lines.end() && line->first <= location.line + kAround; ++line) {
       std::string shown = numbered_line(line->first, line->second);
-      if (line->first == place.line) shown[0] = '>';
+      if (line->first == location.line) shown[0] = '>';
       out += shown;
     }
   }

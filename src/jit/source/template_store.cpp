@@ -6,7 +6,7 @@
 #include "jit/base/fork_guard.h"
 #include "jit/base/private_files.h"
 #include "jit/source/embedded_templates.h"
-#include "jit/source/flatten.h"
+#include "jit/source/preprocess.h"
 
 namespace jitstep::jit {
 namespace {

@@ -33,64 +33,64 @@ std::vector<std::int64_t> scratch_sizes(const std::vector<std::int64_t>& sizes, 
   return made;
 }
 
-std::vector<std::byte> left_by(Machine& machine, const TriedKernel& kernel,
-                               const std::vector<std::int64_t>& sizes, const Variant& variant,
+std::vector<std::byte> left_by(Backend& backend, const Candidate& kernel,
+                               const std::vector<std::int64_t>& sizes, const KernelConfig& config,
                                const DownloadFrom& download) {
-  ScratchTensors tensors(machine, kernel.plan, kernel.numbers, {sizes});
-  Step step = tensors.step_by(variant);
+  ScratchTensors tensors(backend, kernel.plan, kernel.numbers, {sizes});
+  Step step = tensors.step_by(config);
   for (int i = 0; i < kSteps; ++i) tensors.run(step);
   return tensors.content(download);
 }
 
-std::optional<Trial> compared(Machine& machine, const TriedKernel& kernel, const Variant& usual,
-                              const Variant& candidate, const DownloadFrom& download) {
-  const auto sizes = scratch_sizes(kernel.sizes, std::max(usual.chunk, candidate.chunk));
+std::optional<Trial> compared(Backend& backend, const Candidate& kernel, const KernelConfig& default_config,
+                              const KernelConfig& candidate, const DownloadFrom& download) {
+  const auto sizes = scratch_sizes(kernel.sizes, std::max(default_config.leaves_per_item, candidate.leaves_per_item));
   {
-    ScratchTensors tensors(machine, kernel.plan, kernel.numbers, {sizes});
+    ScratchTensors tensors(backend, kernel.plan, kernel.numbers, {sizes});
     const Step step = tensors.step_by(candidate);
     if (auto problem = resource_problem(candidate, step.kernel().resources())) return problem;
   }
-  const auto expected = left_by(machine, kernel, sizes, usual, download);
-  const auto got = left_by(machine, kernel, sizes, candidate, download);
+  const auto expected = left_by(backend, kernel, sizes, default_config, download);
+  const auto got = left_by(backend, kernel, sizes, candidate, download);
   const auto [at, other] = std::mismatch(expected.begin(), expected.end(), got.begin(), got.end());
   if (at == expected.end() && other == got.end()) return {};
-  return Trial{.variant = candidate,
+  return Trial{.config = candidate,
                .status = TrialStatus::wrong_bits,
-               .detail = text("byte ", at - expected.begin(), " of ", expected.size(),
+               .detail = str_cat("byte ", at - expected.begin(), " of ", expected.size(),
                               " differs from what the default leaves")};
 }
 
 }  // namespace
 
-std::optional<Trial> resource_problem(const Variant& variant,
+std::optional<Trial> resource_problem(const KernelConfig& config,
                                       const std::vector<Resources>& resources) {
   for (const Resources& entry : resources) {
     const int spilled = entry.spill_store_bytes + entry.spill_load_bytes;
     if (spilled > 0)
-      return Trial{.variant = variant,
+      return Trial{.config = config,
                    .status = TrialStatus::spills,
-                   .detail = text(entry.entry, " spills ", spilled, " bytes")};
+                   .detail = str_cat(entry.entry, " spills ", spilled, " bytes")};
     // The hardware gives registers in lots of eight for each thread.
-    const int registers = (entry.registers + 7) / 8 * 8 * variant.threads;
+    const int registers = (entry.registers + 7) / 8 * 8 * config.threads;
     if (registers > kRegisters || entry.shared_bytes > kSharedBytes)
-      return Trial{.variant = variant,
+      return Trial{.config = config,
                    .status = TrialStatus::exceeds_resources,
-                   .detail = text(entry.entry, " takes ", registers, " registers and ",
+                   .detail = str_cat(entry.entry, " takes ", registers, " registers and ",
                                   entry.shared_bytes, " bytes of shared memory in a block")};
   }
   return {};
 }
 
-std::optional<Trial> check_candidate(Machine& machine, const TriedKernel& kernel,
-                                     const Variant& usual, const Variant& candidate,
+std::optional<Trial> check_candidate(Backend& backend, const Candidate& kernel,
+                                     const KernelConfig& default_config, const KernelConfig& candidate,
                                      const DownloadFrom& download) {
-  if (const auto law = variant_problem(kernel.plan, candidate, machine.target()))
-    return Trial{.variant = candidate, .status = TrialStatus::exceeds_resources, .detail = *law};
+  if (const auto constraint = config_problem(kernel.plan, candidate, backend.target()))
+    return Trial{.config = candidate, .status = TrialStatus::exceeds_resources, .detail = *constraint};
   try {
-    return compared(machine, kernel, usual, candidate, download);
+    return compared(backend, kernel, default_config, candidate, download);
   } catch (const Error& error) {
     return Trial{
-        .variant = candidate, .status = status_of(error), .detail = first_line(error.what())};
+        .config = candidate, .status = status_of(error), .detail = first_line(error.what())};
   }
 }
 

@@ -1,4 +1,4 @@
-// Whether a variant may be tried at all: it compiles, fits the device and leaves the default's bits.
+// Whether a configuration may be tried at all: it compiles, fits the device and leaves the default's bits.
 #pragma once
 
 #include <optional>
@@ -11,21 +11,21 @@
 namespace jitstep::jit {
 
 /// A kernel to be tried, with the numbers of a step of it.
-struct TriedKernel {
+struct Candidate {
   Plan plan;
-  HyperSet numbers = {};
+  HyperParams numbers = {};
   std::vector<std::int64_t> sizes = {};  // of one of its tensors
 };
 
 /// Why a kernel of these resources is not to be run in blocks of so many threads: it spills, or asks for more than a
 /// multiprocessor has (65536 registers, 48 KiB of static shared memory). The trial that says so, or nothing.
-JITSTEP_API std::optional<Trial> resource_problem(const Variant& variant,
+JITSTEP_API std::optional<Trial> resource_problem(const KernelConfig& config,
                                                   const std::vector<Resources>& resources);
 
-/// Runs both variants on two chunks of scratch and compares everything they leave. The trial that failed, or nothing.
+/// Runs both configurations on two chunks of scratch and compares everything they leave. The trial that failed, or nothing.
 /// Whatever goes wrong with the candidate is such a trial and no exception.
-JITSTEP_API std::optional<Trial> check_candidate(Machine& machine, const TriedKernel& kernel,
-                                                 const Variant& usual, const Variant& candidate,
+JITSTEP_API std::optional<Trial> check_candidate(Backend& backend, const Candidate& kernel,
+                                                 const KernelConfig& default_config, const KernelConfig& candidate,
                                                  const DownloadFrom& download);
 
 }  // namespace jitstep::jit

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "jit/base/text.h"
-#include "jit/codegen/unit_text.h"
-#include "jit/manifest/own_rule.h"
+#include "jit/codegen/translation_unit.h"
+#include "jit/manifest/internal_rule.h"
 #include "jit/step/device_table.h"
 #include "jit/step/step_checks.h"
 #include "jit/step/step_tables.h"
@@ -14,18 +14,18 @@
 namespace jitstep::jit {
 namespace {
 
-// An entry of schedules/step.cuh: of the weights or, with its number, of a slot.
+// An entry of kernel/step.cuh: of the weights or, with its number, of a slot.
 struct Direction {
   const char* name;
   int slot = -1;
 };
 
-Unit conversion_unit(const Plan& plan, const Variant& variant, const Direction& way) {
-  const std::string of = way.slot < 0 ? "" : text("_", way.slot);
-  const std::string arguments = way.slot < 0 ? "" : text("<", way.slot, ">");
-  const std::string entry = text("jitstep_", way.name, of);
-  return {text(way.name, of, "_", plan.name),
-          text(include_text(plan), "#include \"schedules/step.cuh\"\n", kernel_text(plan, variant),
+Unit conversion_unit(const Plan& plan, const KernelConfig& config, const Direction& way) {
+  const std::string of = way.slot < 0 ? "" : str_cat("_", way.slot);
+  const std::string arguments = way.slot < 0 ? "" : str_cat("<", way.slot, ">");
+  const std::string entry = str_cat("jitstep_", way.name, of);
+  return {str_cat(way.name, of, "_", plan.name),
+          str_cat(include_text(plan), "#include \"kernel/step.cuh\"\n", kernel_text(plan, config),
                "JITSTEP_ENTRY(", entry, ", ", way.name, arguments, ")\n"),
           0,
           {entry}};
@@ -35,13 +35,13 @@ Unit conversion_unit(const Plan& plan, const Variant& variant, const Direction& 
 bool sums_first(const Plan& plan, int slot) {
   return std::any_of(
       plan.reductions.begin(), plan.reductions.end(),
-      [&](const PlannedReduction& r) { return r.part == codec_part(slot) && r.taken(); });
+      [&](const ResolvedReduction& r) { return r.component == codec_component(slot) && r.active(); });
 }
 
 // A rule whose only slot, of the kind of another one's, becomes the gradient.
 OptionValues slot_rule(const Slot& slot) {
   const bool is_signed = slot.is_signed;
-  return own_rule(is_signed ? "jitstep_signed_slot" : "jitstep_non_negative_slot",
+  return internal_rule(is_signed ? "jitstep_signed_slot" : "jitstep_non_negative_slot",
                   is_signed ? "  Signed x;\n" : "  NonNegative x;\n",
                   "  KHD static void moments(auto& e, const auto&) { e.x.next = e.g; }\n"
                   "  KHD static void apply(auto&, const auto&) {}\n");
@@ -50,16 +50,16 @@ OptionValues slot_rule(const Slot& slot) {
 // One of a rule's numbers.
 double number_of(const Manifest& rule, const std::vector<double>& hyper, const std::string& name) {
   if (hyper.empty()) return rule.find(name)->initial.number();
-  std::size_t place = kCommonHyper;
+  std::size_t location = kCommonHyper;
   for (const Option& option : rule.hyper) {
     if (option.name == name) break;
-    place += static_cast<std::size_t>(option.doubles());
+    location += static_cast<std::size_t>(option.doubles());
   }
-  return hyper.at(place);
+  return hyper.at(location);
 }
 
 // The codec of a slot, whose numbers are the rule's no more but constants.
-CodecChoice codec_of_slot(const KeptTensor& of, std::size_t slot) {
+CodecChoice codec_of_slot(const StoredTensor& of, std::size_t slot) {
   CodecChoice choice = of.plan.spec.state.slots[slot].value();
   for (const Option& number : of.plan.codec(static_cast<int>(slot))->hyper) {
     Value& value = choice.options.at(number.name);
@@ -69,24 +69,24 @@ CodecChoice codec_of_slot(const KeptTensor& of, std::size_t slot) {
 }
 
 // That rule's kernel, with the codec of another one's slot.
-Plan plan_of_slot(const OptionValues& rule, const KeptTensor& of, std::size_t slot) {
+Plan plan_of_slot(const OptionValues& rule, const StoredTensor& of, std::size_t slot) {
   const KernelSpec& spec = of.plan.spec;
   const Dtype real = spec.state.dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
   return resolve({.rule = rule.rule().name,
                   .state = {.slots = {codec_of_slot(of, slot)}, .dtype = real},
                   .gradient = real,
-                  .edition = spec.edition});
+                  .catalog_revision = spec.catalog_revision});
 }
 
 // The slot with its memory as that kernel's tensor, whose parameter is not looked at.
-StepTensor tensor_of_slot(const KeptTensor& to, int slot, const Plan& plan, void* parameter) {
+StepTensor tensor_of_slot(const StoredTensor& to, int slot, const Plan& plan, void* parameter) {
   StepTensor tensor;
   tensor.p = parameter;
   tensor.slots = {to.tensor.slots[static_cast<std::size_t>(slot)]};
-  for (const PlannedMemory& own : plan.memory)
-    for (const PlannedMemory& field : to.plan.memory)
-      if (field.part == codec_part(slot) && field.name == own.name)
-        tensor.memory.push_back(to.tensor.memory[static_cast<std::size_t>(field.number)]);
+  for (const ResolvedAuxState& own : plan.aux_state)
+    for (const ResolvedAuxState& field : to.plan.aux_state)
+      if (field.component == codec_component(slot) && field.name == own.name)
+        tensor.aux_state.push_back(to.tensor.aux_state[static_cast<std::size_t>(field.number)]);
   tensor.g_strides = compact_strides(to.tensor.shape);
   tensor.shape = {to.tensor.shape.sizes, tensor.g_strides};
   tensor.id = to.tensor.id;
@@ -96,61 +96,61 @@ StepTensor tensor_of_slot(const KeptTensor& to, int slot, const Plan& plan, void
 
 // The sums that a scale is made from are those of a step, which is one of the same parity as the last: it leaves
 // memory where that one did.
-void encode_by_step(Machine& machine, const KeptTensor& to, int slot, const void* values) {
+void encode_by_step(Backend& backend, const StoredTensor& to, int slot, const void* values) {
   const std::size_t number = static_cast<std::size_t>(slot);
   const OptionValues rule = slot_rule(to.plan.rule().slots[number]);
   const Plan plan = plan_of_slot(rule, to, number);
   const auto bytes = to.tensor.shape.elements() * real_bytes(plan.spec.state.dtype);
-  const std::shared_ptr<void> parameter = machine.allocate(static_cast<std::size_t>(bytes));
-  Step step(machine, {{plan, {tensor_of_slot(to, slot, plan, parameter.get())}}});
+  const std::shared_ptr<void> parameter = backend.allocate(static_cast<std::size_t>(bytes));
+  Step step(backend, {{plan, {tensor_of_slot(to, slot, plan, parameter.get())}}});
   step.run({{.g = values}}, {plan.at_step(rule, 2 + to.t % 2)});
 }
 
-void convert(Machine& machine, const KeptTensor& what, const Direction& way,
+void convert(Backend& backend, const StoredTensor& what, const Direction& way,
              const Conversion& values) {
   check_tensors(what.plan, {what.tensor});
-  const Variant variant = default_variant(what.plan, machine.target());
-  const Unit source = conversion_unit(what.plan, variant, way);
+  const KernelConfig config = default_kernel_config(what.plan, backend.target());
+  const Unit source = conversion_unit(what.plan, config, way);
   const auto launches =
-      machine.launches(machine.load(source.text, source.name), source.entries, variant);
-  const StepTables tables = step_tables({what.tensor}, {}, 0, variant);
-  HyperSet next{};  // of the step to come
+      backend.launches(backend.load(source.text, source.name), source.entries, config);
+  const StepTables tables = step_tables({what.tensor}, {}, 0, config);
+  HyperParams next{};  // of the step to come
   next.t = what.t + 1;
   DeviceTable<TensorRecord> tensors;
-  DeviceTable<HyperSet> sets;
+  DeviceTable<HyperParams> hyper_params;
   DeviceTable<Item> items;
-  tensors.send(machine, tables.tensors);
-  sets.send(machine, {next});
-  items.send(machine, tables.apply);
+  tensors.send(backend, tables.tensors);
+  hyper_params.send(backend, {next});
+  items.send(backend, tables.apply);
   Args args{};
   args.tensors = tensors.data();
-  args.sets = sets.data();
+  args.hyper_params = hyper_params.data();
   args.items = items.data();
   args.item_count = items.size();
-  args.set_count = 1;
+  args.hyper_params_count = 1;
   args.conversion = values;
   launches->launch(0, args);
 }
 
 }  // namespace
 
-void decode_slot(Machine& machine, const KeptTensor& from, int slot, void* values) {
-  convert(machine, from, {"decode", slot}, {nullptr, values});
+void decode_slot(Backend& backend, const StoredTensor& from, int slot, void* values) {
+  convert(backend, from, {"decode", slot}, {nullptr, values});
 }
 
-void encode_slot(Machine& machine, const KeptTensor& to, int slot, const void* values) {
+void encode_slot(Backend& backend, const StoredTensor& to, int slot, const void* values) {
   if (sums_first(to.plan, slot))
-    encode_by_step(machine, to, slot, values);
+    encode_by_step(backend, to, slot, values);
   else
-    convert(machine, to, {"encode", slot}, {values, nullptr});
+    convert(backend, to, {"encode", slot}, {values, nullptr});
 }
 
-void decode_weights(Machine& machine, const KeptTensor& from, void* values) {
-  convert(machine, from, {"decode_weights"}, {nullptr, values});
+void decode_weights(Backend& backend, const StoredTensor& from, void* values) {
+  convert(backend, from, {"decode_weights"}, {nullptr, values});
 }
 
-void encode_weights(Machine& machine, const KeptTensor& to, const void* values) {
-  convert(machine, to, {"encode_weights"}, {values, nullptr});
+void encode_weights(Backend& backend, const StoredTensor& to, const void* values) {
+  convert(backend, to, {"encode_weights"}, {values, nullptr});
 }
 
 }  // namespace jitstep::jit

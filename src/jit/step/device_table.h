@@ -6,21 +6,21 @@
 #include <memory>
 #include <vector>
 
-#include "jitstep/jit/machine.h"
+#include "jitstep/jit/backend.h"
 
 namespace jitstep::jit {
 
 /// Memory on the device that grows when it must.
 class DeviceBuffer {
  public:
-  void reserve(Machine& machine, std::size_t bytes) {
+  void reserve(Backend& backend, std::size_t bytes) {
     if (memory_ && bytes <= capacity_) return;
-    memory_ = machine.allocate(std::max<std::size_t>(bytes, 1));
+    memory_ = backend.allocate(std::max<std::size_t>(bytes, 1));
     capacity_ = bytes;
   }
   void* data() const { return memory_.get(); }
-  void record_stream(Machine& machine) const {
-    if (memory_) machine.record_stream(memory_);
+  void record_stream(Backend& backend) const {
+    if (memory_) backend.record_stream(memory_);
   }
 
  private:
@@ -33,20 +33,20 @@ class DeviceBuffer {
 template <class T>
 class DeviceTable {
  public:
-  void send(Machine& machine, const std::vector<T>& values) {
+  void send(Backend& backend, const std::vector<T>& values) {
     const std::size_t bytes = values.size() * sizeof(T);
     if (valid_ && sent_.size() == values.size() &&
         (bytes == 0 || std::memcmp(sent_.data(), values.data(), bytes) == 0))
       return;
     valid_ = false;  // until all went well
-    buffer_.reserve(machine, bytes);
+    buffer_.reserve(backend, bytes);
     sent_ = values;
-    if (bytes > 0) machine.upload(buffer_.data(), sent_.data(), bytes);
+    if (bytes > 0) backend.upload(buffer_.data(), sent_.data(), bytes);
     valid_ = true;
   }
   const T* data() const { return static_cast<const T*>(buffer_.data()); }
   std::int64_t size() const { return static_cast<std::int64_t>(sent_.size()); }
-  void record_stream(Machine& machine) const { buffer_.record_stream(machine); }
+  void record_stream(Backend& backend) const { buffer_.record_stream(backend); }
 
  private:
   DeviceBuffer buffer_;

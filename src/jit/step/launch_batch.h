@@ -7,11 +7,11 @@
 
 #include "jit/step/device_table.h"
 #include "jit/step/step_tables.h"
-#include "jitstep/jit/common_memory.h"
+#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/jit/unit.h"
-#include "jitstep/jit/variant.h"
+#include "jitstep/jit/kernel_config.h"
 
 namespace jitstep::jit {
 
@@ -22,8 +22,8 @@ class LaunchBatch {
  public:
   /// Compiles or finds the kernel of the plan's unit and sends the tables. `common`: what Plan::common lies in, or
   /// null.
-  LaunchBatch(Machine& machine, const Plan& plan, const Variant& variant, const Unit& source,
-              const std::vector<StepTensor>& tensors, const CommonMemory* common);
+  LaunchBatch(Backend& backend, const Plan& plan, const KernelConfig& config, const Unit& source,
+              const std::vector<StepTensor>& tensors, const SharedState* shared_state);
 
   const Plan& plan() const { return plan_; }
   const Kernel& kernel() const { return *kernel_; }
@@ -36,36 +36,36 @@ class LaunchBatch {
   const ReductionRecord& reduction(int number) const { return args_.reductions[number]; }
 
   /// Has one of its tensors store the memory of all; -1: none.
-  void set_leader(int tensor) { args_.leader = tensor; }
+  void set_shared_state_writer(int tensor) { args_.shared_state_writer = tensor; }
 
   /// Leaves out of its launches what rests; `inputs` has one for each tensor.
   void choose(const StepInput* inputs);
 
   /// The next launches read these; `steps` has one record for each tensor.
-  void set_inputs(const StepRecord* steps, const HyperSet* sets, int set_count);
+  void set_inputs(const StepRecord* steps, const HyperParams* hyper_params, int hyper_params_count);
 
   /// As Launches does it; from now on its memory is used on the stream that is current.
   bool wait_for_last_step();
 
   // ---- launches; nothing for a pass that it does not have
   void launch_partials(int pass);
-  void launch_finish(int pass);
-  void launch_stage();
+  void launch_finalize(int pass);
+  void launch_host_transform();
   void launch_apply();
-  void launch_turn(Mode to);
+  void launch_mode_switch(Mode to);
   void record_step() { launches_->record_step(); }
   void follow_capture() { launches_->follow_capture(); }
 
  private:
   using Items = DeviceTable<Item>;
 
-  void add_buffers(const PlannedReduction& reduction);
+  void add_buffers(const ResolvedReduction& reduction);
   template <class Chosen>
   void send_items(const Chosen& chosen);
   int apply_entry() const;
   void launch(int entry, const Items& items);
 
-  Machine& machine_;
+  Backend& backend_;
   Plan plan_;
   std::shared_ptr<const Kernel> kernel_;
   std::unique_ptr<Launches> launches_;

@@ -54,45 +54,45 @@ std::int64_t elements_of(const std::vector<std::int64_t>& sizes) {
 }
 
 // What a rule keeps for all tensors, as if each field began with 1.
-CommonMemory common_of(Machine& machine, const Plan& plan) {
-  CommonMemory common;
-  if (plan.common.empty()) return common;
+SharedState shared_state_of(Backend& backend, const Plan& plan) {
+  SharedState shared_state;
+  if (plan.shared_state.empty()) return shared_state;
   std::size_t fields = 0;
-  for (const PlannedMemory& field : plan.common)
-    fields = std::max(fields, static_cast<std::size_t>(field.place) + 1);
+  for (const ResolvedAuxState& field : plan.shared_state)
+    fields = std::max(fields, static_cast<std::size_t>(field.index) + 1);
   const std::vector<double> content = ones(2 * fields);
-  common.storage = machine.allocate(content.size() * sizeof(double));
-  machine.upload(common.storage.get(), content.data(), content.size() * sizeof(double));
-  auto* const first = static_cast<double*>(common.storage.get());
-  common.halves = {first, first + fields};
-  return common;
+  shared_state.storage = backend.allocate(content.size() * sizeof(double));
+  backend.upload(shared_state.storage.get(), content.data(), content.size() * sizeof(double));
+  auto* const first = static_cast<double*>(shared_state.storage.get());
+  shared_state.buffers = {first, first + fields};
+  return shared_state;
 }
 
 }  // namespace
 
-ScratchTensors::ScratchTensors(Machine& machine, const Plan& plan, const HyperSet& numbers,
+ScratchTensors::ScratchTensors(Backend& backend, const Plan& plan, const HyperParams& numbers,
                                const std::vector<std::vector<std::int64_t>>& shapes)
-    : machine_(machine), plan_(plan), numbers_(numbers), common_(common_of(machine, plan)) {
+    : backend_(backend), plan_(plan), numbers_(numbers), shared_state_(shared_state_of(backend, plan)) {
   numbers_.found_inf = nullptr;
-  numbers_.lag = numbers_.common_lag = nullptr;
+  numbers_.step_offset = numbers_.shared_step_offset = nullptr;
   if (numbers_.grad_scale != nullptr) {
     const float one = 1;
-    held_.push_back(machine.allocate(sizeof one));
-    machine.upload(held_.back().get(), &one, sizeof one);
+    held_.push_back(backend.allocate(sizeof one));
+    backend.upload(held_.back().get(), &one, sizeof one);
     numbers_.grad_scale = static_cast<const float*>(held_.back().get());
   }
   for (const auto& sizes : shapes) add(sizes, static_cast<int>(tensors_.size()));
-  const std::ptrdiff_t fields = common_.halves[1] - common_.halves[0];
+  const std::ptrdiff_t fields = shared_state_.buffers[1] - shared_state_.buffers[0];
   if (fields > 0)
-    parts_.push_back({common_.halves[0], 2 * sizeof(double) * static_cast<std::size_t>(fields)});
+    parts_.push_back({shared_state_.buffers[0], 2 * sizeof(double) * static_cast<std::size_t>(fields)});
 }
 
 void* ScratchTensors::filled(std::int64_t elements, Dtype dtype, std::uint64_t seed) {
   std::vector<std::byte> image(static_cast<std::size_t>(elements) *
                                static_cast<std::size_t>(bytes_of(dtype)));
   fill(image, mixed(seed), dtype);
-  held_.push_back(machine_.allocate(image.size()));
-  machine_.upload(held_.back().get(), image.data(), image.size());
+  held_.push_back(backend_.allocate(image.size()));
+  backend_.upload(held_.back().get(), image.data(), image.size());
   return held_.back().get();
 }
 
@@ -101,7 +101,7 @@ void ScratchTensors::add(const std::vector<std::int64_t>& sizes, int id) {
   const auto seed = static_cast<std::uint64_t>(id);
   void* const p = filled(n, plan_.spec.state.dtype, 2 * seed);
   const void* const g = filled(n, plan_.spec.gradient, 2 * seed + 1);
-  states_.emplace_back(machine_, plan_, ones(plan_.memory.size()), sizes);
+  states_.emplace_back(backend_, plan_, ones(plan_.aux_state.size()), sizes);
   tensors_.push_back(states_.back().tensor(p, id));
   inputs_.push_back({.g = g, .aligned = true});
   const StepTensor& tensor = tensors_.back();
@@ -110,20 +110,20 @@ void ScratchTensors::add(const std::vector<std::int64_t>& sizes, int id) {
     if (bytes > 0) parts_.push_back({at, static_cast<std::size_t>(bytes)});
   };
   keep(p, n * bytes_of(plan_.spec.state.dtype));
-  keep(tensor.extra, layout.extra);
+  keep(tensor.residual, layout.residual);
   for (std::size_t i = 0; i < layout.slots.size(); ++i) {
     keep(tensor.slots[i].codes, layout.slots[i].codes);
     keep(tensor.slots[i].meta, layout.slots[i].meta);
   }
-  for (std::size_t i = 0; i < layout.memory.size(); ++i)
-    for (void* const half : tensor.memory[i])
-      keep(half, layout.memory[i].entries * layout.memory[i].bytes);
+  for (std::size_t i = 0; i < layout.aux_state.size(); ++i)
+    for (void* const half : tensor.aux_state[i])
+      keep(half, layout.aux_state[i].entries * layout.aux_state[i].bytes);
 }
 
 std::int64_t ScratchTensors::bytes(const Plan& plan,
                                    const std::vector<std::vector<std::int64_t>>& shapes) {
   std::int64_t all = 0;
-  const std::vector<double> initial = ones(plan.memory.size());
+  const std::vector<double> initial = ones(plan.aux_state.size());
   for (const auto& sizes : shapes) {
     Shape shape{sizes, std::vector<std::int64_t>(sizes.size(), 1)};
     for (std::size_t d = sizes.size(); d-- > 1;)
@@ -134,15 +134,15 @@ std::int64_t ScratchTensors::bytes(const Plan& plan,
   return all;
 }
 
-Step ScratchTensors::step_by(const Variant& variant) {
-  return Step(machine_, {{plan_, tensors_, variant}}, plan_.common.empty() ? nullptr : &common_);
+Step ScratchTensors::step_by(const KernelConfig& config) {
+  return Step(backend_, {{plan_, tensors_, config}}, plan_.shared_state.empty() ? nullptr : &shared_state_);
 }
 
 void ScratchTensors::run(Step& step) {
   numbers_.t = ++t_;
-  // The values of a host stage stay as they are.
-  const HostStage stage =
-      plan_.rule().host_stage.empty() ? HostStage() : [](const std::vector<StagedTensor>&) {};
+  // The values of a host transform stay as they are.
+  const HostTransform stage =
+      plan_.rule().host_transform.empty() ? HostTransform() : [](const std::vector<TransformedTensor>&) {};
   step.run(inputs_, {numbers_}, stage);
 }
 

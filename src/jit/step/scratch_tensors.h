@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
-#include "jitstep/jit/common_memory.h"
+#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/machine.h"
-#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/backend.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
@@ -23,14 +23,14 @@ class JITSTEP_API ScratchTensors {
  public:
   /// `numbers`: of a step under the options that the plan is for; its step number and what lies on the device are not
   /// taken over. The machine must outlive the tensors, and they the steps.
-  ScratchTensors(Machine& machine, const Plan& plan, const HyperSet& numbers,
+  ScratchTensors(Backend& backend, const Plan& plan, const HyperParams& numbers,
                  const std::vector<std::vector<std::int64_t>>& shapes);
 
   /// What they take, in bytes.
   static std::int64_t bytes(const Plan& plan, const std::vector<std::vector<std::int64_t>>& shapes);
 
-  /// The steps of these tensors by one variant. Several may take turns.
-  Step step_by(const Variant& variant);
+  /// The steps of these tensors by one configuration. Several may take turns.
+  Step step_by(const KernelConfig& config);
   /// One step more, whoever took the last one.
   void run(Step& step);
 
@@ -46,12 +46,12 @@ class JITSTEP_API ScratchTensors {
   void add(const std::vector<std::int64_t>& sizes, int id);
   void* filled(std::int64_t elements, Dtype dtype, std::uint64_t seed);
 
-  Machine& machine_;
+  Backend& backend_;
   Plan plan_;
-  HyperSet numbers_;
-  CommonMemory common_;
+  HyperParams numbers_;
+  SharedState shared_state_;
   std::vector<std::shared_ptr<void>> held_;
-  std::vector<StateMemory> states_;
+  std::vector<StateStorage> states_;
   std::vector<StepTensor> tensors_;
   std::vector<StepInput> inputs_;
   std::vector<Part> parts_;

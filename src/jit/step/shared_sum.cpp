@@ -19,28 +19,28 @@ int ids_of(const std::vector<AllRecord>& records) {
 
 }  // namespace
 
-SharedSum::SharedSum(Machine& machine, const SumName& name, std::vector<LaunchBatch>& batches)
+SharedSum::SharedSum(Backend& backend, const SumName& name, std::vector<LaunchBatch>& batches)
     : name_(name) {
   std::size_t count = 0;
   int terms = 1;
   for (std::size_t batch = 0; batch < batches.size(); ++batch) {
-    if (const PlannedReduction* const r = find_sum(batches[batch].plan(), name)) {
+    if (const ResolvedReduction* const r = find_sum(batches[batch].plan(), name)) {
       terms = r->terms;
       takers_.push_back(
-          {batch, count, r->number, r->space, terms, std::max(r->coefficient_bytes, 1)});
+          {batch, count, r->number, r->reduction_layout, terms, std::max(r->coefficient_bytes, 1)});
     }
     count += batches[batch].tensors().size();
   }
   const std::vector<AllRecord> records = records_of(batches, std::vector<StepInput>(count));
   const int ids = ids_of(records);
   const std::int64_t roots = (static_cast<std::int64_t>(ids) + kLeaf - 1) / kLeaf * kLeaf;
-  work_.reserve(machine, (roots + most_partials(records)) * terms * sizeof(double));
+  work_.reserve(backend, (roots + most_partials(records)) * terms * sizeof(double));
   for (const Taker& taker : takers_) {
     ReductionRecord& record = batches[taker.batch].reduction(taker.number);
     record.all_ids = ids;
     record.work = static_cast<double*>(work_.data());
   }
-  send(machine, batches, records);
+  send(backend, batches, records);
 }
 
 // What a batch adds to a sum: the partials of its tensors.
@@ -52,20 +52,20 @@ std::vector<AllRecord> SharedSum::records_of(const std::vector<LaunchBatch>& bat
     double* const partials = batch.reduction(taker.number).partials;
     const StepInput* input = &inputs[taker.first];
     for (const TensorRecord& tensor : batch.tensors()) {
-      const bool rests = (input++)->rests;
-      if (rests || tensor.n == 0) continue;
-      const Space& space =
-          tensor.spaces[taker.space];  // of its elements, or of the entries that it takes
-      records.push_back({partials + space.first_partial * taker.terms, space.leaves >> space.fold,
-                         space.members, tensor.id, 0});
+      const bool inactive = (input++)->inactive;
+      if (inactive || tensor.n == 0) continue;
+      const ReductionLayout& reduction_layout =
+          tensor.reduction_layouts[taker.reduction_layout];  // of its elements, or of the entries that it takes
+      records.push_back({partials + reduction_layout.first_partial * taker.terms, reduction_layout.leaves >> reduction_layout.log2_leaves,
+                         reduction_layout.members, tensor.id, 0});
     }
   }
   return records;
 }
 
-void SharedSum::send(Machine& machine, std::vector<LaunchBatch>& batches,
+void SharedSum::send(Backend& backend, std::vector<LaunchBatch>& batches,
                      const std::vector<AllRecord>& records) {
-  tensors_.send(machine, records);
+  tensors_.send(backend, records);
   for (const Taker& taker : takers_) {
     ReductionRecord& record = batches[taker.batch].reduction(taker.number);
     record.all = tensors_.data();
@@ -73,31 +73,31 @@ void SharedSum::send(Machine& machine, std::vector<LaunchBatch>& batches,
   }
 }
 
-void SharedSum::choose(Machine& machine, std::vector<LaunchBatch>& batches,
+void SharedSum::choose(Backend& backend, std::vector<LaunchBatch>& batches,
                        const std::vector<StepInput>& inputs) {
-  send(machine, batches, records_of(batches, inputs));
+  send(backend, batches, records_of(batches, inputs));
 }
 
-void SharedSum::reserve_coefficients(Machine& machine, std::vector<LaunchBatch>& batches,
-                                     int set_count) {
+void SharedSum::reserve_coefficients(Backend& backend, std::vector<LaunchBatch>& batches,
+                                     int hyper_params_count) {
   for (Taker& taker : takers_) {
-    taker.coefficients.reserve(machine, static_cast<std::size_t>(set_count) * taker.bytes);
+    taker.coefficients.reserve(backend, static_cast<std::size_t>(hyper_params_count) * taker.bytes);
     batches[taker.batch].reduction(taker.number).coefficients = taker.coefficients.data();
   }
 }
 
-void SharedSum::record_stream(Machine& machine) const {
-  tensors_.record_stream(machine);
-  work_.record_stream(machine);
-  for (const Taker& taker : takers_) taker.coefficients.record_stream(machine);
+void SharedSum::record_stream(Backend& backend) const {
+  tensors_.record_stream(backend);
+  work_.record_stream(backend);
+  for (const Taker& taker : takers_) taker.coefficients.record_stream(backend);
 }
 
-std::vector<SharedSum> shared_sums(Machine& machine, std::vector<LaunchBatch>& batches) {
+std::vector<SharedSum> shared_sums(Backend& backend, std::vector<LaunchBatch>& batches) {
   std::vector<SharedSum> sums;
   for (const LaunchBatch& batch : batches)
     for (const SumName& name : sums_of(batch.plan())) {
       const auto same = [&](const SharedSum& sum) { return sum.name() == name; };
-      if (std::none_of(sums.begin(), sums.end(), same)) sums.emplace_back(machine, name, batches);
+      if (std::none_of(sums.begin(), sums.end(), same)) sums.emplace_back(backend, name, batches);
     }
   return sums;
 }

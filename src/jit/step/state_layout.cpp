@@ -12,9 +12,9 @@ StateLayout::Slot slot_layout(const Plan& plan, int slot, std::int64_t elements)
 }
 
 std::int64_t StateLayout::bytes() const {
-  std::int64_t sum = extra;
+  std::int64_t sum = residual;
   for (const Slot& slot : slots) sum += slot.codes + slot.meta;
-  for (const Memory& field : memory) sum += 2 * field.entries * field.bytes;
+  for (const AuxState& field : aux_state) sum += 2 * field.entries * field.bytes;
   return sum;
 }
 
@@ -22,13 +22,13 @@ bool StateLayout::same_memory(const StateLayout& other) const {
   const auto same_slot = [](const Slot& a, const Slot& b) {
     return a.codes == b.codes && a.meta == b.meta && a.values == b.values;
   };
-  const auto same_field = [](const Memory& a, const Memory& b) {
+  const auto same_field = [](const AuxState& a, const AuxState& b) {
     return a.entries == b.entries && a.bytes == b.bytes;
   };
-  return extra == other.extra &&
+  return residual == other.residual &&
          std::equal(slots.begin(), slots.end(), other.slots.begin(), other.slots.end(),
                     same_slot) &&
-         std::equal(memory.begin(), memory.end(), other.memory.begin(), other.memory.end(),
+         std::equal(aux_state.begin(), aux_state.end(), other.aux_state.begin(), other.aux_state.end(),
                     same_field);
 }
 
@@ -39,17 +39,17 @@ StateLayout state_layout(const Plan& plan, const Shape& shape,
   for (std::size_t slot = 0; slot < plan.spec.state.slots.size(); ++slot)
     layout.slots.push_back(slot_layout(plan, static_cast<int>(slot), elements));
   const int dims = static_cast<int>(shape.sizes.size());
-  for (const PlannedMemory& field : plan.memory)
-    layout.memory.push_back({extent(shape, field.domain.reduced(dims)).entries, field.bytes,
+  for (const ResolvedAuxState& field : plan.aux_state)
+    layout.aux_state.push_back({extent(shape, field.domain.reduced(dims)).entries, field.bytes,
                              initial_memory.at(static_cast<std::size_t>(field.number))});
-  layout.extra = elements * plan.weights->extra_bytes();
+  layout.residual = elements * plan.weights->residual_bytes();
   return layout;
 }
 
 std::vector<double> initial_memory(const Plan& plan, const OptionValues& options,
                                    std::size_t parameter) {
   std::vector<double> initial;
-  for (const PlannedMemory& field : plan.memory)
+  for (const ResolvedAuxState& field : plan.aux_state)
     initial.push_back(options.initial(field.initial, parameter));
   return initial;
 }

@@ -6,84 +6,84 @@
 #include <utility>
 
 #include "jit/codegen/shared_sums.h"
-#include "jit/step/hold_to_contract.h"
+#include "jit/step/check_rule_contract.h"
 #include "jit/step/launch_batch.h"
 #include "jit/step/shared_sum.h"
-#include "jit/step/stage_values.h"
+#include "jit/step/transform_values.h"
 #include "jit/step/step_checks.h"
 #include "jit/step/step_counter.h"
-#include "jit/step/variant_chooser.h"
+#include "jit/step/config_chooser.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
 namespace {
 
 // What a step is given, as the device has it.
-struct Given {
+struct DeviceTables {
   DeviceTable<StepRecord> steps = {};
-  DeviceTable<HyperSet> sets = {};
-  StageValues staged = {};
+  DeviceTable<HyperParams> hyper_params = {};
+  TransformValues transformed = {};
 };
 
 }  // namespace
 
 struct Step::State {
   // What is left to be launched.
-  enum class Due { nothing, everything, apply };
+  enum class Phase { idle, prepared, reduced };
 
-  Machine& machine;
-  std::vector<VariantChoice> choices = {};  // of the batches
+  Backend& backend;
+  std::vector<ConfigChoice> choices = {};  // of the batches
   std::vector<LaunchBatch> batches = {};
   std::vector<SharedSum> sums = {};
   std::vector<const TensorRecord*> tensors = {};  // of all batches
-  std::vector<char> resting = {};                 // whom the items leave out; empty: not known
+  std::vector<char> inactive = {};                 // whom the items leave out; empty: not known
   std::vector<StepRecord> records = {};           // of all tensors
-  Given usual = {};
-  std::deque<Given> captured = {};  // of the steps that graphs repeat, which send them again
+  DeviceTables live = {};
+  std::deque<DeviceTables> captured = {};  // of the steps that graphs repeat, which send them again
   std::optional<StepCounter> counter = {};  // where the device counts
   bool capturing = false;
-  CommonMemory* common = nullptr;       // where a rule keeps some
-  std::vector<HyperSet> numbered = {};  // then: a step's sets, with the number all tensors count
+  SharedState* shared_state = nullptr;       // where a rule keeps some
+  std::vector<HyperParams> numbered_params = {};  // then: a step's sets, with the number all tensors count
   int passes = 0;
-  bool has_stage = false;
-  Due due = Due::nothing;
-  bool led = false;               // some tensor that takes part has elements
-  bool has_memory = false;        // every tensor has what its kernel needs
-  std::optional<Mode> turn = {};  // what is prepared; none: a step
+  bool has_host_transform = false;
+  Phase phase = Phase::idle;
+  bool has_writer = false;               // some tensor that takes part has elements
+  bool has_aux_state = false;        // every tensor has what its kernel needs
+  std::optional<Mode> target_mode = {};  // what is prepared; none: a step
 
-  void choose_leader();
+  void choose_shared_state_writer();
   void add_batches(const std::vector<Batch>& given);
-  bool rest_as_before(const std::vector<StepInput>& inputs) const;
+  bool same_inactive_tensors(const std::vector<StepInput>& inputs) const;
   void choose(const std::vector<StepInput>& inputs);
   void wait_for_last_step();
   void follow_capture(const std::vector<StepInput>& inputs);
-  Given& given() { return capturing ? captured.back() : usual; }
-  void send(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
-  void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers);
+  DeviceTables& device_tables() { return capturing ? captured.back() : live; }
+  void send(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
+  void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
   void launch_sums();
-  void launch_stage(const HostStage& stage);
+  void launch_host_transform(const HostTransform& transform);
   void finish_step();
 };
 
 namespace {
 
-VariantChoice choice_for(Machine& machine, const Plan& plan, const Batch& batch) {
-  if (batch.variant) return {.variant = *batch.variant, .why = "the program asked for it"};
-  return machine.choose_variant(plan, work_of(batch));
+ConfigChoice choice_for(Backend& backend, const Plan& plan, const Batch& batch) {
+  if (batch.config) return {.config = *batch.config, .why = "the program asked for it"};
+  return backend.choose_config(plan, work_of(batch));
 }
 
 // Kernels that are not there yet are compiled at the same time.
-std::vector<Unit> units_of(Machine& machine, const std::vector<Plan>& plans,
-                           const std::vector<VariantChoice>& choices) {
-  if (Engine* const checker = machine.contract_checker())
-    for (const Plan& plan : plans) hold_to_contract(plan, *checker);
+std::vector<Unit> units_of(Backend& backend, const std::vector<Plan>& plans,
+                           const std::vector<ConfigChoice>& choices) {
+  if (Engine* const checker = backend.contract_checker())
+    for (const Plan& plan : plans) check_rule_contract(plan, *checker);
   std::vector<Unit> units;
   std::vector<NamedText> texts;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    units.push_back(unit(plans[i], choices[i].variant, machine.target()));
+    units.push_back(unit(plans[i], choices[i].config, backend.target()));
     texts.push_back({units.back().text, units.back().name});
   }
-  if (texts.size() > 1) machine.build_all(texts);
+  if (texts.size() > 1) backend.build_all(texts);
   return units;
 }
 
@@ -91,58 +91,58 @@ std::vector<Unit> units_of(Machine& machine, const std::vector<Plan>& plans,
 
 void Step::State::add_batches(const std::vector<Batch>& given) {
   const std::vector<Plan> plans = plans_of(given);
-  check_common(plans, common);
+  check_shared_state(plans, shared_state);
   for (std::size_t i = 0; i < given.size(); ++i)
-    choices.push_back(choice_for(machine, plans[i], given[i]));
-  const std::vector<Unit> units = units_of(machine, plans, choices);
+    choices.push_back(choice_for(backend, plans[i], given[i]));
+  const std::vector<Unit> units = units_of(backend, plans, choices);
   batches.reserve(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
-    batches.emplace_back(machine, plans[i], choices[i].variant, units[i], given[i].tensors, common);
+    batches.emplace_back(backend, plans[i], choices[i].config, units[i], given[i].tensors, shared_state);
     passes = std::max(passes, plans[i].passes);
-    has_stage = has_stage || !plans[i].rule().host_stage.empty();
+    has_host_transform = has_host_transform || !plans[i].rule().host_transform.empty();
     for (const TensorRecord& tensor : batches.back().tensors()) tensors.push_back(&tensor);
   }
-  sums = shared_sums(machine, batches);
-  resting.assign(tensors.size(), false);
-  if (common != nullptr) choose_leader();
+  sums = shared_sums(backend, batches);
+  inactive.assign(tensors.size(), false);
+  if (shared_state != nullptr) choose_shared_state_writer();
 }
 
 // The tensor of lowest id that has work.
-void Step::State::choose_leader() {
-  LaunchBatch* leading = nullptr;
-  int place = -1, lowest = std::numeric_limits<int>::max();
-  const char* rests = resting.data();
+void Step::State::choose_shared_state_writer() {
+  LaunchBatch* writer_batch = nullptr;
+  int index = -1, lowest = std::numeric_limits<int>::max();
+  const char* skipped = inactive.data();
   for (LaunchBatch& batch : batches) {
-    batch.set_leader(-1);
+    batch.set_shared_state_writer(-1);
     for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
       const TensorRecord& tensor = batch.tensors()[i];
-      if (*rests++ || tensor.n == 0 || tensor.id >= lowest) continue;
-      leading = &batch;
-      place = static_cast<int>(i);
+      if (*skipped++ || tensor.n == 0 || tensor.id >= lowest) continue;
+      writer_batch = &batch;
+      index = static_cast<int>(i);
       lowest = tensor.id;
     }
   }
-  if (leading != nullptr) leading->set_leader(place);
-  led = leading != nullptr;
+  if (writer_batch != nullptr) writer_batch->set_shared_state_writer(index);
+  has_writer = writer_batch != nullptr;
 }
 
-bool Step::State::rest_as_before(const std::vector<StepInput>& inputs) const {
-  const auto same = [](char rests, const StepInput& input) { return rests == input.rests; };
-  return std::equal(resting.begin(), resting.end(), inputs.begin(), inputs.end(), same);
+bool Step::State::same_inactive_tensors(const std::vector<StepInput>& inputs) const {
+  const auto same = [](char skipped, const StepInput& input) { return skipped == input.inactive; };
+  return std::equal(inactive.begin(), inactive.end(), inputs.begin(), inputs.end(), same);
 }
 
 // Brings items and sums in line with who takes part.
 void Step::State::choose(const std::vector<StepInput>& inputs) {
-  if (rest_as_before(inputs)) return;
-  resting.clear();  // until all went well
+  if (same_inactive_tensors(inputs)) return;
+  inactive.clear();  // until all went well
   const StepInput* own = inputs.data();
   for (LaunchBatch& batch : batches) {
     batch.choose(own);
     own += batch.tensors().size();
   }
-  for (SharedSum& sum : sums) sum.choose(machine, batches, inputs);
-  for (const StepInput& input : inputs) resting.push_back(input.rests);
-  if (common != nullptr) choose_leader();
+  for (SharedSum& sum : sums) sum.choose(backend, batches, inputs);
+  for (const StepInput& input : inputs) inactive.push_back(input.inactive);
+  if (shared_state != nullptr) choose_shared_state_writer();
 }
 
 void Step::State::wait_for_last_step() {
@@ -150,51 +150,51 @@ void Step::State::wait_for_last_step() {
   for (LaunchBatch& batch : batches) other_stream |= batch.wait_for_last_step();
   if (counter) other_stream |= counter->wait_for_last_step();
   if (!other_stream) return;
-  usual.steps.record_stream(machine);
-  usual.sets.record_stream(machine);
-  for (const SharedSum& sum : sums) sum.record_stream(machine);
+  live.steps.record_stream(backend);
+  live.hyper_params.record_stream(backend);
+  for (const SharedSum& sum : sums) sum.record_stream(backend);
 }
 
 // A graph finds buffers and tables of items as they are now, so that this step must be like the one before.
 void Step::State::follow_capture(const std::vector<StepInput>& inputs) {
-  if (!counter || turn || !rest_as_before(inputs)) machine.refuse_capture();
+  if (!counter || target_mode || !same_inactive_tensors(inputs)) backend.refuse_capture();
   for (LaunchBatch& batch : batches) batch.follow_capture();
   counter->follow_capture();
   captured.emplace_back();
 }
 
-void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& numbers) {
+void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params) {
   choose(inputs);
   records.clear();
   for (const LaunchBatch& batch : batches)
     for (const int layout : batch.layout()) {
       const StepInput& input = inputs[records.size()];
-      void* const values = has_stage && !turn ? given().staged.all()[records.size()] : nullptr;
-      records.push_back({input.g, input.cleared, values, input.rests ? -1 : input.set,
+      void* const values = has_host_transform && !target_mode ? device_tables().transformed.all()[records.size()] : nullptr;
+      records.push_back({input.g, input.cleared, values, input.inactive ? -1 : input.hyper_index,
                          layout | (input.aligned ? kAligned : 0)});
     }
-  auto& steps = given().steps;
-  auto& sets = given().sets;
-  steps.send(machine, records);
-  if (common != nullptr) {
-    numbered = numbers;
-    for (HyperSet& set : numbered) {
-      set.round = common->steps + (turn ? 0 : 1);
-      set.common_lag = common->lag;
+  auto& steps = device_tables().steps;
+  auto& table = device_tables().hyper_params;
+  steps.send(backend, records);
+  if (shared_state != nullptr) {
+    numbered_params = hyper_params;
+    for (HyperParams& set : numbered_params) {
+      set.global_step = shared_state->steps + (target_mode ? 0 : 1);
+      set.shared_step_offset = shared_state->step_offset;
     }
   }
-  sets.send(machine, common != nullptr ? numbered : numbers);
-  const int set_count = static_cast<int>(numbers.size());
+  table.send(backend, shared_state != nullptr ? numbered_params : hyper_params);
+  const int hyper_params_count = static_cast<int>(hyper_params.size());
   const StepRecord* own = steps.data();
   for (LaunchBatch& batch : batches) {
-    batch.set_inputs(own, sets.data(), set_count);
+    batch.set_inputs(own, table.data(), hyper_params_count);
     own += batch.tensors().size();
   }
-  for (SharedSum& sum : sums) sum.reserve_coefficients(machine, batches, set_count);
+  for (SharedSum& sum : sums) sum.reserve_coefficients(backend, batches, hyper_params_count);
 }
 
-Step::Step(Machine& machine, const std::vector<Batch>& batches, CommonMemory* common)
-    : state_(new State{.machine = machine, .common = common}) {
+Step::Step(Backend& backend, const std::vector<Batch>& batches, SharedState* shared_state)
+    : state_(new State{.backend = backend, .shared_state = shared_state}) {
   state_->add_batches(batches);
 }
 
@@ -212,7 +212,7 @@ void Step::count_on_device(bool on) {
   if (!on)
     state.counter.reset();
   else if (!state.counter)
-    state.counter.emplace(state.machine);
+    state.counter.emplace(state.backend);
 }
 
 bool Step::is_captured() const { return !state().captured.empty(); }
@@ -221,123 +221,123 @@ std::size_t Step::size() const { return state().tensors.size(); }
 
 const Kernel& Step::kernel(std::size_t batch) const { return state().batches.at(batch).kernel(); }
 
-const VariantChoice& Step::choice(std::size_t batch) const { return state().choices.at(batch); }
+const ConfigChoice& Step::choice(std::size_t batch) const { return state().choices.at(batch); }
 
 void Step::State::prepare(const std::vector<StepInput>& inputs,
-                          const std::vector<HyperSet>& numbers) {
-  if (!has_memory)
-    for (const LaunchBatch& batch : batches) check_memory(batch.plan(), batch.tensors());
-  has_memory = true;
-  capturing = machine.is_capturing();
+                          const std::vector<HyperParams>& hyper_params) {
+  if (!has_aux_state)
+    for (const LaunchBatch& batch : batches) check_aux_state(batch.plan(), batch.tensors());
+  has_aux_state = true;
+  capturing = backend.is_capturing();
   if (capturing)
     follow_capture(inputs);
   else if (!captured.empty())
     throw Error("a Step that was captured is the graph's; make another one for steps outside");
   else
     wait_for_last_step();
-  if (has_stage && !turn) given().staged.reserve(machine, batches, inputs);
-  send(inputs, numbers);
-  due = Due::everything;
+  if (has_host_transform && !target_mode) device_tables().transformed.reserve(backend, batches, inputs);
+  send(inputs, hyper_params);
+  phase = Phase::prepared;
 }
 
 void Step::State::launch_sums() {
   for (int pass = 0; pass < passes; ++pass) {
     for (LaunchBatch& batch : batches) batch.launch_partials(pass);
-    for (LaunchBatch& batch : batches) batch.launch_finish(pass);
+    for (LaunchBatch& batch : batches) batch.launch_finalize(pass);
   }
 }
 
-void Step::State::launch_stage(const HostStage& stage) {
-  for (LaunchBatch& batch : batches) batch.launch_stage();
-  std::vector<StagedTensor> handed;
+void Step::State::launch_host_transform(const HostTransform& transform) {
+  for (LaunchBatch& batch : batches) batch.launch_host_transform();
+  std::vector<TransformedTensor> handed;
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
-    if (void* const values = given().staged.all()[tensor]) handed.push_back({tensor, values});
-  stage(handed);
+    if (void* const values = device_tables().transformed.all()[tensor]) handed.push_back({tensor, values});
+  transform(handed);
 }
 
 void Step::State::finish_step() {
   for (LaunchBatch& batch : batches) batch.launch_apply();
-  if (!capturing) usual.staged.release();
+  if (!capturing) live.transformed.release();
   if (counter) {
-    counter->launch(given().steps.data(), records.size(), given().sets.data(), led);
-  } else if (led) {
-    ++common->steps;
+    counter->launch(device_tables().steps.data(), records.size(), device_tables().hyper_params.data(), has_writer);
+  } else if (has_writer) {
+    ++shared_state->steps;
   }
 }
 
-void Step::prepare(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
+void Step::prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params) {
   State& state = this->state();
-  state.due = State::Due::nothing;
-  check_inputs(inputs, state.tensors, sets);
+  state.phase = State::Phase::idle;
+  check_inputs(inputs, state.tensors, hyper_params);
   check_gradients(inputs, state.tensors);
-  check_counters(inputs, state.tensors, sets, state.common, state.counter.has_value());
-  for (const LaunchBatch& batch : state.batches) check_scale(batch.plan(), sets);
-  state.turn.reset();
-  state.prepare(inputs, sets);
+  check_counters(inputs, state.tensors, hyper_params, state.shared_state, state.counter.has_value());
+  for (const LaunchBatch& batch : state.batches) check_scale(batch.plan(), hyper_params);
+  state.target_mode.reset();
+  state.prepare(inputs, hyper_params);
 }
 
 void Step::prepare(Mode to, const std::vector<StepInput>& inputs,
-                   const std::vector<HyperSet>& sets) {
+                   const std::vector<HyperParams>& hyper_params) {
   State& state = this->state();
-  state.due = State::Due::nothing;
-  check_inputs(inputs, state.tensors, sets);
+  state.phase = State::Phase::idle;
+  check_inputs(inputs, state.tensors, hyper_params);
   // Kernels find the set of the step to come behind that of the last one.
   std::vector<StepInput> turned = inputs;
-  for (StepInput& input : turned) input.set *= 2;
-  std::vector<HyperSet> pairs;
-  for (const HyperSet& set : sets) {
+  for (StepInput& input : turned) input.hyper_index *= 2;
+  std::vector<HyperParams> pairs;
+  for (const HyperParams& set : hyper_params) {
     pairs.insert(pairs.end(), 2, set);
     ++pairs.back().t;
   }
-  state.turn = to;
+  state.target_mode = to;
   state.prepare(turned, pairs);
 }
 
-void Step::stage(const HostStage& stage) {
+void Step::host_transform(const HostTransform& transform) {
   State& state = this->state();
-  if (state.due != State::Due::everything || state.turn)
+  if (state.phase != State::Phase::prepared || state.target_mode)
     throw Error("Step::stage() without a prepare() of a step that succeeded before it");
-  state.due = State::Due::nothing;
+  state.phase = State::Phase::idle;
   try {
     state.launch_sums();
-    if (state.has_stage) state.launch_stage(stage);
+    if (state.has_host_transform) state.launch_host_transform(transform);
   } catch (...) {
-    state.usual.staged.release();
+    state.live.transformed.release();
     throw;
   }
-  state.due = State::Due::apply;
+  state.phase = State::Phase::reduced;
 }
 
 void Step::launch() {
   State& state = this->state();
-  const State::Due due = std::exchange(state.due, State::Due::nothing);
-  if (due == State::Due::nothing)
+  const State::Phase phase = std::exchange(state.phase, State::Phase::idle);
+  if (phase == State::Phase::idle)
     throw Error("Step::launch() without a prepare() that succeeded before it");
-  if (due == State::Due::everything && !state.turn) {
-    if (state.has_stage)
-      throw Error("Step::launch() of a rule with a host stage: call Step::stage() before it");
+  if (phase == State::Phase::prepared && !state.target_mode) {
+    if (state.has_host_transform)
+      throw Error("Step::launch() of a rule with a host transform: call Step::stage() before it");
     state.launch_sums();
   }
-  if (!state.turn) state.finish_step();
+  if (!state.target_mode) state.finish_step();
   for (LaunchBatch& batch : state.batches)
-    if (state.turn) batch.launch_turn(*state.turn);
+    if (state.target_mode) batch.launch_mode_switch(*state.target_mode);
   if (state.capturing) return;
   for (LaunchBatch& batch : state.batches) batch.record_step();
   if (state.counter) state.counter->record_step();
 }
 
-void Step::run(const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets,
-               const HostStage& stage) {
-  prepare(inputs, sets);
-  if (stage) this->stage(stage);
+void Step::run(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params,
+               const HostTransform& transform) {
+  prepare(inputs, hyper_params);
+  if (transform) this->host_transform(transform);
   launch();
 }
 
-void Step::run(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperSet>& sets) {
-  prepare(to, inputs, sets);
+void Step::run(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params) {
+  prepare(to, inputs, hyper_params);
   launch();
 }
 
-void Step::hand_over() { state().wait_for_last_step(); }
+void Step::activate_step() { state().wait_for_last_step(); }
 
 }  // namespace jitstep::jit

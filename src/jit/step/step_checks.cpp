@@ -14,17 +14,17 @@ namespace {
 
 template <class... Words>
 [[noreturn]] void refuse(const Plan& plan, int id, const Words&... words) {
-  throw Error(text("a step by ", plan.name, ": the tensor with id ", id, " ", words...));
+  throw Error(str_cat("a step by ", plan.name, ": the tensor with id ", id, " ", words...));
 }
 
 template <class... Words>
 [[noreturn]] void refuse_input(std::size_t i, const TensorRecord& tensor, const Words&... words) {
-  throw Error(text("a step: input ", i, ", of the tensor with id ", tensor.id, ", ", words...));
+  throw Error(str_cat("a step: input ", i, ", of the tensor with id ", tensor.id, ", ", words...));
 }
 
 // Whether its memory is laid out for this kernel; what it begins with does not matter.
 bool holds_state_of(const Plan& plan, const StepTensor& tensor) {
-  const std::vector<double> initial(plan.memory.size());
+  const std::vector<double> initial(plan.aux_state.size());
   return tensor.layout->same_memory(state_layout(plan, tensor.shape, initial));
 }
 
@@ -34,7 +34,7 @@ bool can_be_flat(const Plan& plan, const StepTensor& tensor) {
   return is_dense(tensor.shape, compact) &&
          is_dense({tensor.shape.sizes, tensor.g_strides}, compact) &&
          std::none_of(plan.reductions.begin(), plan.reductions.end(),
-                      [](const PlannedReduction& r) { return r.taken() && r.space != 0; });
+                      [](const ResolvedReduction& r) { return r.active() && r.reduction_layout != 0; });
 }
 
 void check_tensor(const Plan& plan, const StepTensor& tensor) {
@@ -51,15 +51,15 @@ void check_tensor(const Plan& plan, const StepTensor& tensor) {
   if (tensor.slots.size() > plan.spec.state.slots.size())
     refuse(plan, tensor.id, "has ", tensor.slots.size(), " slots; the rule has ",
            plan.spec.state.slots.size());
-  if (tensor.memory.size() > plan.memory.size())
-    refuse(plan, tensor.id, "has ", tensor.memory.size(), " fields of memory; the kernel has ",
-           plan.memory.size());
+  if (tensor.aux_state.size() > plan.aux_state.size())
+    refuse(plan, tensor.id, "has ", tensor.aux_state.size(), " fields of memory; the kernel has ",
+           plan.aux_state.size());
   if (tensor.offset < 0 || tensor.offset % 8 != 0)
     refuse(plan, tensor.id, "begins at element ", tensor.offset,
            "; a shard begins at a multiple of 8, since 8 elements share a draw of random bits");
   if (tensor.layout && !holds_state_of(plan, tensor))
     refuse(plan, tensor.id, "has state of another layout, made for another plan or shape; make a ",
-           "StateMemory for this plan");
+           "StateStorage for this plan");
   if (tensor.id < 0) refuse(plan, tensor.id, "needs another: ids are 0 or more");
 }
 
@@ -69,16 +69,16 @@ void check_tensors(const Plan& plan, const std::vector<StepTensor>& tensors) {
   for (const StepTensor& tensor : tensors) check_tensor(plan, tensor);
 }
 
-void check_common(const std::vector<Plan>& plans, const CommonMemory* common) {
+void check_shared_state(const std::vector<Plan>& plans, const SharedState* shared_state) {
   const Manifest* owner = nullptr;
   for (const Plan& plan : plans) {
-    if (plan.common.empty()) continue;
-    if (common == nullptr || common->halves[0] == nullptr)
-      throw Error(text("the rule ", plan.spec.rule,
+    if (plan.shared_state.empty()) continue;
+    if (shared_state == nullptr || shared_state->buffers[0] == nullptr)
+      throw Error(str_cat("the rule ", plan.spec.rule,
                        " keeps memory of all tensors; make it once by ",
-                       "make_common_memory() and give it to every Step"));
+                       "make_shared_state() and give it to every Step"));
     if (owner != nullptr && owner != &plan.rule())
-      throw Error(text("the rules ", owner->name, " and ", plan.spec.rule,
+      throw Error(str_cat("the rules ", owner->name, " and ", plan.spec.rule,
                        " both keep memory of all ",
                        "tensors, and are not the same; step them apart"));
     owner = &plan.rule();
@@ -90,7 +90,7 @@ void check_ids(const std::vector<const StepTensor*>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto [found, fresh] = seen.emplace(tensors[i]->id, i);
     if (!fresh)
-      throw Error(text("a step: its tensors number ", found->second, " and ", i,
+      throw Error(str_cat("a step: its tensors number ", found->second, " and ", i,
                        " (counted from 0) both have the id ", tensors[i]->id,
                        "; ids order the sums over all tensors: give each its own"));
   }
@@ -102,18 +102,18 @@ void check_distinct(const std::vector<const StepTensor*>& tensors) {
     const auto own = [&](const void* address, const char* what) {
       const auto [found, fresh] = owners.emplace(address, i);
       if (fresh || found->second == i || address == nullptr) return;
-      throw Error(text("a step: its tensors number ", found->second, " and ", i,
+      throw Error(str_cat("a step: its tensors number ", found->second, " and ", i,
                        " (counted from 0), with the ids ", tensors[found->second]->id, " and ",
                        tensors[i]->id, ", share memory: ", what, " of the second lie in it; give ",
-                       "each tensor an array and a StateMemory of its own"));
+                       "each tensor an array and a StateStorage of its own"));
     };
     if (tensors[i]->shape.elements() == 0) continue;
     own(tensors[i]->p, "the values");
     for (const SlotBuffers& slot : tensors[i]->slots)
       own(slot.codes, "codes"), own(slot.meta, "scales");
-    for (const auto& halves : tensors[i]->memory)
-      for (const void* half : halves) own(half, "fields of memory");
-    own(tensors[i]->extra, "the bytes that its weight format keeps");
+    for (const auto& buffers : tensors[i]->aux_state)
+      for (const void* half : buffers) own(half, "fields of memory");
+    own(tensors[i]->residual, "the bytes that its weight format keeps");
   }
 }
 
@@ -125,7 +125,7 @@ std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
     check_tensors(batch.plan, batch.tensors);
     plans.push_back(batch.plan);
     for (const StepTensor& tensor : batch.tensors) all.push_back(&tensor);
-    ordered = ordered || !sums_of(batch.plan).empty() || !batch.plan.common.empty();
+    ordered = ordered || !sums_of(batch.plan).empty() || !batch.plan.shared_state.empty();
   }
   if (ordered) check_ids(all);
   check_distinct(all);
@@ -133,7 +133,7 @@ std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
   return plans;
 }
 
-void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors) {
+void check_aux_state(const Plan& plan, const std::vector<TensorRecord>& tensors) {
   for (const TensorRecord& tensor : tensors) {
     if (tensor.n == 0) continue;
     const auto need = [&](const void* address, const auto&... what) {
@@ -148,35 +148,35 @@ void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors) {
       if (codec->meta_bytes() > 0)
         need(tensor.slots[slot].meta, "the scales of its slot ", plan.rule().slots[slot].name);
     }
-    for (const PlannedMemory& field : plan.memory)
-      for (const void* half : tensor.memory[field.number])
+    for (const ResolvedAuxState& field : plan.aux_state)
+      for (const void* half : tensor.aux[field.number])
         need(half, "both buffers of its memory field ", field.name);
-    if (plan.weights->extra_bytes() > 0)
-      need(tensor.extra, "what the weight format ", plan.spec.state.weights, " keeps beside it");
+    if (plan.weights->residual_bytes() > 0)
+      need(tensor.residual, "what the weight format ", plan.spec.state.weights, " keeps beside it");
   }
 }
 
 void check_inputs(const std::vector<StepInput>& inputs,
                   const std::vector<const TensorRecord*>& tensors,
-                  const std::vector<HyperSet>& sets) {
+                  const std::vector<HyperParams>& hyper_params) {
   if (inputs.size() != tensors.size())
-    throw Error(text("a step of ", tensors.size(), " tensors was given ", inputs.size(),
+    throw Error(str_cat("a step of ", tensors.size(), " tensors was given ", inputs.size(),
                      " inputs; give one for each tensor, batch after batch"));
-  for (std::size_t i = 0; i < sets.size(); ++i)
-    if (sets[i].t < 1)
-      throw Error(text("a step: set ", i, " has the step number ", sets[i].t,
+  for (std::size_t i = 0; i < hyper_params.size(); ++i)
+    if (hyper_params[i].t < 1)
+      throw Error(str_cat("a step: set ", i, " has the step number ", hyper_params[i].t,
                        "; steps are counted from 1"));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].rests) continue;
-    if (inputs[i].set < 0 || static_cast<std::size_t>(inputs[i].set) >= sets.size())
-      refuse_input(i, *tensors[i], "names set ", inputs[i].set, "; the step has ", sets.size());
+    if (inputs[i].inactive) continue;
+    if (inputs[i].hyper_index < 0 || static_cast<std::size_t>(inputs[i].hyper_index) >= hyper_params.size())
+      refuse_input(i, *tensors[i], "names set ", inputs[i].hyper_index, "; the step has ", hyper_params.size());
   }
 }
 
 void check_gradients(const std::vector<StepInput>& inputs,
                      const std::vector<const TensorRecord*>& tensors) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].rests && inputs[i].g == nullptr && tensors[i]->n > 0)
+    if (!inputs[i].inactive && inputs[i].g == nullptr && tensors[i]->n > 0)
       refuse_input(i, *tensors[i],
                    "has no gradient: g is null; leave the tensor out of the step's batches, or say "
                    "that it rests");
@@ -184,35 +184,35 @@ void check_gradients(const std::vector<StepInput>& inputs,
 
 void check_counters(const std::vector<StepInput>& inputs,
                     const std::vector<const TensorRecord*>& tensors,
-                    const std::vector<HyperSet>& sets, const CommonMemory* common, bool on_device) {
-  if (sets.empty()) return;
-  for (const HyperSet& set : sets)
-    if (set.found_inf != sets.front().found_inf)
+                    const std::vector<HyperParams>& hyper_params, const SharedState* shared_state, bool on_device) {
+  if (hyper_params.empty()) return;
+  for (const HyperParams& hyper_index : hyper_params)
+    if (hyper_index.found_inf != hyper_params.front().found_inf)
       throw Error(
           "a step: its sets have different found_inf; a step is skipped as a whole: give all of "
           "them one");
-  if (sets.front().found_inf == nullptr && !on_device) return;
+  if (hyper_params.front().found_inf == nullptr && !on_device) return;
   const char* const why = on_device ? "counted on the device" : "with found_inf";
-  if (common != nullptr && common->lag == nullptr)
+  if (shared_state != nullptr && shared_state->step_offset == nullptr)
     throw Error(
-        text("a step ", why,
-             " by a rule that keeps memory of all tensors: CommonMemory::lag is null; give it an "
+        str_cat("a step ", why,
+             " by a rule that keeps memory of all tensors: SharedState::lag is null; give it an "
              "integer, 0, in the machine's memory"));
   std::unordered_set<const int64*> seen;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].rests) continue;
-    const int64* const lag = sets[static_cast<std::size_t>(inputs[i].set)].lag;
-    if (lag == nullptr || !seen.insert(lag).second)
-      refuse_input(i, *tensors[i], lag == nullptr ? "has no" : "shares its", " lag in a step ", why,
+    if (inputs[i].inactive) continue;
+    const int64* const step_offset = hyper_params[static_cast<std::size_t>(inputs[i].hyper_index)].step_offset;
+    if (step_offset == nullptr || !seen.insert(step_offset).second)
+      refuse_input(i, *tensors[i], step_offset == nullptr ? "has no" : "shares its", " lag in a step ", why,
                    "; give each tensor a set with an integer of its own");
   }
 }
 
-void check_scale(const Plan& plan, const std::vector<HyperSet>& sets) {
-  const auto divided = [](const HyperSet& set) { return set.grad_scale != nullptr; };
-  if (std::any_of(sets.begin(), sets.end(), divided) &&
+void check_scale(const Plan& plan, const std::vector<HyperParams>& hyper_params) {
+  const auto divided = [](const HyperParams& hyper_index) { return hyper_index.grad_scale != nullptr; };
+  if (std::any_of(hyper_params.begin(), hyper_params.end(), divided) &&
       !plan.spec.gradient_flags.at("scaled").boolean())
-    throw Error(text("a step with a grad_scale by ", plan.name,
+    throw Error(str_cat("a step with a grad_scale by ", plan.name,
                      ", which does not divide; resolve() ",
                      "its plan with the gradient flag \"scaled\""));
 }

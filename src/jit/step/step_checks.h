@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "jitstep/jit/common_memory.h"
+#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/step.h"
@@ -15,7 +15,7 @@ namespace jitstep::jit {
 JITSTEP_API void check_tensors(const Plan& plan, const std::vector<StepTensor>& tensors);
 
 /// Rules with memory of domain `all` that was not given, or that two of them would share.
-void check_common(const std::vector<Plan>& plans, const CommonMemory* common);
+void check_shared_state(const std::vector<Plan>& plans, const SharedState* shared_state);
 
 /// Ids that are not distinct: they order the sums over all tensors.
 void check_ids(const std::vector<const StepTensor*>& tensors);
@@ -29,12 +29,12 @@ JITSTEP_API void check_distinct(const std::vector<const StepTensor*>& tensors);
 std::vector<Plan> plans_of(const std::vector<Batch>& batches);
 
 /// Memory that is missing: of parameters, slots, memory fields or what a weight format keeps beside.
-void check_memory(const Plan& plan, const std::vector<TensorRecord>& tensors);
+void check_aux_state(const Plan& plan, const std::vector<TensorRecord>& tensors);
 
 /// Inputs of a step: one for each tensor, with a set that is there.
 void check_inputs(const std::vector<StepInput>& inputs,
                   const std::vector<const TensorRecord*>& tensors,
-                  const std::vector<HyperSet>& sets);
+                  const std::vector<HyperParams>& hyper_params);
 
 /// The gradients of such inputs.
 void check_gradients(const std::vector<StepInput>& inputs,
@@ -44,10 +44,10 @@ void check_gradients(const std::vector<StepInput>& inputs,
 /// its own. `common`: null for a rule that keeps no memory of all.
 JITSTEP_API void check_counters(const std::vector<StepInput>& inputs,
                                 const std::vector<const TensorRecord*>& tensors,
-                                const std::vector<HyperSet>& sets, const CommonMemory* common,
+                                const std::vector<HyperParams>& hyper_params, const SharedState* shared_state,
                                 bool on_device);
 
 /// Sets with a grad_scale for a kernel that does not divide.
-JITSTEP_API void check_scale(const Plan& plan, const std::vector<HyperSet>& sets);
+JITSTEP_API void check_scale(const Plan& plan, const std::vector<HyperParams>& hyper_params);
 
 }  // namespace jitstep::jit

@@ -6,23 +6,23 @@
 namespace jitstep::jit {
 namespace {
 
-constexpr int kThreads = 32;  // as templates/schedules/count.cuh has it
+constexpr int kThreads = 32;  // as templates/kernel/count.cuh has it
 
 }  // namespace
 
-StepCounter::StepCounter(Machine& machine) {
+StepCounter::StepCounter(Backend& backend) {
   const Unit unit = count_unit();
-  kernel_ = machine.load(unit.text, unit.name);
-  launches_ = machine.launches(kernel_, unit.entries, {.threads = kThreads});
+  kernel_ = backend.load(unit.text, unit.name);
+  launches_ = backend.launches(kernel_, unit.entries, {.threads = kThreads});
 }
 
-void StepCounter::launch(const StepRecord* steps, std::size_t tensors, const HyperSet* sets,
-                         bool common) {
+void StepCounter::launch(const StepRecord* steps, std::size_t tensors, const HyperParams* hyper_params,
+                         bool shared_state) {
   Args args{};
   args.steps = steps;
-  args.sets = sets;
+  args.hyper_params = hyper_params;
   args.item_count = static_cast<int64>(tensors);
-  args.leader = common ? 0 : -1;
+  args.shared_state_writer = shared_state ? 0 : -1;
   jit::launch(*launches_, 0, args);
 }
 

@@ -25,9 +25,9 @@ void set_dims(TensorRecord& record, const StepTensor& tensor, const Shape& shape
 
 // Space of a reduction over the entries of another domain: positions run over the dimensions that
 // the coarser domain reduces and the finer one does not.
-Extent extent_over(const Shape& shape, const PlannedReduction& r) {
+Extent extent_over(const Shape& shape, const ResolvedReduction& r) {
   const int dims = static_cast<int>(shape.sizes.size());
-  const unsigned coarse = r.domain.reduced(dims), fine = r.over_domain.reduced(dims);
+  const unsigned coarse = r.domain.reduced(dims), fine = r.source_domain.reduced(dims);
   Extent result;
   for (int d = 0; d < dims; ++d) {
     if (fine >> d & 1u) continue;
@@ -38,8 +38,8 @@ Extent extent_over(const Shape& shape, const PlannedReduction& r) {
 
 class Builder {
  public:
-  Builder(const std::vector<PlannedReduction>& reductions, int passes, const Variant& variant)
-      : reductions_(reductions), variant_(variant) {
+  Builder(const std::vector<ResolvedReduction>& reductions, int passes, const KernelConfig& config)
+      : reductions_(reductions), config_(config) {
     tables_.partials.resize(passes);
     tables_.finish.resize(passes);
   }
@@ -48,11 +48,11 @@ class Builder {
     const Shape shape = kernel_shape(tensor.shape);
     TensorRecord record{};
     record.p = tensor.p;
-    record.extra = tensor.extra;
-    record.extra_is_held = tensor.extra_is_held ? 1 : 0;
+    record.residual = tensor.residual;
+    record.residual_is_set = tensor.residual_is_set ? 1 : 0;
     for (std::size_t i = 0; i < tensor.slots.size(); ++i) record.slots[i] = tensor.slots[i];
-    for (std::size_t i = 0; i < tensor.memory.size(); ++i)
-      for (int k : {0, 1}) record.memory[i][k] = tensor.memory[i][k];
+    for (std::size_t i = 0; i < tensor.aux_state.size(); ++i)
+      for (int k : {0, 1}) record.aux[i][k] = tensor.aux_state[i][k];
     record.n = shape.elements();
     record.offset = tensor.offset;
     record.id = tensor.id;
@@ -66,8 +66,8 @@ class Builder {
   StepTables take() {
     for (std::size_t pass = 0; pass < tables_.finish.size(); ++pass)
       for (const auto& r : reductions_)
-        if (r.pass == static_cast<int>(pass) && r.everywhere) {
-          tables_.finish[pass].push_back({0, kAllSpace, 0});
+        if (r.pass == static_cast<int>(pass) && r.is_global) {
+          tables_.finish[pass].push_back({0, kGlobalLayout, 0});
           break;
         }
     return std::move(tables_);
@@ -85,75 +85,75 @@ class Builder {
   }
 
   void add_work(TensorRecord& record, const Shape& shape, int index) {
-    for (std::int64_t leaf = 0; leaf * kLeaf < record.n; leaf += variant_.chunk)
+    for (std::int64_t leaf = 0; leaf * kLeaf < record.n; leaf += config_.leaves_per_item)
       tables_.apply.push_back({index, 0, leaf});
     std::uint32_t seen = 0;
     for (const auto& r : reductions_) {
       if (r.pass < 0) continue;
-      Space& space = record.spaces[r.space];
-      if (!(seen >> r.space & 1u)) space = make_space(shape, r);
-      seen |= 1u << r.space;
+      ReductionLayout& reduction_layout = record.reduction_layouts[r.reduction_layout];
+      if (!(seen >> r.reduction_layout & 1u)) reduction_layout = make_layout(shape, r);
+      seen |= 1u << r.reduction_layout;
     }
     for (std::size_t pass = 0; pass < tables_.partials.size(); ++pass)
       add_pass(record, index, pass);
   }
 
-  Space make_space(const Shape& shape, const PlannedReduction& r) {
+  ReductionLayout make_layout(const Shape& shape, const ResolvedReduction& r) {
     const int dims = static_cast<int>(shape.sizes.size());
-    const Extent size = r.over ? extent_over(shape, r) : extent(shape, r.domain.reduced(dims));
-    Space space{};
-    space.entries = size.entries;
-    space.members = size.members;
+    const Extent size = r.has_source ? extent_over(shape, r) : extent(shape, r.domain.reduced(dims));
+    ReductionLayout reduction_layout{};
+    reduction_layout.entries = size.entries;
+    reduction_layout.members = size.members;
     const std::int64_t leaves = ceil_div(size.members, kLeaf);
     const int enough = std::bit_width(static_cast<std::uint64_t>(leaves - 1));
     const int most =
-        leaf_by_leaf(r.space) ? 0 : std::countr_zero(static_cast<unsigned>(variant_.chunk));
-    space.fold = std::min(enough, most);
-    const std::int64_t run = std::int64_t{1} << space.fold;
-    space.leaves = ceil_div(leaves, run) * run;
-    space.first_partial = tables_.partial_count[r.space];
-    space.first_entry = tables_.entries[r.space];
-    tables_.partial_count[r.space] += space.entries * (space.leaves >> space.fold);
-    tables_.entries[r.space] += space.entries;
-    return space;
+        leaf_by_leaf(r.reduction_layout) ? 0 : std::countr_zero(static_cast<unsigned>(config_.leaves_per_item));
+    reduction_layout.log2_leaves = std::min(enough, most);
+    const std::int64_t run = std::int64_t{1} << reduction_layout.log2_leaves;
+    reduction_layout.leaves = ceil_div(leaves, run) * run;
+    reduction_layout.first_partial = tables_.partial_count[r.reduction_layout];
+    reduction_layout.first_entry = tables_.entries[r.reduction_layout];
+    tables_.partial_count[r.reduction_layout] += reduction_layout.entries * (reduction_layout.leaves >> reduction_layout.log2_leaves);
+    tables_.entries[r.reduction_layout] += reduction_layout.entries;
+    return reduction_layout;
   }
 
   void add_pass(const TensorRecord& record, int index, std::size_t pass) {
     std::uint32_t walked = 0, finished = 0;
     for (const auto& r : reductions_) {
       if (r.pass != static_cast<int>(pass)) continue;
-      const Space& space = record.spaces[r.space];
-      const std::uint32_t bit = 1u << r.space;
+      const ReductionLayout& reduction_layout = record.reduction_layouts[r.reduction_layout];
+      const std::uint32_t bit = 1u << r.reduction_layout;
       if (!(walked & bit))
-        push(tables_.partials[pass], index, r.space, space.entries * space.leaves,
-             leaf_by_leaf(r.space) ? kLeaf : variant_.chunk);
-      if (!(finished & bit) && !r.everywhere)
-        push(tables_.finish[pass], index, r.space, space.entries, variant_.chunk);
+        push(tables_.partials[pass], index, r.reduction_layout, reduction_layout.entries * reduction_layout.leaves,
+             leaf_by_leaf(r.reduction_layout) ? kLeaf : config_.leaves_per_item);
+      if (!(finished & bit) && !r.is_global)
+        push(tables_.finish[pass], index, r.reduction_layout, reduction_layout.entries, config_.leaves_per_item);
       walked |= bit;
-      if (!r.everywhere) finished |= bit;
+      if (!r.is_global) finished |= bit;
     }
   }
 
   // Whether a thread that is alone makes a partial sum of each leaf: of all spaces but the elements' own order
-  // (schedules/entry_sums.cuh).
-  bool leaf_by_leaf(int space) const { return variant_.threads == 1 && space != 0; }
+  // (kernel/entry_sums.cuh).
+  bool leaf_by_leaf(int reduction_layout) const { return config_.threads == 1 && reduction_layout != 0; }
 
-  void push(StepTables::Items& items, int index, int space, std::int64_t units, int step) {
+  void push(StepTables::Items& items, int index, int reduction_layout, std::int64_t units, int step) {
     for (std::int64_t first = 0; first < units; first += step)
-      items.push_back({index, space, first});
+      items.push_back({index, reduction_layout, first});
   }
 
-  const std::vector<PlannedReduction>& reductions_;
-  Variant variant_;
+  const std::vector<ResolvedReduction>& reductions_;
+  KernelConfig config_;
   StepTables tables_;
 };
 
 }  // namespace
 
 StepTables step_tables(const std::vector<StepTensor>& tensors,
-                       const std::vector<PlannedReduction>& reductions, int passes,
-                       const Variant& variant) {
-  Builder builder(reductions, passes, variant);
+                       const std::vector<ResolvedReduction>& reductions, int passes,
+                       const KernelConfig& config) {
+  Builder builder(reductions, passes, config);
   for (const auto& tensor : tensors) builder.add(tensor);
   return builder.take();
 }

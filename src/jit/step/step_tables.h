@@ -22,13 +22,13 @@ struct StepTables {
   std::vector<Items> finish;    // [pass]
   Items apply;
   /// Entries and partials of each space over all tensors: what the buffers must hold.
-  std::array<std::int64_t, kSpaces> entries{};
-  std::array<std::int64_t, kSpaces> partial_count{};
+  std::array<std::int64_t, kReductionLayouts> entries{};
+  std::array<std::int64_t, kReductionLayouts> partial_count{};
 };
 
 /// Builds the tables of tensors that share a kernel. Empty tensors get no work.
 StepTables step_tables(const std::vector<StepTensor>& tensors,
-                       const std::vector<PlannedReduction>& reductions, int passes,
-                       const Variant& variant);
+                       const std::vector<ResolvedReduction>& reductions, int passes,
+                       const KernelConfig& config);
 
 }  // namespace jitstep::jit

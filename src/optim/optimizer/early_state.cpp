@@ -3,7 +3,7 @@
 
 #include "jitstep/jit/manifest.h"
 #include "jitstep/jit/plan.h"
-#include "optim/optimizer/optimizer_records.h"
+#include "optim/optimizer/optimizer_impl.h"
 
 namespace jitstep {
 
@@ -14,24 +14,24 @@ std::map<void*, std::unique_ptr<ParamState>> Optimizer::early_states(const Param
   const auto& options = static_cast<const Options&>(group.options());
   if (!options.manifest().early_state) return states;
   GroupRecord record;
-  HyperSet numbers;
-  about_group(first.group, [&] { record.refresh(options, Moment::training, numbers); });
+  HyperParams hyper_params;
+  with_group_context(first.group, [&] { record.refresh(options, ValidationPhase::step, hyper_params); });
   std::map<void*, int> numbered;  // in its group, where none counts twice
   const auto number_of = [&](const torch::Tensor& p) {
     const int next = static_cast<int>(numbered.size());
     return numbered.try_emplace(p.unsafeGetTensorImpl(), next).first->second;
   };
-  if (first.place > 0)
+  if (first.index > 0)
     for (const torch::Tensor& p : param_groups_[first.group].params()) number_of(p);
   for (std::size_t i = 0; i < group.params().size(); ++i) {
     const torch::Tensor& p = group.params()[i];
     const int number = number_of(p);
     auto& state = states[p.unsafeGetTensorImpl()];
     if (state) continue;
-    state = make_param_state(options.rule(), default_options().edition());
-    about(p, {first.group, first.place + i}, [&] {
+    state = make_param_state(options.rule(), default_options().catalog_revision());
+    about(p, {first.group, first.index + i}, [&] {
       const auto plan = record.plan(p);
-      state->bind(p, plan, records_->id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
+      state->bind(p, plan, impl_->id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
       state->is_early_ = true;
     });
   }

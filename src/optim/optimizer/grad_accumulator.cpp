@@ -14,24 +14,24 @@
 #include <set>
 #include <utility>
 
-#include "jit/manifest/own_rule.h"
+#include "jit/manifest/internal_rule.h"
 #include "jitstep/jit/formats.h"
 #include "jitstep/state_buffers.h"
 #include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/stepper.h"
 #include "optim/tensor/checks.h"
 #include "optim/tensor/kernel_tensors.h"
-#include "optim/tensor/machines.h"
+#include "optim/tensor/backends.h"
 #include "optim/tensor/memory_overlap.h"
 #include "optim/tensor/own_operations.h"
-#include "optim/tensor/tensor_place.h"
+#include "optim/tensor/tensor_fingerprint.h"
 
 namespace jitstep {
 namespace {
 
 // To add a gradient is the step of a rule whose parameter is the sum.
 jit::OptionValues rule_values() {
-  return jit::own_rule("jitstep_gradient_sum", "",
+  return jit::internal_rule("jitstep_gradient_sum", "",
                        "  static constexpr uint32 weights_stream = 128;\n"
                        "  KHD static void apply(auto& e, const auto&) { e.p += e.g; }\n");
 }
@@ -40,13 +40,13 @@ namespace autograd = torch::autograd;
 
 // Torch shows one member of the backward that is under way in this thread, and no more.
 const autograd::GraphTask* current_task() {
-  const auto* const member = autograd::get_current_graph_task_exec_info();
-  if (member == nullptr) return nullptr;
+  const auto* const param_record = autograd::get_current_graph_task_exec_info();
+  if (param_record == nullptr) return nullptr;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
   constexpr std::size_t offset = offsetof(autograd::GraphTask, exec_info_);
 #pragma GCC diagnostic pop
-  return reinterpret_cast<const autograd::GraphTask*>(reinterpret_cast<const char*>(member) -
+  return reinterpret_cast<const autograd::GraphTask*>(reinterpret_cast<const char*>(param_record) -
                                                       offset);
 }
 
@@ -64,12 +64,12 @@ struct Sum {
   torch::Tensor p;
   torch::Dtype dtype = torch::kBFloat16;
   torch::Tensor values = {};               // kept from one window to the next
-  bool begun = false;                      // it holds something
+  bool started = false;                      // it holds something
   bool waits = false;                      // for its gradient to be added
   StateBuffers state = {};                 // the kernel, and the parameter's number
   int version = 0;                         // another one when values or gradient have another form
-  TensorPlace place = {};                  // of the values
-  TensorPlace gradient_form = {};          // as it was last read
+  TensorFingerprint fingerprint = {};                  // of the values
+  TensorFingerprint gradient_form = {};          // as it was last read
   std::optional<c10::Stream> stream = {};  // on which it came
 
   ParameterName name() const { return {0, static_cast<std::size_t>(state.id)}; }
@@ -77,11 +77,11 @@ struct Sum {
   // -0 is what changes no number that is added to it.
   void begin() {
     const bool own = values.defined() && values.use_count() == 1 &&
-                     values.storage().use_count() == 1 && place.holds(values) &&
+                     values.storage().use_count() == 1 && fingerprint.same_storage(values) &&
                      values.sizes() == p.sizes() && values.device() == p.device();
     if (!own) {
       values = torch::empty_like(p, p.options().dtype(dtype).requires_grad(false));
-      place = TensorPlace(values);
+      fingerprint = TensorFingerprint(values);
       ++version;
     }
     values.fill_(-0.0);
@@ -111,7 +111,7 @@ std::vector<torch::Tensor> parameters_of(const std::deque<Sum>& sums) {
 struct GradAccumulator::State : std::enable_shared_from_this<State> {
   GradAccumulatorOptions options;
   std::deque<Sum> sums;
-  std::vector<HyperSet> numbers;
+  std::vector<HyperParams> hyper_params;
   std::int64_t backwards = 0, micro_batches = 0;  // ever; in this window
   // Devices have threads of their own. Torch may call back at once, in the thread that asks it to.
   std::recursive_mutex mutex;
@@ -198,7 +198,7 @@ void GradAccumulator::State::on_gradient(Sum& sum) {
   note_backward();
   if (!std::exchange(sum.waits, true)) waiting.push_back(&sum);
   sum.stream = current_stream(sum.p.device());
-  if (has_memory(sum.p.grad())) bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
+  if (has_aux_state(sum.p.grad())) bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
   if (bytes <= options.max_waiting_bytes()) return;
   const auto rest = std::stable_partition(
       waiting.begin(), waiting.end(), [&](const Sum* one) { return one->stream != sum.stream; });
@@ -223,7 +223,7 @@ void GradAccumulator::State::drop() {
     sum->waits = false;
     sum->p.mutable_grad().reset();
   }
-  for (Sum& sum : sums) sum.begun = false;
+  for (Sum& sum : sums) sum.started = false;
   tasks.clear();
   last_task = -1;
   steps = 0;
@@ -241,32 +241,32 @@ void GradAccumulator::State::add(const std::vector<Sum*>& waited, bool all) {
     const torch::Tensor& g = sum->p.grad();
     if (!g.defined()) continue;
     gradients.push_back(is_lazy(g) ? materialised(g) : g);
-    check_gradient(sum->begun ? sum->values : sum->p, gradients.back(), sum->name());
+    check_gradient(sum->started ? sum->values : sum->p, gradients.back(), sum->name());
     present.push_back(sum);
   }
   if (present.empty()) return;
   step(present, gradients, all);
-  for (Sum* const sum : present) sum->begun = true, sum->p.mutable_grad().reset();
+  for (Sum* const sum : present) sum->started = true, sum->p.mutable_grad().reset();
   added = true;
 }
 
 void GradAccumulator::State::step(const std::vector<Sum*>& present,
                                   const std::deque<torch::Tensor>& gradients, bool all) {
-  std::vector<StepParameter> parameters, resting;
+  std::vector<StepParameter> parameters, inactive;
   for (std::size_t i = 0; i < present.size(); ++i) {
     Sum& sum = *present[i];
-    if (!sum.begun) sum.begin();
-    if (!sum.gradient_form.has_form_of(gradients[i])) ++sum.version;
-    sum.gradient_form = TensorPlace(gradients[i], TensorPlace::Access::read);
+    if (!sum.started) sum.begin();
+    if (!sum.gradient_form.same_metadata(gradients[i])) ++sum.version;
+    sum.gradient_form = TensorFingerprint(gradients[i], TensorFingerprint::Access::read);
     sum.state.t = backwards - 1;
     parameters.push_back(sum.in_step(&gradients[i]));
   }
   if (all)
     for (Sum& sum : sums)
       if (sum.values.defined() && sum.state.t != backwards - 1)
-        resting.push_back(sum.in_step(nullptr));
+        inactive.push_back(sum.in_step(nullptr));
   if (steps == steppers.size()) steppers.emplace_back();
-  steppers[steps++].step({parameters, resting, numbers}, nullptr, {});
+  steppers[steps++].step({parameters, inactive, hyper_params}, nullptr, {});
 }
 
 GradAccumulator::GradAccumulator(const std::vector<torch::Tensor>& parameters,
@@ -277,7 +277,7 @@ GradAccumulator::GradAccumulator(const std::vector<torch::Tensor>& parameters,
   TORCH_CHECK(options.max_waiting_bytes() >= 0, "GradAccumulator: max_waiting_bytes is ",
               options.max_waiting_bytes(), "; make it 0 or more");
   state_->options = options;
-  state_->numbers = {rule_values().at_step(1, options.seed())};
+  state_->hyper_params = {rule_values().at_step(1, options.seed())};
   state_->add_parameters(parameters);
   state_->hooks.emplace(
       "a GradAccumulator", parameters_of(state_->sums),
@@ -292,11 +292,11 @@ void GradAccumulator::assign_gradients() {
   const OwnOperations own;
   const std::lock_guard lock(state_->mutex);
   for (const Sum& sum : state_->sums)
-    if (sum.begun) check_sum(sum);
+    if (sum.started) check_sum(sum);
   state_->end_backward();  // of a backward that failed
   std::vector<torch::Tensor> assigned;
   for (Sum& sum : state_->sums)
-    if (std::exchange(sum.begun, false)) assigned.push_back(sum.p.mutable_grad() = sum.values);
+    if (std::exchange(sum.started, false)) assigned.push_back(sum.p.mutable_grad() = sum.values);
   const auto count = static_cast<double>(std::exchange(state_->micro_batches, 0));
   if (!state_->options.mean()) return;
   for (torch::Tensor& sum : assigned) sum.div_(count);

@@ -100,19 +100,19 @@ torch::Tensor found_inf_in(const Gradients& gradients) {
 }
 
 // Lends the optimizer both tensors for one step.
-class Lent {
+class ScopedGradScale {
  public:
-  Lent(Optimizer& optimizer, const torch::Tensor& scale, const torch::Tensor& found)
+  ScopedGradScale(Optimizer& optimizer, const torch::Tensor& scale, const torch::Tensor& found)
       : optimizer_(optimizer), scale_(optimizer.grad_scale()), found_(optimizer.found_inf()) {
     optimizer.set_grad_scale(scale);
     optimizer.set_found_inf(found);
   }
-  ~Lent() {
+  ~ScopedGradScale() {
     optimizer_.set_grad_scale(scale_);
     optimizer_.set_found_inf(found_);
   }
-  Lent(const Lent&) = delete;
-  Lent& operator=(const Lent&) = delete;
+  ScopedGradScale(const ScopedGradScale&) = delete;
+  ScopedGradScale& operator=(const ScopedGradScale&) = delete;
 
  private:
   Optimizer& optimizer_;
@@ -188,7 +188,7 @@ void GradScaler::step(Optimizer& optimizer) {
     const torch::Tensor here = scale_.to(found.device(), true);
     scale = scale.defined() ? here * scale : here;
   }
-  const Lent lent(optimizer, scale, found);
+  const ScopedGradScale lent(optimizer, scale, found);
   optimizer.step();
   progress = {Stage::stepped, found};
 }

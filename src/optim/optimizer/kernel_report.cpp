@@ -8,7 +8,7 @@
 
 #include "jit/base/text.h"
 #include "jit/engine/kernel_list.h"
-#include "optim/optimizer/optimizer_records.h"
+#include "optim/optimizer/optimizer_impl.h"
 #include "optim/tensor/own_operations.h"
 
 namespace jitstep {
@@ -21,22 +21,22 @@ std::string names_of(const std::vector<KernelReport::Parameter>& parameters) {
   const std::vector<KernelReport::Parameter> first(parameters.begin(),
                                                    parameters.begin() + std::ptrdiff_t(shown));
   std::string names = jit::joined(
-      first, ", ", [](const auto& one) { return jit::text(one.group, "/", one.place); });
-  if (shown < parameters.size()) names += jit::text(" and ", parameters.size() - shown, " others");
+      first, ", ", [](const auto& one) { return jit::str_cat(one.group, "/", one.index); });
+  if (shown < parameters.size()) names += jit::str_cat(" and ", parameters.size() - shown, " others");
   return names;
 }
 
 }  // namespace
 
 std::string KernelReport::text() const {
-  std::string lines = jit::text(
+  std::string lines = jit::str_cat(
       name(), " for ", jit::to_string(target()), " on ", device, "\n  key        ", built->key,
       "\n  made       ", built->from_cache ? "found in the cache" : "compiled", ", ",
-      built->compile_ms, " ms, ", binary().size(), " bytes\n  variant    ",
-      jit::to_string(how.variant), ": ", how.why, "\n  parameters ", parameters.size(),
+      built->compile_ms, " ms, ", binary().size(), " bytes\n  configuration    ",
+      jit::to_string(how.config), ": ", how.why, "\n  parameters ", parameters.size(),
       " (group/place ", names_of(parameters), ")\n");
   for (const jit::Resources& one : resources())
-    lines += jit::text("  ", one.entry, ": ", one.registers, " registers, ", one.shared_bytes,
+    lines += jit::str_cat("  ", one.entry, ": ", one.registers, " registers, ", one.shared_bytes,
                        " bytes shared, ", one.stack_bytes, " stack, ",
                        one.spill_store_bytes + one.spill_load_bytes, " spilled\n");
   return lines;
@@ -56,13 +56,13 @@ std::vector<KernelReport> Optimizer::compiled_kernels() {
   if (!groups_unchanged()) sync_groups();
   std::deque<StateBuffers> outlines;
   std::vector<StepParameter> parameters;
-  for (std::size_t g = 0; g < records_->groups.size(); ++g) {
-    const GroupRecord& record = records_->groups[g].record;
+  for (std::size_t g = 0; g < impl_->groups.size(); ++g) {
+    const GroupRecord& record = impl_->groups[g].record;
     refresh_options(g);
     for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
-      Member& member = records_->groups[g].members[i];
-      if (member.repeated) continue;
-      member.gradient_checked = false;
+      ParamRecord& param_record = impl_->groups[g].param_records[i];
+      if (param_record.repeated) continue;
+      param_record.gradient_checked = false;
       const torch::Tensor& p = param_groups_[g].params()[i];
       about(p, {g, i}, [&] { outlines.push_back(state_outline(record.plan(p))); });
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
@@ -70,11 +70,11 @@ std::vector<KernelReport> Optimizer::compiled_kernels() {
       parameters.push_back({&p, grad == nullptr ? &p : grad, &outlines.back(), {g, i}, 0});
     }
   }
-  CommonState common;
+  SharedStateTensors shared_state;
   if (!parameters.empty())
-    common.bind(parameters.front().p->device(), records_->groups.front().record.initial_common());
+    shared_state.bind(parameters.front().p->device(), impl_->groups.front().record.initial_common());
   Stepper stepper;
-  stepper.prepare(parameters, {}, common.memory(), records_->extras.grad_scale.defined());
+  stepper.prepare(parameters, {}, shared_state.aux_state(), impl_->extras.grad_scale.defined());
   return stepper.kernels();
 }
 
@@ -87,11 +87,11 @@ void write_kernels(const std::vector<KernelReport>& kernels, const std::string& 
 void Optimizer::compile() { compiled_kernels(); }
 
 std::vector<KernelReport> Optimizer::kernels() {
-  std::vector<KernelReport> reports = records_->stepper.kernels();
-  for (const Records::Group& group : records_->groups)
-    for (const Member& member : group.members)
-      if (member.alone)
-        for (KernelReport& one : member.alone->kernels()) add_kernel(reports, std::move(one));
+  std::vector<KernelReport> reports = impl_->stepper.kernels();
+  for (const Impl::Group& group : impl_->groups)
+    for (const ParamRecord& param_record : group.param_records)
+      if (param_record.alone)
+        for (KernelReport& one : param_record.alone->kernels()) add_kernel(reports, std::move(one));
   return reports.empty() ? compiled_kernels() : reports;
 }
 

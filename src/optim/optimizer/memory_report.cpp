@@ -9,14 +9,14 @@
 
 #include "jit/base/text.h"
 #include "jitstep/jit/catalog.h"
-#include "optim/optimizer/optimizer_records.h"
+#include "optim/optimizer/optimizer_impl.h"
 #include "optim/tensor/kernel_tensors.h"
 
 namespace jitstep {
 namespace {
 
 using Kind = MemoryReport::Kind;
-using Parts = std::vector<MemoryReport::Part>;
+using Entries = std::vector<MemoryReport::Entry>;
 
 std::string dtype_name(const torch::Tensor& tensor) {
   const torch::ScalarType type = tensor.scalar_type();
@@ -40,15 +40,15 @@ class Measure {
   }
 
   // No part for a tensor that is not there.
-  void add(Parts& parts, Kind kind, const std::string& name, const std::string& format,
+  void add(Entries& entries, Kind kind, const std::string& name, const std::string& format,
            const torch::Tensor& tensor) {
     if (!tensor.defined()) return;
-    const std::int64_t bytes = has_memory(tensor) ? bytes_of(tensor) : 0;
-    if (!parts.empty() && parts.back().kind == kind && parts.back().name == name) {
-      ++parts.back().tensors, parts.back().bytes += bytes;  // the other half of a field of memory
+    const std::int64_t bytes = has_aux_state(tensor) ? bytes_of(tensor) : 0;
+    if (!entries.empty() && entries.back().kind == kind && entries.back().name == name) {
+      ++entries.back().tensors, entries.back().bytes += bytes;  // the other half of a field of memory
       return;
     }
-    parts.push_back({kind, name, format, 1, bytes});
+    entries.push_back({kind, name, format, 1, bytes});
   }
 
  private:
@@ -62,7 +62,7 @@ struct Held {
   const std::vector<jit::Slot>& slots;  // as its rule declares them
 };
 
-void add_state(Measure& measure, const Held& held, Parts& parts) {
+void add_state(Measure& measure, const Held& held, Entries& entries) {
   const StateBuffers& state = held.buffers;
   for (std::size_t i = 0; i < state.slots.size(); ++i) {
     const auto& [codes, meta] = state.slots[i];
@@ -70,22 +70,22 @@ void add_state(Measure& measure, const Held& held, Parts& parts) {
     // fp32 is as wide as the arithmetic.
     const std::string format =
         codes.scalar_type() == torch::kFloat64 ? dtype_name(codes) : state.format.slots.at(i)->name;
-    measure.add(parts, Kind::state, held.slots[i].name, format, codes);
-    measure.add(parts, Kind::scales, held.slots[i].name, format, meta);
+    measure.add(entries, Kind::state, held.slots[i].name, format, codes);
+    measure.add(entries, Kind::scales, held.slots[i].name, format, meta);
   }
-  measure.add(parts, Kind::beside, "", state.format.weights, state.extra);
-  for (const auto& [key, halves] : state.memory)
-    for (const torch::Tensor& half : halves)
-      if (half.defined()) measure.add(parts, Kind::memory, key, dtype_name(half), half);
-  measure.add(parts, Kind::memory, "skipped steps", "int64", state.t.lag());
+  measure.add(entries, Kind::residual, "", state.format.weights, state.residual);
+  for (const auto& [key, buffers] : state.aux_state)
+    for (const torch::Tensor& half : buffers)
+      if (half.defined()) measure.add(entries, Kind::aux_state, key, dtype_name(half), half);
+  measure.add(entries, Kind::aux_state, "skipped steps", "int64", state.t.step_offset());
 }
 
-Parts parts_of(Measure& measure, const torch::Tensor& p, const Held* held) {
-  Parts parts;
-  measure.add(parts, Kind::parameters, "", dtype_name(p), p);
-  if (p.grad().defined()) measure.add(parts, Kind::gradients, "", dtype_name(p.grad()), p.grad());
-  if (held != nullptr) add_state(measure, *held, parts);
-  return parts;
+Entries parts_of(Measure& measure, const torch::Tensor& p, const Held* held) {
+  Entries entries;
+  measure.add(entries, Kind::parameters, "", dtype_name(p), p);
+  if (p.grad().defined()) measure.add(entries, Kind::gradients, "", dtype_name(p.grad()), p.grad());
+  if (held != nullptr) add_state(measure, *held, entries);
+  return entries;
 }
 
 }  // namespace
@@ -108,10 +108,10 @@ MemoryReport Optimizer::memory_report() const {
                                    parts_of(measure, p, held)});
     }
   for (const auto& [key, held] : states) add_state(measure, held, report.others);
-  const CommonState& common = records_->common;
-  measure.add(report.others, Kind::memory, jit::joined(common_names(default_options().manifest())),
-              "float64", common.halves());
-  measure.add(report.others, Kind::memory, "skipped steps", "int64", common.lag());
+  const SharedStateTensors& shared_state = impl_->shared_state;
+  measure.add(report.others, Kind::aux_state, jit::joined(shared_names(default_options().manifest())),
+              "float64", shared_state.buffers());
+  measure.add(report.others, Kind::aux_state, "skipped steps", "int64", shared_state.step_offset());
   return report;
 }
 

@@ -13,7 +13,7 @@ namespace jitstep {
 namespace {
 
 using nlohmann::json;
-using Part = MemoryReport::Part;
+using Entry = MemoryReport::Entry;
 using Parameter = MemoryReport::Parameter;
 using Kind = MemoryReport::Kind;
 using Row = std::vector<std::string>;
@@ -23,21 +23,21 @@ constexpr const char* kKinds[] = {"parameters", "gradients",         "state",
 
 const char* name_of(Kind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 
-bool is_state(const Part& part) { return part.kind > Kind::gradients; }
+bool is_state(const Entry& entry) { return entry.kind > Kind::gradients; }
 
-template <class Parts, class Choice>
-std::int64_t sum_of(const Parts& parts, Choice choice) {
+template <class Entries, class Choice>
+std::int64_t sum_of(const Entries& entries, Choice choice) {
   return std::accumulate(
-      parts.begin(), parts.end(), std::int64_t{0},
-      [&](std::int64_t sum, const Part& part) { return choice(part) ? sum + part.bytes : sum; });
+      entries.begin(), entries.end(), std::int64_t{0},
+      [&](std::int64_t sum, const Entry& entry) { return choice(entry) ? sum + entry.bytes : sum; });
 }
 
-std::int64_t bytes_of(const std::vector<Part>& parts, Kind kind) {
-  return sum_of(parts, [&](const Part& part) { return part.kind == kind; });
+std::int64_t bytes_of(const std::vector<Entry>& entries, Kind kind) {
+  return sum_of(entries, [&](const Entry& entry) { return entry.kind == kind; });
 }
 
 std::string count(std::size_t number, const char* what) {
-  return jit::text(number, " ", what, number == 1 ? "" : "s");
+  return jit::str_cat(number, " ", what, number == 1 ? "" : "s");
 }
 
 std::string per_element(std::int64_t bytes, std::int64_t elements) {
@@ -49,31 +49,31 @@ std::string head(const MemoryReport& report) {
   const auto without = static_cast<std::size_t>(
       std::count_if(report.parameters.begin(), report.parameters.end(),
                     [](const Parameter& parameter) { return !parameter.has_state; }));
-  std::string line = jit::text(count(report.parameters.size(), "parameter"), " of ",
+  std::string line = jit::str_cat(count(report.parameters.size(), "parameter"), " of ",
                                report.elements(), " elements: ", report.bytes(), " bytes");
   if (without > 0)
-    line += jit::text("; ", without, without == 1 ? " has" : " have",
+    line += jit::str_cat("; ", without, without == 1 ? " has" : " have",
                       " no state, which the first step makes");
   return line + "\n\n";
 }
 
 std::string formats_table(const MemoryReport& report) {
   std::vector<Row> rows = {{"", "kept in", "tensors", "bytes", "bytes/element"}};
-  for (const Part& part : report.by_format())
-    rows.push_back({name_of(part.kind), part.format, jit::text(part.tensors), jit::text(part.bytes),
-                    per_element(part.bytes, report.elements())});
+  for (const Entry& entry : report.by_format())
+    rows.push_back({name_of(entry.kind), entry.format, jit::str_cat(entry.tensors), jit::str_cat(entry.bytes),
+                    per_element(entry.bytes, report.elements())});
   rows.push_back(
-      {"all", "", "", jit::text(report.bytes()), per_element(report.bytes(), report.elements())});
+      {"all", "", "", jit::str_cat(report.bytes()), per_element(report.bytes(), report.elements())});
   return jit::text_table(rows, {2, 3, 4});
 }
 
 // "bfloat16, split16, m int4, v int4".
 std::string kept_in(const Parameter& parameter) {
   Row words;
-  for (const Part& part : parameter.parts)
-    if (part.kind == Kind::parameters || part.kind == Kind::beside) words.push_back(part.format);
-  for (const Part& part : parameter.parts)
-    if (part.kind == Kind::state) words.push_back(part.name + " " + part.format);
+  for (const Entry& entry : parameter.entries)
+    if (entry.kind == Kind::parameters || entry.kind == Kind::residual) words.push_back(entry.format);
+  for (const Entry& entry : parameter.entries)
+    if (entry.kind == Kind::state) words.push_back(entry.name + " " + entry.format);
   if (!parameter.has_state) words.push_back("no state yet");
   return jit::joined(words);
 }
@@ -83,57 +83,57 @@ std::string parameters_table(const MemoryReport& report) {
                             "bytes/element", "kept in"}};
   for (const Parameter& parameter : report.parameters)
     rows.push_back(
-        {jit::text(parameter.group), jit::text(parameter.place),
-         "[" + jit::joined(parameter.sizes, ", ", [](auto n) { return jit::text(n); }) + "]",
-         parameter.rule, jit::text(bytes_of(parameter.parts, Kind::parameters)),
-         jit::text(bytes_of(parameter.parts, Kind::gradients)),
-         jit::text(sum_of(parameter.parts, is_state)),
+        {jit::str_cat(parameter.group), jit::str_cat(parameter.index),
+         "[" + jit::joined(parameter.sizes, ", ", [](auto n) { return jit::str_cat(n); }) + "]",
+         parameter.rule, jit::str_cat(bytes_of(parameter.entries, Kind::parameters)),
+         jit::str_cat(bytes_of(parameter.entries, Kind::gradients)),
+         jit::str_cat(sum_of(parameter.entries, is_state)),
          per_element(parameter.bytes(), parameter.elements), kept_in(parameter)});
   if (!report.others.empty())
-    rows.push_back({"-", "-", "", "", "0", "0", jit::text(sum_of(report.others, is_state)), "-",
+    rows.push_back({"-", "-", "", "", "0", "0", jit::str_cat(sum_of(report.others, is_state)), "-",
                     "what belongs to no single parameter"});
   return jit::text_table(rows, {0, 1, 4, 5, 6, 7});
 }
 
-json json_of(const Part& part) {
-  json out = {{"kind", name_of(part.kind)},
-              {"format", part.format},
-              {"tensors", part.tensors},
-              {"bytes", part.bytes}};
-  if (!part.name.empty()) out["name"] = part.name;
+json json_of(const Entry& entry) {
+  json out = {{"kind", name_of(entry.kind)},
+              {"format", entry.format},
+              {"tensors", entry.tensors},
+              {"bytes", entry.bytes}};
+  if (!entry.name.empty()) out["name"] = entry.name;
   return out;
 }
 
-json json_of(const std::vector<Part>& parts) {
+json json_of(const std::vector<Entry>& entries) {
   json all = json::array();
-  for (const Part& part : parts) all.push_back(json_of(part));
+  for (const Entry& entry : entries) all.push_back(json_of(entry));
   return all;
 }
 
 json json_of(const Parameter& parameter) {
-  return {{"group", parameter.group},   {"place", parameter.place},
+  return {{"group", parameter.group},   {"place", parameter.index},
           {"sizes", parameter.sizes},   {"elements", parameter.elements},
           {"rule", parameter.rule},     {"has_state", parameter.has_state},
-          {"bytes", parameter.bytes()}, {"parts", json_of(parameter.parts)}};
+          {"bytes", parameter.bytes()}, {"parts", json_of(parameter.entries)}};
 }
 
-constexpr auto kEvery = [](const Part&) { return true; };
+constexpr auto kEvery = [](const Entry&) { return true; };
 
 }  // namespace
 
-std::int64_t MemoryReport::Parameter::bytes() const { return sum_of(parts, kEvery); }
+std::int64_t MemoryReport::Parameter::bytes() const { return sum_of(entries, kEvery); }
 
-std::vector<Part> MemoryReport::by_format() const {
-  std::map<std::pair<Kind, std::string>, Part> sums;
-  const auto add = [&](const std::vector<Part>& parts) {
-    for (const Part& part : parts) {
-      Part& sum = sums[{part.kind, part.format}];
-      sum.tensors += part.tensors, sum.bytes += part.bytes;
+std::vector<Entry> MemoryReport::by_format() const {
+  std::map<std::pair<Kind, std::string>, Entry> sums;
+  const auto add = [&](const std::vector<Entry>& entries) {
+    for (const Entry& entry : entries) {
+      Entry& sum = sums[{entry.kind, entry.format}];
+      sum.tensors += entry.tensors, sum.bytes += entry.bytes;
     }
   };
-  for (const Parameter& parameter : parameters) add(parameter.parts);
+  for (const Parameter& parameter : parameters) add(parameter.entries);
   add(others);
-  std::vector<Part> formats;
+  std::vector<Entry> formats;
   for (auto& [what, sum] : sums)
     formats.push_back({what.first, "", what.second, sum.tensors, sum.bytes});
   return formats;

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "optim/optimizer/stages.h"
+#include "optim/optimizer/host_transforms.h"
 
 namespace jitstep {
 namespace {
@@ -63,7 +63,7 @@ std::vector<std::vector<std::size_t>> batches_of(const std::vector<torch::Tensor
 void newton_schulz(const std::vector<torch::Tensor>& values, const jit::OptionValues& options) {
   for (const torch::Tensor& one : values)
     TORCH_CHECK(one.dim() == 2,
-                "the host stage newton_schulz is for matrices, not for a tensor of ", one.dim(),
+                "the host transform newton_schulz is for matrices, not for a tensor of ", one.dim(),
                 " dimensions; refuse them in the rule: `// refuse: dims != 2, ...`");
   const bool narrow = options.get("ns_dtype").choice() == "bf16";
   for (const auto& batch : batches_of(values)) {

@@ -11,8 +11,8 @@
 
 #include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
-#include "optim/optimizer/optimizer_records.h"
-#include "optim/optimizer/stages.h"
+#include "optim/optimizer/optimizer_impl.h"
+#include "optim/optimizer/host_transforms.h"
 #include "optim/options/group_options.h"
 #include "optim/tensor/memory_overlap.h"
 #include "optim/tensor/own_operations.h"
@@ -25,7 +25,7 @@ void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
 
 // What rule and codecs are now they stay for this optimizer.
 std::unique_ptr<Options> of_today(std::unique_ptr<Options> defaults) {
-  defaults->set_edition(jit::default_catalog().edition());
+  defaults->set_edition(jit::default_catalog().catalog_revision());
   return defaults;
 }
 
@@ -39,43 +39,43 @@ std::unique_ptr<Options> defaults_of_first(
 // What an optimizer keeps once is one rule's.
 void check_can_share(const jit::Manifest& rule) {
   TORCH_CHECK(
-      !rule.modes && common_names(rule).empty(), "the rule ", rule.name, " has ",
+      !rule.modes && shared_names(rule).empty(), "the rule ", rule.name, " has ",
       rule.modes ? "modes" : "memory of all parameters",
       " and cannot share an optimizer with other rules; make one for its parameters alone, ",
       "jitstep::Optimizer(\"", rule.name, "\", groups)");
 }
 
-GroupStage stage_of(const Options& options) {
-  const std::string& stage = options.manifest().host_stage;
-  return stage.empty() ? GroupStage() : find_stage(options.rule(), stage);
+GroupTransform stage_of(const Options& options) {
+  const std::string& stage = options.manifest().host_transform;
+  return stage.empty() ? GroupTransform() : find_host_transform(options.rule(), stage);
 }
 
 }  // namespace
 
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
-                     Frozen frozen)
+                     NonTrainablePolicy frozen)
     : torch::optim::Optimizer(std::vector<ParamGroup>{}, of_today(std::move(defaults))),
-      records_(std::make_unique<Records>(*this, frozen)) {
-  HyperSet numbers;
-  GroupRecord().refresh(default_options(), Moment::making, numbers);  // validates
-  records_->tunes = default_options().tunes();
+      impl_(std::make_unique<Impl>(*this, frozen)) {
+  HyperParams hyper_params;
+  GroupRecord().refresh(default_options(), ValidationPhase::construction, hyper_params);  // validates
+  impl_->tunes = default_options().tunes();
   for (const auto& group : groups) add_param_group(group);
 }
 
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults)
-    : Optimizer(groups, std::move(defaults), Frozen::warn) {}
+    : Optimizer(groups, std::move(defaults), NonTrainablePolicy::warn) {}
 
 // NOLINTNEXTLINE(performance-noexcept-move-constructor): that of torch's class may throw.
 Optimizer::Optimizer(Optimizer&& other)
-    : torch::optim::Optimizer(std::move(other)), records_(std::move(other.records_)) {
-  records_->optimizer = this;
+    : torch::optim::Optimizer(std::move(other)), impl_(std::move(other.impl_)) {
+  impl_->optimizer = this;
 }
 Optimizer::~Optimizer() = default;
 
 Optimizer::Optimizer(const std::string& rule, const std::vector<ParamGroup>& groups,
                      const GenericOptions& defaults)
-    : Optimizer(groups, checked_options(rule, defaults), Frozen::refuse) {
-  records_->tunes = defaults.tunes();
+    : Optimizer(groups, checked_options(rule, defaults), NonTrainablePolicy::refuse) {
+  impl_->tunes = defaults.tunes();
 }
 
 Optimizer::Optimizer(const std::string& rule, std::vector<torch::Tensor> params,
@@ -83,14 +83,14 @@ Optimizer::Optimizer(const std::string& rule, std::vector<torch::Tensor> params,
     : Optimizer(rule, std::vector<ParamGroup>{ParamGroup(std::move(params))}, defaults) {}
 
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups)
-    : Optimizer({}, defaults_of_first(groups), Frozen::refuse) {
-  records_->several_rules = true;
+    : Optimizer({}, defaults_of_first(groups), NonTrainablePolicy::refuse) {
+  impl_->several_rules = true;
   for (const auto& group : groups) add_param_group(group);
 }
 
 std::unique_ptr<Optimizer> Optimizer::from_spec(std::vector<torch::Tensor> params,
                                                 const std::string& json_text) {
-  const jit::SpecText spec = as_argument_error([&] { return jit::parse_spec(json_text); });
+  const jit::SpecText spec = rethrow_as_torch_error([&] { return jit::parse_spec(json_text); });
   GenericOptions options;
   for (const auto& [name, value] : spec.options) options.set(name, value);
   options.edit_formats() = spec.formats;
@@ -113,7 +113,7 @@ const Options& Optimizer::group_options(std::size_t group) const {
 }
 
 const std::string& Optimizer::rule_of(std::size_t group) const {
-  return group < records_->groups.size() ? records_->groups[group].rule : rule();
+  return group < impl_->groups.size() ? impl_->groups[group].rule : rule();
 }
 
 Options& Optimizer::group_options(std::size_t group) {
@@ -124,9 +124,9 @@ Options& Optimizer::group_options(std::size_t group) {
 
 // What a group's options leave open.
 std::unique_ptr<Options> Optimizer::defaults_for(const ParamGroup& group) const {
-  if (!records_->several_rules) return default_options().copy();
-  auto own = make_options(options_with_rule(group).rule(), default_options().edition());
-  own->set_edition(default_options().edition());
+  if (!impl_->several_rules) return default_options().copy();
+  auto own = make_options(options_with_rule(group).rule(), default_options().catalog_revision());
+  own->set_edition(default_options().catalog_revision());
   return own;
 }
 
@@ -138,7 +138,7 @@ Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
   const auto defaults = defaults_for(group);
   auto options = options_like(*defaults, group.has_options() ? group.options() : *defaults);
   if (group.has_options()) options->inherit(*defaults);
-  options->set_edition(default_options().edition());
+  options->set_edition(default_options().catalog_revision());
   options->construct();
   return ParamGroup(group.params(), std::move(options));
 }
@@ -146,24 +146,24 @@ Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
 // Every argument of a group, but whether it shares parameters with others.
 // `first` is what its first parameter is called.
 void Optimizer::check_group(const ParamGroup& group, const ParameterName& first,
-                            Moment moment) const {
+                            ValidationPhase phase) const {
   std::set<std::tuple<torch::ScalarType, std::int64_t, std::int64_t>> kinds;
   GroupRecord record;
-  HyperSet numbers;
+  HyperParams hyper_params;
   const auto& options = static_cast<const Options&>(group.options());
-  about_group(first.group, [&] {
-    if (records_->several_rules) check_can_share(options.manifest());
-    record.refresh(options, moment, numbers);
+  with_group_context(first.group, [&] {
+    if (impl_->several_rules) check_can_share(options.manifest());
+    record.refresh(options, phase, hyper_params);
     stage_of(options);  // is there one?
   });
   for (std::size_t i = 0; i < group.params().size(); ++i) {
     const torch::Tensor& p = group.params()[i];
-    const ParameterName name{first.group, first.place + i};
+    const ParameterName name{first.group, first.index + i};
     check_parameter(p, name);
     if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second)
       about(p, name, [&] { record.plan(p); });
   }
-  check_frozen(group.params(), first, records_->frozen);
+  check_frozen(group.params(), first, impl_->frozen);
 }
 
 // A parameter in two groups would be stepped twice, and memory of two parameters written by both at
@@ -179,12 +179,12 @@ void Optimizer::check_distinct(const ParamGroup* more, const ParameterName& firs
   const auto check = [&](const ParamGroup& list, const ParameterName& begin) {
     for (std::size_t i = 0; i < list.params().size(); ++i) {
       const torch::Tensor& p = list.params()[i];
-      const ParameterName name{begin.group, begin.place + i};
+      const ParameterName name{begin.group, begin.index + i};
       const auto [found, added] = seen.emplace(key_of(p), Seen{&list, name});
       const ParameterName& before = found->second.name;
       TORCH_CHECK(added || found->second.list == &list,
                   "some parameters appear in more than one parameter group: ", describe(p, name),
-                  " is parameter ", before.place, " of group ", before.group,
+                  " is parameter ", before.index, " of group ", before.group,
                   " as well; list each parameter once");
       if (added) all.push_back({&p, name});
     }
@@ -200,14 +200,14 @@ void Optimizer::add_param_group(const ParamGroup& group) {
   if (!groups_unchanged()) sync_groups();
   const ParamGroup whole = merged(group);
   const ParameterName first{param_groups_.size(), 0};
-  check_group(whole, first, Moment::making);
+  check_group(whole, first, ValidationPhase::construction);
   check_distinct(&whole, first);
   auto states = early_states(whole, first);
   torch::optim::Optimizer::add_param_group(whole);
   // Torch replaces options it does not know by the defaults.
   param_groups_.back().set_options(whole.options().clone());
-  records_->resize(param_groups_.size());
-  take_in(records_->groups.size() - 1, std::move(states));
+  impl_->resize(param_groups_.size());
+  take_in(impl_->groups.size() - 1, std::move(states));
 }
 
 void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
@@ -216,7 +216,7 @@ void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
               "add_parameters needs a parameter group; use add_param_group");
   const ParamGroup added(parameters, param_groups_[0].options().clone());
   const ParameterName first{0, param_groups_[0].params().size()};
-  check_group(added, first, Moment::training);
+  check_group(added, first, ValidationPhase::step);
   check_distinct(&added, first);
   auto states = early_states(added, first);
   torch::optim::Optimizer::add_parameters(parameters);
@@ -226,16 +226,16 @@ void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
 // Whether a group has the parameters it had when last looked at: torch's users may change them.
 bool Optimizer::group_unchanged(std::size_t g) const {
   const auto& params = param_groups_[g].params();
-  const auto& members = records_->groups[g].members;
-  if (params.size() != members.size()) return false;
+  const auto& param_records = impl_->groups[g].param_records;
+  if (params.size() != param_records.size()) return false;
   for (std::size_t i = 0; i < params.size(); ++i)
-    if (key_of(params[i]) != members[i].key) return false;
+    if (key_of(params[i]) != param_records[i].key) return false;
   return true;
 }
 
 bool Optimizer::groups_unchanged() const {
-  if (records_->groups.size() != param_groups_.size()) return false;
-  for (std::size_t g = 0; g < records_->groups.size(); ++g)
+  if (impl_->groups.size() != param_groups_.size()) return false;
+  for (std::size_t g = 0; g < impl_->groups.size(); ++g)
     if (!group_unchanged(g)) return false;
   return true;
 }
@@ -243,31 +243,31 @@ bool Optimizer::groups_unchanged() const {
 // Brings the records in line with the groups. Groups that were added through torch's base class get
 // their options merged; everything new is checked.
 void Optimizer::sync_groups() {
-  const std::size_t known = records_->groups.size();
+  const std::size_t known = impl_->groups.size();
   for (std::size_t g = known; g < param_groups_.size(); ++g)
     param_groups_[g] = merged(param_groups_[g]);
   for (std::size_t g = 0; g < param_groups_.size(); ++g)
     if (g >= known || !group_unchanged(g))
-      check_group(param_groups_[g], {g, 0}, g < known ? Moment::training : Moment::making);
+      check_group(param_groups_[g], {g, 0}, g < known ? ValidationPhase::step : ValidationPhase::construction);
   check_distinct();
-  records_->resize(param_groups_.size());
-  for (std::size_t g = 0; g < records_->groups.size(); ++g)
+  impl_->resize(param_groups_.size());
+  for (std::size_t g = 0; g < impl_->groups.size(); ++g)
     if (g >= known || !group_unchanged(g)) register_members(g);
   if (steps_in_backward()) hook_gradients();
 }
 
 void Optimizer::register_members(std::size_t g) {
-  records_->memory_checked = false;
+  impl_->memory_checked = false;
   const auto& options = static_cast<const Options&>(param_groups_[g].options());
-  records_->groups[g].rule = options.rule();
-  records_->groups[g].stage = stage_of(options);
-  auto& members = records_->groups[g].members;
-  members.clear();
+  impl_->groups[g].rule = options.rule();
+  impl_->groups[g].stage = stage_of(options);
+  auto& param_records = impl_->groups[g].param_records;
+  param_records.clear();
   std::set<void*> listed;
   for (const auto& p : param_groups_[g].params()) {
     const bool repeated = !listed.insert(key_of(p)).second;
-    members.push_back({.key = key_of(p),
-                       .id = records_->id_of(key_of(p)),
+    param_records.push_back({.key = key_of(p),
+                       .id = impl_->id_of(key_of(p)),
                        .number = static_cast<int>(listed.size()) - 1,
                        .repeated = repeated});
   }
@@ -276,19 +276,19 @@ void Optimizer::register_members(std::size_t g) {
 
 // Names the first parameter that its group lists again, and how many more there are.
 void Optimizer::warn_of_repeated(std::size_t g) const {
-  const auto& members = records_->groups[g].members;
-  const auto again = std::find_if(members.begin(), members.end(), std::mem_fn(&Member::repeated));
-  if (again == members.end()) return;
-  const auto same = [&](const Member& member) { return member.key == again->key; };
-  const auto first = std::find_if(members.begin(), members.end(), same);
-  const auto times = std::count_if(first, members.end(), same);
+  const auto& param_records = impl_->groups[g].param_records;
+  const auto again = std::find_if(param_records.begin(), param_records.end(), std::mem_fn(&ParamRecord::repeated));
+  if (again == param_records.end()) return;
+  const auto same = [&](const ParamRecord& param_record) { return param_record.key == again->key; };
+  const auto first = std::find_if(param_records.begin(), param_records.end(), same);
+  const auto times = std::count_if(first, param_records.end(), same);
   std::set<void*> others;
-  for (const Member& member : members)
-    if (member.repeated && !same(member)) others.insert(member.key);
-  const auto place = static_cast<std::size_t>(first - members.begin());
+  for (const ParamRecord& param_record : param_records)
+    if (param_record.repeated && !same(param_record)) others.insert(param_record.key);
+  const auto index = static_cast<std::size_t>(first - param_records.begin());
   const std::string more = others.empty() ? "" : c10::str(" (", others.size(), " more like it)");
-  TORCH_WARN("jitstep: ", describe(param_groups_[g].params()[place], {g, place}), " is listed ",
-             times, " times in its group, again as parameter ", again - members.begin(), more,
+  TORCH_WARN("jitstep: ", describe(param_groups_[g].params()[index], {g, index}), " is listed ",
+             times, " times in its group, again as parameter ", again - param_records.begin(), more,
              ", as parameters() of modules that share one gives it; it is stepped once");
 }
 
@@ -301,9 +301,9 @@ ParameterFormats Optimizer::formats_of(const torch::Tensor& parameter) const {
   const auto group = std::find_if(param_groups_.begin(), param_groups_.end(), has_it);
   TORCH_CHECK(group != param_groups_.end(), "the tensor is no parameter of this optimizer");
   GroupRecord record;
-  HyperSet numbers;
+  HyperParams hyper_params;
   const auto g = static_cast<std::size_t>(group - param_groups_.begin());
-  record.refresh(group_options(g), Moment::training, numbers);
+  record.refresh(group_options(g), ValidationPhase::step, hyper_params);
   const auto plan = record.plan(parameter);
   const jit::StateFormat& format = plan->spec.state;
   ParameterFormats formats{{}, format.weights};
@@ -321,7 +321,7 @@ std::vector<torch::Tensor> Optimizer::fp32_weights() const {
       const auto found = state_.find(key_of(p));
       const auto* const state =
           found == state_.end() ? nullptr : dynamic_cast<const ParamState*>(found->second.get());
-      const bool more = state != nullptr && state->keeps_more_of(p);
+      const bool more = state != nullptr && state->has_residual(p);
       weights.push_back((more ? state->weights() : p.detach()).to(torch::kFloat32, false, !more));
     }
   return weights;
@@ -335,25 +335,25 @@ std::int64_t Optimizer::state_bytes() const {
   return sum;
 }
 
-std::vector<double> Optimizer::common_values() const {
-  if (auto values = records_->common.values()) return *values;
+std::vector<double> Optimizer::shared_values() const {
+  if (auto values = impl_->shared_state.values()) return *values;
   GroupRecord record;
-  HyperSet numbers;
-  record.refresh(param_groups_.empty() ? default_options() : group_options(0), Moment::training,
-                 numbers);
+  HyperParams hyper_params;
+  record.refresh(param_groups_.empty() ? default_options() : group_options(0), ValidationPhase::step,
+                 hyper_params);
   return record.initial_common();
 }
 
-double Optimizer::memory(const std::string& name) const {
-  return common_values().at(common_place(default_options().manifest(), name));
+double Optimizer::aux_state(const std::string& name) const {
+  return shared_values().at(shared_index(default_options().manifest(), name));
 }
 
-void Optimizer::set_memory(const std::string& name, double value) {
-  std::vector<double> values = common_values();
-  values.at(common_place(default_options().manifest(), name)) = value;
+void Optimizer::set_aux_state(const std::string& name, double value) {
+  std::vector<double> values = shared_values();
+  values.at(shared_index(default_options().manifest(), name)) = value;
   TORCH_CHECK(std::isfinite(value), rule(), ": the memory \"", name, "\" cannot be ", value,
               "; give a finite number");
-  records_->common.set(values);
+  impl_->shared_state.set(values);
 }
 
 }  // namespace jitstep

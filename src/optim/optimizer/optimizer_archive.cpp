@@ -7,7 +7,7 @@
 
 #include "jit/base/text.h"
 #include "jitstep/jit/plan.h"
-#include "optim/optimizer/optimizer_records.h"
+#include "optim/optimizer/optimizer_impl.h"
 #include "optim/state/archive.h"
 #include "optim/state/archive_file.h"
 #include "optim/state/slots_by_name.h"
@@ -40,7 +40,7 @@ class Optimizer::Conversions {
     for (std::size_t i = 0; i < saved.buffers().slots.size(); ++i) {
       const auto& from = saved.buffers().format.slots[i];
       const auto& to = plan.spec.state.slots.at(i);
-      if (!from || !to || jit::same_codes(*from, *to, jit::default_catalog(), plan.spec.edition))
+      if (!from || !to || jit::same_codes(*from, *to, jit::default_catalog(), plan.spec.catalog_revision))
         continue;
       formats_.insert(plan.rule().slots[i].name + " from " + jit::to_string(*from) + " to " +
                       jit::to_string(*to));
@@ -77,9 +77,9 @@ bool has_stepped(const StateMap& states) {
 
 void Optimizer::save(OutputArchive& archive) const {
   // States that came from another optimizer may have taken steps where this one has not.
-  auto common = records_->common.values();
-  if (!common && !common_names(default_options().manifest()).empty() && has_stepped(state_))
-    common = common_values();
+  auto shared_state = impl_->shared_state.values();
+  if (!shared_state && !shared_names(default_options().manifest()).empty() && has_stepped(state_))
+    shared_state = shared_values();
   // A state without slots may have come to a parameter of another shape: it is saved as the next step would take it.
   std::map<void*, ParamState> resized;
   for (const ParamGroup& group : param_groups_)
@@ -91,8 +91,8 @@ void Optimizer::save(OutputArchive& archive) const {
           p.sizes() != state->layout_.sizes)
         resized.try_emplace(held->first, *state).first->second.resize(p.sizes());
     }
-  write_archive(archive, default_options(), records_->mode, {state_, resized}, param_groups_,
-                common);
+  write_archive(archive, default_options(), impl_->mode, {state_, resized}, param_groups_,
+                shared_state);
 }
 
 void Optimizer::save(const std::string& file) const {
@@ -117,15 +117,15 @@ void Optimizer::load(InputArchive& archive) {
   check_origin(archive, default_options(), param_groups_);
   const jit::Mode mode = read_mode(archive);
   std::vector<ArchivedGroup> groups = read_archive(archive, default_options(), param_groups_);
-  const auto common = read_common(archive, default_options(), groups);
+  const auto shared_state = read_shared_state(archive, default_options(), groups);
   Conversions conversions;
   for (std::size_t g = 0; g < groups.size(); ++g) bind_archived(g, groups[g], conversions);
   const std::set<int> loaded = distinct_ids(groups);
   for (std::size_t g = 0; g < groups.size(); ++g) take_archived(g, groups[g]);
   renumber(loaded);
-  records_->common.clear();
-  if (common) records_->common.set(*common);
-  records_->mode = mode;
+  impl_->shared_state.clear();
+  if (shared_state) impl_->shared_state.set(*shared_state);
+  impl_->mode = mode;
   conversions.keep();
   conversions.warn();
 }
@@ -133,21 +133,21 @@ void Optimizer::load(InputArchive& archive) {
 // Makes the states those of the group's parameters, in this optimizer's formats.
 void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& conversions) const {
   GroupRecord record;
-  HyperSet numbers;
-  about_group(g, [&] {
-    record.refresh(group.options ? *group.options : group_options(g), Moment::training, numbers);
+  HyperParams hyper_params;
+  with_group_context(g, [&] {
+    record.refresh(group.options ? *group.options : group_options(g), ValidationPhase::step, hyper_params);
   });
   for (std::size_t i = 0; i < group.states.size(); ++i) {
     const torch::Tensor& p = param_groups_[g].params()[i];
-    const Member& member = records_->groups[g].members[i];
-    if (member.repeated) group.states[i].reset();
+    const ParamRecord& param_record = impl_->groups[g].param_records[i];
+    if (param_record.repeated) group.states[i].reset();
     about(p, {g, i}, [&] {
       const auto plan = record.plan(p);
       if (!group.states[i]) return;
       conversions.note(*group.states[i], p, *plan);
       ParamState& state = *group.states[i];
-      state.bind(p, plan, state.has_id() ? state.id() : member.id,
-                 record.initial(*plan, member.number));
+      state.bind(p, plan, state.has_id() ? state.id() : param_record.id,
+                 record.initial(*plan, param_record.number));
     });
   }
 }
@@ -159,23 +159,23 @@ void Optimizer::take_archived(std::size_t g, ArchivedGroup& group) {
     group_options(g).edit_formats() = group.options->formats();
   }
   for (std::size_t i = 0; i < group.states.size(); ++i) {
-    const Member& member = records_->groups[g].members[i];
-    if (member.repeated) continue;
+    const ParamRecord& param_record = impl_->groups[g].param_records[i];
+    if (param_record.repeated) continue;
     if (group.states[i])
-      state_[member.key] = std::move(group.states[i]);
+      state_[param_record.key] = std::move(group.states[i]);
     else
-      state_.erase(member.key);
+      state_.erase(param_record.key);
   }
 }
 
 // Parameters without a loaded state give up an id that a loaded one has.
 void Optimizer::renumber(const std::set<int>& taken) {
-  const int known = static_cast<int>(records_->ids.size());
+  const int known = static_cast<int>(impl_->ids.size());
   int next = taken.empty() ? 0 : std::max(*taken.rbegin() + 1, known);
-  for (Records::Group& group : records_->groups)
-    for (Member& member : group.members)
-      if (state_.find(member.key) == state_.end() && taken.contains(member.id))
-        records_->ids[member.key] = member.id = next++;
+  for (Impl::Group& group : impl_->groups)
+    for (ParamRecord& param_record : group.param_records)
+      if (state_.find(param_record.key) == state_.end() && taken.contains(param_record.id))
+        impl_->ids[param_record.key] = param_record.id = next++;
 }
 
 }  // namespace jitstep

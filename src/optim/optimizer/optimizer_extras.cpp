@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "optim/optimizer/optimizer_records.h"
-#include "optim/tensor/machines.h"
+#include "optim/optimizer/optimizer_impl.h"
+#include "optim/tensor/backends.h"
 #include "optim/tensor/memory_overlap.h"
 
 namespace jitstep {
@@ -31,7 +31,7 @@ void check_place(const torch::Tensor& number, const char* name, const StepParame
 void add_memory(const StepParameter& one, std::vector<StepMemory>& memory) {
   const NamedParameter parameter{one.p, one.name};
   memory.push_back({one.p, parameter});
-  if (has_memory(one.p->grad()))
+  if (has_aux_state(one.p->grad()))
     memory.push_back({&one.p->grad(), parameter, StepMemory::Use::cleared});
   one.state->for_each_tensor([&](const torch::Tensor& tensor) {
     if (tensor.defined()) memory.push_back({&tensor, parameter, StepMemory::Use::kept});
@@ -40,14 +40,14 @@ void add_memory(const StepParameter& one, std::vector<StepMemory>& memory) {
 
 bool lacks_counter(const StepCount& t, const StepExtras& extras) {
   if (extras.capturable) return !t.is_on_device() || t.is_set();
-  return extras.found_inf.defined() && !t.lag().defined();
+  return extras.found_inf.defined() && !t.step_offset().defined();
 }
 
 // For parameters of one device: of all steps, or of those that it skips.
 void attach_counters(const torch::Device& device, const std::vector<StepCount*>& counts, bool all) {
-  std::vector<std::int64_t> lags;
-  for (const StepCount* const t : counts) lags.push_back(all ? t->lag_now() : 0);
-  const torch::Tensor counters = torch::tensor(lags, torch::kInt64).to(device);
+  std::vector<std::int64_t> step_offsets;
+  for (const StepCount* const t : counts) step_offsets.push_back(all ? t->step_offset_now() : 0);
+  const torch::Tensor counters = torch::tensor(step_offsets, torch::kInt64).to(device);
   for (std::size_t i = 0; i < counts.size(); ++i) {
     torch::Tensor counter = counters.select(0, static_cast<std::int64_t>(i));
     if (all)
@@ -69,37 +69,37 @@ torch::Tensor checked_lr(torch::Tensor lr) {
 }  // namespace
 
 void Optimizer::set_grad_scale(torch::Tensor scale) {
-  records_->extras.grad_scale = checked_number(std::move(scale), "grad_scale");
-  records_->clearing_checked = false;
+  impl_->extras.grad_scale = checked_number(std::move(scale), "grad_scale");
+  impl_->clearing_checked = false;
 }
 
 void Optimizer::set_found_inf(torch::Tensor found) {
-  records_->extras.found_inf = checked_number(std::move(found), "found_inf");
-  records_->clearing_checked = false;
+  impl_->extras.found_inf = checked_number(std::move(found), "found_inf");
+  impl_->clearing_checked = false;
 }
 
-const torch::Tensor& Optimizer::grad_scale() const { return records_->extras.grad_scale; }
+const torch::Tensor& Optimizer::grad_scale() const { return impl_->extras.grad_scale; }
 
-const torch::Tensor& Optimizer::found_inf() const { return records_->extras.found_inf; }
+const torch::Tensor& Optimizer::found_inf() const { return impl_->extras.found_inf; }
 
 void Optimizer::zero_grad_in_step(bool on) {
-  records_->extras.clears = on;
-  records_->clearing_checked = false;
+  impl_->extras.clears = on;
+  impl_->clearing_checked = false;
 }
 
-void Optimizer::capturable(bool on) { records_->extras.capturable = on; }
+void Optimizer::capturable(bool on) { impl_->extras.capturable = on; }
 
-bool Optimizer::is_capturable() const { return records_->extras.capturable; }
+bool Optimizer::is_capturable() const { return impl_->extras.capturable; }
 
 void Optimizer::set_lr(std::size_t group, torch::Tensor lr) {
   TORCH_CHECK(group < param_groups_.size(), "jitstep: set_lr() of group ", group, "; there are ",
               param_groups_.size());
   TORCH_CHECK(group_options(group).manifest().find("lr") != nullptr, "jitstep: set_lr() of group ",
               group, ", whose rule ", rule_of(group), " has no option lr");
-  auto& lrs = records_->lrs;
+  auto& lrs = impl_->lrs;
   lrs.resize(std::max(lrs.size(), group + 1));
   lrs[group] = checked_lr(std::move(lr));
-  records_->clearing_checked = false;
+  impl_->clearing_checked = false;
 }
 
 void Optimizer::set_lr(const torch::Tensor& lr) {
@@ -108,33 +108,33 @@ void Optimizer::set_lr(const torch::Tensor& lr) {
 
 // Where kernels find the learning rate of a group, if it is a tensor.
 void Optimizer::point_to_lr(std::size_t g) {
-  const auto& lrs = records_->lrs;
+  const auto& lrs = impl_->lrs;
   const torch::Tensor lr = g < lrs.size() ? lrs[g] : torch::Tensor();
-  records_->numbers[g].lr = lr.defined() ? lr.const_data_ptr() : nullptr;
-  records_->numbers[g].lr_bytes = lr.defined() ? static_cast<int64>(lr.element_size()) : 0;
+  impl_->hyper_params[g].lr = lr.defined() ? lr.const_data_ptr() : nullptr;
+  impl_->hyper_params[g].lr_bytes = lr.defined() ? static_cast<int64>(lr.element_size()) : 0;
 }
 
 void Optimizer::check_extras() const {
-  for (const StepParameter& one : records_->work) {
-    if (one.name.group < records_->lrs.size())
-      check_place(records_->lrs[one.name.group], "lr", one);
-    check_place(records_->extras.grad_scale, "grad_scale", one);
-    check_place(records_->extras.found_inf, "found_inf", one);
+  for (const StepParameter& one : impl_->work) {
+    if (one.name.group < impl_->lrs.size())
+      check_place(impl_->lrs[one.name.group], "lr", one);
+    check_place(impl_->extras.grad_scale, "grad_scale", one);
+    check_place(impl_->extras.found_inf, "found_inf", one);
   }
 }
 
 // Each thread would read another number where one of them writes.
 void Optimizer::check_numbers() const {
-  for (std::size_t g = 0; g < records_->lrs.size(); ++g)
-    if (records_->lrs[g].defined())
-      records_->memory.check_number(records_->lrs[g], c10::str("the lr of group ", g));
-  records_->memory.check_number(records_->extras.grad_scale, "grad_scale");
-  records_->memory.check_number(records_->extras.found_inf, "found_inf");
+  for (std::size_t g = 0; g < impl_->lrs.size(); ++g)
+    if (impl_->lrs[g].defined())
+      impl_->memory.check_number(impl_->lrs[g], c10::str("the lr of group ", g));
+  impl_->memory.check_number(impl_->extras.grad_scale, "grad_scale");
+  impl_->memory.check_number(impl_->extras.found_inf, "found_inf");
 }
 
 // Looks again when a gradient or some state lies elsewhere than in the step before.
 void Optimizer::check_cleared() {
-  Records& records = *records_;
+  Impl& records = *impl_;
   const bool same =
       records.pending.empty() && records.new_gradients.empty() && records.materialised.empty();
   if (!records.extras.clears || (records.clearing_checked && same)) return;
@@ -151,33 +151,33 @@ void Optimizer::check_cleared() {
 
 // Has the device count the steps that it skips, before one that it may, or all of them.
 void Optimizer::count_steps() {
-  const StepExtras& extras = records_->extras;
+  const StepExtras& extras = impl_->extras;
   std::unordered_map<torch::Device, std::vector<StepCount*>> without;
-  for (const StepParameter& one : records_->work) {
+  for (const StepParameter& one : impl_->work) {
     StepCount& t = one.state->t;
     if (!extras.capturable && t.is_on_device()) t.count_on_host();
     if (lacks_counter(t, extras)) without[one.p->device()].push_back(&t);
   }
   for (const auto& [device, counts] : without) {
-    machine_of(device).refuse_capture();  // which would record the making of counters
+    backend_of(device).refuse_capture();  // which would record the making of counters
     attach_counters(device, counts, extras.capturable);
   }
-  if (records_->work.empty() || records_->common.memory() == nullptr) return;
-  if (records_->common.is_on_device() != extras.capturable)
-    records_->common.count_on_device(extras.capturable);
-  if (extras.found_inf.defined()) records_->common.count_skips();
+  if (impl_->work.empty() || impl_->shared_state.aux_state() == nullptr) return;
+  if (impl_->shared_state.is_on_device() != extras.capturable)
+    impl_->shared_state.count_on_device(extras.capturable);
+  if (extras.found_inf.defined()) impl_->shared_state.count_skips();
 }
 
 // Of gradients that torch only says are negated, the kernels have read and cleared a copy.
 void Optimizer::clear_materialised() {
-  if (!records_->extras.clears || records_->materialised.empty()) return;
-  for (const StepParameter& one : records_->work)
+  if (!impl_->extras.clears || impl_->materialised.empty()) return;
+  for (const StepParameter& one : impl_->work)
     if (one.p->grad().is_neg()) one.p->mutable_grad().zero_();
 }
 
 void Optimizer::set_tuning_agreement(TuningAgreement agree) {
-  records_->agree = std::move(agree);
-  records_->tuning_is_settled = false;
+  impl_->agree = std::move(agree);
+  impl_->tuning_is_settled = false;
 }
 
 }  // namespace jitstep

@@ -2,7 +2,7 @@
 #include <torch/types.h>
 
 #include "jitstep/jit/plan.h"
-#include "optim/optimizer/optimizer_records.h"
+#include "optim/optimizer/optimizer_impl.h"
 #include "optim/tensor/own_operations.h"
 
 namespace jitstep {
@@ -25,39 +25,39 @@ void check_unskipped(const torch::Tensor& found_inf) {
 }  // namespace
 
 void Optimizer::step_in_backward(bool on) {
-  if (!on) return records_->hooks.reset();
+  if (!on) return impl_->hooks.reset();
   const OwnOperations own;
   if (!groups_unchanged()) sync_groups();
-  check_unskipped(records_->extras.found_inf);
-  for (std::size_t g = 0; g < records_->groups.size(); ++g) {
-    const Records::Group& group = records_->groups[g];
+  check_unskipped(impl_->extras.found_inf);
+  for (std::size_t g = 0; g < impl_->groups.size(); ++g) {
+    const Impl::Group& group = impl_->groups[g];
     refresh_options(g);
-    for (std::size_t i = 0; i < group.members.size(); ++i) {
+    for (std::size_t i = 0; i < group.param_records.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
       check_alone(p, {g, i}, group.rule,
                   about(p, {g, i}, [&] { return shares(*group.record.plan(p)); }));
     }
   }
-  if (!records_->memory_checked) check_memory();
+  if (!impl_->memory_checked) check_memory();
   hook_gradients();
 }
 
-bool Optimizer::steps_in_backward() const { return records_->hooks.has_value(); }
+bool Optimizer::steps_in_backward() const { return impl_->hooks.has_value(); }
 
 // Every parameter of now, and no other.
 void Optimizer::hook_gradients() {
-  records_->hooks.reset();
+  impl_->hooks.reset();
   std::vector<torch::Tensor> parameters;
   std::vector<ParameterName> names;
-  for (std::size_t g = 0; g < records_->groups.size(); ++g)
-    for (std::size_t i = 0; i < records_->groups[g].members.size(); ++i) {
-      if (records_->groups[g].members[i].repeated) continue;
+  for (std::size_t g = 0; g < impl_->groups.size(); ++g)
+    for (std::size_t i = 0; i < impl_->groups[g].param_records.size(); ++i) {
+      if (impl_->groups[g].param_records[i].repeated) continue;
       parameters.push_back(param_groups_[g].params()[i]);
       names.push_back({g, i});
     }
-  records_->hooks.emplace(
+  impl_->hooks.emplace(
       "an optimizer that steps in backward()", std::move(parameters),
-      [records = records_.get(), names = std::move(names)](std::size_t parameter) {
+      [records = impl_.get(), names = std::move(names)](std::size_t parameter) {
         const std::lock_guard lock(records->stepping);
         records->optimizer->step_alone(names[parameter]);
       });
@@ -69,18 +69,18 @@ void Optimizer::step_alone(const ParameterName& name) {
   const auto& [g, i] = name;
   TORCH_CHECK(
       g < param_groups_.size() && i < param_groups_[g].params().size() &&
-          param_groups_[g].params()[i].unsafeGetTensorImpl() == records_->groups[g].members[i].key,
+          param_groups_[g].params()[i].unsafeGetTensorImpl() == impl_->groups[g].param_records[i].key,
       "jitstep: the parameters of group ", g, " were changed after step_in_backward(); ",
       "call it again");
   collect_alone(name);
-  Member& member = records_->groups[g].members[i];
-  if (!member.alone) member.alone.emplace();
-  StepExtras extras = records_->extras;
+  ParamRecord& param_record = impl_->groups[g].param_records[i];
+  if (!param_record.alone) param_record.alone.emplace();
+  StepExtras extras = impl_->extras;
   extras.clears = false;  // the gradient goes as a whole
-  change([&] {
+  with_rollback([&] {
     count_steps();
-    member.alone->step({records_->work, records_->resting, records_->numbers}, nullptr, extras,
-                       records_->stage());
+    param_record.alone->step({impl_->work, impl_->inactive, impl_->hyper_params}, nullptr, extras,
+                       impl_->stage());
   });
   param_groups_[g].params()[i].mutable_grad().reset();
 }
@@ -89,13 +89,13 @@ void Optimizer::step_alone(const ParameterName& name) {
 void Optimizer::collect_alone(const ParameterName& name) {
   const auto& [g, i] = name;
   const torch::Tensor& p = param_groups_[g].params()[i];
-  records_->start_collecting();
+  impl_->start_gathering();
   refresh_options(g);
-  collect_member(g, i, Purpose::step);
-  check_alone(p, name, records_->groups[g].rule, records_->groups[g].members[i].shares);
-  check_unskipped(records_->extras.found_inf);
+  gather_param(g, i, Operation::step);
+  check_alone(p, name, impl_->groups[g].rule, impl_->groups[g].param_records[i].shares);
+  check_unskipped(impl_->extras.found_inf);
   check_extras();
-  if (!records_->memory_checked) check_memory();
+  if (!impl_->memory_checked) check_memory();
   check_new_gradients();
 }
 

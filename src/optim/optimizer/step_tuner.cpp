@@ -5,7 +5,7 @@
 
 #include "jit/base/text.h"
 #include "jit/codegen/tuning_files.h"
-#include "jit/codegen/variant_space.h"
+#include "jit/codegen/config_space.h"
 #include "jit/step/candidate_check.h"
 #include "jitstep/jit/log.h"
 
@@ -23,7 +23,7 @@ jit::TrialRules rules_for(bool alone) {
 
 std::string key_of(const jit::Batch& batch) {
   const jit::WorkSize size = work_of(batch);
-  return jit::text(to_string(batch.plan.spec), " ", size.elements, " ", size.tensors);
+  return jit::str_cat(to_string(batch.plan.spec), " ", size.elements, " ", size.tensors);
 }
 
 }  // namespace
@@ -51,10 +51,10 @@ StepTuner::Kernel& StepTuner::kernel_of(const jit::Batch& batch) {
   const jit::WorkSize size = work_of(batch);
   const std::string key = key_of(batch);
   if (const auto known = kernels_.find(key); known != kernels_.end()) return known->second;
-  const jit::Variant usual = jit::default_variant(batch.plan, hardware_.target);
-  const auto space = jit::variant_space(batch.plan, hardware_);
+  const jit::KernelConfig default_config = jit::default_kernel_config(batch.plan, hardware_.target);
+  const auto space = jit::config_space(batch.plan, hardware_);
   Kernel made{batch.plan, size,
-              jit::Tournament(usual, jit::in_order(space.single_changes(usual)), rules_, agree_)};
+              jit::ConfigSearch(default_config, jit::in_order(space.single_changes(default_config)), rules_, agree_)};
   return kernels_.emplace(key, std::move(made)).first->second;
 }
 
@@ -66,7 +66,7 @@ void StepTuner::begin(const TunedTables& tables, const jit::Hardware& hardware) 
   for (const jit::Batch& batch : tables.batches) {
     const bool tuned = kernels_.contains(key_of(batch)) || !is_known(batch);
     of_batches_.push_back(tuned ? &kernel_of(batch) : nullptr);
-    known_.push_back(tables.machine.choose_variant(batch.plan, work_of(batch)).variant);
+    known_.push_back(tables.backend.choose_config(batch.plan, work_of(batch)).config);
   }
 }
 
@@ -78,58 +78,58 @@ StepTuner::Kernel* StepTuner::active() {
 
 // Candidates are checked one after another until one can be run.
 void StepTuner::drop_unusable(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
-                              const std::vector<HyperSet>& sets) {
+                              const std::vector<HyperParams>& hyper_params) {
   while (Kernel* const kernel = active()) {
-    jit::Tournament& tournament = kernel->tournament;
+    jit::ConfigSearch& tournament = kernel->tournament;
     if (!tournament.is_new()) return;
     const auto batch = static_cast<std::size_t>(
         std::find(of_batches_.begin(), of_batches_.end(), kernel) - of_batches_.begin());
     std::size_t first = 0;
     for (std::size_t i = 0; i < batch; ++i) first += tables.batches[i].tensors.size();
-    const jit::TriedKernel tried{kernel->plan, sets.at(static_cast<std::size_t>(inputs[first].set)),
+    const jit::Candidate tried{kernel->plan, hyper_params.at(static_cast<std::size_t>(inputs[first].hyper_index)),
                                  tables.batches[batch].tensors.front().shape.sizes};
-    const jit::Variant usual = jit::default_variant(kernel->plan, hardware_.target);
+    const jit::KernelConfig default_config = jit::default_kernel_config(kernel->plan, hardware_.target);
     const auto problem =
-        jit::check_candidate(tables.machine, tried, usual, tournament.next(), tables.download);
+        jit::check_candidate(tables.backend, tried, default_config, tournament.next(), tables.download);
     if (!problem) return;
-    tournament.drop(problem->status, problem->detail);
+    tournament.reject(problem->status, problem->detail);
   }
 }
 
 jit::Step& StepTuner::step_of_now(const TunedTables& tables) {
   const Kernel* const running = active();
-  std::vector<jit::Variant> variants;
+  std::vector<jit::KernelConfig> configs;
   for (std::size_t i = 0; i < of_batches_.size(); ++i) {
     const Kernel* const kernel = of_batches_[i];
     const bool settled = kernel != nullptr && (kernel == running || kernel->tournament.done());
-    variants.push_back(settled ? kernel->tournament.next() : known_[i]);
+    configs.push_back(settled ? kernel->tournament.next() : known_[i]);
   }
-  const auto known = steps_.find(variants);
+  const auto known = steps_.find(configs);
   if (known != steps_.end()) return known->second;
   if (running == nullptr) steps_.clear();  // what is made now stays
   std::vector<jit::Batch> batches = tables.batches;
-  for (std::size_t i = 0; i < batches.size(); ++i) batches[i].variant = variants[i];
-  return steps_.try_emplace(variants, tables.machine, batches, tables.common).first->second;
+  for (std::size_t i = 0; i < batches.size(); ++i) batches[i].config = configs[i];
+  return steps_.try_emplace(configs, tables.backend, batches, tables.shared_state).first->second;
 }
 
 jit::Step* StepTuner::choose(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
-                             const std::vector<HyperSet>& sets) {
+                             const std::vector<HyperParams>& hyper_params) {
   timed_ = false;
   const auto tuned = [](const Kernel* kernel) { return kernel != nullptr; };
   if (std::none_of(of_batches_.begin(), of_batches_.end(), tuned)) return nullptr;
   const bool whole = std::none_of(inputs.begin(), inputs.end(),
-                                  [](const jit::StepInput& input) { return input.rests; });
-  if (whole) drop_unusable(tables, inputs, sets);
+                                  [](const jit::StepInput& input) { return input.inactive; });
+  if (whole) drop_unusable(tables, inputs, hyper_params);
   const Kernel* const running = active();
   if (running != nullptr && !whole) return nullptr;
   timed_ = running != nullptr;
   return &step_of_now(tables);
 }
 
-void StepTuner::took(double seconds) {
+void StepTuner::record(double seconds) {
   Kernel* const kernel = timed_ ? active() : nullptr;
   if (kernel == nullptr) return;
-  kernel->tournament.took(seconds);
+  kernel->tournament.record(seconds);
   if (kernel->tournament.done()) write(*kernel);
 }
 
@@ -146,16 +146,16 @@ void StepTuner::write(Kernel& kernel) {
                           .date = jit::today(),
                           .complete = true});
   if (const auto problem = jit::add_record(path, record))
-    jit::warn(engine_.settings().log, jit::text("what was tuned is not kept: ", *problem));
+    jit::warn(engine_.settings().log, jit::str_cat("what was tuned is not kept: ", *problem));
 }
 
-std::unique_ptr<StepTuner> make_step_tuner(bool asked, jit::Agreement agree) {
+std::unique_ptr<StepTuner> make_step_tuner(bool requested, jit::Agreement agree) {
   jit::Engine& engine = jit::default_engine();
   const jit::Settings& settings = engine.settings();
-  if ((!asked && !settings.tune) || settings.check) return nullptr;
+  if ((!requested && !settings.tune) || settings.check) return nullptr;
   if (settings.ranks > 1 && !agree) {
     jit::warn(settings.log,
-              jit::text("steps are not tuned: WORLD_SIZE is ", settings.ranks,
+              jit::str_cat("steps are not tuned: WORLD_SIZE is ", settings.ranks,
                         ", and processes that train together must choose alike; give the optimizer "
                         "a set_tuning_agreement, or tune before by `jitstep tune`"));
     return nullptr;

@@ -1,4 +1,4 @@
-// Tunes the kernels of an optimizer in its own steps: each one tries one variant, on data that no other variant
+// Tunes the kernels of an optimizer in its own steps: each one tries one configuration, on data that no other configuration
 // sees. Knows steps and times; the order of trials is jit's.
 #pragma once
 
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "jit/codegen/tournament.h"
+#include "jit/codegen/config_search.h"
 #include "jit/step/scratch_tensors.h"
-#include "jit/step/variant_chooser.h"
+#include "jit/step/config_chooser.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/step.h"
 
@@ -18,9 +18,9 @@ namespace jitstep {
 
 /// The tensors of one device as a tuner sees them.
 struct TunedTables {
-  jit::Machine& machine;
+  jit::Backend& backend;
   const std::vector<jit::Batch>& batches;
-  jit::CommonMemory* common;
+  jit::SharedState* shared_state;
   jit::DownloadFrom download;  // from its memory, when all work on it is over
 };
 
@@ -37,18 +37,18 @@ class StepTuner {
   /// The step that is to be run now instead of the usual one, checked on scratch when it is new; null if nothing is
   /// left to be tuned, and nothing was won. `inputs`, `sets`: of this step.
   jit::Step* choose(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
-                    const std::vector<HyperSet>& sets);
+                    const std::vector<HyperParams>& hyper_params);
   /// Whether the step that choose() gave is to be timed.
   bool is_trial() const { return timed_; }
   /// The seconds of the step that choose() gave; not to be called for one that the device may have skipped.
-  void took(double seconds);
+  void record(double seconds);
 
  private:
   // The tuning of one kernel at one size, whichever tables it is in.
   struct Kernel {
     jit::Plan plan;
     jit::WorkSize size;
-    jit::Tournament tournament;
+    jit::ConfigSearch tournament;
     bool written = false;
   };
 
@@ -57,7 +57,7 @@ class StepTuner {
   Kernel& kernel_of(const jit::Batch& batch);
   bool is_known(const jit::Batch& batch);
   void drop_unusable(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
-                     const std::vector<HyperSet>& sets);
+                     const std::vector<HyperParams>& hyper_params);
   jit::Step& step_of_now(const TunedTables& tables);
   void write(Kernel& kernel);
 
@@ -65,15 +65,15 @@ class StepTuner {
   jit::Agreement agree_;
   jit::TrialRules rules_;
   jit::Hardware hardware_;                      // of the tables of now
-  std::optional<jit::VariantChooser> chooser_;  // for it
+  std::optional<jit::ConfigChooser> chooser_;  // for it
   std::map<std::string, Kernel> kernels_;
   std::vector<Kernel*> of_batches_;  // of the tables of now; null: known before
-  std::map<std::vector<jit::Variant>, jit::Step> steps_;
-  std::vector<jit::Variant> known_;  // of batches that are not tuned
+  std::map<std::vector<jit::KernelConfig>, jit::Step> steps_;
+  std::vector<jit::KernelConfig> known_;  // of batches that are not tuned
   bool timed_ = false;               // whether the step that was chosen is a trial
 };
 
 /// A tuner as settings and options ask for, or null; a warning says why one that is asked for cannot be had.
-std::unique_ptr<StepTuner> make_step_tuner(bool asked, jit::Agreement agree);
+std::unique_ptr<StepTuner> make_step_tuner(bool requested, jit::Agreement agree);
 
 }  // namespace jitstep

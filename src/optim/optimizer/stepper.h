@@ -30,8 +30,8 @@ struct StepParameter {
 struct StepMembers {
   const std::vector<StepParameter>& parameters;  // with gradients
   /// Without one in this step. What is known of them is kept, so that they may come back at little cost.
-  const std::vector<StepParameter>& resting;
-  const std::vector<HyperSet>& groups;  // the numbers of each parameter group, whatever their t
+  const std::vector<StepParameter>& inactive;
+  const std::vector<HyperParams>& groups;  // the numbers of each parameter group, whatever their t
 };
 
 /// What a step is given beside parameters, gradients and numbers.
@@ -42,8 +42,8 @@ struct StepExtras {
   bool capturable = false;   // the device counts the step: every StepCount is_on_device()
 };
 
-/// Replaces the values that the elements of some parameters of one group handed to its host stage.
-using StageOfGroup =
+/// Replaces the values that the elements of some parameters of one group handed to its host transform.
+using TransformOfGroup =
     std::function<void(std::size_t group, const std::vector<torch::Tensor>& values)>;
 
 /// Adds a report, or its parameters to the report of the same kernel.
@@ -61,7 +61,7 @@ class Stepper {
   /// anything is changed. `common`: what the rule keeps for all of them, or null; it must outlive them.
   /// `scaled`: the steps to come have a grad_scale.
   void prepare(const std::vector<StepParameter>& parameters,
-               const std::vector<StepParameter>& resting, jit::CommonMemory* common, bool scaled);
+               const std::vector<StepParameter>& inactive, jit::SharedState* shared_state, bool scaled);
 
   /// One step of all parameters; counts each one's t. Calls `prepare` when there are others than were known, or
   /// their specs or layouts have changed since the last step. Memory and tables are made ready on all
@@ -71,15 +71,15 @@ class Stepper {
   /// With found_inf the device skips the step or not, and counts that in each StepCount's lag, which is there;
   /// nobody waits for it. In a CUDA graph capture, of a capturable step whose tables are there, the tables go over to
   /// the graph, and stay as long as this does.
-  void step(const StepMembers& members, jit::CommonMemory* common, const StepExtras& extras,
-            const StageOfGroup& stage = {});
+  void step(const StepMembers& rows, jit::SharedState* shared_state, const StepExtras& extras,
+            const TransformOfGroup& transform = {});
 
   /// From now on steps are tuned, where all parameters are on one device.
   void tune(std::unique_ptr<StepTuner> tuner) { tuner_ = std::move(tuner); }
 
   /// Turns parameters that have taken a step to another mode, under the same conditions; their gradients
   /// are not looked at.
-  void turn(jit::Mode to, const StepMembers& members, jit::CommonMemory* common = nullptr);
+  void switch_mode(jit::Mode to, const StepMembers& rows, jit::SharedState* shared_state = nullptr);
 
   /// What it was prepared with, a report for each kernel; none before.
   std::vector<KernelReport> kernels() const;
@@ -87,11 +87,11 @@ class Stepper {
  private:
   struct State;
 
-  bool update(const StepMembers& members, jit::CommonMemory* common, const StepExtras& extras,
+  bool update(const StepMembers& rows, jit::SharedState* shared_state, const StepExtras& extras,
               int ahead);
   void leave_to_graphs();
-  jit::Step* tuned_step(bool tables_are_new, jit::CommonMemory* common, const StepExtras& extras);
-  void take_turn(jit::Step* tuned);
+  jit::Step* tuned_step(bool tables_are_new, jit::SharedState* shared_state, const StepExtras& extras);
+  void activate(jit::Step* tuned);
   std::unique_ptr<State> state_;
   std::vector<std::unique_ptr<State>> captured_;  // which graphs repeat
   std::unique_ptr<StepTuner> tuner_;              // null: steps are not tuned

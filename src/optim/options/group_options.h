@@ -12,7 +12,7 @@ namespace jitstep {
 
 /// make_options whose errors are c10::Errors.
 std::unique_ptr<Options> checked_options(const std::string& rule, const GenericOptions& given,
-                                         int edition = 0);
+                                         int catalog_revision = 0);
 
 /// A copy of a group's options for an optimizer with these defaults. A c10::Error that says what to give instead if
 /// they are torch's, another rule's, or of another version of the rule.

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "jitstep/args.h"
-#include "jitstep/jit/common_memory.h"
+#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/state_layout.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
@@ -13,11 +13,11 @@
 namespace jitstep {
 namespace {
 
-void validate(const jit::OptionValues& values, Moment moment) {
+void validate(const jit::OptionValues& values, ValidationPhase phase) {
   const jit::Option* const lr = values.rule().find("lr");
   const bool number = lr != nullptr && lr->type == jit::Option::Type::number;
   const double rate = number ? values.get("lr").number() : 0;
-  if (moment == Moment::making || rate >= 0 || !std::isfinite(rate)) return values.validate();
+  if (phase == ValidationPhase::construction || rate >= 0 || !std::isfinite(rate)) return values.validate();
   jit::OptionValues other_way = values;
   other_way.set("lr", -rate);
   other_way.validate();
@@ -25,18 +25,18 @@ void validate(const jit::OptionValues& values, Moment moment) {
 
 }  // namespace
 
-void GroupRecord::refresh(const Options& options, Moment moment, HyperSet& numbers) {
+void GroupRecord::refresh(const Options& options, ValidationPhase phase, HyperParams& numbers) {
   options.check_unharmed();
   options.snapshot(now_);
   if (now_ == seen_) return;
-  as_argument_error([&] {
-    const bool same_rule = values_ && values_->edition() == options.edition();
+  rethrow_as_torch_error([&] {
+    const bool same_rule = values_ && values_->catalog_revision() == options.catalog_revision();
     jit::OptionValues values = same_rule ? *values_ : options.values();
     if (same_rule) options.update(values);
-    validate(values, moment);
+    validate(values, phase);
     const bool same_formats = same_rule && options.formats() == formats_;
     if (!same_formats) jit::check_formats(options.formats(), values);
-    const HyperSet fresh = values.at_step(0, options.seed());
+    const HyperParams fresh = values.at_step(0, options.seed());
     if (!same_formats || !values.same_flags(*values_)) ++revision_;
     if (!same_formats) formats_ = options.formats();
     values_ = std::move(values);
@@ -47,22 +47,22 @@ void GroupRecord::refresh(const Options& options, Moment moment, HyperSet& numbe
 
 std::shared_ptr<const jit::Plan> GroupRecord::plan(const torch::Tensor& p) const {
   const int dims = std::max<int>(1, static_cast<int>(p.dim()));
-  return as_argument_error([&] {
+  return rethrow_as_torch_error([&] {
     return std::make_shared<jit::Plan>(
         jit::resolve(*values_, formats_, {dtype_of(p), dims, p.numel(), p.sizes().vec()}));
   });
 }
 
 std::vector<double> GroupRecord::initial_common() const {
-  return as_argument_error([&] { return jit::initial_common_memory(*values_); });
+  return rethrow_as_torch_error([&] { return jit::initial_common_memory(*values_); });
 }
 
 InitialValues GroupRecord::initial(const jit::Plan& plan, int number) const {
-  return as_argument_error([&] {
+  return rethrow_as_torch_error([&] {
     InitialValues initial;
     for (const auto& slot : values_->rule().slots)
       initial.slots.push_back(values_->initial(slot.initial));
-    initial.memory = jit::initial_memory(plan, *values_, static_cast<std::size_t>(number));
+    initial.aux_state = jit::initial_memory(plan, *values_, static_cast<std::size_t>(number));
     for (std::size_t i = 0; i < initial.slots.size(); ++i)
       if (const jit::Manifest* const codec = plan.codec(static_cast<int>(i)))
         if (codec->has_hyper) initial.hyper = values_->hyper();

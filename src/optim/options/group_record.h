@@ -14,13 +14,13 @@ namespace jitstep {
 
 /// When options are looked at. Torch checks their ranges when an optimizer is made and never again:
 /// a learning rate that became negative later, as a schedule may make it, steps the other way.
-enum class Moment { making, training };
+enum class ValidationPhase { construction, step };
 
 /// What a parameter's state holds before step 1.
 struct InitialValues {
   std::vector<double> slots;   // [slot]
-  std::vector<double> memory;  // [field of the kernel's plan]
-  std::vector<double> hyper;   // HyperSet::hyper, where a codec may take numbers from there
+  std::vector<double> aux_state;  // [field of the kernel's plan]
+  std::vector<double> hyper;   // HyperParams::hyper, where a codec may take numbers from there
 };
 
 /// The validated options of one group in the words of the kernels.
@@ -29,7 +29,7 @@ class GroupRecord {
   /// Brings the record and the group's numbers (without a step number) up to date; a comparison of
   /// a few numbers when nothing changed. A c10::Error for options that are out of range, before
   /// anything is changed.
-  void refresh(const Options& options, Moment moment, HyperSet& numbers);
+  void refresh(const Options& options, ValidationPhase phase, HyperParams& numbers);
 
   /// Grows whenever parameters may need another kernel: flags or formats changed.
   int revision() const { return revision_; }

@@ -30,28 +30,28 @@ bool has_word(const std::string& key, const std::string& word) {
 }
 
 template <class Predicate>
-bool in_any(const std::vector<ParameterPlace>& places, const Predicate& predicate) {
-  return std::any_of(places.begin(), places.end(), predicate);
+bool in_any(const std::vector<ParameterIndex>& indices, const Predicate& predicate) {
+  return std::any_of(indices.begin(), indices.end(), predicate);
 }
 
 }  // namespace
 
 bool ModuleParameter::in(Layer layer) const {
-  return in_any(places, [&](const auto& place) { return place.layer == layer; });
+  return in_any(indices, [&](const auto& index) { return index.layer == layer; });
 }
 
 bool ModuleParameter::is_bias() const {
-  return in_any(places, [](const auto& place) { return has_word(place.key, "bias"); });
+  return in_any(indices, [](const auto& index) { return has_word(index.key, "bias"); });
 }
 
 bool ModuleParameter::is_named(const std::string& part) const {
-  return in_any(places,
-                [&](const auto& place) { return place.name.find(part) != std::string::npos; });
+  return in_any(indices,
+                [&](const auto& index) { return index.name.find(part) != std::string::npos; });
 }
 
 std::vector<ModuleParameter> trained_parameters(const torch::nn::Module& module) {
   std::vector<ModuleParameter> parameters;
-  std::size_t places = 0;
+  std::size_t indices = 0;
   std::unordered_map<void*, std::size_t> seen;  // as torch's optimizers tell parameters apart
   module.apply([&](const std::string& path, const torch::nn::Module& owner) {
     for (const auto& item : owner.named_parameters(/*recurse=*/false)) {
@@ -60,7 +60,7 @@ std::vector<ModuleParameter> trained_parameters(const torch::nn::Module& module)
           seen.emplace(item.value().unsafeGetTensorImpl(), parameters.size());
       if (added) parameters.push_back({item.value(), {}});
       const std::string name = path.empty() ? item.key() : path + "." + item.key();
-      parameters[found->second].places.push_back({name, item.key(), layer_of(owner), places++});
+      parameters[found->second].indices.push_back({name, item.key(), layer_of(owner), indices++});
     }
   });
   TORCH_CHECK(

@@ -12,7 +12,7 @@ namespace jitstep {
 enum class Layer { embedding, normalisation, other };
 
 /// Where a module holds a parameter.
-struct ParameterPlace {
+struct ParameterIndex {
   std::string name;    // in the whole module: "layer2.norm.weight"
   std::string key;     // in its layer: "weight"
   Layer layer;         // Embedding and EmbeddingBag; layer, batch, group and instance normalisation
@@ -22,7 +22,7 @@ struct ParameterPlace {
 /// A parameter that requires a gradient.
 struct ModuleParameter {
   torch::Tensor tensor;
-  std::vector<ParameterPlace> places;  // one at least; several if modules share it
+  std::vector<ParameterIndex> indices;  // one at least; several if modules share it
 
   /// Whether it is one of such a layer, whatever its shape.
   bool in(Layer layer) const;

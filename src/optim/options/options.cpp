@@ -76,28 +76,28 @@ std::uint64_t Options::next_version() {
 }
 
 jit::CodecChoice Options::read_codec(const std::string& text) {
-  return as_argument_error([&] { return jit::parse_codec(text); });
+  return rethrow_as_torch_error([&] { return jit::parse_codec(text); });
 }
 
 const jit::Manifest& Options::manifest() const {
-  return jit::default_catalog().rule(rule(), edition());
+  return jit::default_catalog().rule(rule(), catalog_revision());
 }
 
 jit::OptionValues Options::defaults() const {
-  return jit::OptionValues(rule(), jit::default_catalog(), edition());
+  return jit::OptionValues(rule(), jit::default_catalog(), catalog_revision());
 }
 
-std::size_t Options::place(const std::string& name) const {
+std::size_t Options::index(const std::string& name) const {
   const auto& all = names();
   const auto found = std::find(all.begin(), all.end(), name);
   if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
-  as_argument_error([&] { defaults().declaration(name); });
+  rethrow_as_torch_error([&] { defaults().declaration(name); });
   TORCH_CHECK(false, "the options of ", rule(), " have no \"", name, "\"");
 }
 
 void Options::put(const std::string& name, const jit::Value& value) {
-  const std::size_t option = place(name);
-  as_argument_error([&] { defaults().set(name, value); });
+  const std::size_t option = index(name);
+  rethrow_as_torch_error([&] { defaults().set(name, value); });
   put(option, value);
 }
 
@@ -192,7 +192,7 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
   if (!archive.try_read(kFormatsKey, value)) return;
   TORCH_CHECK(value.isString(), "\"", kFormatsKey, "\" of the archive is ", value.tagKind(),
               " instead of a string; it is damaged: save the optimizer again");
-  edit_formats() = as_argument_error([&] { return jit::formats_from_json(value.toStringRef()); });
+  edit_formats() = rethrow_as_torch_error([&] { return jit::formats_from_json(value.toStringRef()); });
 }
 
 double Options::get_lr() const {
@@ -202,7 +202,7 @@ double Options::get_lr() const {
 
 void Options::set_lr(double lr) {
   check_unharmed();
-  put(place("lr"), lr);
+  put(index("lr"), lr);
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): a value is small, and the interface is set.
@@ -212,9 +212,9 @@ GenericOptions& GenericOptions::set(const std::string& name, jit::Value value) {
   return *this;
 }
 
-void GenericOptions::bind(const std::string& rule, int edition) {
-  jit::OptionValues values(rule, jit::default_catalog(), edition);
-  set_edition(values.edition());
+void GenericOptions::bind(const std::string& rule, int catalog_revision) {
+  jit::OptionValues values(rule, jit::default_catalog(), catalog_revision);
+  set_edition(values.catalog_revision());
   for (const auto& [name, value] : given_) values.set(name, value);
   names_ = values.names();
   values_ = std::move(values);
@@ -238,16 +238,16 @@ bool is_shipped(const std::string& rule) {
   return shipped && shipped->names() == jit::OptionValues(rule).names();
 }
 
-std::unique_ptr<Options> make_options(const std::string& rule, int edition) {
+std::unique_ptr<Options> make_options(const std::string& rule, int catalog_revision) {
   if (is_shipped(rule)) return make_shipped_options(rule);
   auto generic = std::make_unique<GenericOptions>();
-  generic->bind(rule, edition);
+  generic->bind(rule, catalog_revision);
   return generic;
 }
 
 std::unique_ptr<Options> make_options(const std::string& rule, const GenericOptions& given,
-                                      int edition) {
-  auto options = make_options(rule, edition);
+                                      int catalog_revision) {
+  auto options = make_options(rule, catalog_revision);
   jit::OptionValues values = options->values();
   for (const auto& [name, value] : given.given()) {
     values.set(name, value);

@@ -18,12 +18,12 @@ using torch::optim::OptimizerParamGroup;
 bool is_chosen(const ModuleParameter& parameter, const std::vector<std::string>& names,
                const ParameterPredicate& predicate) {
   const auto named = [&](const std::string& name) { return parameter.is_named(name); };
-  const auto meant = [&](const ParameterPlace& place) {
-    return predicate(place.name, parameter.tensor);
+  const auto meant = [&](const ParameterIndex& index) {
+    return predicate(index.name, parameter.tensor);
   };
-  const auto& places = parameter.places;
+  const auto& indices = parameter.indices;
   return std::any_of(names.begin(), names.end(), named) ||
-         (predicate && std::any_of(places.begin(), places.end(), meant));
+         (predicate && std::any_of(indices.begin(), indices.end(), meant));
 }
 
 // A name with a slip of the pen would choose nothing, unseen.
@@ -33,7 +33,7 @@ void check_names(const std::vector<ModuleParameter>& parameters,
     TORCH_CHECK(std::any_of(parameters.begin(), parameters.end(),
                             [&](const auto& one) { return one.is_named(name); }),
                 "no name of a trained parameter contains \"", name, "\"; the first is ",
-                parameters.front().places.front().name);
+                parameters.front().indices.front().name);
 }
 
 bool is_excluded(const ModuleParameter& parameter, const DecayExclusions& exclusions) {
@@ -97,10 +97,10 @@ const ModuleParameter* last_matrix(const std::vector<ModuleParameter>& parameter
   const ModuleParameter* last = nullptr;
   std::size_t number = 0;
   for (const ModuleParameter& one : parameters)
-    for (const ParameterPlace& place : one.places) {
-      if (!is_matrix(one) || place.layer == Layer::embedding || place.number < number) continue;
+    for (const ParameterIndex& index : one.indices) {
+      if (!is_matrix(one) || index.layer == Layer::embedding || index.number < number) continue;
       last = &one;
-      number = place.number;
+      number = index.number;
     }
   return last;
 }
@@ -136,7 +136,7 @@ std::vector<OptimizerParamGroup> decay_groups(const torch::nn::Module& module,
                                               const std::string& rule,
                                               const GenericOptions& options,
                                               const DecayExclusions& exclusions) {
-  const auto bound = as_argument_error([&] { return make_options(rule, options); });
+  const auto bound = rethrow_as_torch_error([&] { return make_options(rule, options); });
   return decay_groups(module, *bound, exclusions);
 }
 

@@ -13,8 +13,8 @@ namespace fields {
 // visit(place, field) for each option of a class.
 template <class Owner, class Visit>
 void for_each(const Visit& visit) {
-  std::size_t place = 0;
-  std::apply([&](auto... field) { (visit(place++, field), ...); }, Owner::fields());
+  std::size_t index = 0;
+  std::apply([&](auto... field) { (visit(index++, field), ...); }, Owner::fields());
 }
 
 }  // namespace fields
@@ -29,8 +29,8 @@ const std::vector<std::string>& TypedOptions<Derived>::names() const {
 template <class Derived>
 jit::Value TypedOptions<Derived>::get(std::size_t option) const {
   jit::Value value;
-  fields::for_each<Derived>([&](std::size_t place, auto field) {
-    if (place == option) value = fields::to_value(static_cast<const Derived*>(this)->*field.value);
+  fields::for_each<Derived>([&](std::size_t index, auto field) {
+    if (index == option) value = fields::to_value(static_cast<const Derived*>(this)->*field.value);
   });
   return value;
 }
@@ -38,8 +38,8 @@ jit::Value TypedOptions<Derived>::get(std::size_t option) const {
 template <class Derived>
 void TypedOptions<Derived>::put(std::size_t option, const jit::Value& value) {
   this->mark(option);
-  fields::for_each<Derived>([&](std::size_t place, auto field) {
-    if (place == option) fields::from_value(value, static_cast<Derived*>(this)->*field.value);
+  fields::for_each<Derived>([&](std::size_t index, auto field) {
+    if (index == option) fields::from_value(value, static_cast<Derived*>(this)->*field.value);
   });
 }
 

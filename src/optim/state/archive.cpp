@@ -5,7 +5,7 @@
 
 #include "jit/base/text.h"
 #include "optim/state/archive_fields.h"
-#include "optim/state/common_state.h"
+#include "optim/state/shared_state_tensors.h"
 
 namespace jitstep {
 namespace {
@@ -112,7 +112,7 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
   const auto state = [&](std::size_t i) -> ParamState& {
     TORCH_CHECK(i < states.size(),
                 "the archive holds state for more parameters than the optimizer");
-    if (!states[i]) states[i] = make_param_state(rule, defaults.edition());
+    if (!states[i]) states[i] = make_param_state(rule, defaults.catalog_revision());
     return *states[i];
   };
   for (const auto& slot : slots) {
@@ -125,9 +125,9 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
   std::vector<torch::Tensor> steps;
   if (has(archive, "step_buffers")) torch::optim::serialize(archive, "step_buffers", steps);
   for (std::size_t i = 0; i < steps.size(); ++i) state(i).step() = steps[i].item<std::int64_t>();
-  const std::int64_t common = std::max<std::int64_t>(1, old_steps(archive));
+  const std::int64_t shared_state = std::max<std::int64_t>(1, old_steps(archive));
   for (auto& one : states)
-    if (one && one->step() == 0) one->step() = common;
+    if (one && one->step() == 0) one->step() = shared_state;
   return out;
 }
 
@@ -146,15 +146,15 @@ void write_states(OutputArchive& archive, const StatesToSave& states) {
 
 void write_archive(OutputArchive& archive, const Options& defaults, jit::Mode mode,
                    const StatesToSave& states, const std::vector<OptimizerParamGroup>& groups,
-                   const std::optional<std::vector<double>>& common) {
+                   const std::optional<std::vector<double>>& shared_state) {
   archive.write("pytorch_version", c10::IValue(kLayout));
   OutputArchive ours(archive.compilation_unit());
   ours.write("schema", c10::IValue(kSchema));
   ours.write("rule", c10::IValue(rules_of(defaults, groups)));
-  if (common) {
-    const auto names = common_names(defaults.manifest());
+  if (shared_state) {
+    const auto names = shared_names(defaults.manifest());
     for (std::size_t i = 0; i < names.size(); ++i)
-      ours.write("memory_" + names[i], c10::IValue((*common)[i]));
+      ours.write("memory_" + names[i], c10::IValue((*shared_state)[i]));
   }
   if (defaults.manifest().modes)
     ours.write("mode", c10::IValue(mode == jit::Mode::eval ? kEval : kTrain));
@@ -199,7 +199,7 @@ std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group, InputA
   for (std::size_t i = 0; i < count; ++i) {
     InputArchive archive;
     if (!states.try_read(read_string(group, "params/" + std::to_string(i)), archive)) continue;
-    out[i] = make_param_state(options.rule(), options.edition());
+    out[i] = make_param_state(options.rule(), options.catalog_revision());
     out[i]->serialize(archive);
   }
   return out;
@@ -227,12 +227,12 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
   return out;
 }
 
-std::optional<std::vector<double>> read_common(InputArchive& archive, const Options& defaults,
+std::optional<std::vector<double>> read_shared_state(InputArchive& archive, const Options& defaults,
                                                const std::vector<ArchivedGroup>& groups) {
   InputArchive ours;
   if (!archive.try_read("jitstep", ours)) return std::nullopt;
   std::vector<double> values;
-  const auto names = common_names(defaults.manifest());
+  const auto names = shared_names(defaults.manifest());
   if (names.empty()) return std::nullopt;
   for (const std::string& name : names) {
     c10::IValue value;

@@ -37,11 +37,11 @@ struct StatesToSave {
 void write_archive(torch::serialize::OutputArchive& archive, const Options& defaults,
                    jit::Mode mode, const StatesToSave& states,
                    const std::vector<torch::optim::OptimizerParamGroup>& groups,
-                   const std::optional<std::vector<double>>& common);
+                   const std::optional<std::vector<double>>& shared_state);
 
 /// What an archive says of memory that all parameters share; nothing if it says nothing and none of its states has taken
 /// a step. A c10::Error if it is not what the rule of these defaults keeps.
-std::optional<std::vector<double>> read_common(torch::serialize::InputArchive& archive,
+std::optional<std::vector<double>> read_shared_state(torch::serialize::InputArchive& archive,
                                                const Options& defaults,
                                                const std::vector<ArchivedGroup>& groups);
 

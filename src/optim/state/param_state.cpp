@@ -21,12 +21,12 @@ bool equal_values(const torch::Tensor& a, const torch::Tensor& b) {
 }  // namespace
 
 const jit::Manifest& ParamState::manifest() const {
-  return jit::default_catalog().rule(rule_, edition_);
+  return jit::default_catalog().rule(rule_, catalog_revision_);
 }
 
 const std::vector<jit::Slot>& ParamState::declared_slots() const { return manifest().slots; }
 
-std::size_t ParamState::place(const std::string& name) const {
+std::size_t ParamState::index(const std::string& name) const {
   const auto& slots = declared_slots();
   const auto found = std::find_if(slots.begin(), slots.end(), [&](const jit::Slot& slot) {
     return slot.name == name || slot.torch_name == name;
@@ -80,7 +80,7 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
     return;
   }
   if (has_id() && values.defined() && values.sizes() != layout_.sizes) resize(values.sizes());
-  if (edition_ == 0) edition_ = jit::default_catalog().edition();  // by which slots are numbered
+  if (catalog_revision_ == 0) catalog_revision_ = jit::default_catalog().catalog_revision();  // by which slots are numbered
   buffers_.slots.resize(declared_slots().size());
   buffers_.format.slots.resize(buffers_.slots.size());
   buffers_.slots[slot] = {values, {}};
@@ -96,22 +96,22 @@ void ParamState::resize(torch::IntArrayRef sizes) {
   buffers_.slots = std::move(values);
   for (auto& format : buffers_.format.slots)
     if (format) format = jit::CodecChoice{"fp32"};
-  std::erase_if(buffers_.memory,
+  std::erase_if(buffers_.aux_state,
                 [](const auto& field) { return field.key.find('.') != field.key.npos; });
-  buffers_.extra.reset();
+  buffers_.residual.reset();
   layout_.sizes = sizes.vec();
   layout_.strides = torch::empty(sizes, torch::kMeta).strides().vec();
 }
 
 torch::Tensor ParamState::codes(const std::string& slot) const {
   shared_.set();
-  const std::size_t i = place(slot);
+  const std::size_t i = index(slot);
   return i < buffers_.slots.size() ? buffers_.slots[i].codes : torch::Tensor();
 }
 
 torch::Tensor ParamState::meta(const std::string& slot) const {
   shared_.set();
-  const std::size_t i = place(slot);
+  const std::size_t i = index(slot);
   return i < buffers_.slots.size() ? buffers_.slots[i].meta : torch::Tensor();
 }
 
@@ -131,8 +131,8 @@ bool ParamState::equals(const ParamState& other) const {
   return true;
 }
 
-std::unique_ptr<ParamState> make_param_state(const std::string& rule, int edition) {
-  return is_shipped(rule) ? make_shipped_state(rule) : std::make_unique<ParamState>(rule, edition);
+std::unique_ptr<ParamState> make_param_state(const std::string& rule, int catalog_revision) {
+  return is_shipped(rule) ? make_shipped_state(rule) : std::make_unique<ParamState>(rule, catalog_revision);
 }
 
 }  // namespace jitstep

@@ -26,20 +26,20 @@ torch::Tensor read_bytes(torch::serialize::InputArchive& archive, const std::str
   return bytes;
 }
 
-std::string memory_key(const std::string& key, int half) {
+std::string aux_state_key(const std::string& key, int half) {
   return "memory_" + key + "_" + std::to_string(half);
 }
 
-// PlannedMemory::key of whatever may be kept in this format.
-std::vector<std::string> memory_keys(const std::string& name, int edition,
+// ResolvedAuxState::key of whatever may be kept in this format.
+std::vector<std::string> aux_state_keys(const std::string& name, int catalog_revision,
                                      const jit::StateFormat& format) {
-  const jit::Manifest& rule = jit::default_catalog().rule(name, edition);
+  const jit::Manifest& rule = jit::default_catalog().rule(name, catalog_revision);
   std::vector<std::string> keys;
-  for (const auto& field : rule.memory) keys.push_back(field.name);
+  for (const auto& field : rule.aux_state) keys.push_back(field.name);
   for (std::size_t i = 0; i < rule.slots.size(); ++i) {
     if (!format.slots.at(i)) continue;
-    const jit::Manifest& codec = jit::default_catalog().codec(format.slots[i]->name, edition);
-    for (const auto& field : codec.memory) keys.push_back(rule.slots[i].name + "." + field.name);
+    const jit::Manifest& codec = jit::default_catalog().codec(format.slots[i]->name, catalog_revision);
+    for (const auto& field : codec.aux_state) keys.push_back(rule.slots[i].name + "." + field.name);
   }
   return keys;
 }
@@ -60,9 +60,9 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
     write_tensor(archive, "codes_" + slots[i].name, buffers_.slots[i].codes);
     write_tensor(archive, "meta_" + slots[i].name, buffers_.slots[i].meta);
   }
-  for (const auto& [key, halves] : buffers_.memory)
-    for (int half = 0; half < 2; ++half) write_tensor(archive, memory_key(key, half), halves[half]);
-  if (buffers_.t > 0 || buffers_.extra_is_held) write_tensor(archive, "extra", buffers_.extra);
+  for (const auto& [key, buffers] : buffers_.aux_state)
+    for (int half = 0; half < 2; ++half) write_tensor(archive, aux_state_key(key, half), buffers[half]);
+  if (buffers_.t > 0 || buffers_.residual_is_set) write_tensor(archive, "extra", buffers_.residual);
 }
 
 void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
@@ -90,7 +90,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
               id, "; it is damaged: save the optimizer again");
   buffers_.id = static_cast<int>(id);
   buffers_.format.dtype =
-      as_argument_error([&] { return jit::parse_dtype(read_string(archive, "dtype")); });
+      rethrow_as_torch_error([&] { return jit::parse_dtype(read_string(archive, "dtype")); });
   buffers_.format.weights = read_string(archive, "weights");
   layout_ = {read_integers(archive, "sizes"), read_integers(archive, "strides"),
              torch_dtype(buffers_.format.dtype), torch::kCPU};
@@ -98,9 +98,9 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const std::string key = "codec_" + slots[i].name;
     if (c10::IValue codec; !archive.try_read(key, codec)) continue;
-    buffers_.format.slots[i] = as_argument_error([&] {
+    buffers_.format.slots[i] = rethrow_as_torch_error([&] {
       return jit::complete(jit::parse_codec(read_string(archive, key)), jit::default_catalog(),
-                           edition_, &jit::default_catalog().rule(rule_, edition_));
+                           catalog_revision_, &jit::default_catalog().rule(rule_, catalog_revision_));
     });
     buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
                          read_bytes(archive, "meta_" + slots[i].name)};
@@ -108,18 +108,18 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
                 slots[i].torch_name, " is coded and holds no \"codes_", slots[i].name,
                 "\"; it is damaged: save the optimizer again");
   }
-  TORCH_CHECK(!read_tensor(archive, memory_key("0", 0)).defined(),
+  TORCH_CHECK(!read_tensor(archive, aux_state_key("0", 0)).defined(),
               "the archive numbers its memory and does not name it; it is of an early version of ",
               "jitstep, and only that can load it");
-  for (const std::string& key : memory_keys(rule_, edition_, buffers_.format)) {
-    const std::array halves = {read_tensor(archive, memory_key(key, 0)),
-                               read_tensor(archive, memory_key(key, 1))};
-    TORCH_CHECK(halves[0].defined() == halves[1].defined(), "one half of the memory ", key,
+  for (const std::string& key : aux_state_keys(rule_, catalog_revision_, buffers_.format)) {
+    const std::array buffers = {read_tensor(archive, aux_state_key(key, 0)),
+                               read_tensor(archive, aux_state_key(key, 1))};
+    TORCH_CHECK(buffers[0].defined() == buffers[1].defined(), "one half of the memory ", key,
                 " is missing; the archive is damaged");
-    if (halves[0].defined()) buffers_.memory.push_back({key, halves});
+    if (buffers[0].defined()) buffers_.aux_state.push_back({key, buffers});
   }
-  buffers_.extra = read_bytes(archive, "extra");
-  buffers_.extra_is_held = buffers_.extra.defined();
+  buffers_.residual = read_bytes(archive, "extra");
+  buffers_.residual_is_set = buffers_.residual.defined();
   from_archive_ = true;
 }
 

@@ -16,7 +16,7 @@
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/memory_overlap.h"
 #include "optim/tensor/own_operations.h"
-#include "optim/tensor/tensor_place.h"
+#include "optim/tensor/tensor_fingerprint.h"
 
 namespace jitstep {
 namespace {
@@ -25,14 +25,14 @@ namespace {
 bool same_form(const torch::Tensor& a, const torch::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
-         a.strides() == b.strides() && has_memory(a) == has_memory(b);
+         a.strides() == b.strides() && has_aux_state(a) == has_aux_state(b);
 }
 
 // Of the parameter, then of all that is kept for it.
-std::vector<TensorPlace> places_of(const torch::Tensor& p, const StateBuffers& buffers) {
-  std::vector<TensorPlace> places = {TensorPlace(p)};
-  buffers.for_each_tensor([&](const torch::Tensor& tensor) { places.emplace_back(tensor); });
-  return places;
+std::vector<TensorFingerprint> places_of(const torch::Tensor& p, const StateBuffers& buffers) {
+  std::vector<TensorFingerprint> indices = {TensorFingerprint(p)};
+  buffers.for_each_tensor([&](const torch::Tensor& tensor) { indices.emplace_back(tensor); });
+  return indices;
 }
 
 torch::Tensor on(const torch::Tensor& tensor, const torch::Device& device) {
@@ -43,7 +43,7 @@ torch::Tensor on(const torch::Tensor& tensor, const torch::Device& device) {
 void check_apart(const StateBuffers& state, const torch::Tensor& p) {
   std::vector<const torch::Tensor*> tensors = {&p};
   state.for_each_tensor([&](const torch::Tensor& tensor) {
-    if (!tensor.defined() || !has_memory(tensor)) return;
+    if (!tensor.defined() || !has_aux_state(tensor)) return;
     for (const torch::Tensor* const other : tensors)
       TORCH_CHECK(!share_memory(*other, tensor), "two tensors of the state share memory, or one ",
                   "and the parameter; give each its own: clone()");
@@ -53,17 +53,17 @@ void check_apart(const StateBuffers& state, const torch::Tensor& p) {
 
 // A rule would start anew, at a step in the midst, from what an archive has too little of.
 void check_length(const StateBuffers& state, const std::string& key, std::int64_t entries) {
-  for (const auto& field : state.memory)
-    for (const torch::Tensor& half : field.halves)
+  for (const auto& field : state.aux_state)
+    for (const torch::Tensor& half : field.buffers)
       TORCH_CHECK(field.key != key || state.t == 0 || half.numel() == entries, "the archive holds ",
                   half.numel(), " of the ", entries, " numbers \"", key,
                   "\"; it is damaged: save the optimizer again");
 }
 
 bool holds_memory(const StateBuffers& state, const std::string& key, std::int64_t entries) {
-  return std::any_of(state.memory.begin(), state.memory.end(), [&](const auto& field) {
-    return field.key == key && field.halves[0].numel() == entries &&
-           field.halves[1].numel() == entries;
+  return std::any_of(state.aux_state.begin(), state.aux_state.end(), [&](const auto& field) {
+    return field.key == key && field.buffers[0].numel() == entries &&
+           field.buffers[1].numel() == entries;
   });
 }
 
@@ -79,7 +79,7 @@ bool follows_options(const jit::Manifest& rule, const jit::Expression& condition
 
 // Memory that an option has added since the last step begins with the next one, as slots do.
 bool is_optional(const jit::Manifest& rule, const std::string& field) {
-  return std::any_of(rule.memory.begin(), rule.memory.end(), [&](const jit::MemoryField& one) {
+  return std::any_of(rule.aux_state.begin(), rule.aux_state.end(), [&](const jit::AuxField& one) {
     return one.name == field && one.condition && follows_options(rule, *one.condition);
   });
 }
@@ -92,9 +92,9 @@ bool ParamState::same_layout(const torch::Tensor& p) const {
 }
 
 bool ParamState::fits(const torch::Tensor& p) const {
-  auto place = places_->begin();
-  bool same = place++->has_form_of(p);
-  buffers_.for_each_tensor([&](const torch::Tensor& t) { same = place++->holds(t) && same; });
+  auto index = places_->begin();
+  bool same = index++->same_metadata(p);
+  buffers_.for_each_tensor([&](const torch::Tensor& t) { same = index++->same_storage(t) && same; });
   return same;
 }
 
@@ -103,7 +103,7 @@ bool ParamState::fits(const torch::Tensor& p) const {
 std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh) const {
   if (buffers_.plan != nullptr) return buffers_.plan;
   jit::KernelSpec spec = fresh.plan->spec;
-  if (edition_ != 0) spec.edition = edition_;
+  if (catalog_revision_ != 0) spec.catalog_revision = catalog_revision_;
   spec.state = buffers_.format;
   spec.gradient = spec.state.dtype;
   const auto& slots = fresh.plan->rule().slots;
@@ -124,7 +124,7 @@ torch::Tensor ParamState::old_values(std::size_t slot, std::shared_ptr<const jit
   old.t = buffers_.t;
   old.initial = buffers_.initial;
   old.slots[slot] = {on(buffers_.slots[slot].codes, device), on(buffers_.slots[slot].meta, device)};
-  old.memory = make_memory(like, *old.plan, std::vector<double>(old.memory.size()));
+  old.aux_state = make_aux_state(like, *old.plan, std::vector<double>(old.aux_state.size()));
   take_memory(old);
   return decode_slot(old, like, static_cast<int>(slot));
 }
@@ -134,12 +134,12 @@ torch::Tensor ParamState::old_values(std::size_t slot, std::shared_ptr<const jit
 bool ParamState::same_codec(const StateBuffers& fresh, std::size_t slot) const {
   const jit::Slot& declared = fresh.plan->rule().slots[slot];
   const auto number = number_among(declared_slots(), declared);
-  const auto place = static_cast<std::size_t>(number);
-  const auto& held = buffers_.format.slots[place];
+  const auto index = static_cast<std::size_t>(number);
+  const auto& held = buffers_.format.slots[index];
   const auto& made = fresh.format.slots[slot];
   return held && made &&
-         jit::same_codes(*held, *made, jit::default_catalog(), fresh.plan->spec.edition) &&
-         declared_slots()[place].is_signed == declared.is_signed &&
+         jit::same_codes(*held, *made, jit::default_catalog(), fresh.plan->spec.catalog_revision) &&
+         declared_slots()[index].is_signed == declared.is_signed &&
          (buffers_.plan == nullptr || buffers_.plan->codec(static_cast<int>(number)) ==
                                           fresh.plan->codec(static_cast<int>(slot)));
 }
@@ -156,8 +156,8 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
   if (fresh.t == 0 && !made.codes.is_floating_point())
     return;  // which start from zeros whatever they stand for
   if (holds_values(from)) {
-    TORCH_CHECK(p.numel() == 0 || has_memory(held.codes), "the slot ", declared.torch_name,
-                " has no memory; set its values, or erase the state to start anew");
+    TORCH_CHECK(p.numel() == 0 || has_aux_state(held.codes), "the slot ", declared.torch_name,
+                " has no memory; set its values, or erase the state to start again");
     if (declared_slots()[from].is_signed) check_sign(declared, held.codes);
     if (same_form(held.codes, made.codes) && held.codes.device() == p.device())
       made.codes = held.codes;
@@ -231,7 +231,7 @@ void ParamState::check_complete(const StateBuffers& fresh) const {
     const bool held = has_codes(buffers_, number);
     TORCH_CHECK(held || !fresh.slots[i].codes.defined() || slots[i].condition,
                 "the state after step ", step(), " lacks the slot ", slots[i].torch_name,
-                "; set it, or leave the whole state out to start anew");
+                "; set it, or leave the whole state out to start again");
   }
 }
 
@@ -240,18 +240,18 @@ void ParamState::check_complete(const StateBuffers& fresh) const {
 void ParamState::check_archived_memory(const StateBuffers& fresh) const {
   const auto plan = held_plan(fresh);
   const jit::StateLayout layout = jit::state_layout(*plan, {layout_.sizes, layout_.strides},
-                                                    std::vector<double>(plan->memory.size()));
+                                                    std::vector<double>(plan->aux_state.size()));
   const auto& slots = declared_slots();
-  for (std::size_t i = 0; i < plan->memory.size(); ++i) {
-    const std::string& key = plan->memory[i].key;
-    const bool is_rules = plan->memory[i].part == jit::kRulePart;
-    check_length(buffers_, key, layout.memory[i].entries);
-    if (holds_memory(buffers_, key, layout.memory[i].entries)) continue;
+  for (std::size_t i = 0; i < plan->aux_state.size(); ++i) {
+    const std::string& key = plan->aux_state[i].key;
+    const bool is_rules = plan->aux_state[i].part == jit::kRuleComponent;
+    check_length(buffers_, key, layout.aux_state[i].entries);
+    if (holds_memory(buffers_, key, layout.aux_state[i].entries)) continue;
     const auto of_slot = [&](const jit::Slot& slot) { return key.starts_with(slot.name + "."); };
     const auto slot = std::find_if(slots.begin(), slots.end(), of_slot);
     const bool none = is_rules ? step() == 0 || is_optional(plan->rule(), key)
                                : !has_codes(buffers_, slot - slots.begin());
-    TORCH_CHECK(none, "the archive does not hold the ", layout.memory[i].entries, " numbers \"",
+    TORCH_CHECK(none, "the archive does not hold the ", layout.aux_state[i].entries, " numbers \"",
                 key, "\" that ", is_rules ? "the rule " : "the codec of the slot ",
                 is_rules ? rule_ : slot->torch_name,
                 " keeps; it is damaged: save the optimizer again");
@@ -293,15 +293,15 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   if (!has_id() && has_slots(buffers_)) count_given();
   check_start(in_order_of(declared_slots(), plan->rule().slots, initial.slots));
   if (from_archive_) check_shape(p);
-  StateBuffers fresh = make_state(p, std::move(plan), id, initial.memory);
+  StateBuffers fresh = make_state(p, std::move(plan), id, initial.aux_state);
   // Steps taken without slots say nothing about those there are now, which begin with their first.
   if (has_slots(buffers_) || !has_slots(fresh)) fresh.t = buffers_.t;
   fresh.revision = next_revision();
   fresh.hyper = initial.hyper;
   if (manifest().early_state) fresh.initial = initial.slots;
   check_complete(fresh);
-  check_memory(fresh);
-  if (from_archive_) as_argument_error([&] { check_archived_memory(fresh); });
+  check_aux_state(fresh);
+  if (from_archive_) rethrow_as_torch_error([&] { check_archived_memory(fresh); });
   take_memory(fresh);  // before slots, whose codecs' memory is made with their codes
   if (!buffers_.slots.empty()) {
     TORCH_CHECK(buffers_.slots.size() == declared_slots().size(), "state with ",
@@ -313,8 +313,8 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   take_extra(fresh, p);
   if (is_shared()) check_apart(fresh, p);
   buffers_ = std::move(fresh);
-  edition_ = buffers_.plan->spec.edition;
-  places_ = std::make_shared<std::vector<TensorPlace>>(places_of(p, buffers_));
+  catalog_revision_ = buffers_.plan->spec.catalog_revision;
+  places_ = std::make_shared<std::vector<TensorFingerprint>>(places_of(p, buffers_));
   layout_ = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
   owner_ = StateOwner(p);
   from_archive_ = is_early_ = false;

@@ -11,7 +11,7 @@
 #include "jitstep/jit/state_layout.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
-#include "optim/tensor/machines.h"
+#include "optim/tensor/backends.h"
 #include "optim/tensor/memory_overlap.h"
 
 namespace jitstep {
@@ -49,12 +49,12 @@ bool are_bytes(const torch::Tensor& tensor, std::int64_t bytes, const torch::Ten
   if (!tensor.defined() || bytes == 0)
     return bytes == 0 && (!tensor.defined() || tensor.numel() == 0);
   return tensor.scalar_type() == torch::kUInt8 && tensor.is_contiguous() &&
-         tensor.numel() == bytes && tensor.device() == p.device() && has_memory(tensor);
+         tensor.numel() == bytes && tensor.device() == p.device() && has_aux_state(tensor);
 }
 
 bool are_values(const torch::Tensor& tensor, const torch::Tensor& p) {
   return tensor.defined() && tensor.is_floating_point() && tensor.sizes() == p.sizes() &&
-         tensor.device() == p.device() && (p.numel() == 0 || has_memory(tensor));
+         tensor.device() == p.device() && (p.numel() == 0 || has_aux_state(tensor));
 }
 
 // Whether a slot holds what kernels can read.
@@ -94,21 +94,21 @@ int next_revision() {
 }
 
 void check_sign(const jit::Slot& slot, const torch::Tensor& values) {
-  TORCH_CHECK(slot.is_signed || !values.defined() || !has_memory(values) ||
+  TORCH_CHECK(slot.is_signed || !values.defined() || !has_aux_state(values) ||
                   !values.lt(0).any().item<bool>(),
               "the slot ", slot.torch_name, " is never negative, and some of its new values are");
 }
 
-std::vector<StateBuffers::Memory> make_memory(const torch::Tensor& p, const jit::Plan& plan,
+std::vector<StateBuffers::AuxState> make_aux_state(const torch::Tensor& p, const jit::Plan& plan,
                                               const std::vector<double>& initial) {
-  std::vector<StateBuffers::Memory> memory;
-  for (const auto& field : jit::state_layout(plan, shape_of(p), initial).memory) {
+  std::vector<StateBuffers::AuxState> aux_state;
+  for (const auto& field : jit::state_layout(plan, shape_of(p), initial).aux_state) {
     const auto options = p.options().requires_grad(false).dtype(field.bytes == 8 ? torch::kFloat64
                                                                                  : torch::kFloat32);
     const auto full = torch::full({field.entries}, field.initial, options);
-    memory.push_back({plan.memory[memory.size()].key, {full, full.clone()}});
+    aux_state.push_back({plan.aux_state[aux_state.size()].key, {full, full.clone()}});
   }
-  return memory;
+  return aux_state;
 }
 
 StateBuffers make_state(const torch::Tensor& p, std::shared_ptr<const jit::Plan> plan, int id,
@@ -117,9 +117,9 @@ StateBuffers make_state(const torch::Tensor& p, std::shared_ptr<const jit::Plan>
   state.id = id;
   for (std::size_t i = 0; i < state.slots.size(); ++i)
     state.slots[i] = make_slot(p, *state.plan, static_cast<int>(i));
-  state.memory = make_memory(p, *state.plan, initial_memory);
-  const int extra = state.plan->weights->extra_bytes();
-  if (extra > 0) state.extra = bytes_like(p, extra * p.numel());
+  state.aux_state = make_aux_state(p, *state.plan, initial_memory);
+  const int residual = state.plan->weights->residual_bytes();
+  if (residual > 0) state.residual = bytes_like(p, residual * p.numel());
   return state;
 }
 
@@ -127,7 +127,7 @@ StateBuffers state_outline(std::shared_ptr<const jit::Plan> plan) {
   StateBuffers outline;
   outline.format = plan->spec.state;
   outline.slots.resize(outline.format.slots.size());
-  outline.memory.resize(plan->memory.size());
+  outline.aux_state.resize(plan->aux_state.size());
   outline.plan = std::move(plan);
   return outline;
 }
@@ -136,12 +136,12 @@ jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
                             torch::IntArrayRef g_strides) {
   jit::StepTensor tensor;
   tensor.p = p.data_ptr();
-  tensor.extra = address(state.extra);
-  tensor.extra_is_held = state.extra_is_held;
+  tensor.residual = address(state.residual);
+  tensor.residual_is_set = state.residual_is_set;
   for (const auto& slot : state.slots)
     tensor.slots.push_back({address(slot.codes), address(slot.meta)});
-  for (const auto& [key, halves] : state.memory)
-    tensor.memory.push_back({address(halves[0]), address(halves[1])});
+  for (const auto& [key, buffers] : state.aux_state)
+    tensor.aux_state.push_back({address(buffers[0]), address(buffers[1])});
   tensor.shape = shape_of(p);
   tensor.g_strides = p.dim() == 0 ? std::vector<std::int64_t>{1} : g_strides.vec();
   tensor.id = state.id;
@@ -157,7 +157,7 @@ torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int
   if (state.t == 0 || p.numel() == 0) return values;
   check_slot(state, p, slot);
   as_torch_error([&] {
-    jit::decode_slot(machine_of(p.device()),
+    jit::decode_slot(backend_of(p.device()),
                      {*state.plan, step_tensor(p, state, p.strides()), state.t}, slot,
                      values.data_ptr());
   });
@@ -170,7 +170,7 @@ torch::Tensor decode_weights(const StateBuffers& state, const torch::Tensor& p) 
   torch::Tensor dense = p;  // as the kernel reads it
   if (!p.is_non_overlapping_and_dense()) dense = zeros_of(p, p.scalar_type()).copy_(p.detach());
   as_torch_error([&] {
-    jit::decode_weights(machine_of(p.device()),
+    jit::decode_weights(backend_of(p.device()),
                         {*state.plan, step_tensor(dense, state, dense.strides()), state.t},
                         values.data_ptr());
   });
@@ -181,7 +181,7 @@ void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
                  const torch::Tensor& values) {
   TORCH_CHECK(values.sizes() == p.sizes(), "state values of shape ", values.sizes(),
               " for a parameter of shape ", p.sizes(),
-              "; erase its state to start anew, or give it its shape back");
+              "; erase its state to start again, or give it its shape back");
   TORCH_CHECK(values.is_floating_point() && values.layout() == torch::kStrided, "state values of ",
               values.dtype(), " and layout ", values.layout(), "; use dense floating point values");
   if (!is_whole(state, p, slot)) state.slots[slot] = make_slot(p, *state.plan, slot);
@@ -192,8 +192,8 @@ void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
   torch::Tensor ordered = zeros_of(p, real_dtype(state.format.dtype));
   ordered.copy_(values);
   if (p.numel() == 0) return;
-  as_argument_error([&] {
-    jit::encode_slot(machine_of(p.device()),
+  rethrow_as_torch_error([&] {
+    jit::encode_slot(backend_of(p.device()),
                      {*state.plan, step_tensor(p, state, p.strides()), state.t, state.hyper}, slot,
                      ordered.data_ptr());
   });

@@ -9,26 +9,26 @@ namespace jitstep {
 StepCount& StepCount::operator=(const StepCount& other) { return *this = StepCount(other); }
 
 std::int64_t& StepCount::taken() const {
-  if (!lag_.defined() || is_set()) return counted_;
+  if (!step_offset_.defined() || is_set()) return counted_;
   if (on_device_)
-    counted_ = known_ = kBase - lag_.item<std::int64_t>();
+    counted_ = known_ = kBase - step_offset_.item<std::int64_t>();
   else
-    counted_ -= std::exchange(lag_, {}).item<std::int64_t>();
+    counted_ -= std::exchange(step_offset_, {}).item<std::int64_t>();
   return counted_;
 }
 
 void StepCount::count_on_device(torch::Tensor counter) {
   known_ = taken();
   if (on_device_)
-    lag_.copy_(counter);  // graphs know where it is
+    step_offset_.copy_(counter);  // graphs know where it is
   else
-    lag_ = std::move(counter);
+    step_offset_ = std::move(counter);
   on_device_ = true;
 }
 
 void StepCount::count_on_host() {
   taken();
-  lag_.reset();
+  step_offset_.reset();
   on_device_ = false;
 }
 

@@ -6,7 +6,7 @@
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
 #include "optim/tensor/errors.h"
-#include "optim/tensor/machines.h"
+#include "optim/tensor/backends.h"
 #include "optim/tensor/memory_overlap.h"
 
 namespace jitstep {
@@ -38,7 +38,7 @@ torch::Tensor by_element(const torch::Tensor& bytes, std::int64_t of_each, torch
 }  // namespace
 
 bool rewrites_parameter(const StateBuffers& held, const jit::Plan& plan) {
-  return held.extra.defined() && plan.weights->extra_bytes() > 0 &&
+  return held.residual.defined() && plan.weights->residual_bytes() > 0 &&
          held.format.weights != plan.spec.state.weights &&
          held.format.dtype == plan.spec.state.dtype;
 }
@@ -53,12 +53,12 @@ void put_back(const torch::Tensor& p, const torch::Tensor& copy) {
 }
 
 void check_extra(const StateBuffers& held, std::int64_t elements) {
-  const std::int64_t bytes = held.plan->weights->extra_bytes() * elements;
-  const torch::Tensor& extra = held.extra;
-  if (bytes == 0 && !extra.defined()) return;
-  TORCH_CHECK(extra.numel() == bytes && extra.scalar_type() == torch::kUInt8 &&
-                  extra.is_contiguous() && (bytes == 0 || has_memory(extra)),
-              "the state holds ", extra.numel(), " elements of ", extra.dtype(),
+  const std::int64_t bytes = held.plan->weights->residual_bytes() * elements;
+  const torch::Tensor& residual = held.residual;
+  if (bytes == 0 && !residual.defined()) return;
+  TORCH_CHECK(residual.numel() == bytes && residual.scalar_type() == torch::kUInt8 &&
+                  residual.is_contiguous() && (bytes == 0 || has_aux_state(residual)),
+              "the state holds ", residual.numel(), " elements of ", residual.dtype(),
               " beside the parameter, where the weight format ", held.format.weights, " keeps ",
               bytes, " bytes; load an archive that is whole, or erase the state");
 }
@@ -69,19 +69,19 @@ torch::Tensor weights_of(const StateBuffers& held, const std::vector<std::int64_
   return in_order(decode_weights(held, in_order(p, strides)), p.strides().vec());
 }
 
-torch::Tensor reordered_extra(const StateBuffers& held, const std::vector<std::int64_t>& strides,
+torch::Tensor reordered_residual(const StateBuffers& held, const std::vector<std::int64_t>& strides,
                               const torch::Tensor& p) {
-  const std::int64_t of_each = held.plan->weights->extra_bytes();
-  const torch::Tensor made = torch::empty_like(held.extra);
+  const std::int64_t of_each = held.plan->weights->residual_bytes();
+  const torch::Tensor made = torch::empty_like(held.residual);
   by_element(made, of_each, p.sizes(), p.strides().vec())
-      .copy_(by_element(held.extra, of_each, p.sizes(), strides));
+      .copy_(by_element(held.residual, of_each, p.sizes(), strides));
   return made;
 }
 
 torch::Tensor extra_where(const StateBuffers& held, const std::vector<std::int64_t>& strides,
                           const torch::Tensor& same) {
-  torch::Tensor made = held.extra.clone();
-  by_element(made, held.plan->weights->extra_bytes(), same.sizes(), strides)
+  torch::Tensor made = held.residual.clone();
+  by_element(made, held.plan->weights->residual_bytes(), same.sizes(), strides)
       .mul_(same.unsqueeze(-1));
   return made;
 }
@@ -91,8 +91,8 @@ void convert_weights(const StateBuffers& from, const std::vector<std::int64_t>& 
   if (p.numel() == 0) return;
   const torch::Tensor weights = weights_of(from, strides, p);
   const torch::Tensor rounded = torch::empty_like(weights, p.scalar_type());
-  as_argument_error([&] {
-    jit::encode_weights(machine_of(p.device()),
+  rethrow_as_torch_error([&] {
+    jit::encode_weights(backend_of(p.device()),
                         {*to.plan, step_tensor(rounded, to, rounded.strides()), to.t},
                         weights.data_ptr());
   });

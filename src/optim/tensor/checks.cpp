@@ -51,17 +51,17 @@ void refuse_kind(const torch::Tensor& p, const torch::Tensor& g, const Parameter
   TORCH_CHECK(g.device() == p.device(), "jitstep: the gradient of ", describe(p, name), " is on ",
               g.device(), " and the parameter on ", p.device(), "; move one of them");
   TORCH_CHECK(g.sizes() == p.sizes(), "jitstep: the gradient of ", describe(p, name),
-              " has the shape ", g.sizes(), "; compute it anew for this parameter");
+              " has the shape ", g.sizes(), "; compute it again for this parameter");
   TORCH_CHECK(g.is_floating_point(), "jitstep: the gradient of ", describe(p, name), " is ",
               g.dtype(), "; make it ", jit::kDtypeList);
   about(p, name, [&] { dtype_of(g); });
 }
 
 void refuse_memory(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
-  TORCH_CHECK(has_memory(p), "jitstep: the memory of ", describe(p, name),
+  TORCH_CHECK(has_aux_state(p), "jitstep: the memory of ", describe(p, name),
               " was freed (its storage has no bytes); give it back its values before step()");
-  TORCH_CHECK(has_memory(g), "jitstep: the gradient of ", describe(p, name),
-              " has no memory of its own; compute it anew");
+  TORCH_CHECK(has_aux_state(g), "jitstep: the gradient of ", describe(p, name),
+              " has no memory of its own; compute it again");
   const bool same = p.const_data_ptr() == g.const_data_ptr() && p.strides() == g.strides() &&
                     p.scalar_type() == g.scalar_type();
   TORCH_CHECK(same || !share_memory(p, g), "jitstep: the gradient of ", describe(p, name),
@@ -71,7 +71,7 @@ void refuse_memory(const torch::Tensor& p, const torch::Tensor& g, const Paramet
 }  // namespace
 
 void check_parameter(const torch::Tensor& p, const ParameterName& name) {
-  TORCH_CHECK(p.defined(), "jitstep: parameter ", name.place, " of group ", name.group,
+  TORCH_CHECK(p.defined(), "jitstep: parameter ", name.index, " of group ", name.group,
               " is an undefined tensor; leave it out");
   TORCH_CHECK(p.is_leaf(), "can't optimize a non-leaf Tensor: ", describe(p, name),
               " is the result of an operation; give the optimizer the tensor it was made from, or ",
@@ -85,12 +85,12 @@ void check_tensor(const torch::Tensor& p, const ParameterName& name) {
 }
 
 void check_frozen(const std::vector<torch::Tensor>& parameters, const ParameterName& first,
-                  Frozen frozen) {
+                  NonTrainablePolicy frozen) {
   const auto found = std::find_if(parameters.begin(), parameters.end(), is_frozen);
   if (found == parameters.end()) return;
-  const auto place = static_cast<std::size_t>(found - parameters.begin());
-  const std::string name = describe(*found, {first.group, first.place + place});
-  TORCH_CHECK(frozen == Frozen::warn, "jitstep: ", name, kFrozenAdvice);
+  const auto index = static_cast<std::size_t>(found - parameters.begin());
+  const std::string name = describe(*found, {first.group, first.index + index});
+  TORCH_CHECK(frozen == NonTrainablePolicy::warn, "jitstep: ", name, kFrozenAdvice);
   const auto more = std::count_if(found + 1, parameters.end(), is_frozen);
   const std::string others = more == 0 ? "" : c10::str(" (", more, " more like it)");
   TORCH_WARN("jitstep: ", name, kFrozenAdvice, others);
@@ -105,7 +105,7 @@ void check_gradient(const torch::Tensor& p, const torch::Tensor& g, const Parame
                     g.sizes() == p.sizes() && is_supported(g.scalar_type());
   if (!kind) refuse_kind(p, g, name);
   if (p.numel() == 0) return;
-  if (!has_memory(p) || !has_memory(g) || may_share_memory(p, g)) refuse_memory(p, g, name);
+  if (!has_aux_state(p) || !has_aux_state(g) || may_share_memory(p, g)) refuse_memory(p, g, name);
 }
 
 }  // namespace jitstep

@@ -11,7 +11,7 @@ namespace jitstep {
 
 /// What to do about a parameter that neither requires a gradient nor has one. The classes that
 /// torch has as well accept it, as torch does, with a warning.
-enum class Frozen { warn, refuse };
+enum class NonTrainablePolicy { warn, refuse };
 
 /// A c10::Error unless it is a leaf that passes check_tensor.
 void check_parameter(const torch::Tensor& parameter, const ParameterName& name);
@@ -22,7 +22,7 @@ void check_tensor(const torch::Tensor& parameter, const ParameterName& name);
 
 /// Refuses, or warns once about, those of parameters that would never be trained; `first` is the first one's name.
 void check_frozen(const std::vector<torch::Tensor>& parameters, const ParameterName& first,
-                  Frozen frozen);
+                  NonTrainablePolicy frozen);
 
 /// Whether a tensor's memory, if it has any, does not hold its values: torch remembers instead that
 /// all of them are zero, or that they are negated.

@@ -5,7 +5,7 @@
 namespace jitstep {
 
 std::string describe(const torch::Tensor& parameter, const ParameterName& name) {
-  return c10::str("parameter ", name.place, " of group ", name.group, " (", parameter.dtype(), " ",
+  return c10::str("parameter ", name.index, " of group ", name.group, " (", parameter.dtype(), " ",
                   parameter.sizes(), ")");
 }
 

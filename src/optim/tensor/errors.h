@@ -28,14 +28,14 @@ auto as_torch_error(Action&& action) {
 
 /// The same, of arguments.
 template <class Check>
-auto as_argument_error(Check&& check) {
+auto rethrow_as_torch_error(Check&& check) {
   return as_torch_error(std::forward<Check>(check));
 }
 
 /// Which parameter a message speaks of.
 struct ParameterName {
   std::size_t group = 0;
-  std::size_t place = 0;
+  std::size_t index = 0;
 };
 
 /// "parameter 3 of group 0 (float32 [5, 2])".
@@ -54,7 +54,7 @@ auto about(const torch::Tensor& parameter, const ParameterName& name, Action&& a
 
 /// The same for the options of a parameter group.
 template <class Action>
-void about_group(std::size_t group, Action&& action) {
+void with_group_context(std::size_t group, Action&& action) {
   try {
     action();
   } catch (c10::Error& error) {

@@ -50,7 +50,7 @@ torch::Tensor values_at(void* memory, const torch::Tensor& p) {
 
 bool is_aligned(const jit::StepTensor& tensor, const void* g) {
   std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(tensor.p) |
-                        reinterpret_cast<std::uintptr_t>(tensor.extra) |
+                        reinterpret_cast<std::uintptr_t>(tensor.residual) |
                         reinterpret_cast<std::uintptr_t>(g);
   for (const auto& slot : tensor.slots) bits |= reinterpret_cast<std::uintptr_t>(slot.codes);
   return bits % 16 == 0;

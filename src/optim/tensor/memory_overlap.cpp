@@ -23,7 +23,7 @@ struct Range {
 
   const torch::Tensor& tensor() const { return *memory.tensor; }
   std::tuple<std::size_t, std::size_t> order() const {
-    return {memory.parameter.name.group, memory.parameter.name.place};
+    return {memory.parameter.name.group, memory.parameter.name.index};
   }
 };
 
@@ -132,7 +132,7 @@ void check_cluster(std::span<const Range> cluster, Pair* refuse) {
 void check_ranges(const std::vector<StepMemory>& memory, Pair* refuse) {
   std::vector<Range> ranges;
   for (const StepMemory& one : memory)
-    if (has_memory(*one.tensor)) ranges.push_back(range_of(one));
+    if (has_aux_state(*one.tensor)) ranges.push_back(range_of(one));
   const auto key = [](const Range& r) {
     const torch::Device device = r.tensor().device();
     return std::tuple(device.type(), device.index(), r.begin);
@@ -159,12 +159,12 @@ const void* storage_of(const torch::Tensor& t) {
 }  // namespace
 
 void ParameterMemory::add(const NamedParameter& parameter) {
-  if (has_memory(*parameter.tensor))
+  if (has_aux_state(*parameter.tensor))
     storages_[storage_of(*parameter.tensor)].push_back({*parameter.tensor, parameter.name});
 }
 
 void ParameterMemory::check(const torch::Tensor& gradient, const NamedParameter& own) const {
-  if (!has_memory(gradient)) return;
+  if (!has_aux_state(gradient)) return;
   const auto found = storages_.find(storage_of(gradient));
   if (found == storages_.end()) return;
   for (const Held& other : found->second)
@@ -175,7 +175,7 @@ void ParameterMemory::check(const torch::Tensor& gradient, const NamedParameter&
 }
 
 void ParameterMemory::check_number(const torch::Tensor& number, const std::string& name) const {
-  if (!number.defined() || !has_memory(number)) return;
+  if (!number.defined() || !has_aux_state(number)) return;
   const auto found = storages_.find(storage_of(number));
   if (found == storages_.end()) return;
   for (const Held& one : found->second)

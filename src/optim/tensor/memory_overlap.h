@@ -42,7 +42,7 @@ void check_cleared(const std::vector<StepMemory>& memory);
 
 /// Whether there is anything to read or write: false without elements, where a storage was freed
 /// under its tensor, and for a tensor that only says it is zero.
-inline bool has_memory(const torch::Tensor& t) {
+inline bool has_aux_state(const torch::Tensor& t) {
   if (t.numel() == 0 || !t.has_storage()) return false;
   const c10::Storage& storage = t.unsafeGetTensorImpl()->unsafe_storage();
   return storage.nbytes() > 0 && storage.data() != nullptr;

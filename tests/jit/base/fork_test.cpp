@@ -26,7 +26,7 @@ class ForkedSteps : public CudaSteps {
  protected:
   // A step of AdamW on the host, with one parameter of three elements that is 1 and has gradient 1.
   static float stepped_on_host(Engine& of) {
-    CpuMachine cpu(of, [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
+    CpuBackend cpu(of, [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
     float p[3] = {1, 1, 1}, g[3] = {1, 1, 1}, slots[2][3] = {};
     auto tensor = tensors(1, 3);
     tensor[0].p = p;
@@ -87,7 +87,7 @@ TEST(Forked, ChildrenCompileWhileOtherThreadsOfTheParentDo) {
   for (int thread = 0; thread < 3; ++thread)
     busy.emplace_back([&, thread] {
       for (int i = 0; !done; ++i) {
-        engine.kernel(adding_unit(text(thread, " + ", i)), "unit", Target::cpu());
+        engine.kernel(adding_unit(str_cat(thread, " + ", i)), "unit", Target::cpu());
         ++compiled;
       }
     });
@@ -97,9 +97,9 @@ TEST(Forked, ChildrenCompileWhileOtherThreadsOfTheParentDo) {
   for (int child = 0; child < kChildren; ++child)
     good += child_says([&] {
       // One that may be under way in a thread that does not exist here, and one of its own.
-      const auto shared = adding_unit(text("0 + ", compiled / 3));
+      const auto shared = adding_unit(str_cat("0 + ", compiled / 3));
       engine.kernel(shared, "unit", Target::cpu());
-      const auto own = engine.kernel(adding_unit(text(1000 + child)), "unit", Target::cpu());
+      const auto own = engine.kernel(adding_unit(str_cat(1000 + child)), "unit", Target::cpu());
       return add_to(*own, 1) == static_cast<float>(1001 + child);
     });
   done = true;
@@ -121,11 +121,11 @@ TEST(Forked, ChildrenLoadRulesWhileTheParentDoes) {
   };
   std::atomic<bool> done = false;
   std::thread busy([&] {
-    for (int i = 0; !done; ++i) load(jit::text("parents", i));
+    for (int i = 0; !done; ++i) load(jit::str_cat("parents", i));
   });
   int good = 0;
   for (int child = 0; child < 20; ++child)
-    good += child_says([&] { return load(jit::text("childs", child)); });
+    good += child_says([&] { return load(jit::str_cat("childs", child)); });
   done = true;
   busy.join();
   EXPECT_EQ(good, 20);

@@ -30,7 +30,7 @@ bool says(const std::string& message, const std::string& part) {
 TEST(PrivateFiles, AFolderIsMadeWithMode0700WhateverTheUmask) {
   TemporaryFolder folder;
   for (const mode_t mask : {0u, 022u, 077u}) {
-    const std::string made = folder / text("made ", mask, "/by/us");
+    const std::string made = folder / str_cat("made ", mask, "/by/us");
     const mode_t before = ::umask(mask);
     EXPECT_EQ(make_folder(made), std::nullopt);
     ::umask(before);
@@ -127,7 +127,7 @@ TEST_F(InPlaceOfAnEntry, ASocket) {
   address.sun_family = AF_UNIX;
   const FileHandle here(::open(folder.path().c_str(), O_PATH | O_CLOEXEC));
   const std::string name =  // names of sockets are short
-      text("/proc/self/fd/", here.get(), "/", fs::path(file).filename().string());
+      str_cat("/proc/self/fd/", here.get(), "/", fs::path(file).filename().string());
   ASSERT_LT(name.size(), sizeof address.sun_path);
   std::strcpy(address.sun_path, name.c_str());
   ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);

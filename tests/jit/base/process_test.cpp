@@ -59,7 +59,7 @@ TEST(Process, WhatRunsPastItsLimitIsKilledWithAllThatItStarted) {
 
 // A zombie that nobody reaps has ended as well.
 bool runs(pid_t process) {
-  std::ifstream status(text("/proc/", process, "/stat"));
+  std::ifstream status(str_cat("/proc/", process, "/stat"));
   std::string line;
   std::getline(status, line);
   const std::size_t name_end = line.rfind(") ");
@@ -172,8 +172,8 @@ TEST(Process, SignalsAreThoseOfANewProgram) {
               ::sigprocmask(SIG_SETMASK, &all, nullptr);
               for (const char* name : {"TERM", "USR1"}) {
                 const Finished run =
-                    run_program({"/bin/sh", "-c", text("kill -", name, " $$; exit 3")}, "", {});
-                if (run.status == 3) return text("deaf for ", name);
+                    run_program({"/bin/sh", "-c", str_cat("kill -", name, " $$; exit 3")}, "", {});
+                if (run.status == 3) return str_cat("deaf for ", name);
               }
               sigset_t now;
               ::sigprocmask(SIG_SETMASK, nullptr, &now);
@@ -192,11 +192,11 @@ TEST(Process, OfALongOutputBothEndsAreKeptAndNoMemoryIsTakenForTheRest) {
                   {"/bin/sh", "-c", "echo begin; yes '' | head -c 300000000; echo the end; exit 5"},
                   "", own_variables(), {std::chrono::seconds(0), 1000});
               ::getrusage(RUSAGE_SELF, &after);
-              if (run.status != 5) return text("status ", run.status);
+              if (run.status != 5) return str_cat("status ", run.status);
               if (!run.output.starts_with("begin\n")) return run.output.substr(0, 100);
               if (!run.output.ends_with("\nthe end\n")) return "the end is missing";
               if (run.output.find("299998014 bytes") == std::string::npos) return run.output;
-              if (run.output.size() > 2100) return text(run.output.size(), " bytes");
+              if (run.output.size() > 2100) return str_cat(run.output.size(), " bytes");
               return after.ru_maxrss - before.ru_maxrss < 20000 ? "" : "it took memory";
             }),
             "");
@@ -212,7 +212,7 @@ TEST(Process, AnOutputThatFitsTheEndsIsWhole) {
     } else {
       EXPECT_TRUE(output.starts_with("0123456789\n")) << output;
       EXPECT_TRUE(output.ends_with("\n" + input.substr(size - 10))) << output;
-      EXPECT_NE(output.find(text(size - 20, " bytes")), std::string::npos) << output;
+      EXPECT_NE(output.find(str_cat(size - 20, " bytes")), std::string::npos) << output;
     }
   }
 }

@@ -142,9 +142,9 @@ constexpr char kHaswell[] =
 
 TEST(Isa, ABaselineRunsWhereEveryFeatureOfItAndOfThoseBelowIsThere) {
   for (const char* level : {"x86-64", "x86-64-v2", "x86-64-v3"}) {
-    EXPECT_EQ(machine_lacks(text("gcc\nisa: -mtune=generic -march=", level, "\n"), kHaswell), "")
+    EXPECT_EQ(machine_lacks(str_cat("gcc\nisa: -mtune=generic -march=", level, "\n"), kHaswell), "")
         << level;
-    EXPECT_EQ(machine_lacks(text("clang\nisa: ", level, "\n"), kHaswell), "") << level;
+    EXPECT_EQ(machine_lacks(str_cat("clang\nisa: ", level, "\n"), kHaswell), "") << level;
   }
   EXPECT_EQ(machine_lacks("gcc\nisa: -mtune=generic -march=x86-64-v4\n", kHaswell),
             "avx512bw avx512cd avx512dq avx512f avx512vl");

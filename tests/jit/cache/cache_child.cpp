@@ -32,7 +32,7 @@ void print_keys(bool with_gpu) {
     for (const Target& target : {Target::cpu(), Target::emulated(), Target::cuda(90)}) {
       if (target.is_cuda() && !with_gpu) continue;
       const Plan plan = resolve(spec);
-      const Unit made = unit(plan, default_variant(plan, target), target);
+      const Unit made = unit(plan, default_kernel_config(plan, target), target);
       std::cout << made.name << " " << engine.build(made.text, made.name, target)->key << "\n";
     }
   }

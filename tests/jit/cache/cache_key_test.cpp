@@ -46,10 +46,10 @@ class RenamedCompiler : public testing::IdentityOnly<HostCompiler> {
   std::string identity_;
 };
 
-// All that an engine is told about a kernel. The emulated target takes every variant of a GPU.
+// All that an engine is told about a kernel. The emulated target takes every configuration of a GPU.
 struct Asked {
   KernelSpec spec = adamw_int8();
-  Variant variant = default_variant(resolve(adamw_int8()), Target::emulated());
+  KernelConfig config = default_kernel_config(resolve(adamw_int8()), Target::emulated());
   Target target = Target::emulated();
   std::string unit_name = "unit", more_text, emptied_template;
   std::function<void(std::string&)> rename = [](std::string&) {};
@@ -58,7 +58,7 @@ struct Asked {
   std::string key() const {
     Engine engine(settings, {.host = std::make_shared<RenamedCompiler>(settings, rename)});
     if (!emptied_template.empty()) engine.templates().add(emptied_template, "");
-    const Unit made = unit(resolve(spec), variant, Target::emulated());
+    const Unit made = unit(resolve(spec), config, Target::emulated());
     return engine.build(made.text + more_text, unit_name, target)->key;
   }
 };
@@ -72,7 +72,7 @@ struct Knob {
 std::function<void(std::string&)> with(const std::string& before, const std::string& more) {
   return [=](std::string& identity) {
     const std::size_t at = identity.find(before);
-    if (at == std::string::npos) throw Error(text("no ", before, " in ", identity));
+    if (at == std::string::npos) throw Error(str_cat("no ", before, " in ", identity));
     identity.insert(at + before.size(), more);
   };
 }
@@ -91,10 +91,10 @@ const std::vector<Knob> kKnobs = {
     {"parameter", [](Asked& a) { a.spec.state.dtype = Dtype::bfloat16; }},
     {"gradient", [](Asked& a) { a.spec.gradient = Dtype::bfloat16; }},
     {"strides", [](Asked& a) { a.spec.strided = true; }},
-    {"threads", [](Asked& a) { a.variant.threads /= 2; }},
-    {"lanes", [](Asked& a) { a.variant.lanes /= 2; }},
-    {"vector", [](Asked& a) { a.variant.vector /= 2; }},
-    {"chunk", [](Asked& a) { a.variant.chunk *= 2; }},
+    {"threads", [](Asked& a) { a.config.threads /= 2; }},
+    {"lanes", [](Asked& a) { a.config.tile_lanes /= 2; }},
+    {"vector", [](Asked& a) { a.config.vector_elems /= 2; }},
+    {"chunk", [](Asked& a) { a.config.leaves_per_item *= 2; }},
     {"target", [](Asked& a) { a.target = Target::cpu(); }},
     {"a token of text", [](Asked& a) { a.more_text = ";"; }},
     {"a template", [](Asked& a) { a.emptied_template = "rules/adamw.cuh"; }},
@@ -111,7 +111,7 @@ const std::vector<Knob> kNoKnobs = {
     {"nothing", [](Asked&) {}},
     {"the unit's name", [](Asked& a) { a.unit_name = "other"; }},
     {"a comment", [](Asked& a) { a.more_text = "\n  // A comment.\n"; }},
-    {"edition, where no file has changed", [](Asked& a) { a.spec.edition = 1; }},
+    {"edition, where no file has changed", [](Asked& a) { a.spec.catalog_revision = 1; }},
     {"what has its default", [](Asked& a) { a.spec = resolve(a.spec).spec; }},
     {"a codec of a slot that is not stored",
      [](Asked& a) { a.spec.state.slots[2] = CodecChoice{"int4"}; }},
@@ -144,11 +144,11 @@ const std::vector<Knob> kNoKnobs = {
 
 // A field added to one of these does not compile here; it needs a row above.
 [[maybe_unused]] void each_field_has_a_row(const Asked& a, const Key& key) {
-  [[maybe_unused]] const auto& [rule, flags, common, state, g, strided, edition] = a.spec;
+  [[maybe_unused]] const auto& [rule, flags, common, state, g, strided, catalog_revision] = a.spec;
   [[maybe_unused]] const auto& [slots, weights, p] = state;
   [[maybe_unused]] const auto& [name, options] = *slots[0];
   [[maybe_unused]] const auto& [threads, lanes, vector, chunk, width, unroll, grain, workers] =
-      a.variant;
+      a.config;
   [[maybe_unused]] const auto& [digest, target, compiler] = key;
   [[maybe_unused]] const auto& [dir, readonly, templates, override, cxx, cpu, seconds, variables,
                                 nvrtc, search, python, log, path, tmpdir, check, tune, ranks, dump,
@@ -175,19 +175,19 @@ TEST(CacheKey, EveryKnobChangesItAndNothingElseDoes) {
 // What the emulated target does not take.
 TEST(CacheKey, WhatTheHostsCompilerIsToldChangesTheTextAndHowItemsAreSharedOutDoesNot) {
   const Plan plan = resolve(adamw_int8());
-  const Variant usual = default_variant(plan, Target::cpu());
-  const auto text_of = [&](int Variant::*field, int value) {
-    Variant variant = usual;
-    variant.*field = value;
-    return unit(plan, variant, Target::cpu()).text;
+  const KernelConfig default_config = default_kernel_config(plan, Target::cpu());
+  const auto text_of = [&](int KernelConfig::*field, int value) {
+    KernelConfig config = default_config;
+    config.*field = value;
+    return unit(plan, config, Target::cpu()).text;
   };
-  const std::string base = text_of(&Variant::chunk, usual.chunk);
-  EXPECT_EQ(text_of(&Variant::width, 512), base);
-  EXPECT_NE(text_of(&Variant::width, 256), base);
-  EXPECT_NE(text_of(&Variant::width, 0), base);
-  EXPECT_NE(text_of(&Variant::unroll, 1), base);
-  EXPECT_EQ(text_of(&Variant::grain, 4), base);
-  EXPECT_EQ(text_of(&Variant::workers, 1), base);
+  const std::string base = text_of(&KernelConfig::leaves_per_item, default_config.leaves_per_item);
+  EXPECT_EQ(text_of(&KernelConfig::simd_bits, 512), base);
+  EXPECT_NE(text_of(&KernelConfig::simd_bits, 256), base);
+  EXPECT_NE(text_of(&KernelConfig::simd_bits, 0), base);
+  EXPECT_NE(text_of(&KernelConfig::unroll, 1), base);
+  EXPECT_EQ(text_of(&KernelConfig::min_items, 4), base);
+  EXPECT_EQ(text_of(&KernelConfig::max_threads, 1), base);
 }
 
 TEST(CacheKey, TheTargetChangesItEvenWhereTheCompilerSaysTheSame) {
@@ -269,7 +269,7 @@ TEST(CacheKey, TheProgramsLocaleChangesNothing) {
   large.spec.state.slots[0]->options["block"] = 1024;  // a number of four digits
   const std::string before = large.key();
   const std::locale old = std::locale::global(std::locale(std::locale::classic(), new Grouping));
-  const std::string number = text(1234567), after = large.key();
+  const std::string number = str_cat(1234567), after = large.key();
   std::locale::global(old);
   EXPECT_EQ(number, "1234567");
   EXPECT_EQ(after, before);

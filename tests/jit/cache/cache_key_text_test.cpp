@@ -5,7 +5,7 @@
 #include <set>
 
 #include "jit/cache/cache_fixtures.h"
-#include "jit/source/flatten.h"
+#include "jit/source/preprocess.h"
 #include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
@@ -22,13 +22,13 @@ KernelSpec with_state(const std::string& rule, const CodecChoice& codec) {
 
 Unit unit_of(const KernelSpec& spec) {
   const Plan plan = resolve(spec);
-  return unit(plan, default_variant(plan, Target::cpu()), Target::cpu());
+  return unit(plan, default_kernel_config(plan, Target::cpu()), Target::cpu());
 }
 
 TEST(CacheKeyText, EveryTemplateThatAUnitIncludesChangesIt) {
   const Unit made = unit_of(with_state("adamw", {"int8"}));
   TemplateStore store;
-  const std::string before = flatten(made.text, made.name, store);
+  const std::string before = preprocess(made.text, made.name, store);
   std::set<std::string> digests = {sha256_hex(before)};
   int files = 0;
   for (const std::string& file : file_names(before)) {
@@ -36,7 +36,7 @@ TEST(CacheKeyText, EveryTemplateThatAUnitIncludesChangesIt) {
     if (!content) continue;  // the unit itself
     TemplateStore changed;
     changed.add(file, *content + "// one more line\n");
-    digests.insert(sha256_hex(flatten(made.text, made.name, changed)));
+    digests.insert(sha256_hex(preprocess(made.text, made.name, changed)));
     ++files;
   }
   EXPECT_GT(files, 8) << "rule, codec, weights, schedule and core";
@@ -48,7 +48,7 @@ TEST(CacheKeyText, ATemplateThatAUnitDoesNotIncludeLeavesItAlone) {
   TemplateStore store, changed;
   changed.add("rules/lamb.cuh", "// something else\n");
   changed.add("codecs/int4.cuh", "// something else\n");
-  EXPECT_EQ(flatten(made.text, made.name, changed), flatten(made.text, made.name, store));
+  EXPECT_EQ(preprocess(made.text, made.name, changed), preprocess(made.text, made.name, store));
 }
 
 // ---- what manifests declare --------------------------------------------------------------------
@@ -100,7 +100,7 @@ TEST(CacheKeyText, EveryValueOfEveryFlagChangesIt) {
         for (const Value& value : others(option, (whole.*flags).at(option.name))) {
           KernelSpec spec = base;
           spec.*flags = {{option.name, value}};
-          texts.add(spec, text(rule, ": ", option.name, " = ", to_string(value)));
+          texts.add(spec, str_cat(rule, ": ", option.name, " = ", to_string(value)));
         }
       }
     };
@@ -118,7 +118,7 @@ TEST(CacheKeyText, EveryCodecWithEachOfItsOptionsAndEveryWeightFormatChangesIt) 
     for (const Option& option : catalog.codec(codec).flags) {
       for (const Value& value : others(option, complete({codec}).options.at(option.name))) {
         texts.add(with_state("adamw", {codec, {{option.name, value}}}),
-                  text(codec, ": ", option.name, " = ", to_string(value)));
+                  str_cat(codec, ": ", option.name, " = ", to_string(value)));
       }
     }
   }
@@ -128,7 +128,7 @@ TEST(CacheKeyText, EveryCodecWithEachOfItsOptionsAndEveryWeightFormatChangesIt) 
       spec.state.weights = weights;
       spec.state.dtype = spec.gradient = dtype;
       if (weights != "native" || dtype != Dtype::float32)
-        texts.add(spec, text(weights, to_string(dtype)));
+        texts.add(spec, str_cat(weights, to_string(dtype)));
     }
   }
   texts.expect_more_than(8);

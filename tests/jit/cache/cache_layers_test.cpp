@@ -22,7 +22,7 @@ std::map<std::string, std::string> picture_of(const std::string& folder) {
   for (const std::string& file : testing::files_below(folder)) {
     struct stat status {};
     EXPECT_EQ(::lstat(file.c_str(), &status), 0);
-    picture[file] = text(status.st_mode, " ", status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec,
+    picture[file] = str_cat(status.st_mode, " ", status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec,
                          " ", status.st_ino, " ", content_of(file));
   }
   return picture;
@@ -185,7 +185,7 @@ TEST_F(ReadOnlyLayer, OnAReallyReadOnlyDiskIsRead) {
 
 TEST_F(ReadOnlyLayer, ThatIsStaleIsCompiledAnewIntoTheUsersOwn) {
   const auto with_template = [](Engine& engine, int value) {
-    engine.templates().add("rules/mine.cuh", text("constexpr int kMine = ", value, ";\n"));
+    engine.templates().add("rules/mine.cuh", str_cat("constexpr int kMine = ", value, ";\n"));
     const std::string unit = "#include \"rules/mine.cuh\"\n" + adding_unit("kMine");
     return engine.kernel(unit, "unit", Target::cpu());
   };

@@ -23,7 +23,7 @@ TEST(CacheProcesses, SixteenOnOneEmptyCacheAllGetRightKernelsAndLeaveWholeFiles)
                                        own_variables({{"JITSTEP_CACHE_DIR", folder / "cache"},
                                                       {"JITSTEP_CACHE_READONLY", ""},
                                                       {"JITSTEP_LOG", ""}}));
-    return text(child.status, "\n", child.output);
+    return str_cat(child.status, "\n", child.output);
   };
   const std::vector<std::string> said = in_children(16, work);
   for (const std::string& one : said) EXPECT_EQ(one, said[0]);
@@ -56,7 +56,7 @@ TEST(CacheProcesses, SixteenThatMakeTheSameFoldersAllSucceed) {
   TemporaryFolder folder;
   const auto work = [&](int) -> std::string {
     for (int i = 0; i < 500; ++i) {
-      const auto problem = make_folder(folder / text(i % 8, "/", i, "/cache"));
+      const auto problem = make_folder(folder / str_cat(i % 8, "/", i, "/cache"));
       if (problem) return *problem;
     }
     return "";
@@ -153,7 +153,7 @@ TEST_F(KilledWriter, AtEachKindOfSystemCallLeavesTheOldOrTheNewEntryWhole) {
         write();
         return "was not killed";
       });
-      EXPECT_EQ(end, text("killed by signal ", SIGSYS)) << "call " << calls[0];
+      EXPECT_EQ(end, str_cat("killed by signal ", SIGSYS)) << "call " << calls[0];
       EXPECT_EQ(after(there), "") << "killed at call " << calls[0];
     }
   }

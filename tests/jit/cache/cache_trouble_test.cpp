@@ -29,7 +29,7 @@ std::string failing_publishes(const std::string& folder, const std::string& reas
     cache.publish(key_of(name), entry_of(std::string(bytes, 'p')));
     if (cache.find(key_of(name))) return "an entry that could not be written was found";
   }
-  if (warnings.messages().size() != 1) return text(warnings.messages().size(), " warnings");
+  if (warnings.messages().size() != 1) return str_cat(warnings.messages().size(), " warnings");
   const std::string message = warnings.messages()[0];
   if (message.find(reason) == std::string::npos) return "the warning is: " + message;
   return message.find("memory only") == std::string::npos ? "no consequence: " + message : "";
@@ -37,7 +37,7 @@ std::string failing_publishes(const std::string& folder, const std::string& reas
 
 std::string only_files_left(const std::string& folder, std::size_t count) {
   const auto files = testing::files_below(folder);
-  return files.size() == count ? "" : text(files.size(), " files are left, such as ", files[0]);
+  return files.size() == count ? "" : str_cat(files.size(), " files are left, such as ", files[0]);
 }
 
 struct Fault {
@@ -248,7 +248,7 @@ std::string step_with_environment(const std::function<void()>& change) {
           1 + std::atof(term))
         return "a wrong number";
     }
-    return warnings.messages().size() == 1 ? "" : text(warnings.messages().size(), " warnings");
+    return warnings.messages().size() == 1 ? "" : str_cat(warnings.messages().size(), " warnings");
   });
 }
 

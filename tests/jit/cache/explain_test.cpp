@@ -2,7 +2,7 @@
 
 #include "jit/cache/cache_fixtures.h"
 #include "jit/compiler/host_compiler.h"
-#include "jit/source/flatten.h"
+#include "jit/source/preprocess.h"
 
 namespace jitstep::jit {
 namespace {
@@ -26,7 +26,7 @@ bool says(const std::string& message, const std::string& part) {
 
 std::string only_difference(const EntryHeader& wanted) {
   const auto found = differences(header(), wanted);
-  return found.size() == 1 ? found[0] : text(found.size(), " differences");
+  return found.size() == 1 ? found[0] : str_cat(found.size(), " differences");
 }
 
 TEST(Explain, EqualKeysDifferInNothing) { EXPECT_TRUE(differences(header(), header()).empty()); }
@@ -52,9 +52,9 @@ TEST(Explain, AChangedTemplateIsNamed) {
 }
 
 TEST(Explain, OptionsAndVariantThatDifferAreNamed) {
-  const auto unit = [](const std::string& amsgrad, const std::string& variant) {
+  const auto unit = [](const std::string& amsgrad, const std::string& config) {
     return "using UnitRule = Rule<Flags{.amsgrad = " + amsgrad + ", .maximize = true}>;\n" +
-           "    jitstep::Variant{" + variant + "}>;\n";
+           "    jitstep::KernelConfig{" + config + "}>;\n";
   };
   EntryHeader entry = header(), wanted = header();
   wanted.key.text_digest = sha256_hex("other");
@@ -65,15 +65,15 @@ TEST(Explain, OptionsAndVariantThatDifferAreNamed) {
             Lines{"it is made with amsgrad = false and without amsgrad = true"});
   wanted.unit = unit("false", "1, 1, 256, 32");
   EXPECT_EQ(differences(entry, wanted),
-            Lines{"it is made with jitstep::Variant{1, 1, 256, 16} and without "
-                  "jitstep::Variant{1, 1, 256, 32}"});
+            Lines{"it is made with jitstep::KernelConfig{1, 1, 256, 16} and without "
+                  "jitstep::KernelConfig{1, 1, 256, 32}"});
   wanted.unit = entry.unit + "struct Mine;\n";
   EXPECT_EQ(differences(entry, wanted), Lines{"it is made without struct Mine"});
 }
 
 TEST(Explain, WithoutACompilerWhoAsksSaysWhichAreOfUse) {
   const auto no = [](const std::string& compiler) {
-    return text("no use for ", compiler.substr(0, 3));
+    return str_cat("no use for ", compiler.substr(0, 3));
   };
   EntryHeader wanted = header();
   wanted.key.compiler.clear();

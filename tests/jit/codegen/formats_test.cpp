@@ -187,10 +187,10 @@ TEST(CodecNumbers, OfARuleAreInItsRangeAndPlain) {
 TEST(CodecNumbers, LeaveCodesAsTheyAre) {
   const CodecChoice plain{"fp8_norm"}, half{"fp8_norm", {{"least_norm", 0.5}}},
       eps{"fp8_norm", {{"least_norm", "eps"}}}, int8{"int8"}, small{"int8", {{"block", 64}}},
-      usual{"int8", {{"block", 256}}};
+      default_config{"int8", {{"block", 256}}};
   EXPECT_TRUE(same_codes(plain, half));
   EXPECT_TRUE(same_codes(eps, half));
-  EXPECT_TRUE(same_codes(int8, usual));
+  EXPECT_TRUE(same_codes(int8, default_config));
   EXPECT_FALSE(same_codes(int8, small));
   EXPECT_FALSE(same_codes(int8, plain));
 }
@@ -211,8 +211,8 @@ struct Slots {
 };
 template <Flags F>
 struct Rule {
-  KHD static void moments(auto& e, const auto&) { e.m.next = e.g; }
-  KHD static void apply(auto& e, const auto&) { e.p -= e.m.next; }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = e.g; }
+  KHD static void update_param(auto& e, const auto&) { e.p -= e.m.next; }
 };
 }
 )");

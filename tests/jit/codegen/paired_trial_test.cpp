@@ -9,18 +9,18 @@ namespace jitstep::jit {
 namespace {
 
 struct Times {
-  std::function<double()> usual, tried;
+  std::function<double()> default_config, tried;
 };
 
 // A whole trial of two clocks; how often each was asked is in `rounds` of the result.
 TrialTimes run(const Times& times, const TrialRules& rules = {}) {
   PairedTrial trial(rules);
-  while (!trial.done()) trial.took(trial.usual_is_next() ? times.usual() : times.tried());
+  while (!trial.done()) trial.record(trial.usual_is_next() ? times.default_config() : times.tried());
   return trial.times();
 }
 
-TrialTimes steady(double usual, double tried) {
-  return run({[=] { return usual; }, [=] { return tried; }});
+TrialTimes steady(double default_config, double tried) {
+  return run({[=] { return default_config; }, [=] { return tried; }});
 }
 
 // Times around a mean that scatter by a share of it.
@@ -51,7 +51,7 @@ TEST(PairedTrial, TheTwoTakeTurnsInBeingFirst) {
   std::string order;
   for (int i = 0; i < 8; ++i) {
     order += trial.usual_is_next() ? 'd' : 'v';
-    trial.took(1);
+    trial.record(1);
   }
   EXPECT_EQ(order, "dvvddvvd");
 }

@@ -7,7 +7,7 @@
 #include "jit/user_templates.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
@@ -37,14 +37,14 @@ MEMORY
 template <Flags F>
 struct Rule {
   KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {e.g}; }
-  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64, const auto&) { return {static_cast<real>(sum[0])}; }
+  KHD static Row finalize(Of<Row>, const Totals<1>& sum, int64, const auto&) { return {static_cast<real>(sum[0])}; }
   KHD static Reals<1> terms(Of<Elements>, const auto& e, const auto&) { return {e.g * e.g}; }
-  KHD static Elements finish(Of<Elements>, const Totals<1>& sum, int64, const auto& ADVANCE_ELEMENTS
+  KHD static Elements finalize(Of<Elements>, const Totals<1>& sum, int64, const auto& ADVANCE_ELEMENTS
   KHD static Reals<1> terms(Of<Entries_>, const Row& row, const auto&) { return {row.sum}; }
-  KHD static Entries_ finish(Of<Entries_>, const Totals<1>& sum, int64, const auto& ADVANCE_ENTRIES
+  KHD static Entries_ finalize(Of<Entries_>, const Totals<1>& sum, int64, const auto& ADVANCE_ENTRIES
   KHD static Reals<1> terms(Of<Total>, const auto& e, const auto&) { return {e.g}; }
-  KHD static Total finish(Of<Total>, const Totals<1>& sum, int64, const auto&) { return {static_cast<real>(sum[0])}; }
-  KHD static void apply(auto& e, const auto& c) { e.p = c.total.sum; }
+  KHD static Total finalize(Of<Total>, const Totals<1>& sum, int64, const auto&) { return {static_cast<real>(sum[0])}; }
+  KHD static void update_param(auto& e, const auto& c) { e.p = c.total.sum; }
 };
 }
 )";
@@ -58,7 +58,7 @@ std::string chained(bool memory) {
   std::string rule =
       with(kChained, "MEMORY", memory ? "struct Memory {\n  Entry<matrices> x;\n};" : "");
   rule = with(rule, "ADVANCE_ELEMENTS",
-              memory ? ", Memory& m) { m.x.next = m.x.was + static_cast<real>(sum[0]); " + left
+              memory ? ", Memory& m) { m.x.next = m.x.prev + static_cast<real>(sum[0]); " + left
                      : ") { " + left);
   return with(rule, "ADVANCE_ENTRIES",
               memory ? ", Memory& m) { m.x.next = 2 * m.x.next + static_cast<real>(sum[0]); " + left
@@ -74,7 +74,7 @@ class PassesTest : public ::testing::Test {
   static std::vector<int> passes(const Plan& plan) {
     std::vector<int> out;
     for (const auto& r : plan.reductions)
-      if (r.part == kRulePart) out.push_back(r.pass);
+      if (r.component == kRuleComponent) out.push_back(r.pass);
     return out;
   }
 
@@ -97,8 +97,8 @@ TEST_F(PassesTest, MemoryIsAdvancedByEachReductionOfItsDomainInTheOrderOfDeclara
   load(chained(true));
   const OptionValues options("chained", catalog);
   const Plan plan = resolve(options, {"fp32"}, catalog);
-  CpuMachine cpu(engine);
-  const StateMemory state(cpu, plan, options, {40, 3, 5});
+  CpuBackend cpu(engine);
+  const StateStorage state(cpu, plan, options, {40, 3, 5});
   std::vector<float> p(600), g(600);
   for (int i = 0; i < 600; ++i) g[i] = static_cast<float>(i % 13 - 4);
   const StepTensor tensor = state.tensor(p.data());
@@ -110,7 +110,7 @@ TEST_F(PassesTest, MemoryIsAdvancedByEachReductionOfItsDomainInTheOrderOfDeclara
       float squares = 0, sum = 0;
       for (int i = 15 * matrix; i < 15 * matrix + 15; ++i) squares += g[i] * g[i], sum += g[i];
       expected[matrix] = 2 * (expected[matrix] + squares) + sum;
-      EXPECT_EQ(static_cast<float*>(tensor.memory[0][t & 1])[matrix], expected[matrix]) << t;
+      EXPECT_EQ(static_cast<float*>(tensor.aux_state[0][t & 1])[matrix], expected[matrix]) << t;
     }
   }
 }
@@ -118,11 +118,11 @@ TEST_F(PassesTest, MemoryIsAdvancedByEachReductionOfItsDomainInTheOrderOfDeclara
 // The passes of a kernel's reductions by name, behind that of the gradient or a slot whose they are.
 std::map<std::string, int> passes_by_name(const Plan& plan) {
   std::map<std::string, int> passes;
-  for (const PlannedReduction& r : plan.reductions) {
-    std::string of = r.part == kGradientPart ? "g." : "";
-    if (r.part >= kFirstCodecPart)
-      of = plan.rule().slots[static_cast<std::size_t>(r.part - kFirstCodecPart)].name + ".";
-    if (r.taken()) passes[of + r.name] = r.pass;
+  for (const ResolvedReduction& r : plan.reductions) {
+    std::string of = r.component == kGradientComponent ? "g." : "";
+    if (r.component >= kFirstCodecComponent)
+      of = plan.rule().slots[static_cast<std::size_t>(r.component - kFirstCodecComponent)].name + ".";
+    if (r.active()) passes[of + r.name] = r.pass;
   }
   return passes;
 }
@@ -141,7 +141,7 @@ TEST_F(PassesTest, SumsOverNewSlotsWaitForWhatIsKeptWithoutCodes) {
       (Passes{{"g.clip", 0}, {"v.of_row", 1}, {"v.of_column", 1}, {"v.of_rows", 2}, {"clip", 3}}));
 }
 
-// nvlamb's global norm feeds `moments`, and its trust ratios are of the new slots.
+// nvlamb's global norm feeds `update_state`, and its trust ratios are of the new slots.
 TEST_F(PassesTest, SumsThatMomentsReadsWaitForNoCodec) {
   const KernelSpec spec{.rule = "nvlamb",
                         .state = {{CodecChoice{"int4"}, CodecChoice{"factored"}}}};

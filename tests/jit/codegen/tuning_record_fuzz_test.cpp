@@ -4,7 +4,7 @@
 #include <random>
 
 #include "jit/base/text.h"
-#include "jit/codegen/tuned_variants.h"
+#include "jit/codegen/tuned_configs.h"
 #include "jit/codegen/tuning_files.h"
 #include "jit/codegen/tuning_samples.h"
 
@@ -19,7 +19,7 @@ constexpr int kFiles = 100'000;
 std::string whole_file() {
   TuningRecord other = won_record({4096, 16}, abacus(8));
   other.trials.clear();
-  return text(to_json(other), "\n", to_json(won_record()), "\n");
+  return str_cat(to_json(other), "\n", to_json(won_record()), "\n");
 }
 
 class Damage {
@@ -94,9 +94,9 @@ TEST(TuningRecordFuzz, AHundredThousandDamagedFilesCrashNothing) {
     for (const TuningRecord& record : file.records) {
       ASSERT_EQ(read_record(to_json(record)).problem, "");
       if (i % 50 != 0) continue;  // a hundred times the work
-      const VariantChoice choice =
-          TunedVariants({record}, abacus(), digest).choose(plan, record.size);
-      ASSERT_EQ(variant_problem(plan, choice.variant, Target::cpu()), std::nullopt);
+      const ConfigChoice choice =
+          TunedConfigs({record}, abacus(), digest).choose(plan, record.size);
+      ASSERT_EQ(config_problem(plan, choice.config, Target::cpu()), std::nullopt);
     }
   }
   EXPECT_GT(read, kFiles / 10);

@@ -57,7 +57,7 @@ TEST(TuningRecord, WhatIsWrongIsSaidByItsPlace) {
   EXPECT_EQ(with("/hardware/units", "four"), "hardware.units is \"four\", no integer");
   EXPECT_EQ(with("/outcome", "lost"),
             "outcome is \"lost\", none of \"won\", \"default\", \"unresolved\"");
-  EXPECT_EQ(with("/trials/1/variant/lanes", 64), "trials[1].variant.lanes is 64, more than 32");
+  EXPECT_EQ(with("/trials/1/configuration/lanes", 64), "trials[1].configuration.lanes is 64, more than 32");
   EXPECT_EQ(with("/trials/0/colour", 1), "trials[0].\"colour\" is unknown");
   EXPECT_EQ(with("/spec", ""), "spec is \"\", shorter than 1");
   EXPECT_EQ(with("/schema", 0), "schema is 0, not 1");
@@ -88,7 +88,7 @@ TEST(TuningRecord, WhatIsNoJsonIsNoRecord) {
 TEST(TuningRecord, ReplacesItsLikeOfTheSameEnvironmentAlone) {
   const TuningRecord base = won_record();
   TuningRecord later = base;
-  later.outcome = Outcome::usual;
+  later.outcome = Outcome::default_config;
   later.date = "2027-01-01";
   later.hardware.name = "another name";
   EXPECT_TRUE(later.replaces(base));

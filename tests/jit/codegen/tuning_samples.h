@@ -23,8 +23,8 @@ inline Plan adamw_plan(const std::string& codec = "fp32") {
 inline TuningRecord won_record(const WorkSize& size = {1 << 20, 1},
                                const Hardware& hardware = abacus()) {
   const Plan plan = adamw_plan();
-  Variant chosen = default_variant(plan, Target::cpu());
-  chosen.chunk = 64;
+  KernelConfig chosen = default_kernel_config(plan, Target::cpu());
+  chosen.leaves_per_item = 64;
   chosen.unroll = 1;
   return {.kernel = plan.name,
           .spec = to_string(plan.spec),
@@ -35,16 +35,16 @@ inline TuningRecord won_record(const WorkSize& size = {1 << 20, 1},
           .date = "2026-11-23",
           .complete = true,
           .outcome = Outcome::won,
-          .variant = chosen,
+          .config = chosen,
           .gain = 1.25,
           .spread = 0.015625,
-          .trials = {{.variant = chosen,
+          .trials = {{.config = chosen,
                       .times = {.rounds = 9,
                                 .seconds = 0.0025,
                                 .usual_seconds = 0.00315,
                                 .ratio = 0.8,
                                 .spread = 0.01}},
-                     {.variant = default_variant(plan, Target::cpu()),
+                     {.config = default_kernel_config(plan, Target::cpu()),
                       .status = TrialStatus::does_not_compile,
                       .detail = "no room"}}};
 }

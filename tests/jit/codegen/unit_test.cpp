@@ -6,7 +6,7 @@
 
 #include "jit/base/process.h"
 #include "jit/fixtures.h"
-#include "jit/source/flatten.h"
+#include "jit/source/preprocess.h"
 #include "jit/user_templates.h"
 #include "jitstep/jit/error.h"
 
@@ -49,14 +49,14 @@ class UnitTest : public ::testing::Test {
 
   Unit made(const KernelSpec& spec, const Target& target = Target::cpu()) const {
     const Plan plan = resolve(spec, catalog);
-    return unit(plan, default_variant(plan, target), target);
+    return unit(plan, default_kernel_config(plan, target), target);
   }
 
   // What a compiler says of the unit with `more` behind it; empty if it is content.
   std::string compiled(const KernelSpec& spec, const Target& target = Target::cpu(),
                        const std::string& more = "") const {
     const Unit unit = made(spec, target);
-    const std::string flat = flatten(unit.text + more, unit.name, store);
+    const std::string preprocessed = preprocess(unit.text + more, unit.name, store);
     const Settings settings = Settings::from_environment();
     std::string compiler;
     for (const char* name : {"c++", "g++", "clang++"}) {
@@ -67,7 +67,7 @@ class UnitTest : public ::testing::Test {
                                           "-x",     "c++",        "-"};
     if (target.kind == Target::Kind::emulated)
       arguments.insert(arguments.begin() + 1, "-DJITSTEP_EMULATION");
-    const Finished finished = run_program(arguments, flat, own_variables());
+    const Finished finished = run_program(arguments, preprocessed, own_variables());
     return finished.status == 0 ? "" : finished.output + unit.text;
   }
 
@@ -79,7 +79,7 @@ class UnitTest : public ::testing::Test {
     const Plan plan = resolve(spec, catalog);
     const auto all_equal = [&](const std::string& type, const NamedNumbers& numbers) {
       for (const auto& [what, value] : numbers)
-        out += text("static_assert(", what, "(", type, ") == ", value, ");\n");
+        out += str_cat("static_assert(", what, "(", type, ") == ", value, ");\n");
     };
     const std::string asked =
         "#define DOMAIN(...) __VA_ARGS__::Domain::space\n#define TERMS(...) __VA_ARGS__::terms\n"
@@ -87,15 +87,15 @@ class UnitTest : public ::testing::Test {
         "#define VALUE(...) sizeof(__VA_ARGS__::Value)\n"
         "#define OVER(...) __VA_ARGS__::Type::Over::Domain::space\n";
     for (const auto& r : plan.reductions) {
-      if (!r.taken()) continue;
-      const std::string type = text("jitstep::At<", r.number, ", UnitReductions>::type");
+      if (!r.active()) continue;
+      const std::string type = str_cat("jitstep::At<", r.number, ", UnitReductions>::type");
       all_equal(type,
-                {{"DOMAIN", r.domain.space()}, {"TERMS", r.terms}, {"BYTES", r.coefficient_bytes}});
-      if (r.over) all_equal(type, {{"OVER", r.over_domain.space()}});
+                {{"DOMAIN", r.domain.reduction_layout()}, {"TERMS", r.terms}, {"BYTES", r.coefficient_bytes}});
+      if (r.has_source) all_equal(type, {{"OVER", r.source_domain.reduction_layout()}});
     }
-    for (const auto& m : plan.memory)
-      all_equal(text("jitstep::At<", m.number, ", UnitMemory>::type"),
-                {{"DOMAIN", m.domain.space()}, {"VALUE", m.bytes}});
+    for (const auto& m : plan.aux_state)
+      all_equal(str_cat("jitstep::At<", m.number, ", UnitMemory>::type"),
+                {{"DOMAIN", m.domain.reduction_layout()}, {"VALUE", m.bytes}});
     return asked + out;
   }
 
@@ -121,7 +121,7 @@ TEST_F(UnitTest, IsReadable) {
         "#include \"codecs/int8.cuh\"\n",
         "Flags{.amsgrad = false, .decay = jitstep::rules::adamw::Decay::before, ",
         "Options{.block = 256, .positive_floor = true, .signed_scale = false, .stochastic = false}",
-        "jitstep::Absent", "jitstep::Variant{1, 1, 256, 16}",
+        "jitstep::Absent", "jitstep::KernelConfig{1, 1, 256, 16}",
         "using Kernel = jitstep::Step<UnitSpec, 0>;\n",
         "\nstruct UnitSlots {\n  T m;\n  T v;\n  T vmax;\n};\n",
         "jitstep::may_read(P, -1, false)>::type clip;\n};\n",
@@ -159,7 +159,7 @@ TEST_F(UnitTest, OfAFilesOwnRuleAndCodecCompilesAndIsNumberedAlike) {
   EXPECT_EQ(compiled(spec, Target::emulated()), "");
   KernelSpec remembering{.rule = "remembering", .state = {{CodecChoice{"normed"}}}};
   EXPECT_EQ(passes(remembering), (std::vector<int>{-1, -1, 0, 1}));
-  EXPECT_EQ(resolve(remembering, catalog).memory.size(), 2u);
+  EXPECT_EQ(resolve(remembering, catalog).aux_state.size(), 2u);
   EXPECT_EQ(compiled(remembering, Target::cpu(), plan_asserts(remembering)), "");
   EXPECT_EQ(compiled(remembering, Target::emulated()), "");
   KernelSpec other = everything({"fp32"});
@@ -205,12 +205,12 @@ TEST_F(UnitTest, NumbersReductionsOverEntries) {
   const auto all = resolve(everything({"fp32"}), catalog).reductions;
   ASSERT_EQ(all.size(), 8u);
   EXPECT_EQ(all[6].name, "matrix");
-  EXPECT_EQ(all[6].space, kOverSpace);
-  EXPECT_EQ(all[6].over_number, 0);
+  EXPECT_EQ(all[6].reduction_layout, kNestedLayout);
+  EXPECT_EQ(all[6].source_number, 0);
   EXPECT_EQ(all[2].number, 0);
-  EXPECT_EQ(to_string(all[6].over_domain), "rows");
+  EXPECT_EQ(to_string(all[6].source_domain), "rows");
   EXPECT_EQ(all[5].coefficient_bytes, 16);
-  EXPECT_TRUE(all[5].everywhere);
+  EXPECT_TRUE(all[5].is_global);
 }
 
 TEST_F(UnitTest, RefusesSpecsWithOneSentence) {
@@ -252,17 +252,17 @@ TEST_F(UnitTest, CompletedSpecsOfTheSameKernelAreEqual) {
 
 TEST_F(UnitTest, RunsInAVariantThatFitsTheFormats) {
   const Plan fp32 = resolve(adamw({"fp32"}), catalog);
-  EXPECT_EQ(default_variant(fp32, Target::cpu()).vector, 256);
-  const Variant gpu = default_variant(fp32, Target::cuda(90));
+  EXPECT_EQ(default_kernel_config(fp32, Target::cpu()).vector, 256);
+  const KernelConfig gpu = default_kernel_config(fp32, Target::cuda(90));
   EXPECT_EQ(gpu.threads, 256);
   EXPECT_EQ(gpu.vector, 4);
   const Plan small = resolve(adamw({"int8", {{"block", 32}}}), catalog);
-  EXPECT_EQ(default_variant(small, Target::cpu()).vector, 32);
+  EXPECT_EQ(default_kernel_config(small, Target::cpu()).vector, 32);
   KernelSpec rounding = adamw({"int8", {{"block", 1024}}});
   rounding.state.dtype = Dtype::bfloat16;
   rounding.state.weights = "stochastic";
   const Plan random = resolve(rounding, catalog);
-  EXPECT_EQ(default_variant(random, Target::cuda(90)).vector, 8);
+  EXPECT_EQ(default_kernel_config(random, Target::cuda(90)).vector, 8);
   EXPECT_THROW(unit(small, {1, 1, 64, 16}, Target::cpu()), Error);
   EXPECT_THROW(unit(small, {256, 32, 4, 16}, Target::cpu()), Error);
   EXPECT_THROW(unit(small, {256, 32, 16, 16}, Target::cuda(90)), Error);

@@ -70,7 +70,7 @@ TEST_F(CompilerEnvironment, IsTheSameForTheIdentityAndForTheWork) {
   settings.compiler_variables = {{"HOME", "/home/u"}, {"CCACHE_DIR", "/ccache"}};
   settings.tmpdir = folder.path();
   const std::string seen = folder / "seen";
-  settings.cxx = script(folder / "c++", text("/usr/bin/env | sed 's/=.*jitstep.*/=work/' | sort",
+  settings.cxx = script(folder / "c++", str_cat("/usr/bin/env | sed 's/=.*jitstep.*/=work/' | sort",
                                              " | grep -vE '^(PWD|SHLVL|_|OLDPWD)=' >> ", seen,
                                              "; echo end >> ", seen, "; exec c++ \"$@\""));
   HostCompiler compiler(settings);

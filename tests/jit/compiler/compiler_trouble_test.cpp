@@ -30,7 +30,7 @@ std::string failure_that_is_forgotten(Engine& engine, const std::string& work,
     message = error.what();
   }
   for (const std::string& part : {work, expected}) {
-    if (message.find(part) == std::string::npos) return text("no ", part, " in: ", message);
+    if (message.find(part) == std::string::npos) return str_cat("no ", part, " in: ", message);
   }
   fix();
   const float sum = add_to(*engine.kernel(adding_unit("1"), "unit", Target::cpu()), 1);
@@ -75,7 +75,7 @@ TEST(CompilerTrouble, ALimitOnFileSizesUnderTheHostCompilerIsNotTheTextsFault) {
 
 // A compiler that names itself as the real one does, and then fails with a message.
 void write_failing_compiler(const std::string& path, const std::string& message) {
-  testing::write_file(path, text("#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\n",
+  testing::write_file(path, str_cat("#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\n",
                                  "if [ -e \"$0.fixed\" ]; then exec c++ \"$@\"; fi\n",
                                  "cat >&2 <<'END'\n", message, "\nEND\nexit 1\n"));
   ::chmod(path.c_str(), 0700);
@@ -95,7 +95,7 @@ TEST(CompilerTrouble, WhatTheMachineLacksIsNeverRememberedAsTheTextsFault) {
     TemporaryFolder folder, work;
     Settings settings = settings_with_cache(folder / "cache");
     settings.tmpdir = work.path();
-    settings.cxx = folder / text("c++", number++);
+    settings.cxx = folder / str_cat("c++", number++);
     write_failing_compiler(settings.cxx, message);
     Engine engine(settings);
     EXPECT_EQ(failure_that_is_forgotten(engine, work.path(), message,
@@ -115,7 +115,7 @@ TEST(CompilerTrouble, WhatTheMachineLacksIsToldWithWhatHelps) {
     TemporaryFolder folder, work;
     Settings settings = settings_with_cache(folder / "cache");
     settings.tmpdir = work.path();
-    settings.cxx = folder / text("c++", number++);
+    settings.cxx = folder / str_cat("c++", number++);
     write_failing_compiler(settings.cxx, message);
     try {
       Engine(settings).build(adding_unit("1"), "unit", Target::cpu());
@@ -165,7 +165,7 @@ TEST(CompilerTrouble, OfAFloodOfErrorsTheFirstAndTheLastAreToldAndNoMemoryIsTake
                 return message.substr(0, 1000);
               if (message.find("error: the last") == std::string::npos)
                 return "the last is missing";
-              if (message.size() > 400000) return text(message.size(), " bytes");
+              if (message.size() > 400000) return str_cat(message.size(), " bytes");
               return after.ru_maxrss - before.ru_maxrss < 50000 ? "" : "it took memory";
             }),
             "");
@@ -176,7 +176,7 @@ TEST(CompilerTrouble, OfAFloodOfErrorsTheFirstAndTheLastAreToldAndNoMemoryIsTake
 // A compiler that ends well, and whose work `spoil` has changed; "$out" is the binary.
 void write_spoiling_compiler(const std::string& path, const std::string& spoil) {
   testing::write_file(
-      path, text("#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\nc++ \"$@\"\n",
+      path, str_cat("#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\nc++ \"$@\"\n",
                  "if [ -e \"$0.fixed\" ]; then exit 0; fi\n",
                  "for word; do [ \"$before\" = -o ] && out=$word; before=$word; done\n", spoil,
                  "\nexit 0\n"));
@@ -205,7 +205,7 @@ TEST(CompilerTrouble, ABinaryThatDoesNotLoadIsNeverLeftToOthers) {
                       engine.build(adding_unit("1"), "unit", Target::cpu());
                     return "it was taken";
                   } catch (const CompileError& error) {
-                    return text("the text was blamed: ", error.what());
+                    return str_cat("the text was blamed: ", error.what());
                   } catch (const Error& error) {
                     if (std::string(error.what()).find("unit") == std::string::npos)
                       return error.what();

@@ -8,7 +8,7 @@
 #include "jit/compiler/isa.h"
 #include "jit/engine/module.h"
 #include "jit/fixtures.h"
-#include "jit/source/flatten.h"
+#include "jit/source/preprocess.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -28,10 +28,10 @@ TEST(HostCompiler, ATextBecomesASharedObject) {
 TEST(HostCompiler, AnErrorHasTheLogAndTheNumberedLinesOfTheTemplate) {
   TemplateStore store("", false);
   store.add("rules/bad.cuh", "int first;\nint second = nothing;\nint third;\n");
-  const std::string flat = flatten("#include \"rules/bad.cuh\"\n", "unit", store);
+  const std::string preprocessed = preprocess("#include \"rules/bad.cuh\"\n", "unit", store);
   HostCompiler compiler(Settings::from_environment());
   try {
-    compiler.compile(flat, "my unit", Target::cpu());
+    compiler.compile(preprocessed, "my unit", Target::cpu());
     FAIL() << "nothing was thrown";
   } catch (const CompileError& error) {
     const std::string message = error.what();
@@ -127,7 +127,7 @@ TEST(HostCompiler, IdentityListsEveryFlagThatDecidesBits) {
   settings.cxx = folder / "c++";
   const std::string seen = folder / "seen";
   testing::write_file(settings.cxx,
-                      text("#!/bin/sh\necho \"$@\" >> ", seen, "\nexec c++ \"$@\"\n"));
+                      str_cat("#!/bin/sh\necho \"$@\" >> ", seen, "\nexec c++ \"$@\"\n"));
   fs::permissions(settings.cxx, fs::perms::owner_all);
   for (const Target& target : {Target::cpu(), Target::emulated()}) {
     HostCompiler compiler(settings);
@@ -177,7 +177,7 @@ TEST(HostCompiler, IdentityTellsWhatAWrapperDoes) {
        {"exec c++ \"$@\"", "exec c++ \"$@\" -fno-tree-vectorize", "exec c++ -O0 \"$@\"",
         "exec c++ \"$@\" -DBY_THE_WRAPPER",
         "case \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\nexec c++ \"$@\" -O0"}) {
-    testing::write_file(settings.cxx, text("#!/bin/sh\n", work, "\n"));
+    testing::write_file(settings.cxx, str_cat("#!/bin/sh\n", work, "\n"));
     fs::permissions(settings.cxx, fs::perms::owner_all);
     const std::string identity = HostCompiler(settings).identity(Target::cpu());
     EXPECT_EQ(HostCompiler(settings).identity(Target::cpu()), identity) << work;

@@ -2,13 +2,13 @@
 
 #include "jit/compiler/host_compiler.h"
 #include "jit/fixtures.h"
-#include "jit/source/flatten.h"
+#include "jit/source/preprocess.h"
 
 namespace jitstep::jit {
 namespace {
 
 // Marked: the loops of lines 3 and 7 of the first file, and that of line 2 of the second.
-constexpr const char* kFlat = R"(#line 1 "schedules/loop.cuh"
+constexpr const char* kFlat = R"(#line 1 "kernel/loop.cuh"
 // vectorized: the loop over elements
 INDEPENDENT
 for (int i = 0; i < n; ++i) {
@@ -30,34 +30,34 @@ std::vector<std::string> loops_in(const std::string& report) {
 using Loops = std::vector<std::string>;
 
 TEST(LoopReport, OfGccNamesTheMarkedLoopsWithItsReason) {
-  EXPECT_EQ(loops_in("schedules/loop.cuh:3:19: missed: couldn't vectorize loop\n"
-                     "schedules/loop.cuh:3:19: missed: not vectorized: control flow in loop.\n"
-                     "schedules/loop.cuh:5:19: missed: couldn't vectorize loop\n"
-                     "schedules/loop.cuh:5:19: missed: not vectorized: no grouped stores.\n"
+  EXPECT_EQ(loops_in("kernel/loop.cuh:3:19: missed: couldn't vectorize loop\n"
+                     "kernel/loop.cuh:3:19: missed: not vectorized: control flow in loop.\n"
+                     "kernel/loop.cuh:5:19: missed: couldn't vectorize loop\n"
+                     "kernel/loop.cuh:5:19: missed: not vectorized: no grouped stores.\n"
                      "mine.cuh:2:5: missed: couldn't vectorize loop\n"
                      "other.cuh:9:5: missed: not vectorized: no vectype for stmt: x = y;\n"),
             (Loops{"my loop (mine.cuh:2: no vectype for stmt: x = y;)",
-                   "the loop over elements (schedules/loop.cuh:3: control flow in loop)"}));
+                   "the loop over elements (kernel/loop.cuh:3: control flow in loop)"}));
 }
 
 TEST(LoopReport, OfClangNamesTheMarkedLoopsWithItsReason) {
   EXPECT_EQ(
       loops_in(
-          "schedules/loop.cuh:7:3: remark: loop not vectorized: call instruction cannot be "
+          "kernel/loop.cuh:7:3: remark: loop not vectorized: call instruction cannot be "
           "vectorized [-Rpass-analysis=loop-vectorize]\n"
-          "schedules/loop.cuh:7:3: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"
+          "kernel/loop.cuh:7:3: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"
           "mine.cuh:2:5: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"),
       (Loops{"my loop (mine.cuh:2)",
-             "the loop that encodes (schedules/loop.cuh:7: call instruction cannot be "
+             "the loop that encodes (kernel/loop.cuh:7: call instruction cannot be "
              "vectorized)"}));
 }
 
 TEST(LoopReport, OfVectorizedLoopsAndOfOtherLinesIsEmpty) {
   EXPECT_EQ(loops_in(""), Loops{});
-  EXPECT_EQ(loops_in("schedules/loop.cuh:3:19: optimized: loop vectorized using 32 byte vectors\n"
+  EXPECT_EQ(loops_in("kernel/loop.cuh:3:19: optimized: loop vectorized using 32 byte vectors\n"
                      "a line of no place\n"
-                     "schedules/loop.cuh:3:19: missed: statement clobbers memory: f ();\n"
-                     "schedules/loop.cuh:3:19: missed: not vectorized: a block, no loop\n" +
+                     "kernel/loop.cuh:3:19: missed: statement clobbers memory: f ();\n"
+                     "kernel/loop.cuh:3:19: missed: not vectorized: a block, no loop\n" +
                      std::string(100000, 'x') + "\n"),
             Loops{});
 }
@@ -72,12 +72,12 @@ TEST(LoopReport, OfTheHostCompilerTellsALoopWithBranchesFromOneWithout) {
             "  // vectorized: the loop that halves\n"
             "  for (int i = 0; i < n; ++i)\n"
             "    while (x[i] > 1) x[i] *= 0.5f;\n}\n");
-  const std::string flat = flatten("#include \"loops.cuh\"\n", "unit", store);
+  const std::string preprocessed = preprocess("#include \"loops.cuh\"\n", "unit", store);
   HostCompiler compiler(Settings::from_environment());
-  const auto loops = scalar_loops(flat, compiler.loop_report(flat, "unit", Target::cpu()));
+  const auto loops = scalar_loops(preprocessed, compiler.loop_report(preprocessed, "unit", Target::cpu()));
   ASSERT_EQ(loops.size(), 1u);
   EXPECT_EQ(loops[0].what, "the loop that halves");
-  EXPECT_EQ(loops[0].place, (SourcePlace{"loops.cuh", 7}));
+  EXPECT_EQ(loops[0].place, (SourceLocation{"loops.cuh", 7}));
 }
 
 // A compiler that calls itself clang and has a megabyte to say about loops.

@@ -13,8 +13,8 @@ using namespace testing;
 // An NVRTC that knows sm_80 and sm_90 and whose PTX and cubins are `image`.
 std::string fake_nvrtc(int major, int minor, const std::string& image) {
   std::string bytes;
-  for (const char c : image) bytes += text(static_cast<int>(c), ",");
-  return text(R"(
+  for (const char c : image) bytes += str_cat(static_cast<int>(c), ",");
+  return str_cat(R"(
 #define API extern "C" __attribute__((visibility("default")))
 static const char image[] = {)",
               bytes, R"(};
@@ -50,7 +50,7 @@ class NvrtcChoice : public ::testing::Test {
     const Binary library = HostCompiler(Settings::from_environment())
                                .compile(fake_nvrtc(major, minor, image), "nvrtc", Target::cpu());
     testing::write_file(
-        folder / text(below, "/libnvrtc.so.", major),
+        folder / str_cat(below, "/libnvrtc.so.", major),
         {reinterpret_cast<const char*>(library.image.data()), library.image.size()});
   }
 

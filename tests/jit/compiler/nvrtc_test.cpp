@@ -3,7 +3,7 @@
 #include "jit/compiler/resource_report.h"
 #include "jit/engine/module.h"
 #include "jit/fixtures.h"
-#include "jit/source/flatten.h"
+#include "jit/source/preprocess.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -70,9 +70,9 @@ TEST(Nvrtc, TheSameTextGivesTheSameBinary) {
 TEST(Nvrtc, AnErrorHasTheLogAndTheNumberedLinesOfTheTemplate) {
   TemplateStore store("", false);
   store.add("rules/bad.cuh", "int first;\nint second = nothing;\nint third;\n");
-  const std::string flat = flatten("#include \"rules/bad.cuh\"\n", "unit", store);
+  const std::string preprocessed = preprocess("#include \"rules/bad.cuh\"\n", "unit", store);
   try {
-    nvrtc().compile(flat, "my unit", Target::cuda(90));
+    nvrtc().compile(preprocessed, "my unit", Target::cuda(90));
     FAIL() << "nothing was thrown";
   } catch (const CompileError& error) {
     const std::string message = error.what();

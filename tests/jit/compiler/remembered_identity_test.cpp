@@ -113,7 +113,7 @@ TEST_F(RememberedCompiler, AWrapperIsAskedEveryTime) {
 
 TEST_F(RememberedCompiler, AFileOfSettingsIsReadAnewEveryTime) {
   for (const char* line : {"Reading specs from /etc/specs", "Configuration file: /etc/clang.cfg"}) {
-    write(text("real\\n", line, "\\n"), "$0");
+    write(str_cat("real\\n", line, "\\n"), "$0");
     const std::size_t before = runs();
     identity();
     identity();
@@ -147,7 +147,7 @@ TEST_F(RememberedCompiler, DamagedOrForeignFilesAreNotBelieved) {
     EXPECT_EQ(runs(), ++asked);
   }
   EXPECT_EQ(identity(), said);
-  EXPECT_EQ(runs(), asked) << "it was written anew";
+  EXPECT_EQ(runs(), asked) << "it was written again";
   ::chmod(files[0].c_str(), 0666);
   identity();
   EXPECT_EQ(runs(), asked + 1) << "who else may write to it may say anything";

@@ -5,8 +5,8 @@
 #include "jit/compiler/host_compiler.h"
 #include "jit/compiler/isa.h"
 #include "jitstep/jit/formats.h"
-#include "jitstep/jit/machine.h"
-#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/backend.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
@@ -169,18 +169,18 @@ std::vector<float> stepped(const std::string& folder, const std::string& cpu,
   Settings settings = settings_with_cache(folder);
   settings.cpu = cpu;
   Engine engine(settings);
-  CpuMachine machine(engine);
+  CpuBackend backend(engine);
   OptionValues options(rule);
   Formats formats;
   formats.state = CodecChoice{codec};
   const Plan plan = resolve(options, formats, {.dims = 1, .elements = kSize});
-  const StateMemory state(machine, plan, options, {kSize});
+  const StateStorage state(backend, plan, options, {kSize});
   std::vector<float> p(kSize), g(kSize);
   for (std::int64_t i = 0; i < kSize; ++i) {
     p[i] = static_cast<float>(i % 97) / 31 - 1;
     g[i] = static_cast<float>((i * 7919) % 1009) / 503 - 1;
   }
-  Step step(machine, {{plan, {state.tensor(p.data())}}});
+  Step step(backend, {{plan, {state.tensor(p.data())}}});
   for (const int t : {1, 2, 3})
     step.run({{.g = g.data()}}, {options.at_step(t)}, [](const auto&) {});
   return p;

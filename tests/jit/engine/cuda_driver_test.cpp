@@ -137,8 +137,8 @@ Thrown thrown_by(FakeDriver& fake) {
 void expect_one_sentence(const Thrown& thrown, const std::string& name, int code) {
   EXPECT_EQ(thrown.call, name);
   EXPECT_TRUE(thrown.code == code || thrown.code == -1) << thrown.code;
-  const std::string known = code <= 999 ? text("CUDA_ERROR_FAKE_", code) : "an unknown error";
-  EXPECT_NE(thrown.message.find(text(" failed: ", name, " returned ", known, " (", code, "), ")),
+  const std::string known = code <= 999 ? str_cat("CUDA_ERROR_FAKE_", code) : "an unknown error";
+  EXPECT_NE(thrown.message.find(str_cat(" failed: ", name, " returned ", known, " (", code, "), ")),
             std::string::npos)
       << thrown.message;
   EXPECT_NE(thrown.message.find(cuda_advice(code)), std::string::npos) << thrown.message;
@@ -171,7 +171,7 @@ TEST(DriverErrors, EachOfEveryCallIsOneSentenceAndLeavesNothingOpen) {
   for (const std::string& name : FakeDriver::function_names())
     for (int code : all_codes())
       for (int spared = 0;; ++spared) {
-        SCOPED_TRACE(text(name, " ", code, " after ", spared));
+        SCOPED_TRACE(str_cat(name, " ", code, " after ", spared));
         if (!expect_one_failure(name, code, spared)) break;
         ++failures;
       }
@@ -186,7 +186,7 @@ TEST_F(Driver, FrequentErrorsSayWhatToDo) {
       {4, "ending"},
       {34, "stub"},
       {100, "nvidia-smi"},
-      {200, "compiled anew"},
+      {200, "compiled again"},
       {201, "start the process"},
       {209, "another GPU"},
       {222, "NVRTC is newer than the driver"},

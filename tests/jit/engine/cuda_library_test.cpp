@@ -43,13 +43,13 @@ class DriverLibrary : public ::testing::Test {
   std::string library(const std::vector<std::string>& functions, int code) {
     std::string unit;
     for (const std::string& name : functions)
-      unit += text(kExport, name, "(...) { return ", code, "; }\n");
+      unit += str_cat(kExport, name, "(...) { return ", code, "; }\n");
     return built(unit);
   }
 
   // One that knows its version and may not be started.
   std::string versioned_library(int version) {
-    return built(text(kExport, "cuInit(unsigned) { __builtin_trap(); }\n", kExport,
+    return built(str_cat(kExport, "cuInit(unsigned) { __builtin_trap(); }\n", kExport,
                       "cuDriverGetVersion(int* version) { *version = ", version,
                       "; return 0; }\n"));
   }
@@ -59,7 +59,7 @@ class DriverLibrary : public ::testing::Test {
 
   std::string built(const std::string& unit) {
     const auto binary = compiler_.compile(unit, "driver", Target::cpu());
-    const std::string path = folder_ / text("libcuda_", made_++, ".so");
+    const std::string path = folder_ / str_cat("libcuda_", made_++, ".so");
     testing::write_file(path,
                         {reinterpret_cast<const char*>(binary.image.data()), binary.image.size()});
     return path;

@@ -106,7 +106,7 @@ TEST(Engine, DifferentKernelsCompileAtTheSameTime) {
   Engine engine(settings_with_cache(folder.path()), {.host = compiler});
   engine.build(adding_unit("9"), "warm", Target::cpu());
   in_threads(8, [&](int i) {
-    const auto kernel = engine.kernel(adding_unit(text(i)), text("unit ", i), Target::cpu());
+    const auto kernel = engine.kernel(adding_unit(str_cat(i)), str_cat("unit ", i), Target::cpu());
     EXPECT_EQ(add_to(*kernel, 1), static_cast<float>(1 + i));
   });
   EXPECT_EQ(compiler->compiles, 9);
@@ -118,7 +118,7 @@ TEST(Engine, UnitsThatAreBuiltTogetherCompileAtTheSameTimeAndOnce) {
   const auto compiler = std::make_shared<SlowCompiler>(400);
   Engine engine(settings_with_cache(folder.path()), {.host = compiler});
   std::vector<NamedText> units;
-  for (int i = 0; i < 4; ++i) units.push_back({adding_unit(text(i)), text("unit ", i)});
+  for (int i = 0; i < 4; ++i) units.push_back({adding_unit(str_cat(i)), str_cat("unit ", i)});
   engine.build_all(units, Target::cpu());
   EXPECT_EQ(compiler->compiles, 4);
   EXPECT_GT(compiler->most_at_once, std::thread::hardware_concurrency() > 1 ? 1 : 0);
@@ -209,7 +209,7 @@ TEST(Engine, AnAddedTemplateTakesEffect) {
   const std::string unit = "#include \"rules/mine.cuh\"\n" + adding_unit("kMine");
   EXPECT_THROW(engine.kernel(unit, "unit", Target::cpu()), Error);
   for (int value : {3, 5}) {
-    engine.templates().add("rules/mine.cuh", text("constexpr int kMine = ", value, ";\n"));
+    engine.templates().add("rules/mine.cuh", str_cat("constexpr int kMine = ", value, ";\n"));
     EXPECT_EQ(add_to(*engine.kernel(unit, "unit", Target::cpu()), 1),
               static_cast<float>(1 + value));
   }
@@ -232,7 +232,7 @@ TEST(Engine, AWholeEntryThatDoesNotLoadIsCompiledAnew) {
   TemporaryFolder folder;
   const Settings settings = settings_with_cache(folder.path());
   Engine engine(settings);
-  const Key key{code_digest(engine.flat_text(adding_unit("1"), "unit")), Target::cpu(),
+  const Key key{code_digest(engine.preprocessed_text(adding_unit("1"), "unit")), Target::cpu(),
                 HostCompiler(settings).identity(Target::cpu())};
   CacheEntry bad;
   bad.binary.image.assign(1000, std::byte{1});
@@ -250,7 +250,7 @@ TEST(Engine, AWholeEntryThatDoesNotLoadIsCompiledAnew) {
 TEST(Engine, AHalfBinaryInTheCacheIsCompiledAnewAndReplaced) {
   TemporaryFolder folder;
   const Settings settings = settings_with_cache(folder.path());
-  const Key key{code_digest(Engine(settings).flat_text(adding_unit("1"), "unit")), Target::cpu(),
+  const Key key{code_digest(Engine(settings).preprocessed_text(adding_unit("1"), "unit")), Target::cpu(),
                 HostCompiler(settings).identity(Target::cpu())};
   const auto whole = Engine(settings).build(adding_unit("1"), "unit", Target::cpu())->binary;
   for (const bool loaded : {true, false}) {
@@ -277,7 +277,7 @@ TEST(Engine, AHalfBinaryInTheCacheIsCompiledAnewAndReplaced) {
 TEST(Engine, AHalfBinaryIsAnErrorThatSaysSoWhereThereIsNoCompiler) {
   TemporaryFolder folder;
   Settings settings = settings_with_cache(folder.path());
-  const Key key{code_digest(Engine(settings).flat_text(adding_unit("1"), "unit")), Target::cpu(),
+  const Key key{code_digest(Engine(settings).preprocessed_text(adding_unit("1"), "unit")), Target::cpu(),
                 HostCompiler(settings).identity(Target::cpu())};
   CacheEntry half{"unit", Engine(settings).build(adding_unit("1"), "unit", Target::cpu())->binary};
   half.binary.image.resize(half.binary.image.size() / 2);

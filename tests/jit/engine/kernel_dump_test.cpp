@@ -48,12 +48,12 @@ TEST(KernelDump, HasTheTextsTheBinaryTheLogAndTheResources) {
   const std::string unit = "#include \"core/two.cuh\"\n" + adding_unit("two()");
   const auto kernel = engine.kernel(unit, "my/unit", Target::cpu());
   EXPECT_EQ(content_of(dump.file("unit.cuh")), unit);
-  const std::string flat = content_of(dump.file("flat.cuh"));
-  EXPECT_EQ(flat, engine.flat_text(unit, "my/unit"));
-  EXPECT_EQ(flat, *kernel->built()->text);
+  const std::string preprocessed = content_of(dump.file("flat.cuh"));
+  EXPECT_EQ(preprocessed, engine.preprocessed_text(unit, "my/unit"));
+  EXPECT_EQ(preprocessed, *kernel->built()->text);
   EXPECT_EQ(kernel->built()->unit, unit);
   EXPECT_TRUE(dump.file("flat.cuh")
-                  .ends_with("/dump/my_unit-" + code_digest(flat).substr(0, 12) + "/flat.cuh"));
+                  .ends_with("/dump/my_unit-" + code_digest(preprocessed).substr(0, 12) + "/flat.cuh"));
   EXPECT_EQ(content_of(dump.file("cpu.so")), text_of(kernel->built()->binary.image));
   EXPECT_EQ(content_of(dump.file("cpu.log")), kernel->built()->binary.log);
   const auto summary = nlohmann::json::parse(content_of(dump.file("cpu.json")));

@@ -18,7 +18,7 @@ std::vector<std::byte> compiled(const std::string& unit) {
 }
 
 std::string answering(int number) {
-  return text("extern \"C\" __attribute__((visibility(\"default\"))) int answer() { return ",
+  return str_cat("extern \"C\" __attribute__((visibility(\"default\"))) int answer() { return ",
               number, "; }\nextern \"C\" int hidden() { return 0; }\n");
 }
 
@@ -55,7 +55,7 @@ TEST(Module, ManyModulesLiveAndDieWithoutMixUp) {
 // name.
 TEST(Module, AnObjectThatCannotBeUnloadedIsNotTakenForAnother) {
   const auto unit = [](int number) {
-    return text("template <class T> struct __attribute__((visibility(\"default\"))) S",
+    return str_cat("template <class T> struct __attribute__((visibility(\"default\"))) S",
                 " { static T value; };\ntemplate <class T> T S<T>::value = ", number,
                 ";\nextern \"C\" __attribute__((visibility(\"default\"))) int* place()",
                 " { return &S<int>::value; }\n", answering(number));

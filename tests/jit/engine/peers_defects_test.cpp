@@ -58,7 +58,7 @@ TEST(PeersDefectsOfText, NoElementOfAFloatKernelBecomesADouble) {
     KernelSpec of = support::spec_of(rule, codec);
     of.state.dtype = of.gradient = dtype;
     const Plan plan = resolve(of);
-    const Unit made = unit(plan, default_variant(plan, ptx), ptx);
+    const Unit made = unit(plan, default_kernel_config(plan, ptx), ptx);
     const auto built = default_engine().build(made.text, made.name, ptx);
     const auto& image = built->binary.image;
     const std::string text(reinterpret_cast<const char*>(image.data()), image.size());

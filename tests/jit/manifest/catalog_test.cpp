@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "jit/fixtures.h"
-#include "jit/manifest/own_rule.h"
+#include "jit/manifest/internal_rule.h"
 #include "jitstep/args.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
@@ -20,7 +20,7 @@ using testing::TemporaryFolder;
 using Kind = Manifest::Kind;
 
 TEST(CatalogNames, LeaveOutTheLibrarysOwnRules) {
-  own_rule("jitstep_for_a_test", "",
+  internal_rule("jitstep_for_a_test", "",
            "  KHD static void apply(auto& e, const auto&) { e.p += e.g; }\n");
   const std::vector<std::string> names = default_catalog().names(Kind::rule);
   EXPECT_EQ(std::count(names.begin(), names.end(), "jitstep_for_a_test"), 0);
@@ -50,7 +50,7 @@ struct Scalars { real lr; };
 template <Flags F>
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.g; }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * e.g; }
 };
 }
 )";
@@ -154,7 +154,7 @@ TEST_F(CatalogTest, NamesTheUsersFileInAnErrorOfTheGrammar) {
 
 TEST_F(CatalogTest, RefusesASlotThatKeepsACodecThatIsNotThere) {
   std::string rule = kRule;
-  rule.replace(rule.find("struct Scalars"), 0, "struct Slots {\n  Signed m;  // keeps: fp9\n};\n");
+  rule.replace(rule.find("struct Scalars"), 0, "struct Slots {\n  Signed m;  // codec: fp9\n};\n");
   const std::string path = write(folder, "plain.cuh", rule);
   const std::string said = problem([&] { catalog.load_rule(path); });
   EXPECT_TRUE(said.starts_with(

@@ -160,11 +160,11 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 2, RULE "// default state: int8\n",
        "`// default state: ...` belongs into the comment that the file begins with"},
       {Kind::rule, 1, "// default state int8\n" RULE, "write `default state: CODEC`"},
-      {Kind::rule, 1, "// host stage: 3d\n" RULE, "expected the name of a host stage, found `3d`"},
+      {Kind::rule, 1, "// host transform: 3d\n" RULE, "expected the name of a host transform, found `3d`"},
       {Kind::rule, 1, "// min_quantized_size 0\n" RULE, "write `min_quantized_size: NUMBER`"},
-      {Kind::rule, 1, "// Host stage: x\n" RULE, "write `host stage: NAME`"},
-      {Kind::rule, 2, "// host stage: x\n// host stage: y\n" RULE, "a rule has one `host stage:`"},
-      {Kind::rule, 3, SLOTS "Signed staged;\n};\n", "`staged` is what a host stage returns"},
+      {Kind::rule, 1, "// Host transform: x\n" RULE, "write `host transform: NAME`"},
+      {Kind::rule, 2, "// host transform: x\n// host transform: y\n" RULE, "a rule has one `host transform:`"},
+      {Kind::rule, 3, SLOTS "Signed staged;\n};\n", "`transformed` is what a host transform returns"},
       {Kind::rule, 1, "// Modes: train, eval\n" RULE, "write `modes: train, eval`"},
       {Kind::rule, 1, "// initial state: early\n" RULE,
        "there is `initial state: at construction`"},
@@ -277,12 +277,12 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, HYPER "Nullable a = null;  // at construction: b\nNullable b = null;\n};\n",
        "no number `b` is declared among the options"},
       // ---- slots
-      {Kind::rule, 3, SLOTS "Signed m;  // keeps: 8\n};\n", "expected a codec, found `8`"},
-      {Kind::rule, 3, SLOTS "Signed m;  // keeps: fp32(a)\n};\n", "expected nothing more"},
+      {Kind::rule, 3, SLOTS "Signed m;  // codec: 8\n};\n", "expected a codec, found `8`"},
+      {Kind::rule, 3, SLOTS "Signed m;  // codec: fp32(a)\n};\n", "expected nothing more"},
       {Kind::rule, 3, SLOTS "Signed m;  // keeps fp32\n};\n",
-       "`keeps: CODEC` is for slots, and prose begins with another word"},
-      {Kind::rule, 3, MEMORY "Entry<tensor> m;  // keeps: fp32\n};\n",
-       "`keeps: CODEC` is for slots"},
+       "`codec: CODEC` is for slots, and prose begins with another word"},
+      {Kind::rule, 3, MEMORY "Entry<tensor> m;  // codec: fp32\n};\n",
+       "`codec: CODEC` is for slots"},
       {Kind::rule, 3, SLOTS "Unsigned m;\n};\n", "expected Signed or NonNegative, found `Unsig"},
       {Kind::rule, 3, SLOTS "Signed;\n};\n", "expected the slot's name, found `;`"},
       {Kind::rule, 3, SLOTS "Signed p;\n};\n", "`p` is the parameter or the gradient, not a slot"},
@@ -327,7 +327,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::codec, 5,
        CODEC "using Code = uint8;\nstruct A { real x; };\nstruct Reductions {\n"
              "Sum<rows, 1, A> a;  // moments\n};\n",
-       "only a rule's reductions come `after:` others or feed `moments`; leave these notes out"},
+       "only a rule's reductions come `after:` others or feed `update_state`; leave these notes out"},
       // ---- memory
       {Kind::rule, 3, MEMORY "real x;\n};\n", "expected Entry<domain> or Entry<domain, double>"},
       {Kind::rule, 3, MEMORY "Entry<all> x;\n};\n",
@@ -485,7 +485,7 @@ TEST(ManifestMistakes, AFileThatCannotBeANamespaceIsRefusedByName) {
   for (const char* name : {"lion.v2", "register", "2fast", "my-rule", "co_await", "a__b", "_Lion",
                            "JITSTEP_x", "dim3", "std", "sign", "pow", "tensor"}) {
     const std::string found = problem_of_name(name);
-    EXPECT_TRUE(found.starts_with(text(
+    EXPECT_TRUE(found.starts_with(str_cat(
         "my/", name, ".cuh:1: the file's name is the name of its namespace, and `", name, "` ")))
         << found;
     EXPECT_TRUE(found.ends_with("; rename both")) << found;
@@ -497,8 +497,8 @@ TEST(ManifestMistakes, AFileThatCannotBeANamespaceIsRefusedByName) {
 std::string problem_of_many_reductions() {
   std::string results, sums;
   for (int i = 0; i < 17; ++i) {
-    results += text("struct R", i, " { real x; };\n");
-    sums += text("Sum<tensor, 1, R", i, "> r", i, ";\n");
+    results += str_cat("struct R", i, " { real x; };\n");
+    sums += str_cat("Sum<tensor, 1, R", i, "> r", i, ";\n");
   }
   return problem(Kind::rule, RULE + results + "struct Reductions {\n" + sums + "};\n");
 }
@@ -513,7 +513,7 @@ TEST(ManifestMistakes, AKernelDoesNotTakeSeventeenReductions) {
 std::vector<std::string> words_of_the_contract() {
   std::vector<std::string> words;
   for (const char* file : {"contract", "port", "args"}) {
-    std::ifstream lines(text(JITSTEP_SOURCE_DIR "/templates/core/", file, ".cuh"));
+    std::ifstream lines(str_cat(JITSTEP_SOURCE_DIR "/templates/core/", file, ".cuh"));
     for (std::string line; std::getline(lines, line);) {
       std::smatch found;
       static const std::regex declared(
@@ -538,7 +538,7 @@ TEST(ManifestMistakes, AFileIsNotCalledWhatTemplatesAreWrittenIn) {
 TEST(ManifestMistakes, NameTheFileTheLineAndWhatToWriteInstead) {
   for (const auto& [kind, line, content, message] : mistakes()) {
     const std::string found = problem(kind, content);
-    EXPECT_TRUE(found.starts_with(text("my/mine.cuh:", line, ": "))) << found << "\n" << content;
+    EXPECT_TRUE(found.starts_with(str_cat("my/mine.cuh:", line, ": "))) << found << "\n" << content;
     EXPECT_NE(found.find(message), found.npos) << found << "\ninstead of: " << message;
     EXPECT_EQ(found.find('\n'), found.npos) << found;
   }
@@ -548,7 +548,7 @@ TEST(ManifestMistakes, NameTheFileTheLineAndWhatToWriteInstead) {
 
 std::string source_of(const std::string& name) {
   std::ostringstream content;
-  content << std::ifstream(text(JITSTEP_SOURCE_DIR "/src/jit/manifest/", name, ".cpp")).rdbuf();
+  content << std::ifstream(str_cat(JITSTEP_SOURCE_DIR "/src/jit/manifest/", name, ".cpp")).rdbuf();
   return content.str();
 }
 

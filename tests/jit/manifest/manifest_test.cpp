@@ -106,7 +106,7 @@ TEST(Manifest, ReadsWhatFormatsDeclare) {
   const Manifest stochastic = read("weights/stochastic.cuh");
   EXPECT_EQ(stochastic.dtypes, std::vector<Dtype>{Dtype::bfloat16});
   EXPECT_TRUE(stochastic.random);
-  EXPECT_EQ(stochastic.extra_bytes(), 0);
+  EXPECT_EQ(stochastic.residual_bytes(), 0);
 }
 
 TEST(Manifest, ReadsEveryKindOfNumber) {
@@ -148,10 +148,10 @@ struct Mean {
 struct Norm { real x; };
 struct Reductions {
   Sum<rows, 1, Rows> row;
-  Max<matrices, 2, Mean, Entries<rows, Rows>> mean;  // if on; moments
+  Max<matrices, 2, Mean, Entries<rows, Rows>> mean;  // if on; update_state
   Sum<axis<2>, 3, Norm> norm;                        // after: mean, row
 };
-struct Memory {
+struct AuxState {
   Entry<tensor, double> scale;  // torch: exp_avg_sq; initial: start
   Entry<rows> row;              // initial: 0.5
 };
@@ -164,9 +164,9 @@ struct Memory {
   EXPECT_TRUE(m.reductions[1].moments);
   EXPECT_EQ(m.reductions[2].after, (std::vector<int>{1, 0}));
   EXPECT_EQ(to_string(m.reductions[2].domain), "axis<2>");
-  EXPECT_TRUE(m.memory[0].is_double);
-  EXPECT_EQ(m.memory[0].initial.option, "start");
-  EXPECT_EQ(m.memory[1].initial.number, 0.5);
+  EXPECT_TRUE(m.aux_state[0].is_double);
+  EXPECT_EQ(m.aux_state[0].initial.option, "start");
+  EXPECT_EQ(m.aux_state[1].initial.number, 0.5);
 }
 
 TEST(Manifest, ReadsDefaultsOfARuleByOption) {
@@ -213,8 +213,8 @@ TEST(Constraint, CoversThoseThatAreTighter) {
 }
 
 TEST(Manifest, ReadsTheHostStageOfARule) {
-  EXPECT_EQ(rule("", "// Words.   host stage: newton_schulz\n").host_stage, "newton_schulz");
-  EXPECT_EQ(rule("", "// Words.\n").host_stage, "");
+  EXPECT_EQ(rule("", "// Words.   host transform: newton_schulz\n").host_transform, "newton_schulz");
+  EXPECT_EQ(rule("", "// Words.\n").host_transform, "");
 }
 
 TEST(Manifest, ReadsWhetherARuleHasModes) {

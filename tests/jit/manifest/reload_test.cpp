@@ -7,7 +7,7 @@
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
@@ -15,7 +15,7 @@ namespace {
 
 // Adds `step` to each parameter; `option` is one of its own.
 std::string moving(const std::string& step, const std::string& option = "lr") {
-  return text("#pragma once\n#include \"../core/contract.cuh\"\n#include \"../core/mine.cuh\"\n",
+  return str_cat("#pragma once\n#include \"../core/contract.cuh\"\n#include \"../core/mine.cuh\"\n",
               "namespace jitstep::rules::moving {\nstruct Hyper {\n  double ", option,
               " = 1;\n};\nstruct Slots {\n  Signed m;\n};\nstruct Rule {\n",
               "  KHD static void moments(auto& e, const auto&) { e.m.next = real(1); }\n",
@@ -25,7 +25,7 @@ std::string moving(const std::string& step, const std::string& option = "lr") {
 
 // State that is always `value` from the second step on.
 std::string constant(const std::string& value) {
-  return text(
+  return str_cat(
       "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::codecs::constant {\n",
       "using Code = uint8;\ntemplate <class Sign>\nstruct Codec {\n",
       "  using Code = constant::Code;\n  using Meta = NoMeta;\n",
@@ -42,7 +42,7 @@ class Reload : public ::testing::Test {
   void set_unit(int unit) {
     engine_.templates().add(
         "core/mine.cuh",
-        text("#pragma once\nnamespace jitstep {\nKHD real my_unit() { return ", unit, "; }\n}\n"));
+        str_cat("#pragma once\nnamespace jitstep {\nKHD real my_unit() { return ", unit, "; }\n}\n"));
   }
 
   const Manifest& load_rule(const std::string& content) {
@@ -61,9 +61,9 @@ class Reload : public ::testing::Test {
 
   // What a parameter of zeros is after one step, compiled now.
   float stepped(const Plan& plan, const OptionValues& values) {
-    CpuMachine cpu(engine_);
+    CpuBackend cpu(engine_);
     std::vector<float> p(3), g(3);
-    const StateMemory state(cpu, plan, values, {3});
+    const StateStorage state(cpu, plan, values, {3});
     Step step(cpu, {{plan, {state.tensor(p.data())}}});
     step.run({{.g = g.data()}}, {plan.at_step(values, 1)});
     return p[0];
@@ -98,9 +98,9 @@ TEST_F(Reload, OfTheSameTextIsNothingNew) {
   const std::uint64_t version = engine_.templates().version();
   EXPECT_EQ(&load_rule(moving("1")), &first);
   EXPECT_EQ(engine_.templates().version(), version);
-  EXPECT_EQ(catalog_.edition(), 1);
+  EXPECT_EQ(catalog_.catalog_revision(), 1);
   const Manifest& second = load_rule(moving("2"));
-  EXPECT_EQ(catalog_.edition(), 2);
+  EXPECT_EQ(catalog_.catalog_revision(), 2);
   EXPECT_EQ(&load_rule(moving("1")), &first) << "back to the first text: the first version";
   EXPECT_EQ(&catalog_.rule("moving"), &first);
   EXPECT_EQ(&catalog_.rule("moving", 2), &second);
@@ -120,16 +120,16 @@ TEST_F(Reload, NoticesAnIncludeThatChanged) {
 }
 
 TEST_F(Reload, OfACodecLeavesPlansAndOptionsMadeBefore) {
-  load_rule(moving("e.m.was"));
+  load_rule(moving("e.m.prev"));
   load_codec("3");
   OptionValues before = options();
   const Plan old = plan(before, "constant");
   load_codec("7");
   const OptionValues after = options();
   const auto second_step = [&](const Plan& plan, const OptionValues& values) {
-    CpuMachine cpu(engine_);
+    CpuBackend cpu(engine_);
     std::vector<float> p(3), g(3);
-    const StateMemory state(cpu, plan, values, {3});
+    const StateStorage state(cpu, plan, values, {3});
     Step step(cpu, {{plan, {state.tensor(p.data())}}});
     for (int t = 1; t <= 2; ++t) step.run({{.g = g.data()}}, {plan.at_step(values, t)});
     return p[0];
@@ -145,7 +145,7 @@ TEST_F(Reload, OfAMistakeLeavesWhatThereIs) {
   const Manifest& first = load_rule(moving("1"));
   EXPECT_THROW(load_rule("namespace jitstep::rules::moving {\nstruct Hyper {\n"), Error);
   EXPECT_EQ(&catalog_.rule("moving"), &first);
-  EXPECT_EQ(catalog_.edition(), 1);
+  EXPECT_EQ(catalog_.catalog_revision(), 1);
 }
 
 // A folder of templates is read as rules are asked for; load_rule looks at its files anew.
@@ -154,7 +154,7 @@ TEST_F(Reload, TakesUpAChangedFileOfAFolderOfTemplates) {
   const auto write_unit = [&](int x) {
     testing::write_file(
         unit,
-        text("#pragma once\nnamespace jitstep {\nKHD real my_unit() { return ", x, "; }\n}\n"));
+        str_cat("#pragma once\nnamespace jitstep {\nKHD real my_unit() { return ", x, "; }\n}\n"));
   };
   write_unit(1);
   testing::write_file(path, moving("1"));
@@ -166,16 +166,16 @@ TEST_F(Reload, TakesUpAChangedFileOfAFolderOfTemplates) {
   testing::write_file(path, moving("2"));
   write_unit(10);
   EXPECT_EQ(&catalog.rule("moving"), &first);
-  const auto flat = [&](const Manifest& rule) {
-    return engine.flat_text(text("#include \"", rule.source, "\"\n"), "unit");
+  const auto preprocessed = [&](const Manifest& rule) {
+    return engine.preprocessed_text(str_cat("#include \"", rule.source, "\"\n"), "unit");
   };
-  EXPECT_NE(flat(first).find("real(1)"), std::string::npos);
-  EXPECT_NE(flat(first).find("return 1;"), std::string::npos);
+  EXPECT_NE(preprocessed(first).find("real(1)"), std::string::npos);
+  EXPECT_NE(preprocessed(first).find("return 1;"), std::string::npos);
   const Manifest& second = catalog.load_rule(path);
   EXPECT_EQ(&catalog.rule("moving"), &second);
-  EXPECT_NE(flat(second).find("real(2)"), std::string::npos);
-  EXPECT_NE(flat(second).find("return 10;"), std::string::npos);
-  EXPECT_NE(flat(first).find("return 1;"), std::string::npos);
+  EXPECT_NE(preprocessed(second).find("real(2)"), std::string::npos);
+  EXPECT_NE(preprocessed(second).find("return 10;"), std::string::npos);
+  EXPECT_NE(preprocessed(first).find("return 1;"), std::string::npos);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "jit/source/flatten.h"
+#include "jit/source/preprocess.h"
 
 namespace jitstep::jit {
 namespace {
@@ -14,7 +14,7 @@ TEST(SourceDigests, AreOfTheUnitAndOfWhatItIncludes) {
   store.add("core/c.cuh", "int c;\n");
   const std::string unit = "#include \"core/a.cuh\"\nint x;\n";
   Texts included;
-  flatten(unit, "unit", store, included);
+  preprocess(unit, "unit", store, included);
   const Sources sources = sources_of(unit, included);
   const Sources expected = {{kUnitSource, code_digest(unit)},
                             {"core/a.cuh", code_digest("#include \"b.cuh\"\nint a;\n")},

@@ -4,17 +4,17 @@
 #include <optional>
 #include <utility>
 
-#include "emulation/emulated_machine.h"
+#include "emulation/emulated_backend.h"
 #include "jit/fixtures.h"
 #include "jit/step/step_fixtures.h"
 #include "jitstep/jit/engine.h"
-#include "support/recording_machine.h"
+#include "support/recording_backend.h"
 
 namespace jitstep::jit {
 namespace {
 
 using emulation::StepCase;
-using support::RecordingMachine;
+using support::RecordingBackend;
 using testing::error_of;
 
 StepCase step_case(const std::string& rule, NamedValues options = {}) {
@@ -28,23 +28,23 @@ StepCase step_case(const std::string& rule, NamedValues options = {}) {
 }
 
 // What n replays leave, and n steps.
-void expect_equal(const StepCase& c, Machine& machine) {
-  RecordingMachine recording(machine);
-  const Variant variant = default_variant(emulation::kernel_of(c), machine.target());
-  const auto expected = emulation::run_case(c, machine, variant);
-  const auto repeated = emulation::run_case(c, {recording, recording.graphs()}, variant);
+void expect_equal(const StepCase& c, Backend& backend) {
+  RecordingBackend recording(backend);
+  const KernelConfig config = default_kernel_config(emulation::kernel_of(c), backend.target());
+  const auto expected = emulation::run_case(c, backend, config);
+  const auto repeated = emulation::run_case(c, {recording, recording.graphs()}, config);
   for (const auto& difference : emulation::differences(expected, repeated))
     ADD_FAILURE() << emulation::kernel_of(c).name << ": " << to_string(difference);
 }
 
 class Capture : public ::testing::Test {
  protected:
-  CpuMachine cpu{default_engine()};
+  CpuBackend cpu{default_engine()};
 };
 
 TEST_F(Capture, ReplaysAreStepsOfEveryRule) {
   for (const std::string& rule : default_catalog().names(Manifest::Kind::rule))
-    if (default_catalog().rule(rule).host_stage.empty())  // which nobody records here
+    if (default_catalog().rule(rule).host_transform.empty())  // which nobody records here
       expect_equal(step_case(rule), cpu);
 }
 
@@ -66,9 +66,9 @@ TEST_F(Capture, ReplaysClipAndRoundAtRandom) {
 }
 
 TEST_F(Capture, TheGpusTextCountsToo) {
-  emulation::EmulatedMachine machine(default_engine(), 3, emulation::BlockOrder::kReverse,
+  emulation::EmulatedBackend backend(default_engine(), 3, emulation::BlockOrder::kReverse,
                                      emulation::LaneOrder::kRandom);
-  for (const char* rule : {"adamw", "prodigy"}) expect_equal(step_case(rule), machine);
+  for (const char* rule : {"adamw", "prodigy"}) expect_equal(step_case(rule), backend);
 }
 
 // ---- one tensor, of whose steps the device keeps count
@@ -83,18 +83,18 @@ class CapturedStep : public Capture {
     tensor.g_strides = {1};
     step.emplace(recording, std::vector<Batch>{{adamw, {tensor}}});
     set = adamw.at_step(OptionValues("adamw"), 2);
-    set.lag = &lag;
+    set.step_offset = &step_offset;
   }
   void run() { step->run({{.g = gradient}}, {set}); }
   void capture() {
     recording.record([this] { run(); });
   }
 
-  RecordingMachine recording{cpu};
+  RecordingBackend recording{cpu};
   Plan adamw = testing::plan("adamw");
   float values[4] = {1, 2, 3, 4}, gradient[4] = {1, 1, 1, 1}, m[4] = {}, v[4] = {};
-  HyperSet set{};
-  int64 lag = 1;
+  HyperParams set{};
+  int64 step_offset = 1;
   std::optional<Step> step;
 };
 
@@ -104,13 +104,13 @@ TEST_F(CapturedStep, IsRefusedWhereTheHostCounts) {
   run();
   EXPECT_NE(error_of([&] { capture(); }).find(kNotReady), std::string::npos);
   recording.replay();
-  EXPECT_EQ(lag, 1);
+  EXPECT_EQ(step_offset, 1);
   EXPECT_FALSE(step->is_captured());
 }
 
 TEST_F(CapturedStep, IsRefusedWhereOthersTakePartThanBefore) {
   step->count_on_device();
-  step->run({{.rests = true}}, {set});
+  step->run({{.inactive = true}}, {set});
   EXPECT_NE(error_of([&] { capture(); }).find(kNotReady), std::string::npos);
   run();
   EXPECT_NO_THROW(capture());
@@ -118,7 +118,7 @@ TEST_F(CapturedStep, IsRefusedWhereOthersTakePartThanBefore) {
 
 TEST_F(CapturedStep, NeedsACountOfItsOwnForEveryTensor) {
   step->count_on_device();
-  set.lag = nullptr;
+  set.step_offset = nullptr;
   EXPECT_NE(error_of([&] { run(); }).find("has no lag in a step counted on the device"),
             std::string::npos);
 }
@@ -126,11 +126,11 @@ TEST_F(CapturedStep, NeedsACountOfItsOwnForEveryTensor) {
 TEST_F(CapturedStep, CountsWithEveryStepAndReplay) {
   step->count_on_device();
   run();
-  EXPECT_EQ(lag, 0);
+  EXPECT_EQ(step_offset, 0);
   capture();
-  EXPECT_EQ(lag, 0) << "a capture does nothing";
+  EXPECT_EQ(step_offset, 0) << "a capture does nothing";
   for (int i = 0; i < 3; ++i) recording.replay();
-  EXPECT_EQ(lag, -3);
+  EXPECT_EQ(step_offset, -3);
 }
 
 TEST_F(CapturedStep, IsNotTakenForOtherStepsAfterTheCapture) {
@@ -174,11 +174,11 @@ TEST_F(CapturedStep, TakesOneLaunchMore) {
     run();
     return launch_count() - before;
   };
-  const std::uint64_t usual = launches_of();
+  const std::uint64_t default_config = launches_of();
   step->count_on_device();
-  EXPECT_EQ(launches_of(), usual + 1);
+  EXPECT_EQ(launches_of(), default_config + 1);
   step->count_on_device(false);
-  EXPECT_EQ(launches_of(), usual);
+  EXPECT_EQ(launches_of(), default_config);
 }
 
 }  // namespace

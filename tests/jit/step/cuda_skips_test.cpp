@@ -9,17 +9,17 @@ using namespace testing;
 class CudaSkips : public CudaSteps {
  protected:
   std::vector<StepInput> given = inputs(3);
-  std::vector<HyperSet> sets = std::vector<HyperSet>(3, at_step(4));
+  std::vector<HyperParams> sets = std::vector<HyperParams>(3, at_step(4));
   float found = 0;
-  int64 lags[3] = {};
+  int64 step_offsets[3] = {};
 
   CudaSkips() {
-    for (int i : {0, 1, 2}) given[i].set = i;
+    for (int i : {0, 1, 2}) given[i].hyper_index = i;
   }
   void let_them_skip() {
     for (int i : {0, 1, 2}) {
       sets[i].found_inf = &found;
-      sets[i].lag = &lags[i];
+      sets[i].step_offset = &step_offsets[i];
     }
   }
   // What the driver is asked for in a step of a rule with sums.
@@ -46,10 +46,10 @@ TEST_F(CudaSkips, TellEveryKernelWhereToLookAndToCount) {
   fake.drain();
   ASSERT_EQ(fake.runs.size(), 1u);
   const Args& args = fake.runs[0].args;
-  ASSERT_EQ(args.set_count, 3);
+  ASSERT_EQ(args.hyper_params_count, 3);
   for (int i : {0, 1, 2}) {
-    EXPECT_EQ(args.sets[args.steps[i].set].found_inf, &found);
-    EXPECT_EQ(args.sets[args.steps[i].set].lag, &lags[i]);
+    EXPECT_EQ(args.hyper_params[args.steps[i].hyper_index].found_inf, &found);
+    EXPECT_EQ(args.hyper_params[args.steps[i].hyper_index].step_offset, &step_offsets[i]);
     EXPECT_EQ(args.steps[i].cleared, given[i].cleared);
   }
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "jit/fixtures.h"
-#include "jit/step/cuda_machine.h"
+#include "jit/step/cuda_backend.h"
 #include "jit/step/step_fixtures.h"
 #include "support/fake_driver.h"
 
@@ -21,12 +21,12 @@ class CudaSteps : public ::testing::Test {
                 {.nvrtc = std::make_shared<support::FakeCompiler>(),
                  .driver = std::make_shared<CudaDriver>(FakeDriver::api())}};
   FakeHost* hosts[2] = {};
-  CudaMachine machines[2] = {machine(0), machine(1)};
+  CudaBackend machines[2] = {backend(0), backend(1)};
 
-  CudaMachine machine(int device) {
+  CudaBackend backend(int device) {
     auto host = std::make_unique<FakeHost>(fake, device);
     hosts[device] = host.get();
-    return CudaMachine(engine, device, std::move(host));
+    return CudaBackend(engine, device, std::move(host));
   }
 
   std::unique_ptr<Step> step_of(const Plan& plan, int count = 3, std::int64_t size = 10,

@@ -70,8 +70,8 @@ TEST(CudaStreamsWithoutWaiting, OverwriteTheTablesOfTheStepBefore) {
                  .driver = std::make_shared<CudaDriver>(api)});
   auto owned = std::make_unique<FakeHost>(fake, 0);
   FakeHost& host = *owned;
-  CudaMachine machine(engine, 0, std::move(owned));
-  Step of(machine, {{plan("adamw"), tensors(3, 10)}});
+  CudaBackend backend(engine, 0, std::move(owned));
+  Step of(backend, {{plan("adamw"), tensors(3, 10)}});
   const auto step = [&](std::int64_t t) { of.run(inputs(3), {at_step(t)}); };
   EXPECT_EQ(steps_seen(fake, host, of, step, true), (std::vector<std::int64_t>{3, 3}));
 }
@@ -147,11 +147,11 @@ TEST_F(CudaStreams, MemoryIsNotGivenToOthersWhileAnotherStreamUsesIt) {
 // That the test above can fail.
 TEST_F(CudaStreams, MemoryThatIsNotRecordedIsOverwrittenUnderAKernel) {
   const int side = fake.new_stream();
-  auto table = fake.allocate(0, sizeof(HyperSet));
+  auto table = fake.allocate(0, sizeof(HyperParams));
   fake.drain();
   Args args{};
-  args.sets = static_cast<HyperSet*>(table.get());
-  args.set_count = args.item_count = 1;
+  args.hyper_params = static_cast<HyperParams*>(table.get());
+  args.hyper_params_count = args.item_count = 1;
   args.items = reinterpret_cast<Item*>(table.get());
   const auto kernel = machines[0].load("x", "unit");
   hosts[0]->current = side;
@@ -190,9 +190,9 @@ TEST_F(CudaCapture, AStepIsRefusedBeforeAnythingIsDone) {
 
 TEST_F(CudaCapture, AStepThatTheDeviceCountsGoesOnTheStreamThatIsCapturedAndWaitsForNothing) {
   const auto of = step_of(plan("adamw"), 1);
-  int64 lag = 1;
-  HyperSet set = at_step(2);
-  set.lag = &lag;
+  int64 step_offset = 1;
+  HyperParams set = at_step(2);
+  set.step_offset = &step_offset;
   of->count_on_device();
   of->run(inputs(1), {set});
   const int side = fake.new_stream();
@@ -204,8 +204,8 @@ TEST_F(CudaCapture, AStepThatTheDeviceCountsGoesOnTheStreamThatIsCapturedAndWait
     EXPECT_TRUE(fake.calls_of(name).empty()) << name;
   const Calls launches = fake.calls_of("cuLaunchKernel");
   ASSERT_EQ(launches.size(), 2u);
-  EXPECT_EQ(launches[0], text("cuLaunchKernel jitstep_apply 1x256 stream ", side));
-  EXPECT_EQ(launches[1], text("cuLaunchKernel jitstep_count 1x32 stream ", side));
+  EXPECT_EQ(launches[0], str_cat("cuLaunchKernel jitstep_apply 1x256 stream ", side));
+  EXPECT_EQ(launches[1], str_cat("cuLaunchKernel jitstep_count 1x32 stream ", side));
   EXPECT_EQ(fake.copies.size(), 2u) << "its own tables, though nothing has changed";
 }
 

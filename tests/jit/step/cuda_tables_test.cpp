@@ -16,13 +16,13 @@ class CudaTables : public CudaSteps {
     fake.clear();
     return sizes;
   }
-  void step_with(const std::vector<StepInput>& now, const std::vector<HyperSet>& sets) {
+  void step_with(const std::vector<StepInput>& now, const std::vector<HyperParams>& sets) {
     adamw->run(now, sets);
   }
 
   std::unique_ptr<Step> adamw = step_of(plan("adamw"));
   std::vector<StepInput> given = inputs(3);
-  HyperSet set = at_step(1);
+  HyperParams set = at_step(1);
 };
 
 TEST_F(CudaTables, ItemsAndTensorsAreSentWhenTheStepIsMade) {
@@ -32,7 +32,7 @@ TEST_F(CudaTables, ItemsAndTensorsAreSentWhenTheStepIsMade) {
 TEST_F(CudaTables, GradientsAndNumbersAreSentWithTheFirstStep) {
   sent();
   step_with(given, {set});
-  EXPECT_EQ(sent(), (Sizes{3 * sizeof(StepRecord), sizeof(HyperSet)}));
+  EXPECT_EQ(sent(), (Sizes{3 * sizeof(StepRecord), sizeof(HyperParams)}));
 }
 
 TEST_F(CudaTables, NothingIsSentForAStepLikeTheLast) {
@@ -47,10 +47,10 @@ TEST_F(CudaTables, OnlyTheNumbersAreSentWhenTheyOrTheStepChange) {
   sent();
   set.t = 2;
   step_with(given, {set});
-  EXPECT_EQ(sent(), Sizes{sizeof(HyperSet)});
+  EXPECT_EQ(sent(), Sizes{sizeof(HyperParams)});
   set.hyper[0] = 0.5;
   step_with(given, {set});
-  EXPECT_EQ(sent(), Sizes{sizeof(HyperSet)});
+  EXPECT_EQ(sent(), Sizes{sizeof(HyperParams)});
 }
 
 TEST_F(CudaTables, AGradientThatMovedIsSent) {
@@ -67,11 +67,11 @@ TEST_F(CudaTables, AGradientThatMovedIsSent) {
 TEST_F(CudaTables, AParameterWithANumberOfItsOwnTakesAnotherSet) {
   step_with(given, {set});
   sent();
-  HyperSet late = set;
+  HyperParams late = set;
   late.t = 7;
-  given[2].set = 1;
+  given[2].hyper_index = 1;
   step_with(given, {set, late});
-  EXPECT_EQ(sent(), (Sizes{3 * sizeof(StepRecord), 2 * sizeof(HyperSet)}));
+  EXPECT_EQ(sent(), (Sizes{3 * sizeof(StepRecord), 2 * sizeof(HyperParams)}));
 }
 
 TEST_F(CudaTables, ATableThatWasNotSentIsSentBeforeTheNextStep) {

@@ -9,7 +9,7 @@
 #include "jit/fixtures.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
@@ -45,11 +45,11 @@ template <Flags F>
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
   KHD static Reals<2> terms(Of<Sizes>, const auto& e, const auto&) { return {abs(e.g), real(1)}; }
-  KHD static Sizes finish(Of<Sizes>, const Totals<2>& sum, int64, const auto&) { return {sum[0]}; }
+  KHD static Sizes finalize(Of<Sizes>, const Totals<2>& sum, int64, const auto&) { return {sum[0]}; }
   KHD static Reals<1> terms(Of<Squares>, const auto& e, const auto&) { return {e.g * e.g}; }
-  KHD static Squares finish(Of<Squares>, const Totals<1>& sum, int64, const auto&) { return {sum[0]}; }
-  KHD static void moments(auto& e, const auto&) { e.m.next = e.g; }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static Squares finalize(Of<Squares>, const Totals<1>& sum, int64, const auto&) { return {sum[0]}; }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = e.g; }
+  KHD static void update_param(auto& e, const auto& c) {
     const double more = F.twice ? c.sizes.sum : 0.0;
     e.p = F.replace ? static_cast<real>(c.squares.sum + more) : e.p - c.lr * e.g;
   }
@@ -84,13 +84,13 @@ class SharedSums : public ::testing::Test {
   TemporaryFolder folder;
   Engine engine{settings_with_cache(folder.path())};
   Catalog catalog{engine.templates()};
-  CpuMachine cpu{engine};
+  CpuBackend cpu{engine};
 };
 
 TEST_F(SharedSums, ClippingIsByTheNormOfAllBatchesThoughOneOfThemTakesAnotherSum) {
   const OptionValues once = options(false, false, 1), twice = options(true, false, 1);
   std::vector<float> p(75), q(25), g(75, 2.0f);  // a norm of 20
-  const StateMemory of_p(cpu, plan(once), once, {75}), of_q(cpu, plan(twice), twice, {25});
+  const StateStorage of_p(cpu, plan(once), once, {75}), of_q(cpu, plan(twice), twice, {25});
   for (const bool first : {true, false}) {
     p.assign(75, 0);
     q.assign(25, 0);
@@ -111,7 +111,7 @@ TEST_F(SharedSums, AreOfAllTensorsOfTheKernelsThatTakeThem) {
   double squares = 0, sizes = 0;
   for (int i = 0; i < 70; ++i) squares += g[i] * g[i];
   for (int i = 0; i < 30; ++i) squares += g[i] * g[i], sizes += std::abs(g[i]);
-  const StateMemory of_p(cpu, plan(once), once, {70}), of_q(cpu, plan(twice), twice, {30});
+  const StateStorage of_p(cpu, plan(once), once, {70}), of_q(cpu, plan(twice), twice, {30});
   Step(cpu, {{plan(once), {of_p.tensor(p.data(), 0)}}, {plan(twice), {of_q.tensor(q.data(), 1)}}})
       .run({{.g = g.data()}, {.g = g.data()}}, {once.at_step(1)});
   EXPECT_EQ(p, std::vector<float>(70, static_cast<float>(squares)));
@@ -127,7 +127,7 @@ TEST_F(SharedSums, OfTwoRulesAreTwoThoughTheirNamesAndNumbersAreTheSame) {
   OptionValues theirs("nearby", catalog);
   theirs.set("replace", true);
   std::vector<float> p(70), q(30), g(70, 3.0f);
-  const StateMemory of_p(cpu, plan(ours), ours, {70}), of_q(cpu, plan(theirs), theirs, {30});
+  const StateStorage of_p(cpu, plan(ours), ours, {70}), of_q(cpu, plan(theirs), theirs, {30});
   Step(cpu, {{plan(ours), {of_p.tensor(p.data(), 0)}}, {plan(theirs), {of_q.tensor(q.data(), 1)}}})
       .run({{.g = g.data()}, {.g = g.data()}}, {ours.at_step(1)});
   EXPECT_EQ(p, std::vector<float>(70, 630.0f));
@@ -166,7 +166,7 @@ class CutSums : public SharedSums {
   // The sum as each tensor was told it, by id. `cut`: ids batch after batch.
   std::map<int, float> told(const std::vector<std::vector<int>>& cut) {
     std::vector<Batch> batches;
-    std::vector<StateMemory> states;
+    std::vector<StateStorage> states;
     std::vector<std::vector<float>> gradients, values;
     std::vector<StepInput> inputs;
     for (const auto& ids : cut) {
@@ -174,7 +174,7 @@ class CutSums : public SharedSums {
       const OptionValues chosen = options(kind.twice, true);
       batches.push_back({plan(chosen, kind.codec, kind.dtype), {}});
       for (const int id : ids) {
-        const StateMemory& state =
+        const StateStorage& state =
             states.emplace_back(cpu, batches.back().plan, chosen, kinds()[id].sizes);
         const std::int64_t n = state.tensor(nullptr).shape.elements();
         gradients.push_back(gradient(id, n));
@@ -238,14 +238,14 @@ struct Reductions {
 };
 struct Rule {
   KHD static Reals<1> terms(Of<Own>, const auto& e, const auto&) { return {e.g}; }
-  KHD static Own finish(Of<Own>, const Totals<1>& sum, int64, const auto&) { return {sum[0]}; }
+  KHD static Own finalize(Of<Own>, const Totals<1>& sum, int64, const auto&) { return {sum[0]}; }
   KHD static Reals<1> terms(Of<Whole>, const Own& own, const auto&) {
     return {static_cast<real>(own.sum * own.sum)};
   }
-  KHD static Whole finish(Of<Whole>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Whole finalize(Of<Whole>, const Totals<1>& sum, int64 count, const auto&) {
     return {sum[0], static_cast<int>(count)};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p = static_cast<real>(c.whole.sum + c.whole.count / 1024.0);
   }
 };
@@ -266,7 +266,7 @@ TEST_F(SharedSums, MayTakeTheEntriesOfEachTensorsOwn) {
     std::vector<Batch> batches;
     double expected = 0;
     for (std::size_t i = 0; i < shapes.size(); ++i) {  // each in a batch of its own
-      const StateMemory state(cpu, whole, values, shapes[i]);
+      const StateStorage state(cpu, whole, values, shapes[i]);
       batches.push_back({whole, {state.tensor(p[i].data(), static_cast<int>(i))}});
       const std::int64_t columns = shapes[i].back();
       const std::int64_t rows = shapes[i].size() == 2 ? shapes[i][0] : 1;

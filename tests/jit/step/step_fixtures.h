@@ -33,8 +33,8 @@ inline std::vector<StepInput> inputs(std::size_t count) {
   return std::vector<StepInput>(count, StepInput{.g = somewhere()});
 }
 
-inline HyperSet at_step(std::int64_t t) {
-  HyperSet set{};
+inline HyperParams at_step(std::int64_t t) {
+  HyperParams set{};
   set.t = t;
   return set;
 }

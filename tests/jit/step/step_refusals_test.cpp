@@ -6,7 +6,7 @@
 #include "jit/fixtures.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/state_memory.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
@@ -24,12 +24,12 @@ class StepRefusals : public ::testing::Test {
 
   // The error of a step of two tensors, ids 3 and 4, after `change`; the parameters must stay as they were.
   std::string refused(const std::function<void(std::vector<StepTensor>&, std::vector<StepInput>&,
-                                               std::vector<HyperSet>&)>& change) {
+                                               std::vector<HyperParams>&)>& change) {
     std::vector<float> p(100, 1.0f), q(p), g(100, 1.0f);
-    const StateMemory state(cpu, plan(), options, {100}), other(cpu, plan(), options, {10, 10});
+    const StateStorage state(cpu, plan(), options, {100}), other(cpu, plan(), options, {10, 10});
     std::vector<StepTensor> tensors = {state.tensor(p.data(), 3), other.tensor(q.data(), 4)};
     std::vector<StepInput> inputs = {{.g = g.data()}, {.g = g.data()}};
-    std::vector<HyperSet> sets = {plan().at_step(options, 1)};
+    std::vector<HyperParams> sets = {plan().at_step(options, 1)};
     change(tensors, inputs, sets);
     const std::string error = error_of([&] { Step(cpu, {{plan(), tensors}}).run(inputs, sets); });
     EXPECT_EQ(p, std::vector<float>(100, 1.0f));
@@ -39,14 +39,14 @@ class StepRefusals : public ::testing::Test {
 
   TemporaryFolder folder;
   Engine engine{settings_with_cache(folder.path())};
-  CpuMachine cpu{engine};
+  CpuBackend cpu{engine};
   OptionValues options{"sgd"};
 };
 
 TEST_F(StepRefusals, InputsThatMakeNoSense) {
-  EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[1].set = 1; }),
+  EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[1].hyper_index = 1; }),
             "a step: input 1, of the tensor with id 4, names set 1; the step has 1");
-  EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[0].set = -1; }),
+  EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[0].hyper_index = -1; }),
             "a step: input 0, of the tensor with id 3, names set -1; the step has 1");
   EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs.pop_back(); }),
             "a step of 2 tensors was given 1 inputs; give one for each tensor, batch after batch");
@@ -60,22 +60,22 @@ TEST_F(StepRefusals, InputsThatMakeNoSense) {
 
 TEST_F(StepRefusals, WhatADeviceCouldNotSkip) {
   const float found = 1, other = 0;
-  int64 lags[2] = {};
-  const auto change = [&](const float* second, int64* lag) {
+  int64 step_offsets[2] = {};
+  const auto change = [&](const float* second, int64* step_offset) {
     return refused([&](auto&, auto& inputs, auto& sets) {
       sets.push_back(sets[0]);
-      inputs[1].set = 1;
+      inputs[1].hyper_index = 1;
       sets[0].found_inf = &found;
       sets[1].found_inf = second;
-      sets[0].lag = &lags[0];
-      sets[1].lag = lag;
+      sets[0].step_offset = &step_offsets[0];
+      sets[1].step_offset = step_offset;
     });
   };
-  EXPECT_EQ(change(&other, &lags[1]),
+  EXPECT_EQ(change(&other, &step_offsets[1]),
             "a step: its sets have different found_inf; a step is skipped as a whole: give all of "
             "them one");
   EXPECT_EQ(
-      change(&found, &lags[0]),
+      change(&found, &step_offsets[0]),
       "a step: input 1, of the tensor with id 4, shares its lag in a step with found_inf; give "
       "each tensor a set with an integer of its own");
   EXPECT_EQ(
@@ -112,14 +112,14 @@ TEST_F(StepRefusals, TensorsThatTheKernelCannotStep) {
                 "draw of random bits");
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots.resize(9); }),
             who + "has 9 slots; the rule has 1");
-  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].memory.resize(9); }),
+  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].aux_state.resize(9); }),
             who + "has 9 fields of memory; the kernel has 0");
-  const StateMemory of_int4(cpu, resolve(options, {"int4"}), options, {100});
+  const StateStorage of_int4(cpu, resolve(options, {"int4"}), options, {100});
   EXPECT_EQ(refused([&](auto& tensors, auto&, auto&) {
               tensors[1] = of_int4.tensor(tensors[1].p, tensors[1].id);
             }),
             who +
-                "has state of another layout, made for another plan or shape; make a StateMemory "
+                "has state of another layout, made for another plan or shape; make a StateStorage "
                 "for this plan");
   options.set("max_grad_norm", 1.0);
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].id = 3; }),
@@ -149,7 +149,7 @@ TEST_F(StepRefusals, TensorsThatShareMemory) {
   const std::string who =
       "a step: its tensors number 0 and 1 (counted from 0), with the ids 3 and 4, share memory: ";
   const std::string advice =
-      " of the second lie in it; give each tensor an array and a StateMemory of its own";
+      " of the second lie in it; give each tensor an array and a StateStorage of its own";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].p = tensors[0].p; }),
             who + "the values" + advice);
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) {
@@ -164,7 +164,7 @@ TEST_F(StepRefusals, TensorsThatShareMemory) {
             }),
             who + "the values" + advice);
   std::vector<float> none;
-  const StateMemory empty(cpu, plan(), options, {0});
+  const StateStorage empty(cpu, plan(), options, {0});
   const StepTensor nothing = empty.tensor(none.data());
   EXPECT_NO_THROW(Step(cpu, {{plan(), {nothing, nothing}}}))
       << "tensors without elements share none";
@@ -172,7 +172,7 @@ TEST_F(StepRefusals, TensorsThatShareMemory) {
 
 TEST_F(StepRefusals, AStepThatWasMovedFrom) {
   std::vector<float> p(100, 1.0f), g(100, 1.0f);
-  const StateMemory state(cpu, plan(), options, {100});
+  const StateStorage state(cpu, plan(), options, {100});
   Step step(cpu, {{plan(), {state.tensor(p.data())}}});
   Step moved = std::move(step);
   const std::string what = "this Step was moved from; use the one that it was moved to";
@@ -186,7 +186,7 @@ TEST_F(StepRefusals, AStepThatWasMovedFrom) {
 
 TEST_F(StepRefusals, ALaunchThatWasNotPrepared) {
   std::vector<float> p(100, 1.0f), g(100, 1.0f);
-  const StateMemory state(cpu, plan(), options, {100});
+  const StateStorage state(cpu, plan(), options, {100});
   Step step(cpu, {{plan(), {state.tensor(p.data())}}});
   EXPECT_NE(error_of([&] { step.launch(); }).find("prepare()"), std::string::npos);
   EXPECT_THROW(step.prepare({}, {}), Error);

@@ -13,7 +13,7 @@ namespace {
 using namespace testing;
 
 // Records launches; memory is the host's.
-class RecordingMachine : public Machine {
+class RecordingBackend : public Backend {
  public:
   std::vector<std::string> launched;
   std::vector<std::int64_t> items;
@@ -27,7 +27,7 @@ class RecordingMachine : public Machine {
   }
   std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel>,
                                      const std::vector<std::string>& entries,
-                                     const Variant&) override {
+                                     const KernelConfig&) override {
     return std::make_unique<Recorder>(*this, entries);
   }
   std::shared_ptr<void> allocate(std::size_t bytes) override {
@@ -40,44 +40,44 @@ class RecordingMachine : public Machine {
 
  private:
   struct Recorder : Launches {
-    Recorder(RecordingMachine& m, std::vector<std::string> e) : machine(m), entries(std::move(e)) {}
+    Recorder(RecordingBackend& m, std::vector<std::string> e) : backend(m), entries(std::move(e)) {}
     void launch(int entry, const Args& args) override {
-      machine.launched.push_back(entries[entry]);
-      machine.items.push_back(args.item_count);
+      backend.launched.push_back(entries[entry]);
+      backend.items.push_back(args.item_count);
     }
-    RecordingMachine& machine;
+    RecordingBackend& backend;
     std::vector<std::string> entries;
   };
 };
 
-std::vector<std::string> launches_of(const Plan& plan, RecordingMachine& machine) {
-  Step(machine, {{plan, tensors(700, 33)}}).run(inputs(700), {at_step(1)});
-  return machine.launched;
+std::vector<std::string> launches_of(const Plan& plan, RecordingBackend& backend) {
+  Step(backend, {{plan, tensors(700, 33)}}).run(inputs(700), {at_step(1)});
+  return backend.launched;
 }
 
 TEST(Step, SevenHundredTensorsTakeOneLaunch) {
-  RecordingMachine machine;
-  EXPECT_EQ(launches_of(plan("adamw", false), machine), std::vector<std::string>{"jitstep_apply"});
-  EXPECT_EQ(machine.items.back(), 700);
+  RecordingBackend backend;
+  EXPECT_EQ(launches_of(plan("adamw", false), backend), std::vector<std::string>{"jitstep_apply"});
+  EXPECT_EQ(backend.items.back(), 700);
 }
 
 TEST(Step, APassWithASumTakesTwoMore) {
-  RecordingMachine machine;
-  EXPECT_EQ(launches_of(plan("lamb", true), machine),
+  RecordingBackend backend;
+  EXPECT_EQ(launches_of(plan("lamb", true), backend),
             (std::vector<std::string>{"jitstep_partials_0", "jitstep_finish_0",
                                       "jitstep_partials_1", "jitstep_finish_1", "jitstep_apply"}));
 }
 
 TEST(Step, TablesAreSentAgainOnlyWhenTheyChange) {
-  RecordingMachine machine;
-  Step step(machine, {{plan("adamw"), tensors(3, 10)}});
+  RecordingBackend backend;
+  Step step(backend, {{plan("adamw"), tensors(3, 10)}});
   std::vector<StepInput> given = inputs(3);
-  HyperSet set{};
+  HyperParams set{};
   const auto uploads_of_a_step = [&] {
     ++set.t;
-    const int before = machine.uploads;
+    const int before = backend.uploads;
     step.run(given, {set});
-    return machine.uploads - before;
+    return backend.uploads - before;
   };
   EXPECT_EQ(uploads_of_a_step(), 2);  // step records and hyperparameters
   EXPECT_EQ(uploads_of_a_step(), 1);  // t alone
@@ -86,67 +86,67 @@ TEST(Step, TablesAreSentAgainOnlyWhenTheyChange) {
 }
 
 TEST(Step, HasTheKernelsOfAllBatchesCompiledAtOnce) {
-  RecordingMachine machine;
-  const Step step(machine, {{plan("lamb"), tensors(3, 10)}, {plan("adamw"), tensors(2, 10, 3)}});
-  EXPECT_EQ(machine.built_at_once,
+  RecordingBackend backend;
+  const Step step(backend, {{plan("lamb"), tensors(3, 10)}, {plan("adamw"), tensors(2, 10, 3)}});
+  EXPECT_EQ(backend.built_at_once,
             (std::vector<std::string>{"lamb_fp32_float32", "adamw_fp32_float32"}));
 }
 
 TEST(Step, TensorsThatRestTakeNoWorkUntilTheyReturn) {
-  RecordingMachine machine;
-  Step step(machine, {{plan("lamb", true), tensors(3, 10)}, {plan("adamw"), tensors(2, 10, 3)}});
+  RecordingBackend backend;
+  Step step(backend, {{plan("lamb", true), tensors(3, 10)}, {plan("adamw"), tensors(2, 10, 3)}});
   std::vector<StepInput> given = inputs(5);
   const auto items_of_a_step = [&] {
-    machine.items.clear();
+    backend.items.clear();
     step.run(given, {at_step(1)});
-    return machine.items;
+    return backend.items;
   };
   using Items = std::vector<std::int64_t>;
   const Items all = items_of_a_step();
-  given[1] = {.rests = true};
+  given[1] = {.inactive = true};
   const Items two_of_three = items_of_a_step();
   ASSERT_EQ(two_of_three.size(), all.size());
   EXPECT_EQ(two_of_three.front(), 2) << "partial sums";
   EXPECT_EQ(two_of_three.back(), 2) << "the other kernel's";
-  given[0] = given[2] = {.rests = true};
+  given[0] = given[2] = {.inactive = true};
   EXPECT_EQ(items_of_a_step(), (Items{2, 1, 2})) << "of the kernel for somebody alone";
-  given[3] = given[4] = {.rests = true};
+  given[3] = given[4] = {.inactive = true};
   EXPECT_EQ(items_of_a_step(), Items{});
   given = inputs(5);
   EXPECT_EQ(items_of_a_step(), all);
 }
 
 TEST(Step, WhoRestsIsSentWhenItChanges) {
-  RecordingMachine machine;
-  Step step(machine, {{plan("adamw"), tensors(3, 10)}});
+  RecordingBackend backend;
+  Step step(backend, {{plan("adamw"), tensors(3, 10)}});
   std::vector<StepInput> given = inputs(3);
   const auto uploads_of_a_step = [&] {
-    const int before = machine.uploads;
+    const int before = backend.uploads;
     step.run(given, {at_step(1)});
-    return machine.uploads - before;
+    return backend.uploads - before;
   };
   uploads_of_a_step();
-  given[2] = {.rests = true};
+  given[2] = {.inactive = true};
   EXPECT_EQ(uploads_of_a_step(), 2) << "the items and the inputs";
   EXPECT_EQ(uploads_of_a_step(), 0);
 }
 
 TEST(Step, EmptyTensorsTakeNoWork) {
-  RecordingMachine machine;
+  RecordingBackend backend;
   const Plan lamb = plan("lamb", true);
-  Step(machine, {{lamb, tensors(4, 0)}}).run(inputs(4), {at_step(1)});
-  for (const auto& entry : machine.launched) EXPECT_EQ(entry, "jitstep_finish_0");
+  Step(backend, {{lamb, tensors(4, 0)}}).run(inputs(4), {at_step(1)});
+  for (const auto& entry : backend.launched) EXPECT_EQ(entry, "jitstep_finish_0");
 }
 
 TEST(StepTables, ItemsCoverEveryLeafOnce) {
   const Plan lamb = plan("lamb", false);
-  const Variant variant{256, 32, 4, 8};
-  const auto tables = step_tables(tensors(1, 256 * 21 + 5), lamb.reductions, 1, variant);
+  const KernelConfig config{256, 32, 4, 8};
+  const auto tables = step_tables(tensors(1, 256 * 21 + 5), lamb.reductions, 1, config);
   ASSERT_EQ(tables.apply.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(tables.apply[i].first, 8 * static_cast<int>(i));
-  const Space& space = tables.tensors[0].spaces[0];
+  const Space& space = tables.tensors[0].reduction_layouts[0];
   EXPECT_EQ(space.leaves, 24);  // 22, padded to runs of 8
-  EXPECT_EQ(space.fold, 3);
+  EXPECT_EQ(space.log2_leaves, 3);
   EXPECT_EQ(tables.partial_count[0], 3);
 }
 

@@ -41,7 +41,7 @@ struct Process {
 
   Engine engine;
   Catalog catalog;
-  CpuMachine machine{engine, two_threads};
+  CpuBackend backend{engine, two_threads};
 };
 
 StepCase step_case(const Catalog& catalog, const std::string& rule, const std::string& codec,
@@ -72,15 +72,15 @@ StepCase case_of(const std::vector<StepCase>& all, int thread) {
 }
 
 StepOutcome run(Process& process, const StepCase& c) {
-  const Variant variant = default_variant(emulation::kernel_of(c, process.catalog), Target::cpu());
-  return run_case(c, process.machine, variant, emulation::Grouping::kHalves, process.catalog);
+  const KernelConfig config = default_kernel_config(emulation::kernel_of(c, process.catalog), Target::cpu());
+  return run_case(c, process.backend, config, emulation::Grouping::kHalves, process.catalog);
 }
 
 // A rule nobody uses: that the templates have changed must not disturb those under way.
 void load_another_rule(Process& process, const TemporaryFolder& folder, int thread) {
-  const std::string name = text("unused", thread), path = folder / (name + ".cuh");
+  const std::string name = str_cat("unused", thread), path = folder / (name + ".cuh");
   testing::write_file(
-      path, text("#pragma once\n#include \"../core/contract.cuh\"\n",
+      path, str_cat("#pragma once\n#include \"../core/contract.cuh\"\n",
                  "namespace jitstep::rules::", name, " {\nstruct Rule {\n",
                  "  KHD static void apply(auto& e, const auto&) { e.p -= e.g; }\n", "};\n}\n"));
   process.catalog.load_rule(path);

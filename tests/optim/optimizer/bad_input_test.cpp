@@ -207,7 +207,7 @@ struct Scalars { real lr; };
 template <Flags F>
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.learning_rate * e.g; }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.learning_rate * e.g; }
 };
 }  // namespace jitstep::rules::misspelt
 )";

@@ -44,7 +44,7 @@ struct Twins {
       : a(to(parameters, kGpu)),
         b(clones(a)),
         captured(Optimizer::from_spec(a, spec)),
-        usual(Optimizer::from_spec(b, spec)) {
+        default_config(Optimizer::from_spec(b, spec)) {
     for (const Tensors* all : {&a, &b})
       for (const torch::Tensor& p : *all) p.mutable_grad() = torch::zeros_like(p);
     captured->capturable();
@@ -61,12 +61,12 @@ struct Twins {
   void step(int number) {
     fill_gradients(number);
     captured->step();
-    usual->step();
+    default_config->step();
   }
   void replay(Graph& graph, int number) {
     fill_gradients(number);
     graph.replay();
-    usual->step();
+    default_config->step();
   }
   void expect_equal() const {
     current_stream().synchronize();
@@ -77,7 +77,7 @@ struct Twins {
   }
 
   Tensors a, b;
-  std::unique_ptr<Optimizer> captured, usual;
+  std::unique_ptr<Optimizer> captured, default_config;
 };
 
 class CudaGraphs : public ::testing::TestWithParam<const char*> {};
@@ -118,7 +118,7 @@ TEST(CudaGraphsOfSteps, ReadTheLearningRateAnewAndWhetherToSkip) {
   const auto lr = torch::full({}, 0.5, kGpu), found = torch::zeros({}, kGpu);
   twins.captured->set_lr(lr);
   twins.captured->set_found_inf(found);
-  twins.usual->set_lr(lr);
+  twins.default_config->set_lr(lr);
   twins.step(1);
   Graph graph([&] { twins.captured->step(); });
   lr.fill_(0.125);

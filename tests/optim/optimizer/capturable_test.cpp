@@ -15,30 +15,30 @@ const std::vector<std::vector<std::int64_t>> kShapes = {{70, 60}, {3}, {0}, {}};
 struct Pair {
   explicit Pair(const std::string& rule) : Pair(make_parameters(torch::kFloat32, kShapes), rule) {}
   Pair(const Tensors& parameters, const std::string& rule)
-      : usual(clones(parameters)),
+      : default_config(clones(parameters)),
         counted(clones(parameters)),
-        host(rule, usual),
+        host(rule, default_config),
         device(rule, counted) {
     device.capturable();
   }
 
   void train(int first, int last) {
-    tests::train(host, usual, first, last);
+    tests::train(host, default_config, first, last);
     tests::train(device, counted, first, last);
   }
   // A step of some of the parameters: the others have no gradient.
   void train_some(int number, const std::function<bool(std::size_t)>& takes_part) {
     for (const auto& [optimizer, parameters] :
-         {std::pair{&host, &usual}, std::pair{&device, &counted}}) {
+         {std::pair{&host, &default_config}, std::pair{&device, &counted}}) {
       set_gradients(*parameters, number);
       for (std::size_t i = 0; i < parameters->size(); ++i)
         if (!takes_part(i)) (*parameters)[i].mutable_grad().reset();
       optimizer->step();
     }
   }
-  void expect_equal() const { tests::expect_equal(usual, counted); }
+  void expect_equal() const { tests::expect_equal(default_config, counted); }
 
-  Tensors usual, counted;
+  Tensors default_config, counted;
   Optimizer host, device;
 };
 
@@ -86,7 +86,7 @@ TEST(Capturable, ParametersThatRestCountNoStep) {
 TEST(Capturable, TheNumberOfAStepMayBeSet) {
   Pair pair("adamw");
   pair.train(1, 2);
-  for (const auto& p : pair.usual) state_of(pair.host, p).step() = 50;
+  for (const auto& p : pair.default_config) state_of(pair.host, p).step() = 50;
   for (const auto& p : pair.counted) state_of(pair.device, p).step() = 50;
   pair.train(3, 4);
   pair.expect_equal();
@@ -137,8 +137,8 @@ TEST(Capturable, SkippedStepsAreNotCounted) {
 TEST(Capturable, MemoryOfAllMayBeSet) {
   Pair pair("prodigy");
   pair.train(1, 2);
-  pair.host.set_memory("d", 0.5);
-  pair.device.set_memory("d", 0.5);
+  pair.host.set_aux_state("d", 0.5);
+  pair.device.set_aux_state("d", 0.5);
   EXPECT_EQ(pair.device.memory("d"), 0.5);
   pair.train(3, 4);
   pair.expect_equal();
@@ -161,7 +161,7 @@ TEST(Capturable, StepsInsideOfABackwardAreCountedToo) {
   Pair pair(parameters, "adamw");
   pair.device.step_in_backward();
   for (int step = 0; step < 3; ++step) {
-    (pair.usual[0] * pair.usual[0]).sum().backward();
+    (pair.default_config[0] * pair.default_config[0]).sum().backward();
     pair.host.step();
     pair.host.zero_grad();
     (pair.counted[0] * pair.counted[0]).sum().backward();
@@ -179,8 +179,8 @@ TEST(Capturable, AStateThatGoesToAnotherOptimizerIsCountedByItsHost) {
     other.state()[parameters[i].unsafeGetTensorImpl()] =
         std::move(pair.device.state()[pair.counted[i].unsafeGetTensorImpl()]);
   train(other, parameters, 3, 4);
-  tests::train(pair.host, pair.usual, 3, 4);
-  expect_equal(parameters, pair.usual);
+  tests::train(pair.host, pair.default_config, 3, 4);
+  expect_equal(parameters, pair.default_config);
 }
 
 // ---- learning rates in tensors

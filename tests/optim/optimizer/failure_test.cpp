@@ -179,8 +179,8 @@ struct Scalars { real lr; };
 template <Flags F>
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
-  KHD static void moments(auto& e, const auto&) { e.m.next = e.m.was * real(0.5) + e.g; }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto&) { e.m.next = e.m.prev * real(0.5) + e.g; }
+  KHD static void update_param(auto& e, const auto& c) {
     static_assert(!F.around, "cannot be turned around");
     e.p -= c.lr * e.m.next;
   }

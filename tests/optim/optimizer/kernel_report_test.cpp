@@ -23,8 +23,8 @@ Places places_of(const KernelReport& kernel) {
 // One of float32 and one of bfloat16.
 struct TwoDtypes {
   Tensors floats = make_parameters(torch::kFloat32, {{5, 3}, {3}});
-  Tensors halves = make_parameters(torch::kBFloat16, {{4, 4}});
-  Tensors all = {floats[0], halves[0], floats[1]};
+  Tensors buffers = make_parameters(torch::kBFloat16, {{4, 4}});
+  Tensors all = {floats[0], buffers[0], floats[1]};
   AdamW optimizer{all, AdamWOptions(1e-3)};
 };
 
@@ -45,7 +45,7 @@ TEST(KernelReport, HasTextsBinaryAndVariantOfTheKernel) {
   const KernelReport kernel = two.optimizer.kernels().at(0);
   EXPECT_EQ(kernel.device, "cpu");
   EXPECT_EQ(kernel.target(), jit::Target::cpu());
-  EXPECT_EQ(kernel.how.variant.threads, 1);
+  EXPECT_EQ(kernel.how.config.threads, 1);
   EXPECT_FALSE(kernel.how.why.empty());
   EXPECT_TRUE(
       kernel.unit().starts_with("#define JITSTEP_REAL float\n#include \"rules/adamw.cuh\""));
@@ -75,7 +75,7 @@ TEST(KernelReport, BeforeTheFirstStepIsOfTheKernelsThatCompileMakes) {
 TEST(KernelReport, OfStepsInsideOfABackwardIsOneForEachKernel) {
   TwoDtypes two;
   two.optimizer.step_in_backward();
-  (two.floats[0].sum() + two.floats[1].sum() + two.halves[0].to(torch::kFloat32).sum()).backward();
+  (two.floats[0].sum() + two.floats[1].sum() + two.buffers[0].to(torch::kFloat32).sum()).backward();
   const std::vector<KernelReport> kernels = two.optimizer.kernels();
   ASSERT_EQ(kernels.size(), 2u);
   EXPECT_EQ(places_of(kernels[0]), (Places{{0, 0}, {0, 2}}));

@@ -66,12 +66,12 @@ TEST(MemoryReport, MeasuresWhatEveryWeightFormatKeepsBesideAParameter) {
     const Tensors parameters = make_parameters(torch::kBFloat16, {{64, 80}, {7}, {0, 3}});
     AdamW optimizer(parameters, AdamWOptions().weights(weights));
     train(optimizer, parameters, 1, 1);
-    const int extra = jit::default_catalog().weights(weights).extra_bytes();
+    const int residual = jit::default_catalog().weights(weights).residual_bytes();
     const MemoryReport report = optimizer.memory_report();
-    EXPECT_EQ(report.bytes(), (64 * 80 + 7) * (2 + 2 + 8 + extra)) << weights;
+    EXPECT_EQ(report.bytes(), (64 * 80 + 7) * (2 + 2 + 8 + residual)) << weights;
     for (const auto& part : report.by_format())
-      EXPECT_EQ(part.kind == Kind::beside ? part.format : weights, weights);
-    EXPECT_EQ(bytes_of(report.by_format(), Kind::beside), (64 * 80 + 7) * extra) << weights;
+      EXPECT_EQ(part.kind == Kind::residual ? part.format : weights, weights);
+    EXPECT_EQ(bytes_of(report.by_format(), Kind::residual), (64 * 80 + 7) * residual) << weights;
   }
 }
 
@@ -133,7 +133,7 @@ TEST(MemoryReport, NamesTheRuleOfEachGroup) {
   EXPECT_EQ(report.parameters.at(1).rule, "adafactor");
   EXPECT_EQ(report.parameters.at(1).group, 1u);
   EXPECT_EQ(bytes_of(report.parameters[0].parts, Kind::state), 64 * 4);
-  EXPECT_EQ(bytes_of(report.parameters[1].parts, Kind::memory), 2 * (8 + 8) * 4);
+  EXPECT_EQ(bytes_of(report.parameters[1].parts, Kind::aux_state), 2 * (8 + 8) * 4);
 }
 
 // ---- the same memory, once ---------------------------------------------------------------------

@@ -67,14 +67,14 @@ TEST(OwnCodec, TakesItsOptionsAndIsSavedAndLoaded) {
   load_codec(example_file("linear8.cuh"));
   const std::string spec =
       R"({"rule": "adamw", "state": {"m": {"codec": "linear8", "block": 64}, "v": "linear8"}})";
-  Tensors whole = make_parameters(torch::kFloat32, {{64, 80}}), halves = clones(whole);
-  auto one = Optimizer::from_spec(whole, spec), first = Optimizer::from_spec(halves, spec);
+  Tensors whole = make_parameters(torch::kFloat32, {{64, 80}}), buffers = clones(whole);
+  auto one = Optimizer::from_spec(whole, spec), first = Optimizer::from_spec(buffers, spec);
   train(*one, whole, 1, 6);
-  train(*first, halves, 1, 3);
-  auto second = Optimizer::from_spec(halves, spec);
+  train(*first, buffers, 1, 3);
+  auto second = Optimizer::from_spec(buffers, spec);
   copy_through_archive(*first, *second);
-  train(*second, halves, 4, 6);
-  expect_equal(whole, halves);
+  train(*second, buffers, 4, 6);
+  expect_equal(whole, buffers);
   EXPECT_HAS(argument_error([&] {
                Optimizer::from_spec(
                    whole, R"({"rule": "adamw", "state": {"codec": "linear8", "block": 100}})");

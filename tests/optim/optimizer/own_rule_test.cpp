@@ -79,10 +79,10 @@ struct Rule {
                                                     R"());
     return s;
   }
-  KHD static void moments(auto& e, const auto&) {
+  KHD static void update_state(auto& e, const auto&) {
     e.m.next = e.g;
 )" + rule.moments + R"(  }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * e.g; }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * e.g; }
 };
 }  // namespace jitstep::rules::)" + rule.name + "\n"));
 }
@@ -93,7 +93,7 @@ TEST(OwnRule, ASlotThatOptionsAddLaterBeginsWithItsInitialValue) {
                 .hyper = "  double start = 3;   // finite\n  double tally = 0;   // finite\n",
                 .flags = "  bool tallied = false;  // lifted: tally != 0\n",
                 .slots = "  Signed sum;  // if tallied; initial: start\n",
-                .moments = "    if (F.tallied) e.sum.next = e.sum.was + e.g;\n"});
+                .moments = "    if (F.tallied) e.sum.next = e.sum.prev + e.g;\n"});
   for (const int before : {0, 2}) {
     auto p = torch::zeros({40}).requires_grad_();
     Optimizer opt("tallying", {p}, GenericOptions(0.1).set("tally", before == 0 ? 1.0 : 0.0));

@@ -5,11 +5,11 @@
 namespace jitstep::tests {
 namespace {
 
-using jit::text;
+using jit::str_cat;
 
 // Adds `step` to each parameter; keeps a slot of that name.
 std::string drifting(const std::string& step, const std::string& slot) {
-  return text(
+  return str_cat(
       "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::drifting {\n",
       "struct Slots {\n  Signed ", slot, ";\n};\nstruct Rule {\n",
       "  KHD static void moments(auto& e, const auto&) { e.", slot, ".next = real(1); }\n",
@@ -18,7 +18,7 @@ std::string drifting(const std::string& step, const std::string& slot) {
 
 // State that is always `value` from the second step on.
 std::string fixed8(const std::string& value) {
-  return text(
+  return str_cat(
       "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::codecs::fixed8 {\n",
       "using Code = uint8;\ntemplate <class Sign>\nstruct Codec {\n",
       "  using Code = fixed8::Code;\n  using Meta = NoMeta;\n",
@@ -88,11 +88,11 @@ std::string keeping(const std::vector<std::string>& slots) {
   std::string declared, moved, sum;
   for (const std::string& slot : slots) {
     const std::string begin = slot == "a" ? "-3" : slot == "b" ? "5" : "0";
-    declared += text("  ", slot == "b" ? "NonNegative " : "Signed ", slot, ";\n");
-    moved += text(" e.", slot, ".next = c.first ? real(", begin, ") : e.", slot, ".was;");
-    sum += text(" + ", slot == "a" ? "100 * " : "", "e.", slot, ".next");
+    declared += str_cat("  ", slot == "b" ? "NonNegative " : "Signed ", slot, ";\n");
+    moved += str_cat(" e.", slot, ".next = c.first ? real(", begin, ") : e.", slot, ".prev;");
+    sum += str_cat(" + ", slot == "a" ? "100 * " : "", "e.", slot, ".next");
   }
-  return text(
+  return str_cat(
       "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::keeping {\n",
       "struct Slots {\n", declared, "};\nstruct Scalars { bool first; };\nstruct Rule {\n",
       "  KHD static Scalars prepare(const auto&, int64 t) { return {t == 1}; }\n",
@@ -157,7 +157,7 @@ TEST(ReloadedState, OfASlotThatLostItsSignIsRefusedIfItHasOne) {
 }
 
 TEST(ReloadedCodec, IsForOptimizersThatAreMadeAfterIt) {
-  load_rule(own_file("drifting.cuh", drifting("e.m.was", "m")));
+  load_rule(own_file("drifting.cuh", drifting("e.m.prev", "m")));
   load_codec(own_file("fixed8.cuh", fixed8("3")));
   const auto p = zeros(), late = zeros(), q = zeros();
   Optimizer old("drifting", std::vector<torch::Tensor>{p}, GenericOptions().state("fixed8"));

@@ -8,7 +8,7 @@ namespace {
 
 // A rule whose parameter becomes what its stage makes of the gradient.
 std::string rule_with_stage(const std::string& name, const std::string& stage) {
-  return load_rule(own_file(name + ".cuh", "// A probe.   host stage: " + stage + R"(
+  return load_rule(own_file(name + ".cuh", "// A probe.   host transform: " + stage + R"(
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::)" + name + R"( {
@@ -20,22 +20,22 @@ struct Slots {
   Signed m;
 };
 struct Rule {
-  KHD static void moments(auto& e, const auto&) { e.m.next = e.m.was + e.g; }
-  KHD static real staged(const auto& e, const auto&) { return e.g; }
-  KHD static void apply(auto& e, const auto&) { e.p = e.staged; }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = e.m.prev + e.g; }
+  KHD static real transformed(const auto& e, const auto&) { return e.g; }
+  KHD static void update_param(auto& e, const auto&) { e.p = e.transformed; }
 };
 }
 )"));
 }
 
 // A stage that does what the test says now.
-StageFunction& current() {
-  static StageFunction function;
+TransformFunction& current() {
+  static TransformFunction function;
   return function;
 }
 std::string probing() {
   static const std::string rule = [] {
-    register_stage("probe_stage",
+    register_host_transform("probe_stage",
                    [](const torch::Tensor& values, const jit::OptionValues& options) {
                      return current()(values, options);
                    });
@@ -48,8 +48,8 @@ TEST(Stages, ThatNobodyRegisteredAreNamedWhenTheOptimizerIsMade) {
   const std::string rule = rule_with_stage("stageless", "nowhere");
   const std::string error =
       argument_error([&] { Optimizer(rule, make_parameters(), GenericOptions()); });
-  EXPECT_HAS(error, "the rule stageless has the host stage \"nowhere\"; there are newton_schulz");
-  EXPECT_HAS(error, "register_stage adds one of your own");
+  EXPECT_HAS(error, "the rule stageless has the host transform \"nowhere\"; there are newton_schulz");
+  EXPECT_HAS(error, "register_host_transform adds one of your own");
 }
 
 TEST(Stages, FindZerosInAStepThatIsSkipped) {
@@ -70,9 +70,9 @@ TEST(Stages, FindZerosInAStepThatIsSkipped) {
 
 TEST(Stages, AreRegisteredOnce) {
   const auto same = [](const torch::Tensor& values, const jit::OptionValues&) { return values; };
-  EXPECT_HAS(argument_error([&] { register_stage("newton_schulz", same); }),
-             "there is a host stage \"newton_schulz\" already");
-  EXPECT_HAS(argument_error([&] { register_stage("nothing", nullptr); }), "without a function");
+  EXPECT_HAS(argument_error([&] { register_host_transform("newton_schulz", same); }),
+             "there is a host transform \"newton_schulz\" already");
+  EXPECT_HAS(argument_error([&] { register_host_transform("nothing", nullptr); }), "without a function");
 }
 
 TEST(Stages, SeeTensorsAsTheParametersAreAndTheOptionsOfTheirGroups) {
@@ -114,7 +114,7 @@ TEST(Stages, ThatFailChangeNothing) {
   Optimizer optimizer(rule, parameters, GenericOptions());
   set_gradients(parameters, 1);
   const Tensors before = clones(parameters);
-  const auto failing = [&](const StageFunction& stage) {
+  const auto failing = [&](const TransformFunction& stage) {
     current() = stage;
     const std::string error = argument_error([&] { optimizer.step(); });
     expect_equal(parameters, before);
@@ -127,9 +127,9 @@ TEST(Stages, ThatFailChangeNothing) {
              }),
              "no scalars");
   EXPECT_HAS(failing([](const torch::Tensor& values, const auto&) { return values.flatten(); }),
-             "a host stage returned float of shape [15] for a parameter of shape [5, 3]");
+             "a host transform returned float of shape [15] for a parameter of shape [5, 3]");
   EXPECT_HAS(failing([](const auto&, const auto&) { return torch::Tensor(); }),
-             "a host stage returned no tensor");
+             "a host transform returned no tensor");
   current() = [](const torch::Tensor& values, const auto&) { return values.to(torch::kFloat64); };
   optimizer.step();
   for (const auto& p : parameters) EXPECT_TRUE(torch::equal(p.detach(), p.grad()));

@@ -120,7 +120,7 @@ TEST(TunedSteps, OfSeveralRanksTakeWhatIsAgreed) {
   const std::vector<json> records = process.records();
   ASSERT_GE(records.size(), 1u);
   EXPECT_EQ(records[0].at("outcome"), "won");
-  EXPECT_EQ(records[0].at("variant"), records[0].at("trials")[0].at("variant"));
+  EXPECT_EQ(records[0].at("configuration"), records[0].at("trials")[0].at("configuration"));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ const std::vector<std::string>& specs() {
 
 // What one thread steps, made beforehand: torch's random generator is one for all threads.
 struct Task {
-  std::string spec, own_rule, own_codec;
+  std::string spec, internal_rule, own_codec;
   Tensors parameters;
   std::vector<Tensors> gradients;  // [step]
 };
@@ -60,7 +60,7 @@ void save_and_load(const Optimizer& from, Optimizer& to) {
 
 // The parameters after some steps, with the state saved and loaded half way.
 Tensors run(const Task& task) {
-  load_rule(task.own_rule);
+  load_rule(task.internal_rule);
   load_codec(task.own_codec);
   Tensors parameters;
   for (const auto& p : task.parameters) parameters.push_back(p.clone().set_requires_grad(true));

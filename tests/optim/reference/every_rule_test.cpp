@@ -135,7 +135,7 @@ class Comparison {
       if (const auto kept = x.state.find(slot.name); kept != x.state.end())
         if (const torch::Tensor value = state.value(slot.name); value.defined())
           equal(place + slot.name, numbers_of(value), kept->second);
-    for (const jit::MemoryField& field : subject_.manifest().memory)
+    for (const jit::AuxField& field : subject_.manifest().aux_state)
       if (const auto kept = x.state.find(field.name); kept != x.state.end())
         equal(place + field.name, numbers_of(state.memory(field.name)), kept->second);
   }

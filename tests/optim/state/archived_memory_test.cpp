@@ -110,18 +110,18 @@ struct Flags {
 struct Slots {
   Signed m;
 };
-struct Memory {
+struct AuxState {
   Entry<tensor, double> count;  // if counting
 };
 struct Scalars { real rate; };
 template <Flags F>
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64, Memory& m) {
-    if (F.counting) m.count.next = m.count.was + 1;
+  KHD static Scalars prepare(const Hyper& h, int64, AuxState& m) {
+    if (F.counting) m.count.next = m.count.prev + 1;
     return {static_cast<real>(h.lr / (F.counting ? m.count.next : 1.0))};
   }
-  KHD static void moments(auto& e, const auto&) { e.m.next = (e.m.was + e.g) / 2; }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.rate * e.m.next; }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = (e.m.prev + e.g) / 2; }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.rate * e.m.next; }
 };
 }  // namespace jitstep::rules::late_memory
 )";

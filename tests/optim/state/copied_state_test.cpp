@@ -16,7 +16,7 @@ AdamWParamState& state_of(AdamW& optimizer, const torch::Tensor& p) {
 // Steps of two optimizers by turns with one state, which `hand_over` takes along.
 template <class HandOver>
 Tensors by_turns(const AdamWOptions& first, const AdamWOptions& second, torch::Dtype dtype,
-                 HandOver hand_over) {
+                 HandOver activate_step) {
   const Tensors p = make_parameters(dtype, {{70, 60}});
   AdamW a(p, first), b(p, second);
   auto* const key = p[0].unsafeGetTensorImpl();
@@ -24,7 +24,7 @@ Tensors by_turns(const AdamWOptions& first, const AdamWOptions& second, torch::D
   for (int step = 3; step <= 8; ++step) {
     AdamW& from = step % 2 == 1 ? a : b;
     AdamW& to = step % 2 == 1 ? b : a;
-    to.state()[key] = hand_over(std::move(from.state().at(key)));
+    to.state()[key] = activate_step(std::move(from.state().at(key)));
     from.state().erase(key);
     train(to, p, step, step);
   }
@@ -226,7 +226,7 @@ TEST(CopiedStates, OfRulesThatKeepRowsAndColumnsAreResizedWithThem) {
   EXPECT_HAS(refusal, "40 numbers as \"row\"");
   EXPECT_HAS(refusal, "needs 51");
   const torch::Tensor rows = torch::cat({copy->memory("row"), torch::full({11}, 0.5)});
-  copy->set_memory("row", rows);
+  copy->set_aux_state("row", rows);
   held = std::move(copy);
   EXPECT_NO_THROW(optimizer.step());
   const auto& now = static_cast<AdafactorParamState&>(*held);
@@ -295,7 +295,7 @@ TEST(CopiedStates, OfRulesThatKeepRowsAreSavedWithThemOnceTheyAreResized) {
   train(optimizer, old, 1, 3);
   auto copy = std::make_unique<AdafactorParamState>(
       static_cast<AdafactorParamState&>(*optimizer.state().at(old[0].unsafeGetTensorImpl())));
-  copy->set_memory("row", torch::cat({copy->memory("row"), torch::full({11}, 0.5)}));
+  copy->set_aux_state("row", torch::cat({copy->memory("row"), torch::full({11}, 0.5)}));
   const Tensors p = {longer(old[0].detach()).requires_grad_()}, q = clones(p);
   Adafactor resized(p, AdafactorOptions()), loaded(q, AdafactorOptions());
   resized.state()[p[0].unsafeGetTensorImpl()] = std::move(copy);

@@ -69,10 +69,10 @@ TEST(GivenTensors, OtherValuesOfWhatIsKeptBesideTheSlotsAreUsed) {
   train(other, twin, 1, 1);
   auto& state =
       static_cast<ParamState&>(*optimizer.state().at(parameters[0].unsafeGetTensorImpl()));
-  const auto halves = state.buffers().memory.at(0).halves;
+  const auto buffers = state.buffers().memory.at(0).buffers;
   train(optimizer, parameters, 2, 3);
   train(other, twin, 2, 3);
-  for (torch::Tensor half : halves) half.set_data(half * 4);
+  for (torch::Tensor half : buffers) half.set_data(half * 4);
   train(optimizer, parameters, 4, 4);
   train(other, twin, 4, 4);
   EXPECT_FALSE(torch::equal(parameters[0], twin[0])) << "the step has read the old values";

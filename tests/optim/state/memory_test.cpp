@@ -19,7 +19,7 @@ struct Flags {
 struct Slots {
   Signed m;
 };
-struct Memory {
+struct AuxState {
   Entry<all, double> steps;  // torch: k
   Entry<all, double> total;  // initial: start
   Entry<tensor, double> own; // torch: own_steps; initial: 1; if doubling
@@ -34,23 +34,23 @@ struct Reductions {
 };
 template <Flags F>
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64, Memory& m) {
-    m.steps.next = m.steps.was + 1;
-    if (F.doubling) m.own.next = 2 * m.own.was;
+  KHD static Scalars prepare(const Hyper& h, int64, AuxState& m) {
+    m.steps.next = m.steps.prev + 1;
+    if (F.doubling) m.own.next = 2 * m.own.prev;
     return {static_cast<real>(h.lr / (F.doubling ? m.own.next : 1.0))};
   }
   KHD static Reals<1> terms(Of<Total>, const auto& e, const auto&) { return {abs(e.g)}; }
-  KHD static Total finish(Of<Total>, const Totals<1>& sum, int64, const auto&, Memory& m) {
-    m.total.next = m.total.was + m.steps.next * sum[0];
+  KHD static Total finalize(Of<Total>, const Totals<1>& sum, int64, const auto&, AuxState& m) {
+    m.total.next = m.total.prev + m.steps.next * sum[0];
     return {static_cast<real>(m.total.next)};
   }
   KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {e.g * e.g}; }
-  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64, const auto&, Memory& m) {
-    m.row.next = m.row.was + static_cast<real>(sum[0]);
+  KHD static Row finalize(Of<Row>, const Totals<1>& sum, int64, const auto&, AuxState& m) {
+    m.row.next = m.row.prev + static_cast<real>(sum[0]);
     return {m.row.next};
   }
-  KHD static void moments(auto& e, const auto&) { e.m.next = (e.m.was + e.g) / 2; }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_state(auto& e, const auto&) { e.m.next = (e.m.prev + e.g) / 2; }
+  KHD static void update_param(auto& e, const auto& c) {
     e.p -= c.rate * e.m.next / (c.total.now + c.row.size);
   }
 };
@@ -130,16 +130,16 @@ struct Hyper {
 struct Slots {
   Signed m;
 };
-struct Memory {
+struct AuxState {
   Entry<tensor, double> scale;  // initial: scales
 };
 struct Scalars { real rate; };
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64, Memory& m) {
-    return {static_cast<real>(h.lr * m.scale.was)};
+  KHD static Scalars prepare(const Hyper& h, int64, AuxState& m) {
+    return {static_cast<real>(h.lr * m.scale.prev)};
   }
-  KHD static void moments(auto& e, const auto&) { e.m.next = (e.m.was + e.g) / 2; }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.rate * e.m.next; }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = (e.m.prev + e.g) / 2; }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.rate * e.m.next; }
 };
 }  // namespace jitstep::rules::early_list
 )";
@@ -190,8 +190,8 @@ TEST_F(Memory, ThatIsSetIsUsedInTheNextStep) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 2);
-  state_of(opt, p[0]).set_memory("own", torch::tensor(100.0, torch::kFloat64));
-  opt.set_memory("total", 50);
+  state_of(opt, p[0]).set_aux_state("own", torch::tensor(100.0, torch::kFloat64));
+  opt.set_aux_state("total", 50);
   train(opt, p, 3, 3);
   EXPECT_EQ(state_of(opt, p[0]).memory("own").item<double>(), 200);
   EXPECT_EQ(state_of(opt, p[1]).memory("own").item<double>(), 8);
@@ -199,7 +199,7 @@ TEST_F(Memory, ThatIsSetIsUsedInTheNextStep) {
   for (const auto& one : p) sum += one.grad().abs().sum().item<double>();
   EXPECT_NEAR(opt.memory("total"), 50 + 3 * sum, 1e-4);
   EXPECT_NE(argument_error([&] {
-              state_of(opt, p[0]).set_memory("row", torch::zeros({3}));
+              state_of(opt, p[0]).set_aux_state("row", torch::zeros({3}));
             }).find("whose shape is [5]"),
             std::string::npos);
 }
@@ -211,7 +211,7 @@ TEST_F(Memory, OfAllIsNotSetToWhatIsNotFinite) {
   const double total = opt.memory("total");
   for (const double bad : {std::nan(""), double(INFINITY), -double(INFINITY)})
     EXPECT_NE(argument_error([&] {
-                opt.set_memory("total", bad);
+                opt.set_aux_state("total", bad);
               }).find("keeping: the memory \"total\" cannot be "),
               std::string::npos);
   EXPECT_EQ(opt.memory("total"), total);
@@ -227,7 +227,7 @@ TEST_F(Memory, OfAllBeginsWithTheFirstGroupsOptions) {
   Optimizer opt("keeping", groups, GenericOptions(0.1));
   EXPECT_EQ(opt.memory("total"), 7);
   EXPECT_EQ(opt.memory("k"), 0) << "torch's name";
-  opt.set_memory("total", 1);
+  opt.set_aux_state("total", 1);
   EXPECT_EQ(opt.memory("total"), 1);
   train(opt, {p[1]}, 1, 1);
   EXPECT_NEAR(opt.memory("total"), 1 + p[1].grad().abs().sum().item<double>(), 1e-5);

@@ -136,7 +136,7 @@ TEST(WeightOrders, RefuseBytesThatAreNotThoseOfTheFormat) {
   AdamW optimizer(parameters, AdamWOptions(0.01).weights("split16"));
   train(optimizer, parameters, 1, 2);
   auto& state = static_cast<ParamState&>(*optimizer.state().begin()->second);
-  state.extra().set_data(torch::zeros({59}, torch::kUInt8));
+  state.residual().set_data(torch::zeros({59}, torch::kUInt8));
   const Tensors before = clones(parameters);
   set_gradients(parameters, 3);
   const std::string refusal = argument_error([&] { optimizer.step(); });

@@ -167,10 +167,10 @@ CUDA cuFuncLoad(void*) {
 }
 CUDA cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                    void* stream, void** params, void** extra) {
+                    void* stream, void** params, void** residual) {
   return answer("cuLaunchKernel", [&](Driver& driver) {
     if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared != 0 ||
-        extra != nullptr)
+        residual != nullptr)
       return kInvalidValue;
     return driver.launch(function, grid_x, block_x, stream, params);
   });

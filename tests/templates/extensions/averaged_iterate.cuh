@@ -17,13 +17,13 @@ struct Scalars {
   real lr, beta, weight, to_x, to_y;
   bool first;
 };
-struct Memory {
+struct AuxState {
   Entry<tensor, double> steps;
 };
 
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
-    m.steps.next = m.steps.was + 1;
+  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
+    m.steps.next = m.steps.prev + 1;
     Scalars s;
     s.lr = static_cast<real>(h.lr);
     s.beta = static_cast<real>(h.beta);
@@ -33,14 +33,14 @@ struct Rule {
     s.first = t == 1;
     return s;
   }
-  KHD static real start(const auto& e, const auto& c) { return c.first ? e.p : e.z.was; }
-  KHD static void moments(auto& e, const auto& c) { e.z.next = start(e, c) - c.lr * e.g; }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static real start(const auto& e, const auto& c) { return c.first ? e.p : e.z.prev; }
+  KHD static void update_state(auto& e, const auto& c) { e.z.next = start(e, c) - c.lr * e.g; }
+  KHD static void update_param(auto& e, const auto& c) {
     const real y = fma(c.weight, start(e, c) - e.p, e.p);
     e.p = y + c.lr * (c.beta * (1 - c.weight) - 1) * e.g;
   }
-  KHD static void eval(auto& e, const auto& c) { e.p = fma(c.to_x, e.z.was - e.p, e.p); }
-  KHD static void train(auto& e, const auto& c) { e.p = fma(c.to_y, e.z.was - e.p, e.p); }
+  KHD static void eval(auto& e, const auto& c) { e.p = fma(c.to_x, e.z.prev - e.p, e.p); }
+  KHD static void train(auto& e, const auto& c) { e.p = fma(c.to_y, e.z.prev - e.p, e.p); }
 };
 
 }  // namespace jitstep::rules::averaged_iterate

@@ -16,7 +16,7 @@ struct Reductions {
   Max<axis<0>, 1, First> first_axis;
   Max<axis<1>, 1, Second> second_axis;
 };
-struct Memory {
+struct AuxState {
   Entry<axis<0>> first_axis;
   Entry<axis<1>> second_axis;
 };
@@ -29,19 +29,19 @@ struct Codec {
   static constexpr bool random = true;
   KHD static Reals<1> terms(Of<First>, real x) { return {is_finite(x) ? abs(x) : real(0)}; }
   KHD static Reals<1> terms(Of<Second>, real x) { return {is_finite(x) ? abs(x) : real(0)}; }
-  KHD static First finish(Of<First>, const Totals<1>& largest, int64, Memory& m) {
+  KHD static First finalize(Of<First>, const Totals<1>& largest, int64, AuxState& m) {
     m.first_axis.next = static_cast<real>(largest[0]);
     return {m.first_axis.next};
   }
-  KHD static Second finish(Of<Second>, const Totals<1>& largest, int64, Memory& m) {
+  KHD static Second finalize(Of<Second>, const Totals<1>& largest, int64, AuxState& m) {
     m.second_axis.next = static_cast<real>(largest[0]);
     return {m.second_axis.next};
   }
-  KHD static real decode(Code code, const Meta&, const Memory& m) {
-    const real scale = min(m.first_axis.was, m.second_axis.was);
+  KHD static real decode(Code code, const Meta&, const AuxState& m) {
+    const real scale = min(m.first_axis.prev, m.second_axis.prev);
     return static_cast<real>(static_cast<int>(code) - 128) * (scale / 127);
   }
-  KHD static Code encode(real x, const Meta&, uint32 random_bits, const Memory& m) {
+  KHD static Code encode(real x, const Meta&, uint32 random_bits, const AuxState& m) {
     const real scale = min(m.first_axis.next, m.second_axis.next);
     const real y = scale > 0 && is_finite(x) ? x / scale * 127 + 127 : real(127);
     const real up = y + static_cast<real>(random_bits) * static_cast<real>(0x1p-16);

@@ -40,26 +40,26 @@ struct Rule {
     return static_cast<real>(sum[0] / static_cast<double>(count));
   }
   KHD static Reals<1> terms(Of<Size>, const auto& e, const auto&) { return {e.g * e.g}; }
-  KHD static Size finish(Of<Size>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Size finalize(Of<Size>, const Totals<1>& sum, int64 count, const auto&) {
     return {1 + sqrt(mean(sum, count))};
   }
   KHD static Reals<1> terms(Of<Scaled>, const auto& e, const auto& c) { return {e.g / c.size.rms}; }
-  KHD static Scaled finish(Of<Scaled>, const Totals<1>& sum, int64 count, const auto& c) {
+  KHD static Scaled finalize(Of<Scaled>, const Totals<1>& sum, int64 count, const auto& c) {
     return {mean(sum, count) * c.size.rms};  // the mean of g, if c.size is the earlier sum's
   }
   KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {e.g}; }
-  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Row finalize(Of<Row>, const Totals<1>& sum, int64 count, const auto&) {
     return {mean(sum, count)};
   }
   KHD static Reals<1> terms(Of<Matrix>, const Row& row, const auto&) { return {row.mean}; }
-  KHD static Matrix finish(Of<Matrix>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Matrix finalize(Of<Matrix>, const Totals<1>& sum, int64 count, const auto&) {
     return {mean(sum, count)};
   }
   KHD static Reals<1> terms(Of<Whole>, const Matrix& matrix, const auto&) { return {matrix.mean}; }
-  KHD static Whole finish(Of<Whole>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Whole finalize(Of<Whole>, const Totals<1>& sum, int64 count, const auto&) {
     return {mean(sum, count)};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p -= c.lr * (e.g + c.whole.mean + c.matrix.mean + c.scaled.mean);
   }
 };

@@ -15,7 +15,7 @@ struct Flags {
 struct Slots {
   Signed m;
 };
-struct Memory {
+struct AuxState {
   Entry<all, double> steps;
   Entry<all, double> d;       // torch: estimate; initial: d0
   Entry<tensor, double> own;  // if slow
@@ -41,36 +41,36 @@ struct Reductions {
 
 template <Flags F>
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
-    m.steps.next = m.steps.was + 1;
-    if (F.slow) m.own.next = m.own.was + 1 / static_cast<double>(t);
+  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
+    m.steps.next = m.steps.prev + 1;
+    if (F.slow) m.own.next = m.own.prev + 1 / static_cast<double>(t);
     Scalars s;
-    s.step = static_cast<real>(h.lr * m.d.was / sqrt(m.steps.next));
+    s.step = static_cast<real>(h.lr * m.d.prev / sqrt(m.steps.next));
     s.fresh = static_cast<real>(F.slow ? 1 / (1 + m.own.next) : 0.25);
     return s;
   }
   KHD static Reals<2> terms(Of<Estimate>, const auto& e, const auto&) {
     return {abs(e.g), e.p * e.p};
   }
-  KHD static Estimate finish(Of<Estimate>, const Totals<2>& sum, int64 count, const auto&,
-                             Memory& m) {
+  KHD static Estimate finalize(Of<Estimate>, const Totals<2>& sum, int64 count, const auto&,
+                             AuxState& m) {
     m.d.next =
-        (m.d.was + sum[0] / (1 + sum[1])) / 2 + m.steps.next / static_cast<double>(count + 1);
+        (m.d.prev + sum[0] / (1 + sum[1])) / 2 + m.steps.next / static_cast<double>(count + 1);
     return {static_cast<real>(m.d.next)};
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.fresh, e.g * c.estimate.d - e.m.was, e.m.was);
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.fresh, e.g * c.estimate.d - e.m.prev, e.m.prev);
   }
   KHD static Reals<1> terms(Of<Second>, const auto& e, const auto&) { return {abs(e.m.next)}; }
-  KHD static Second finish(Of<Second>, const Totals<1>& sum, int64, const auto& c) {
+  KHD static Second finalize(Of<Second>, const Totals<1>& sum, int64, const auto& c) {
     return {static_cast<real>(1 / (c.estimate.d + sum[0]))};
   }
   KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {abs(e.p)}; }
-  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64, const auto&, Memory& m) {
-    m.row.next = (m.row.was + static_cast<real>(sum[0])) / 2;
+  KHD static Row finalize(Of<Row>, const Totals<1>& sum, int64, const auto&, AuxState& m) {
+    m.row.next = (m.row.prev + static_cast<real>(sum[0])) / 2;
     return {m.row.next};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real size = F.slow ? 1 + c.row.size : real(1);
     e.p -= c.step * c.second.share * e.m.next / size;
   }

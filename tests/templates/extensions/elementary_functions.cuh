@@ -1,4 +1,4 @@
-// A rule of the tests: every elementary function in `prepare` and in `finish`, and the cube root of elements.
+// A rule of the tests: every elementary function in `prepare` and in `finalize`, and the cube root of elements.
 #pragma once
 #include "../core/contract.cuh"
 
@@ -13,7 +13,7 @@ struct Slots {
   Signed m;
 };
 struct Scalars {
-  real lr, kept, fresh;
+  real lr, stored, fresh;
 };
 struct Size {
   real power, root, roots, entropy;
@@ -25,18 +25,18 @@ struct Reductions {
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64 t) {
     const double warm = -exp(-static_cast<double>(t) / h.warmup) + 1;
-    const double kept = 1 - pow(t + 1, -h.decay);
+    const double stored = 1 - pow(t + 1, -h.decay);
     Scalars s;
     s.lr = static_cast<real>(h.lr * warm * exp2(-log2(1 + h.decay)) * cbrt(h.warmup));
-    s.kept = static_cast<real>(kept);
-    s.fresh = static_cast<real>(1 - kept);
+    s.stored = static_cast<real>(stored);
+    s.fresh = static_cast<real>(1 - stored);
     return s;
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.kept, e.m.was, c.fresh * e.g);
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.stored, e.m.prev, c.fresh * e.g);
   }
   KHD static Reals<1> terms(Of<Size>, const auto& e, const auto&) { return {e.m.next * e.m.next}; }
-  KHD static Size finish(Of<Size>, const Totals<1>& sum, int64 count, const auto& c) {
+  KHD static Size finalize(Of<Size>, const Totals<1>& sum, int64 count, const auto& c) {
     const double mean = sum[0] / static_cast<double>(count);
     Size s;
     s.power = static_cast<real>(pow(mean, 0.3) + exp(-mean));
@@ -45,7 +45,7 @@ struct Rule {
     s.entropy = static_cast<real>(c.lr * log(mean + 2));
     return s;
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     const real size = c.size.power + c.size.root + c.size.roots;
     e.p -= c.size.entropy * cbrt(e.m.next) / size + c.lr * cbrt(e.p);
   }

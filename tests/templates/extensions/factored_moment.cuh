@@ -30,7 +30,7 @@ struct Reductions {
   Sum<matrices, 1, Matrix, Entries<rows, Row>> matrix;
   Sum<tensor, 1, Update> update;  // after: row, column, matrix
 };
-struct Memory {
+struct AuxState {
   Entry<rows> row;        // torch: row_var
   Entry<columns> column;  // torch: col_var; initial: 0.5
 };
@@ -53,19 +53,19 @@ struct Rule {
   KHD static real mean(const Totals<1>& sum, int64 count) {
     return static_cast<real>(sum[0] / static_cast<double>(count));
   }
-  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64 count, const auto& c, Memory& m) {
-    m.row.next = fma(c.decay, m.row.was, c.fresh * mean(sum, count));
+  KHD static Row finalize(Of<Row>, const Totals<1>& sum, int64 count, const auto& c, AuxState& m) {
+    m.row.next = fma(c.decay, m.row.prev, c.fresh * mean(sum, count));
     return {m.row.next};
   }
-  KHD static Column finish(Of<Column>, const Totals<1>& sum, int64 count, const auto& c,
-                           Memory& m) {
-    m.column.next = fma(c.decay, m.column.was, c.fresh * mean(sum, count));
+  KHD static Column finalize(Of<Column>, const Totals<1>& sum, int64 count, const auto& c,
+                           AuxState& m) {
+    m.column.next = fma(c.decay, m.column.prev, c.fresh * mean(sum, count));
     return {m.column.next};
   }
-  KHD static Matrix finish(Of<Matrix>, const Totals<1>& sum, int64 count, const auto&, Memory&) {
+  KHD static Matrix finalize(Of<Matrix>, const Totals<1>& sum, int64 count, const auto&, AuxState&) {
     return {max(mean(sum, count), static_cast<real>(1e-30))};
   }
-  KHD static Update finish(Of<Update>, const Totals<1>& sum, int64 count, const auto&, Memory&) {
+  KHD static Update finalize(Of<Update>, const Totals<1>& sum, int64 count, const auto&, AuxState&) {
     const double rms = sqrt(sum[0] / static_cast<double>(count));
     return {static_cast<real>(rms > 1 ? 1 / rms : 1.0)};
   }
@@ -73,7 +73,7 @@ struct Rule {
     const real v = c.row.mean * c.column.mean / c.matrix.mean;
     return e.g / (sqrt(v) + static_cast<real>(1e-8));
   }
-  KHD static void apply(auto& e, const auto& c) { e.p -= c.lr * c.update.factor * update(e, c); }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * c.update.factor * update(e, c); }
 };
 
 }  // namespace jitstep::rules::factored_moment

@@ -32,15 +32,15 @@ struct Reductions {
   Sum<first, 1, Layer> layer;          // after: everything; moments
   Max<tensor, 1, Largest> largest;     // after: layer
 };
-struct Memory {
+struct AuxState {
   Entry<tensor> smoothed;         // initial: 1
   Entry<tensor, double> product;  // initial: 1
 };
 
 template <Flags F>
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64 t, Memory& m) {
-    m.product.next = m.product.was * (1 - power(h.beta, t) / 2);
+  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
+    m.product.next = m.product.prev * (1 - power(h.beta, t) / 2);
     Scalars s;
     s.lr = static_cast<real>(h.lr);
     s.beta = static_cast<real>(h.beta);
@@ -51,26 +51,26 @@ struct Rule {
   KHD static Reals<2> terms(Of<Everything>, const auto& e, const auto&) {
     return {e.g * e.g, e.p * e.p};
   }
-  KHD static Everything finish(Of<Everything>, const Totals<2>& sum, int64 count, const auto&) {
+  KHD static Everything finalize(Of<Everything>, const Totals<2>& sum, int64 count, const auto&) {
     return {static_cast<real>(1 / (1 + sqrt((sum[0] + sum[1]) / static_cast<double>(count))))};
   }
   KHD static Reals<1> terms(Of<Layer>, const auto& e, const auto& c) {
     return {abs(e.g * c.everything.scale)};
   }
-  KHD static Layer finish(Of<Layer>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Layer finalize(Of<Layer>, const Totals<1>& sum, int64 count, const auto&) {
     return {static_cast<real>(1 + sum[0] / static_cast<double>(count))};
   }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = fma(c.beta, e.m.was, c.fresh * (e.g * c.everything.scale / c.layer.scale));
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = fma(c.beta, e.m.prev, c.fresh * (e.g * c.everything.scale / c.layer.scale));
   }
   KHD static Reals<1> terms(Of<Largest>, const auto& e, const auto&) { return {abs(e.m.next)}; }
-  KHD static Largest finish(Of<Largest>, const Totals<1>& largest, int64, const auto& c,
-                            Memory& m) {
+  KHD static Largest finalize(Of<Largest>, const Totals<1>& largest, int64, const auto& c,
+                            AuxState& m) {
     const real now = static_cast<real>(largest[0]);
-    m.smoothed.next = F.smooth ? fma(c.beta, m.smoothed.was, c.fresh * now) : now;
+    m.smoothed.next = F.smooth ? fma(c.beta, m.smoothed.prev, c.fresh * now) : now;
     return {1 / (m.smoothed.next + static_cast<real>(1e-6))};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p -= c.lr * c.product * e.m.next * c.largest.inverse;
   }
 };

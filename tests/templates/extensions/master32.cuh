@@ -8,11 +8,11 @@ namespace jitstep::weights::master32 {
 template <class Format_>
 struct Weights {
   using Format = Format_;
-  using Extra = float;
+  using Residual = float;
   static constexpr bool random = false;
   KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
-  KHD static real load(typename Format::Bits, Extra master) { return master; }
-  KHD static typename Format::Bits store(real x, uint32, Extra& master) {
+  KHD static real load(typename Format::Bits, Residual master) { return master; }
+  KHD static typename Format::Bits store(real x, uint32, Residual& master) {
     master = x;
     return Format::store(x);
   }

@@ -37,8 +37,8 @@ struct Rule {
   }
   KHD static bool in_slice(const auto& e, const auto& c) { return e.index % c.slice == 0; }
   KHD static real weighted(const auto& e) { return e.g * static_cast<real>(e.index % 7); }
-  KHD static void moments(auto& e, const auto& c) {
-    e.m.next = in_slice(e, c) ? fma(real(0.9), e.m.was, e.g) : e.g;
+  KHD static void update_state(auto& e, const auto& c) {
+    e.m.next = in_slice(e, c) ? fma(real(0.9), e.m.prev, e.g) : e.g;
   }
   KHD static Reals<1> terms(Of<Column>, const auto& e, const auto&) { return {weighted(e)}; }
   KHD static Reals<1> terms(Of<Row>, const auto& e, const auto&) { return {weighted(e)}; }
@@ -46,23 +46,23 @@ struct Rule {
   KHD static real mean(const auto& sum, int64 count) {
     return static_cast<real>(sum[0] / static_cast<double>(count));
   }
-  KHD static Column finish(Of<Column>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Column finalize(Of<Column>, const Totals<1>& sum, int64 count, const auto&) {
     return {mean(sum, count)};
   }
-  KHD static Row finish(Of<Row>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Row finalize(Of<Row>, const Totals<1>& sum, int64 count, const auto&) {
     return {mean(sum, count)};
   }
-  KHD static Whole finish(Of<Whole>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Whole finalize(Of<Whole>, const Totals<1>& sum, int64 count, const auto&) {
     return {mean(sum, count)};
   }
-  KHD static void apply(auto& e, const auto& c) {
+  KHD static void update_param(auto& e, const auto& c) {
     e.p -= c.lr * (e.m.next + c.column.mean - c.row.mean + c.whole.mean);
   }
   KHD static void eval(auto& e, const auto& c) {
-    if (in_slice(e, c)) e.p -= c.lr * e.m.was;
+    if (in_slice(e, c)) e.p -= c.lr * e.m.prev;
   }
   KHD static void train(auto& e, const auto& c) {
-    if (in_slice(e, c)) e.p += c.lr * e.m.was;
+    if (in_slice(e, c)) e.p += c.lr * e.m.prev;
   }
 };
 

@@ -1,5 +1,5 @@
 // A rule of the tests: momentum, in units of the gradient's norm, goes through a stage of the host and is
-// compared with what comes back.   host stage: halved
+// compared with what comes back.   host transform: halved
 #pragma once
 #include "../core/contract.cuh"
 
@@ -27,13 +27,13 @@ struct Rule {
     return {static_cast<real>(h.lr), static_cast<real>(h.beta)};
   }
   KHD static Reals<1> terms(Of<Norm>, const auto& e, const auto&) { return {e.g * e.g}; }
-  KHD static Norm finish(Of<Norm>, const Totals<1>& sum, int64, const auto&) {
+  KHD static Norm finalize(Of<Norm>, const Totals<1>& sum, int64, const auto&) {
     return {static_cast<real>(1 / (1 + sqrt(sum[0])))};
   }
-  KHD static void moments(auto& e, const auto& c) { e.m.next = fma(c.beta, e.m.was, e.g); }
-  KHD static real staged(const auto& e, const auto& c) { return e.m.next * c.norm.inverse; }
-  KHD static void apply(auto& e, const auto& c) {
-    e.p -= c.lr * fma(e.m.next, c.norm.inverse, e.staged);
+  KHD static void update_state(auto& e, const auto& c) { e.m.next = fma(c.beta, e.m.prev, e.g); }
+  KHD static real transformed(const auto& e, const auto& c) { return e.m.next * c.norm.inverse; }
+  KHD static void update_param(auto& e, const auto& c) {
+    e.p -= c.lr * fma(e.m.next, c.norm.inverse, e.transformed);
   }
 };
 

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 struct Request {
   std::string folder;
-  std::vector<std::string> asked;  // beginnings of names and keys; empty: all
+  std::vector<std::string> requested;  // beginnings of names and keys; empty: all
   bool as_json = false;
 };
 
@@ -35,7 +35,7 @@ void publish(const fs::path& path, fs::perms execute = fs::perms::none) {
                   fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read |
                       fs::perms::others_read | execute,
                   failure);
-  if (failure) throw Error(text("cannot let others read ", path.string(), ": ", failure.message()));
+  if (failure) throw Error(str_cat("cannot let others read ", path.string(), ": ", failure.message()));
 }
 
 void make(const fs::path& folder) {
@@ -46,7 +46,7 @@ void make(const fs::path& folder) {
 
 void copy(const ListedEntry& entry, const fs::path& folder) {
   const auto bytes = read_trusted(entry.file.path, Trust::own_or_root, kLargestEntry);
-  if (!bytes) throw Error(text("cannot read ", entry.file.path));
+  if (!bytes) throw Error(str_cat("cannot read ", entry.file.path));
   const fs::path to = folder / fs::path(entry.file.path).filename();
   if (auto problem = write_atomically(to.string(), *bytes)) throw Error(*problem);
   publish(to);
@@ -55,9 +55,9 @@ void copy(const ListedEntry& entry, const fs::path& folder) {
 int run(const Request& request) {
   std::vector<ListedEntry> entries = DiskCache(settings()).list(true);
   std::erase_if(entries, [&](const ListedEntry& entry) {
-    const auto& asked = request.asked;
+    const auto& requested = request.requested;
     return !entry.problem.empty() ||
-           (!asked.empty() && std::none_of(asked.begin(), asked.end(), [&](const auto& word) {
+           (!requested.empty() && std::none_of(requested.begin(), requested.end(), [&](const auto& word) {
              return is_asked(entry, word);
            }));
   });
@@ -88,7 +88,7 @@ void add_export(CLI::App& cache, int& status) {
   command->add_option("folder", request->folder, "The folder, which is created if it is missing")
       ->type_name("FOLDER")
       ->required();
-  command->add_option("entry", request->asked, "Beginnings of names or keys (default: all)")
+  command->add_option("entry", request->requested, "Beginnings of names or keys (default: all)")
       ->type_name("ENTRY");
   add_json_flag(*command, request->as_json);
   command->callback([request, &status] { status = run(*request); });

@@ -33,7 +33,7 @@ std::string digest_of(const ListedEntry& entry) {
 }
 
 Error no_entry(const std::string& beginning) {
-  return Error(text("no entry's name or key starts with \"", beginning,
+  return Error(str_cat("no entry's name or key starts with \"", beginning,
                     "\"; `jitstep cache list` lists all"));
 }
 

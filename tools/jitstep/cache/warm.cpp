@@ -7,7 +7,7 @@
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/unit.h>
-#include <jitstep/jit/variant.h>
+#include <jitstep/jit/kernel_config.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -62,8 +62,8 @@ struct Request {
 struct Wanted {
   std::string name, text;
   Target target;
-  std::string variant = {};  // not known of a program's own
-  bool tuned = false;        // a record asks for the variant
+  std::string config = {};  // not known of a program's own
+  bool tuned = false;        // a record asks for the configuration
   std::string cpu = {};      // as Settings::cpu
   std::string problem = {};  // why it is not there
   double compile_ms = 0;
@@ -71,7 +71,7 @@ struct Wanted {
 };
 
 // "param" and "grad" are taken out of what from_spec takes.
-AskedOptimizer optimizer_of_line(const std::string& line, const OptimizerArgs& defaults) {
+RequestedOptimizer optimizer_of_line(const std::string& line, const OptimizerArgs& defaults) {
   json spec = json::parse(line, nullptr, false);
   std::string parameter = defaults.parameter, gradient = defaults.gradient;
   bool taken = false;
@@ -79,22 +79,22 @@ AskedOptimizer optimizer_of_line(const std::string& line, const OptimizerArgs& d
     const auto found = spec.find(name);
     if (found == spec.end()) return;
     if (!found->is_string())
-      throw UsageError(text("\"", name, "\" of a spec is not the name of a dtype"));
+      throw UsageError(str_cat("\"", name, "\" of a spec is not the name of a dtype"));
     word = found->get<std::string>();
     spec.erase(found);
     taken = true;
   };
   if (spec.is_object()) take("param", parameter), take("grad", gradient);
-  AskedOptimizer asked =
+  RequestedOptimizer requested =
       optimizer_of_spec(taken ? spec.dump(-1, ' ', false, json::error_handler_t::replace) : line);
-  asked.parameter = parameter;
-  asked.gradient = gradient;
-  return asked;
+  requested.parameter = parameter;
+  requested.gradient = gradient;
+  return requested;
 }
 
 // Of large matrices, large vectors and small parameters, and of those with more dimensions, as convolutions have. A
 // rule may refuse some of them, but not all.
-std::vector<Plan> plans_of(const AskedOptimizer& asked) {
+std::vector<Plan> plans_of(const RequestedOptimizer& requested) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
   const std::pair<int, std::int64_t> kinds[] = {{2, kLarge}, {1, kLarge}, {1, 1},
                                                 {3, kLarge}, {4, kLarge}, {2, 1}};
@@ -102,7 +102,7 @@ std::vector<Plan> plans_of(const AskedOptimizer& asked) {
   std::exception_ptr refused;
   for (const auto& [dims, elements] : kinds) {
     try {
-      plans.push_back(plan_of(asked, dims, elements));
+      plans.push_back(plan_of(requested, dims, elements));
     } catch (const Error&) {
       if (!refused) refused = std::current_exception();
     }
@@ -111,14 +111,14 @@ std::vector<Plan> plans_of(const AskedOptimizer& asked) {
   return plans;
 }
 
-std::vector<AskedOptimizer> optimizers_of(const Request& request) {
-  std::vector<AskedOptimizer> all;
+std::vector<RequestedOptimizer> optimizers_of(const Request& request) {
+  std::vector<RequestedOptimizer> all;
   for (const std::string& spec : request.specs)
     all.push_back(optimizer_of_line(spec, request.optimizer));
   if (request.by_args) all.push_back(optimizer_of_args(request.optimizer));
   if (request.file.empty()) return all;
   std::ifstream lines(request.file);
-  if (!lines) throw Error(text("cannot read ", request.file, ": ", std::strerror(errno)));
+  if (!lines) throw Error(str_cat("cannot read ", request.file, ": ", std::strerror(errno)));
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
@@ -127,7 +127,7 @@ std::vector<AskedOptimizer> optimizers_of(const Request& request) {
       all.push_back(optimizer_of_line(line, request.optimizer));
       plans_of(all.back());
     } catch (const Error& error) {
-      throw Error(text(request.file, ":", number, ": ", error.what()));
+      throw Error(str_cat(request.file, ":", number, ": ", error.what()));
     }
   }
   return all;
@@ -136,19 +136,19 @@ std::vector<AskedOptimizer> optimizers_of(const Request& request) {
 // The default, and what records choose at some size.
 std::vector<Wanted> variants_of(const Plan& plan, const Target& target) {
   std::vector<Wanted> all;
-  const auto add = [&](const Variant& variant, bool tuned) {
-    const Unit made = unit(plan, variant, target);
-    all.push_back({made.name, made.text, target, to_string(variant), tuned});
+  const auto add = [&](const KernelConfig& config, bool tuned) {
+    const Unit made = unit(plan, config, target);
+    all.push_back({made.name, made.text, target, to_string(config), tuned});
   };
-  add(default_variant(plan, target), false);
-  for (const TuningRecord& record : records_of(plan, target)) add(record.variant, true);
+  add(default_kernel_config(plan, target), false);
+  for (const TuningRecord& record : records_of(plan, target)) add(record.config, true);
   return all;
 }
 
 // The unit if the templates here are the program's too: the cache can say then what changes in them.
 std::string text_to_compile(const KernelText& kernel) {
   try {
-    const std::string here = default_engine().flat_text(kernel.unit, kernel.name);
+    const std::string here = default_engine().preprocessed_text(kernel.unit, kernel.name);
     if (code_digest(here) == code_digest(kernel.source)) return kernel.unit;
   } catch (const Error&) {  // a template is not here
   }
@@ -175,8 +175,8 @@ std::vector<Wanted> kernels_of_program(const Request& request) {
 // Those of the optimizers, and a program's own.
 std::vector<Wanted> kernels_of(const Request& request) {
   std::vector<Wanted> all = kernels_of_program(request);
-  for (const AskedOptimizer& asked : optimizers_of(request))
-    for (const Plan& plan : plans_of(asked))
+  for (const RequestedOptimizer& requested : optimizers_of(request))
+    for (const Plan& plan : plans_of(requested))
       for (const std::string& name : request.targets)
         for (Wanted& one : variants_of(plan, parse_target(name))) all.push_back(std::move(one));
   return all;
@@ -233,15 +233,15 @@ std::string line_of(const Wanted& one) {
                                  ? "failed: " + one.problem.substr(0, one.problem.find('\n'))
                              : one.from_cache ? "cached"
                                               : fixed(one.compile_ms, 0) + " ms";
-  return text(one.name, "  ", to_string(one.target), "  ", one.cpu, one.cpu.empty() ? "" : "  ",
-              one.tuned ? one.variant + " (tuned)  " : "", became, "\n");
+  return str_cat(one.name, "  ", to_string(one.target), "  ", one.cpu, one.cpu.empty() ? "" : "  ",
+              one.tuned ? one.config + " (tuned)  " : "", became, "\n");
 }
 
 json json_of(const Wanted& one) {
   return {{"name", one.name},
           {"target", to_string(one.target)},
           {"cpu", one.cpu},
-          {"config", one.variant},
+          {"config", one.config},
           {"tuned", one.tuned},
           {"from_cache", one.from_cache},
           {"compile_ms", one.compile_ms},

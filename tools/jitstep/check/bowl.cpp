@@ -1,7 +1,7 @@
 // A rule's way down a bowl: whether its numbers make sense at all.
 #include <jit/base/text.h>
-#include <jitstep/jit/common_memory.h>
-#include <jitstep/jit/state_memory.h>
+#include <jitstep/jit/shared_state.h>
+#include <jitstep/jit/state_storage.h>
 #include <jitstep/jit/step.h>
 
 #include <algorithm>
@@ -50,8 +50,8 @@ std::string negative(const Plan& plan, const StepTensor& tensor, std::size_t cou
     const auto* const values = static_cast<const float*>(tensor.slots[i].codes);
     const auto* const below = std::find_if(values, values + count, [](float x) { return x < 0; });
     if (below != values + count)
-      return text(
-          "`moments` makes e.", slots[i].name, ".next ", *below,
+      return str_cat(
+          "`update_state` makes e.", slots[i].name, ".next ", *below,
           ", and the slot is declared NonNegative; declare it Signed, or keep it at 0 and more");
   }
   return "";
@@ -69,42 +69,42 @@ class Descent {
         tensor_(state_.tensor(p_.data())) {}
 
   Bowl run() {
-    CommonMemory common = make_common_memory(cpu_, options_);
+    SharedState common = make_shared_state(cpu_, options_);
     Step step(cpu_, {{plan_, {tensor_}}}, &common);
-    const HostStage as_it_is = [](const auto&) {};  // the rule's, if it has one, is not known here
+    const HostTransform as_it_is = [](const auto&) {};  // the rule's, if it has one, is not known here
     const double first = height(p_, goal_);
     for (int t = 1; t <= kSteps; ++t) {
       for (std::size_t i = 0; i < p_.size(); ++i) g_[i] = p_[i] - goal_[i];
       step.run({{.g = g_.data()}}, {plan_.at_step(options_, t)}, as_it_is);
       if (!std::isfinite(height(p_, goal_))) return {.warning = where_ + infinite(t)};
       if (std::string found = negative(plan_, tensor_, p_.size()); !found.empty())
-        return {.problem = where_ + text("in step ", t, " ") + found};
+        return {.problem = where_ + str_cat("in step ", t, " ") + found};
     }
     return {.warning = warning(first)};
   }
 
  private:
   static std::string infinite(int t) {
-    return text("step ", t, " makes a parameter infinite or NaN");
+    return str_cat("step ", t, " makes a parameter infinite or NaN");
   }
 
   // With default options: others may be there to go up, or to stand still.
   std::string warning(double first) const {
     const double last = height(p_, goal_);
     if (!candidate_.plain_options) return "";
-    if (p_ == start_) return where_ + text(kSteps, " steps move no parameter");
+    if (p_ == start_) return where_ + str_cat(kSteps, " steps move no parameter");
     if (last <= first) return "";
-    return where_ + text(kSteps, " steps lead upwards, from ", first, " to ", last);
+    return where_ + str_cat(kSteps, " steps lead upwards, from ", first, " to ", last);
   }
 
   const std::string where_ = "on a bowl (the gradient is p less its goal) ";
   const Candidate& candidate_;
   const Plan plan_;
   const OptionValues options_;
-  CpuMachine cpu_;
+  CpuBackend cpu_;
   const Floats start_ = random_numbers(384, 1), goal_ = random_numbers(384, 2);
   Floats p_ = start_, g_ = start_;
-  const StateMemory state_;
+  const StateStorage state_;
   const StepTensor tensor_;
 };
 

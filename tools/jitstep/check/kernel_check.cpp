@@ -2,10 +2,10 @@
 
 #include <jit/base/text.h>
 #include <jit/codegen/probe.h>
-#include <jit/step/hold_to_contract.h>
+#include <jit/step/check_rule_contract.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/unit.h>
-#include <jitstep/jit/variant.h>
+#include <jitstep/jit/kernel_config.h>
 
 #include <algorithm>
 #include <atomic>
@@ -36,7 +36,7 @@ void compile(const std::vector<Job>& jobs, const Progress& progress) {
       const Job& job = jobs[i];
       {
         std::lock_guard lock(mutex);
-        progress(i, jobs.size(), text("compiling ", job.name, " for ", to_string(job.target)));
+        progress(i, jobs.size(), str_cat("compiling ", job.name, " for ", to_string(job.target)));
       }
       try {
         job.engine->build(job.text, job.name, job.target);
@@ -51,17 +51,17 @@ void compile(const std::vector<Job>& jobs, const Progress& progress) {
   for (std::thread& thread : threads) thread.join();
 }
 
-Job job_of(Engine& engine, const Plan& plan, const Variant& variant, const Target& target) {
-  const Unit made = unit(plan, variant, target);
+Job job_of(Engine& engine, const Plan& plan, const KernelConfig& config, const Target& target) {
+  const Unit made = unit(plan, config, target);
   return {&engine, made.text, made.name, target};
 }
 
 Job cpu_job(Engine& engine, const Plan& plan) {
-  return job_of(engine, plan, default_variant(plan, Target::cpu()), Target::cpu());
+  return job_of(engine, plan, default_kernel_config(plan, Target::cpu()), Target::cpu());
 }
 
 Job gpu_job(Engine& engine, const Plan& plan, const Target& target) {
-  return job_of(engine, plan, default_variant(plan, target), target);
+  return job_of(engine, plan, default_kernel_config(plan, target), target);
 }
 
 std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
@@ -86,7 +86,7 @@ class KernelCheck {
     for (const Target& target : targets)
       jobs.push_back(gpu_job(benches_.plain.engine, plan, target));
     for (const Way& way : ways(plan))
-      jobs.push_back(job_of(benches_.plain.engine, plan, way.variant, Target::emulated()));
+      jobs.push_back(job_of(benches_.plain.engine, plan, way.config, Target::emulated()));
     const Plan poisoned = poisoned_plan();
     const Probe probe = probe_of(poisoned);
     jobs.push_back({&benches_.poisoned.engine, probe.text, probe.name, Target::cpu()});
@@ -99,7 +99,7 @@ class KernelCheck {
     for (const Target& target : targets)
       build(gpu_job(benches_.plain.engine, *report_.plan, target));
     report_.keeps_contract = attempt([&] {
-      hold_to_contract(poisoned_plan(), benches_.poisoned.engine);
+      check_rule_contract(poisoned_plan(), benches_.poisoned.engine);
       return difference_of_poison(candidate_, benches_);
     });
     if (!*report_.keeps_contract) return;  // what is not set differs anyway
@@ -146,7 +146,7 @@ class KernelCheck {
     });
     for (const Resources& entry : target.entries)
       if (const int spilled = entry.spill_load_bytes + entry.spill_store_bytes; spilled > 0)
-        report_.warnings.push_back(text("on ", to_string(job.target), ", ", entry.entry, " spills ",
+        report_.warnings.push_back(str_cat("on ", to_string(job.target), ", ", entry.entry, " spills ",
                                         spilled, " bytes of registers, which is slow"));
     report_.targets.push_back(std::move(target));
   }

@@ -49,7 +49,7 @@ std::vector<CodecChoice> codecs_for(const Request& request, Workbenches& benches
     if (word.ends_with(".cuh")) {
       const Manifest& codec = benches.load(word);
       if (codec.kind != Manifest::Kind::codec)
-        throw Error(text(word, " is a rule; --states takes codecs"));
+        throw Error(str_cat(word, " is a rule; --states takes codecs"));
       codecs.push_back({codec.name});
     } else {
       codecs.push_back(parse_codec(word));
@@ -82,7 +82,7 @@ std::vector<Choice> choices_of_rule(const Manifest& rule, const Request& request
   const Catalog& catalog = benches.plain.catalog;
   std::vector<CodecChoice> codecs = codecs_for(request, benches);
   if (std::none_of(rule.slots.begin(), rule.slots.end(),
-                   [](const Slot& slot) { return slot.keeps.empty(); }))
+                   [](const Slot& slot) { return slot.codec.empty(); }))
     codecs.resize(1);
   const std::vector<Weights> weights = weights_for(request, catalog);
   std::vector<Choice> all;
@@ -105,7 +105,7 @@ std::vector<Choice> choices_of_rule(const Manifest& rule, const Request& request
 // Signed and non-negative slots, sums over the tensor, a slot alone.
 std::vector<Choice> choices_of_codec(const Manifest& codec, const Request& request) {
   if (!request.codecs.empty() || !request.weights.empty())
-    throw Error(text(request.file, " is a codec; --states and --weights are for rules"));
+    throw Error(str_cat(request.file, " is a codec; --states and --weights are for rules"));
   std::vector<Choice> all;
   for (const NamedValues& options : cover(codec))
     all.push_back({.rule = "adamw", .codec = {codec.name, options}});
@@ -133,7 +133,7 @@ std::string name_of(const Choice& choice, const Plan& plan) {
   NamedValues own = choice.options.values;
   std::erase_if(own, [&](const auto& value) { return plan.rule().find(value.first) == nullptr; });
   if (!own.empty()) name += " " + to_string(own);
-  if (choice.options.dims != RuleOptions().dims) name += text(" dims=", choice.options.dims);
+  if (choice.options.dims != RuleOptions().dims) name += str_cat(" dims=", choice.options.dims);
   for (const auto& [flag, value] : plan.spec.gradient_flags)
     if (value == Value(true)) name += " " + flag;
   return name;
@@ -153,8 +153,8 @@ Candidate candidate(const Choice& choice, const Catalog& catalog) {
                  .dims = choice.options.dims};
   const bool wide = choice.weights.dtype == Dtype::float64;
   for (const Slot& slot : catalog.rule(choice.rule).slots)
-    steps.spec.state.slots.emplace_back(slot.keeps.empty() || wide ? choice.codec
-                                                                   : CodecChoice{slot.keeps});
+    steps.spec.state.slots.emplace_back(slot.codec.empty() || wide ? choice.codec
+                                                                   : CodecChoice{slot.codec});
   steps.tensors = tensors_for(options_of(steps, catalog), steps.dims);
   return {name_of(choice, kernel_of(steps, catalog)), steps, choice.options.values.empty()};
 }

@@ -1,7 +1,7 @@
 // Which kernels a file is tried in.
 #pragma once
 
-#include <emulation/option_cover.h>
+#include <emulation/option_covering_set.h>
 #include <emulation/step_case.h>
 
 #include <string>
@@ -27,7 +27,7 @@ struct Choice {
 };
 
 /// Of a rule: its default options with each codec and weight format that is asked for, or with every
-/// codec, float64 and bfloat16; then, with the first of those, what option_cover.h finds. Of a codec:
+/// codec, float64 and bfloat16; then, with the first of those, what option_covering_set.h finds. Of a codec:
 /// three shipped rules, and the codec's options with the first of them. An Error if what is asked for
 /// does not exist.
 std::vector<Choice> choices(const jit::Manifest& file, const Request& request,

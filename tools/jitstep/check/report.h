@@ -45,7 +45,7 @@ struct KernelReport {
   StateBytes state;
   std::vector<TargetReport> targets;
   std::optional<bool> keeps_contract;
-  std::optional<bool> same_bits;       // under the emulation, with two variants
+  std::optional<bool> same_bits;       // under the emulation, with two configurations
   std::vector<RoundTrip> round_trips;  // of a codec's kernels in float32
   std::vector<Problem> problems;
   std::vector<std::string> warnings;

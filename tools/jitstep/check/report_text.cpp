@@ -34,10 +34,10 @@ std::string time_of(const TargetReport& target) {
 std::string parts_of(const StateBytes& state) {
   std::vector<std::pair<std::string, double>> parts;
   for (const SlotBytes& slot : state.slots) parts.emplace_back(slot.name, slot.all());
-  parts.insert(parts.end(), {{"memory", state.memory}, {"beside p", state.extra}});
+  parts.insert(parts.end(), {{"memory", state.aux_state}, {"beside p", state.residual}});
   std::erase_if(parts, [](const auto& part) { return part.second == 0; });
   return joined(parts, ", ", [](const auto& part) {
-    return text(part.first, " ", fixed(part.second, part.second < 0.0005 ? 6 : 3));
+    return str_cat(part.first, " ", fixed(part.second, part.second < 0.0005 ? 6 : 3));
   });
 }
 
@@ -45,7 +45,7 @@ std::string parts_of(const StateBytes& state) {
 std::string lost(const KernelReport& kernel) {
   if (kernel.round_trips.empty()) return "-";
   return joined(kernel.round_trips, ", ", [](const RoundTrip& trip) {
-    return text(trip.slot, " ", fixed(100 * trip.loss, trip.loss < 0.001 ? 4 : 1), " %");
+    return str_cat(trip.slot, " ", fixed(100 * trip.loss, trip.loss < 0.001 ? 4 : 1), " %");
   });
 }
 
@@ -63,7 +63,7 @@ std::string kernels(const Report& report) {
   for (const KernelReport& kernel : report.kernels) {
     rows.push_back({kernel.name, verdict(kernel.keeps_contract, "kept", "broken"),
                     verdict(kernel.same_bits, "the same", "different"),
-                    text(launches_of(*kernel.plan)), fixed(kernel.state.all, 3)});
+                    str_cat(launches_of(*kernel.plan)), fixed(kernel.state.all, 3)});
     if (codec) rows.back().insert(rows.back().begin() + 3, lost(kernel));
     for (const TargetReport& target : kernel.targets) rows.back().push_back(time_of(target));
     rows.back().resize(fixed_columns + report.targets.size(), "-");
@@ -81,8 +81,8 @@ std::string resources(const Report& report) {
       std::string where = to_string(target.target);
       for (const Resources& entry : target.entries) {
         rows.push_back({std::exchange(name, ""), std::exchange(where, ""), entry.entry,
-                        text(entry.registers), text(entry.shared_bytes), text(entry.stack_bytes),
-                        text(entry.spill_store_bytes + entry.spill_load_bytes)});
+                        str_cat(entry.registers), str_cat(entry.shared_bytes), str_cat(entry.stack_bytes),
+                        str_cat(entry.spill_store_bytes + entry.spill_load_bytes)});
       }
     }
   }
@@ -96,14 +96,14 @@ std::string kernels_text(const std::vector<std::string>& names) {
   std::vector<std::string> shown(
       names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size())));
   const std::size_t more = names.size() - shown.size();
-  return joined(shown) + (more == 0 ? "" : text(" and ", more, " more"));
+  return joined(shown) + (more == 0 ? "" : str_cat(" and ", more, " more"));
 }
 
 std::string findings(const std::vector<Finding>& all, const char* word) {
   std::string out;
   for (const Finding& finding : all) {
-    out += text(word, ": ", finding.first.what, "\n");
-    if (!finding.kernels.empty()) out += text("  in ", kernels_text(finding.kernels), "\n");
+    out += str_cat(word, ": ", finding.first.what, "\n");
+    if (!finding.kernels.empty()) out += str_cat("  in ", kernels_text(finding.kernels), "\n");
     if (!finding.first.details.empty()) out += "  --json shows all that the compiler says\n";
   }
   return out;
@@ -113,11 +113,11 @@ std::string conclusion(const Report& report) {
   const std::size_t wrong = problems_of(report).size(), odd = warnings_of(report).size();
   const std::string of = counted(report.kernels.size(), "kernel");
   if (wrong > 0)
-    return text(counted(wrong, "problem"), report.kernels.empty() ? "" : " in " + of, "\n");
-  const std::string warned = odd == 0 ? "" : text(", ", counted(odd, "warning"));
+    return str_cat(counted(wrong, "problem"), report.kernels.empty() ? "" : " in " + of, "\n");
+  const std::string warned = odd == 0 ? "" : str_cat(", ", counted(odd, "warning"));
   if (!report.unchecked.empty())
-    return text("nothing wrong was found in ", of, warned, ", but not everything was checked\n");
-  return text("all right: ", of, warned, "\n");
+    return str_cat("nothing wrong was found in ", of, warned, ", but not everything was checked\n");
+  return str_cat("all right: ", of, warned, "\n");
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ std::string to_text(const Report& report) {
   }
   out += findings(warnings_of(report), "warning");
   out += findings(problems_of(report), "error");
-  for (const std::string& what : report.unchecked) out += text("not checked: ", what, "\n");
+  for (const std::string& what : report.unchecked) out += str_cat("not checked: ", what, "\n");
   return out + conclusion(report);
 }
 

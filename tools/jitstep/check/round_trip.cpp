@@ -2,7 +2,7 @@
 // that the codes were made with.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
-#include <jitstep/jit/state_memory.h>
+#include <jitstep/jit/state_storage.h>
 #include <jitstep/jit/step.h>
 
 #include <algorithm>
@@ -31,13 +31,13 @@ struct Slots {
   Signed v_found;
 };
 struct Rule {
-  KHD static void moments(auto& e, const auto&) {
+  KHD static void update_state(auto& e, const auto&) {
     e.m.next = e.g;
     e.v.next = abs(e.g);
-    e.m_found.next = e.m.was;
-    e.v_found.next = e.v.was;
+    e.m_found.next = e.m.prev;
+    e.v_found.next = e.v.prev;
   }
-  KHD static void apply(auto&, const auto&) {}
+  KHD static void update_param(auto&, const auto&) {}
 };
 }
 )";
@@ -96,9 +96,9 @@ KernelSpec spec_of(const CodecChoice& codec) {
 }
 
 // The largest share that is lost of each slot in four steps of a tensor, the first of which finds nothing.
-std::array<double, kSlots> losses(Machine& cpu, const Plan& plan, const OptionValues& options,
+std::array<double, kSlots> losses(Backend& cpu, const Plan& plan, const OptionValues& options,
                                   const std::vector<std::int64_t>& sizes) {
-  const StateMemory state(cpu, plan, options, sizes);
+  const StateStorage state(cpu, plan, options, sizes);
   Floats g = numbers(sizes, 0), p(g.size());
   const StepTensor tensor = state.tensor(p.data());
   Step step(cpu, {{plan, {tensor}}});
@@ -120,11 +120,11 @@ std::array<double, kSlots> losses(Machine& cpu, const Plan& plan, const OptionVa
 }  // namespace
 
 std::vector<RoundTrip> round_trips(const CodecChoice& codec, Workbench& plain) {
-  plain.engine.templates().add(text("rules/", kRule, ".cuh"), kRuleText);
+  plain.engine.templates().add(str_cat("rules/", kRule, ".cuh"), kRuleText);
   const CodecChoice whole = complete(codec, plain.catalog);
   const Plan plan = resolve(spec_of(whole), plain.catalog);
   const OptionValues options(kRule, plain.catalog);
-  CpuMachine cpu(plain.engine);
+  CpuBackend cpu(plain.engine);
   const auto shares = losses(cpu, plan, options, sizes_for(whole));
   std::vector<RoundTrip> trips(kSlots);
   for (std::size_t slot = 0; slot < kSlots; ++slot) {
@@ -142,7 +142,7 @@ std::vector<RoundTrip> round_trips(const CodecChoice& codec, Workbench& plain) {
 
 std::string problem_of(const RoundTrip& trip) {
   if (trip.loss <= trip.allowed) return "";
-  return text("of numbers that are encoded for slot '", trip.slot,
+  return str_cat("of numbers that are encoded for slot '", trip.slot,
               "' decode gives back others: ", fixed(100 * trip.loss, 1),
               " % are lost, and codes of ", trip.bits, " bits should lose no more than ",
               fixed(100 * trip.allowed, 1),

@@ -4,7 +4,7 @@
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/unit.h>
-#include <jitstep/jit/variant.h>
+#include <jitstep/jit/kernel_config.h>
 
 #include "../compilers.h"
 
@@ -17,12 +17,12 @@ using namespace jitstep::jit;
 std::string formats_of(const Candidate& candidate) {
   const KernelSpec& spec = candidate.steps.spec;
   const auto name = [](const auto& slot) { return slot ? slot->name : std::string(); };
-  return text(spec.rule, " ", joined(spec.state.slots, " ", name), " ", spec.state.weights, " ",
+  return str_cat(spec.rule, " ", joined(spec.state.slots, " ", name), " ", spec.state.weights, " ",
               to_string(spec.state.dtype));
 }
 
 std::string warning_of(const ScalarLoop& loop) {
-  return text("the CPU takes one element at a time, as the compiler does not vectorize ",
+  return str_cat("the CPU takes one element at a time, as the compiler does not vectorize ",
               to_string(loop),
               ". Write `c ? a : b` with both values at hand in place of branches; a codec that "
               "chooses among the values of a table names it by `using Book`");
@@ -38,9 +38,9 @@ void warn_of_scalar_loops(const std::vector<Candidate>& candidates, const Workbe
       examined.push_back(&reports[i]);
   in_parallel(examined.size(), [&](std::size_t i) {
     const Plan& plan = *examined[i]->plan;
-    const Unit made = unit(plan, default_variant(plan, Target::cpu()), Target::cpu());
-    const std::string flat = plain.engine.flat_text(made.text, made.name);
-    const LoopReport report = loop_report_of(flat, made.name, plain.engine.settings());
+    const Unit made = unit(plan, default_kernel_config(plan, Target::cpu()), Target::cpu());
+    const std::string preprocessed = plain.engine.preprocessed_text(made.text, made.name);
+    const LoopReport report = loop_report_of(preprocessed, made.name, plain.engine.settings());
     for (const ScalarLoop& loop : report.scalar) examined[i]->warnings.push_back(warning_of(loop));
     if (!report.problem.empty()) examined[i]->warnings.push_back(report.problem);
   });

@@ -1,7 +1,7 @@
 #include "steps.h"
 
 #include <jit/base/text.h>
-#include <jitstep/jit/variant.h>
+#include <jitstep/jit/kernel_config.h>
 
 #include <algorithm>
 
@@ -19,14 +19,14 @@ struct Side {
 
 // "tensor 3 (7 x 131)", which has a number among the case's.
 std::string tensor_text(const StepCase& c, int tensor) {
-  if (tensor == KeptBuffer::kNoTensor) return "all tensors together";
+  if (tensor == StoredBuffer::kNoTensor) return "all tensors together";
   const auto& sizes = c.tensors[static_cast<std::size_t>(tensor)].sizes;
-  return text("tensor ", tensor, " (", joined(sizes, " x ", [](auto n) { return text(n); }), ")");
+  return str_cat("tensor ", tensor, " (", joined(sizes, " x ", [](auto n) { return str_cat(n); }), ")");
 }
 
 std::string sentence(const Difference& found, const StepCase& c, int step, const Side& one,
                      const Side& other) {
-  return text("after step ", step, ", ", found.name, "[", found.element, "]",
+  return str_cat("after step ", step, ", ", found.name, "[", found.element, "]",
               found.outside ? ", which lies outside," : "", " of ", tensor_text(c, found.tensor),
               " is ", found.one, " ", one.where, " and ", found.other, " ", other.where);
 }
@@ -53,29 +53,29 @@ std::string of_both_gradients(const Candidate& candidate, const Compare& compare
   return "";
 }
 
-StepRun on_the_cpu(const StepCase& c, Machine& cpu, const Catalog& catalog) {
-  const Variant variant = default_variant(kernel_of(c, catalog), Target::cpu());
-  return {c, cpu, variant, Grouping::kTogether, catalog};
+StepRun on_the_cpu(const StepCase& c, Backend& cpu, const Catalog& catalog) {
+  const KernelConfig config = default_kernel_config(kernel_of(c, catalog), Target::cpu());
+  return {c, cpu, config, Grouping::kTogether, catalog};
 }
 
 }  // namespace
 
 std::vector<Way> ways(const Plan& plan) {
-  const Variant usual = default_variant(plan, Target::emulated());
-  const Variant other = {64, 16, std::max(usual.vector / 2, 1), 2 * usual.chunk};
-  return {{"with the GPU's default variant", usual, Grouping::kTogether, 4, BlockOrder::kForward,
+  const KernelConfig default_config = default_kernel_config(plan, Target::emulated());
+  const KernelConfig other = {64, 16, std::max(default_config.vector_elems / 2, 1), 2 * default_config.leaves_per_item};
+  return {{"with the GPU's default configuration", default_config, Grouping::kTogether, 4, BlockOrder::kForward,
            LaneOrder::kForward},
-          {"with another variant", other, Grouping::kHalves, 7, BlockOrder::kShuffled,
+          {"with another configuration", other, Grouping::kHalves, 7, BlockOrder::kShuffled,
            LaneOrder::kRandom}};
 }
 
 std::string difference_under_emulation(const Candidate& candidate, Workbench& plain) {
   const auto compare = [&](const StepCase& c, const Way& way) {
-    CpuMachine cpu(plain.engine);
-    EmulatedMachine gpu(plain.engine, way.blocks, way.order, way.lanes);
+    CpuBackend cpu(plain.engine);
+    EmulatedBackend gpu(plain.engine, way.blocks, way.order, way.lanes);
     return first_difference(
         c, {on_the_cpu(c, cpu, plain.catalog), "on the CPU"},
-        {{c, gpu, way.variant, way.grouping, plain.catalog}, "under the emulation " + way.name});
+        {{c, gpu, way.config, way.grouping, plain.catalog}, "under the emulation " + way.name});
   };
   for (const Way& way : ways(kernel_of(candidate.steps, plain.catalog))) {
     const std::string found =
@@ -87,7 +87,7 @@ std::string difference_under_emulation(const Candidate& candidate, Workbench& pl
 
 std::string difference_of_poison(const Candidate& candidate, Workbenches& benches) {
   return of_both_gradients(candidate, [&](const StepCase& c) {
-    CpuMachine cpu(benches.plain.engine), poisoned(benches.poisoned.engine);
+    CpuBackend cpu(benches.plain.engine), poisoned(benches.poisoned.engine);
     return first_difference(
         c, {on_the_cpu(c, cpu, benches.plain.catalog), "as it is"},
         {on_the_cpu(c, poisoned, benches.poisoned.catalog), "with what nobody has set poisoned"});

@@ -1,7 +1,7 @@
 // Steps of one kernel, everywhere a step can be made without a GPU.
 #pragma once
 
-#include <emulation/emulated_machine.h>
+#include <emulation/emulated_backend.h>
 #include <emulation/step_run.h>
 
 #include <string>
@@ -16,7 +16,7 @@ namespace jitstep::tool::check {
 /// One way of running the GPU's schedule.
 struct Way {
   std::string name;
-  jit::Variant variant;
+  jit::KernelConfig config;
   emulation::Grouping grouping;
   unsigned blocks;
   emulation::BlockOrder order;

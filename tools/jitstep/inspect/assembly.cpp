@@ -14,7 +14,7 @@
 namespace jitstep::tool::inspect {
 namespace {
 
-using jit::text;
+using jit::str_cat;
 
 bool starts_with_any(std::string_view word, std::initializer_list<std::string_view> starts) {
   return std::any_of(starts.begin(), starts.end(),
@@ -78,7 +78,7 @@ void count(const std::string& instruction, FunctionCounts& counts) {
 // The places that `.file` and `.loc` name, and their text.
 class Places {
  public:
-  explicit Places(const std::string& flat) : files_(jit::files_of(flat)) {}
+  explicit Places(const std::string& preprocessed) : files_(jit::files_of(preprocessed)) {}
 
   // .file 3 "folder" "rules/adamw.cuh", with or without the folder.
   void add_file(std::string_view line) {
@@ -95,14 +95,14 @@ class Places {
     int file = 0, number = 0;
     words >> file >> number;
     const std::string& name = names_[file];
-    if (const auto place = text(name, ":", number); number == 0 || place == last_) {
+    if (const auto location = str_cat(name, ":", number); number == 0 || location == last_) {
       return {};
     } else {
-      last_ = place;
+      last_ = location;
     }
     const auto known = files_.find(name);
     if (known == files_.end() || !known->second.contains(number)) return {};
-    return text("# ", last_, ": ", trimmed(known->second.at(number)), "\n");
+    return str_cat("# ", last_, ": ", trimmed(known->second.at(number)), "\n");
   }
 
  private:
@@ -166,9 +166,9 @@ std::vector<FunctionCounts> count_functions(const std::string& assembly) {
   return functions;
 }
 
-std::string with_source_lines(const std::string& assembly, const std::string& flat) {
+std::string with_source_lines(const std::string& assembly, const std::string& preprocessed) {
   const std::set<std::string> named = named_labels(assembly);
-  Places places(flat);
+  Places locations(preprocessed);
   std::string out;
   bool debug = false;
   std::istringstream lines(assembly);
@@ -177,14 +177,14 @@ std::string with_source_lines(const std::string& assembly, const std::string& fl
     debug = is_debug(rest, debug);
     if (debug || rest.empty()) continue;
     if (rest.starts_with(".file")) {
-      places.add_file(rest);
+      locations.add_file(rest);
     } else if (rest.starts_with(".loc ") || rest.starts_with(".loc\t")) {
-      out += places.comment(rest);
+      out += locations.comment(rest);
     } else if (is_label(rest)) {
       const std::string name(rest.substr(0, rest.size() - 1));
       if (!name.starts_with(".L") || named.contains(name)) out += name + ":\n";
     } else if ((rest[0] != '.' && rest[0] != '#') || is_kept(rest)) {
-      out += text("    ", rest, "\n");
+      out += str_cat("    ", rest, "\n");
     }
   }
   return out;

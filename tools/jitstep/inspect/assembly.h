@@ -21,6 +21,6 @@ std::vector<FunctionCounts> count_functions(const std::string& assembly);
 
 /// The instructions, labels and tables alone, with `# rules/adamw.cuh:41: <the line>` where another line of a template
 /// begins. `flat` is the text that was compiled.
-std::string with_source_lines(const std::string& assembly, const std::string& flat);
+std::string with_source_lines(const std::string& assembly, const std::string& preprocessed);
 
 }  // namespace jitstep::tool::inspect

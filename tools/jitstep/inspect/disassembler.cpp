@@ -35,12 +35,12 @@ std::vector<fs::path> folders_beside_nvrtc() {
 }
 
 std::vector<fs::path> folders() {
-  std::vector<fs::path> places;
+  std::vector<fs::path> indices;
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char* const home = std::getenv(name)) places.push_back(fs::path(home) / "bin");
-  places.push_back("/usr/local/cuda/bin");
-  for (fs::path& folder : folders_beside_nvrtc()) places.push_back(std::move(folder));
-  return places;
+    if (const char* const home = std::getenv(name)) indices.push_back(fs::path(home) / "bin");
+  indices.push_back("/usr/local/cuda/bin");
+  for (fs::path& folder : folders_beside_nvrtc()) indices.push_back(std::move(folder));
+  return indices;
 }
 
 }  // namespace
@@ -60,14 +60,14 @@ std::string disassembled(const Built& built) {
            .starts_with("\x7f"
                         "ELF"))
     throw Error(
-        text("there is no SASS of ", to_string(built.target),
+        str_cat("there is no SASS of ", to_string(built.target),
              ", which NVRTC does not know yet: the driver makes it of PTX; see --show ptx"));
   const std::string program = find_nvdisasm();
   const PrivateFolder folder(scratch_folders(Settings::from_environment()));
   const std::string file = folder.path() + "/kernel.cubin";
   if (const auto problem = write_atomically(file, built.binary.image)) throw Error(*problem);
   const Finished run = run_program({program, "-c", file}, "", own_variables());
-  if (run.status != 0) throw Error(text(program, " failed: ", run.output));
+  if (run.status != 0) throw Error(str_cat(program, " failed: ", run.output));
   return run.output;
 }
 

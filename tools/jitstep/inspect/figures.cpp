@@ -31,16 +31,16 @@ std::string gpu_resources(const Subject& subject, const Built& built) {
   Rows rows = {{"entry", "registers", "shared", "stack", "spills", "blocks", "warps", "occupancy",
                 "kept there by"}};
   for (const Resources& one : built.binary.resources) {
-    const Occupancy held = occupancy(gpu, one, subject.variant.threads);
+    const Occupancy held = occupancy(gpu, one, subject.config.threads);
     rows.push_back({one.entry, word(one.registers), word(one.shared_bytes), word(one.stack_bytes),
                     word(one.spill_store_bytes + one.spill_load_bytes), word(held.blocks),
                     word(held.warps), percent(held.fraction), held.limit});
   }
   if (rows.size() == 1)
-    return text("NVRTC does not know ", to_string(subject.target),
+    return str_cat("NVRTC does not know ", to_string(subject.target),
                 " and made PTX, which the driver compiles: nobody here knows its registers\n");
   return text_table(rows, {1, 2, 3, 4, 5, 6, 7}) +
-         text("\nblocks and warps: that a multiprocessor of sm_", gpu.sm, " (", gpu.name,
+         str_cat("\nblocks and warps: that a multiprocessor of sm_", gpu.sm, " (", gpu.name,
               ") holds at a time. shared, stack, spills: bytes\n");
 }
 
@@ -48,7 +48,7 @@ json gpu_resources_json(const Subject& subject, const Built& built) {
   const GpuModel& gpu = gpu_model(subject.target.sm);
   json all = json::array();
   for (const Resources& one : built.binary.resources) {
-    const Occupancy held = occupancy(gpu, one, subject.variant.threads);
+    const Occupancy held = occupancy(gpu, one, subject.config.threads);
     json entry = json_of(one);
     entry.update({{"blocks", held.blocks},
                   {"warps", held.warps},
@@ -62,8 +62,8 @@ json gpu_resources_json(const Subject& subject, const Built& built) {
 // The last launch's; one block where it is not known.
 Occupancy occupancy_of_apply(const Subject& subject, const GpuModel& gpu) {
   for (const Resources& one : subject.built()->binary.resources)
-    if (one.entry == "jitstep_apply") return occupancy(gpu, one, subject.variant.threads);
-  return occupancy(gpu, {}, subject.variant.threads);
+    if (one.entry == "jitstep_apply") return occupancy(gpu, one, subject.config.threads);
+  return occupancy(gpu, {}, subject.config.threads);
 }
 
 // ---- the CPU -----------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ std::vector<FunctionCounts> cpu_functions(const Subject& subject) {
   std::vector<FunctionCounts> rows;
   FunctionCounts others{.name = "not inlined"};
   for (const FunctionCounts& one :
-       count_functions(assembly_of(subject.flat, subject.unit.name, subject.target))) {
+       count_functions(assembly_of(subject.preprocessed, subject.unit.name, subject.target))) {
     if (one.is_entry) {
       rows.push_back(one);
       continue;
@@ -89,7 +89,7 @@ std::vector<FunctionCounts> cpu_functions(const Subject& subject) {
 
 LoopReport loop_report(const Subject& subject) {
   if (subject.target.kind != Target::Kind::cpu) return {};
-  return loop_report_of(subject.flat, subject.unit.name, Settings::from_environment());
+  return loop_report_of(subject.preprocessed, subject.unit.name, Settings::from_environment());
 }
 
 std::string cpu_resources(const Subject& subject) {
@@ -103,8 +103,8 @@ std::string cpu_resources(const Subject& subject) {
       "floating-point number;\nstack: bytes of the largest frame\n";
   const LoopReport report = loop_report(subject);
   for (const ScalarLoop& loop : report.scalar)
-    out += text("not vectorized: ", to_string(loop), "\n");
-  return report.problem.empty() ? out : text(out, report.problem, "\n");
+    out += str_cat("not vectorized: ", to_string(loop), "\n");
+  return report.problem.empty() ? out : str_cat(out, report.problem, "\n");
 }
 
 // `scalar_loops` is null where nobody knows, with the reason beside it.
@@ -115,8 +115,8 @@ json scalar_loops_json(const Subject& subject) {
   json all = json::array();
   for (const ScalarLoop& loop : report.scalar)
     all.push_back({{"loop", loop.what},
-                   {"file", loop.place.file},
-                   {"line", loop.place.line},
+                   {"file", loop.location.file},
+                   {"line", loop.location.line},
                    {"reason", loop.reason}});
   return {{"scalar_loops", all}};
 }
@@ -160,11 +160,11 @@ std::string model_text(const Subject& subject) {
     all += one.all();
   }
   std::string out = text_table(rows, {1, 2}) +
-                    text("\nbytes for each parameter, at most; ", fixed(all, 3), " in a step\n");
+                    str_cat("\nbytes for each parameter, at most; ", fixed(all, 3), " in a step\n");
   if (!subject.target.is_cuda()) return out;
   const GpuModel& gpu = gpu_model(subject.target.sm);
   const Limit most = limit(subject, gpu, occupancy_of_apply(subject, gpu));
-  return out + text("limit on ", gpu.name, ", ", gpu.gigabytes_per_second,
+  return out + str_cat("limit on ", gpu.name, ", ", gpu.gigabytes_per_second,
                     " GB/s: ", fixed(most.giga_parameters, 1),
                     "e9 parameters a second, as far as memory goes\nin flight: ",
                     fixed(most.in_flight / 1024, 0), " KB to a multiprocessor; ",

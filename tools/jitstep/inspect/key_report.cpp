@@ -3,7 +3,7 @@
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jit/cache/disk_cache.h>
-#include <jit/source/flatten.h>
+#include <jit/source/preprocess.h>
 #include <jit/source/source_digests.h>
 
 #include <filesystem>
@@ -28,7 +28,7 @@ std::string cut(const std::string& digest) { return digest.substr(0, 12); }
 void add_flags(const NamedValues& flags, const char* what, std::vector<KeyPart>& parts) {
   for (const auto& [name, value] : flags)
     parts.push_back(
-        {text(what, " ", name), to_string(value), "a flag is a constant in the kernel"});
+        {str_cat(what, " ", name), to_string(value), "a flag is a constant in the kernel"});
 }
 
 // What the unit's few lines say.
@@ -47,7 +47,7 @@ std::vector<KeyPart> constants_of(const Subject& subject) {
                 {"parameter", to_string(spec.state.dtype), "types are compiled in"},
                 {"gradient", to_string(spec.gradient), "types are compiled in"},
                 {"strided", spec.strided ? "true" : "false", "dense tensors need no strides"},
-                {"variant", to_string(subject.variant),
+                {"configuration", to_string(subject.config),
                  "loops are unrolled for them; the results' bits "
                  "are the same"}});
   return parts;
@@ -63,7 +63,7 @@ std::string role_of(const std::string& name) {
 
 std::vector<KeyPart> templates_of(const Subject& subject) {
   Texts included;
-  flatten(subject.unit.text, subject.unit.name, default_engine().templates(), included);
+  preprocess(subject.unit.text, subject.unit.name, default_engine().templates(), included);
   std::vector<KeyPart> parts;
   for (const auto& [name, digest] : sources_of(subject.unit.text, included))
     if (name != kUnitSource) parts.push_back({name, cut(digest), role_of(name)});
@@ -108,12 +108,12 @@ nlohmann::json json_of(const std::vector<KeyPart>& parts) {
 }  // namespace
 
 KeyReport key_report(const Subject& subject) {
-  const Key key{code_digest(subject.flat), subject.target, compiler_identity(subject.target)};
+  const Key key{code_digest(subject.preprocessed), subject.target, compiler_identity(subject.target)};
   KeyReport report;
   report.key = key.digest();
   report.found = where(report.key);
   report.parts = {
-      {"schema", text(kCacheSchema), "another form of the cache's files is another file"},
+      {"schema", str_cat(kCacheSchema), "another form of the cache's files is another file"},
       {"text", cut(key.text_digest), "all that the compiler is given, as below"},
       {"target", to_string(key.target), "a binary runs on one architecture"}};
   add_compiler(key.compiler, report.parts);
@@ -136,7 +136,7 @@ std::string to_text(const KeyReport& report) {
   add(report.constants, "  ");
   if (!report.templates.empty()) rows.push_back({"of the text: templates"});
   add(report.templates, "  ");
-  return text("key ", report.key, "\n", report.found, "\n\n", text_table(rows), "\n", kNotInIt);
+  return str_cat("key ", report.key, "\n", report.found, "\n\n", text_table(rows), "\n", kNotInIt);
 }
 
 nlohmann::json to_json(const KeyReport& report) {

@@ -109,7 +109,7 @@ std::string line_diff(const std::string& before, const std::string& after) {
     if (!near()) continue;
     const Edit& edit = edits[static_cast<std::size_t>(i)];
     if (shown + 1 != i || i == 0)
-      out += jit::text("@@ -", edit.before + 1, " +", edit.after + 1, " @@\n");
+      out += jit::str_cat("@@ -", edit.before + 1, " +", edit.after + 1, " @@\n");
     out += edit.sign + (edit.sign == '+' ? b[edit.after] : a[edit.before]) + "\n";
     shown = i;
   }

@@ -17,21 +17,21 @@ double seconds_of(const TuningRecord& record) {
   for (const Trial& trial : record.trials) {
     if (trial.times.rounds == 0) continue;
     if (record.outcome != Outcome::won) return trial.times.usual_seconds;
-    if (trial.variant == record.variant) return trial.times.seconds;
+    if (trial.config == record.config) return trial.times.seconds;
   }
   return 0;
 }
 
 std::vector<std::string> row_of(const TuningRecord& record) {
   const double seconds = seconds_of(record);
-  return {text(record.size.elements),
-          text(record.size.tensors),
+  return {str_cat(record.size.elements),
+          str_cat(record.size.tensors),
           seconds > 0 ? fixed(1e3 * seconds, 4) : "",
           fixed(record.gain, 3),
           fixed(record.spread, 3),
           to_string(record.outcome),
-          to_string(record.variant),
-          text(record.hardware.name, " (", record.hardware.units, " units)"),
+          to_string(record.config),
+          str_cat(record.hardware.name, " (", record.hardware.units, " units)"),
           record.date};
 }
 
@@ -39,11 +39,11 @@ std::vector<std::string> row_of(const TuningRecord& record) {
 
 std::string records_text(const Subject& subject) {
   std::vector<std::vector<std::string>> rows = {
-      {"elements", "tensors", "ms", "gain", "spread", "outcome", "variant", "machine", "date"}};
+      {"elements", "tensors", "ms", "gain", "spread", "outcome", "configuration", "machine", "date"}};
   for (const TuningRecord& record : records_of(subject.plan, subject.target))
     rows.push_back(row_of(record));
   if (rows.size() == 1)
-    return text("nobody has tuned this kernel for ", to_string(subject.target),
+    return str_cat("nobody has tuned this kernel for ", to_string(subject.target),
                 "; `jitstep tune` does\n");
   return text_table(rows, {0, 1, 2, 3, 4});
 }

@@ -8,7 +8,7 @@
 
 namespace jitstep::tool::inspect {
 
-/// A row for each record on machines of the target's architecture: size, machine, the variant that it names, times.
+/// A row for each record on machines of the target's architecture: size, machine, the configuration that it names, times.
 std::string records_text(const Subject& subject);
 
 /// The records themselves.

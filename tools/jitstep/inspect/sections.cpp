@@ -3,7 +3,7 @@
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/variant.h>
+#include <jitstep/jit/kernel_config.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -23,14 +23,14 @@ using namespace jitstep::jit;
 
 void need(bool gpu, const char* section, const Subject& subject) {
   if (subject.target.is_cuda() == gpu) return;
-  throw UsageError(text("--show ", section, " is for ",
+  throw UsageError(str_cat("--show ", section, " is for ",
                         gpu ? "GPU targets, as in --target sm_90" : "--target cpu", ". Use --show ",
                         gpu ? "asm" : "ptx or sass", " for ", to_string(subject.target), "."));
 }
 
 std::string ptx(const Subject& subject) {
   need(true, "ptx", subject);
-  return ptx_of(subject.flat, subject.unit.name, subject.target);
+  return ptx_of(subject.preprocessed, subject.unit.name, subject.target);
 }
 
 std::string sass(const Subject& subject) {
@@ -40,8 +40,8 @@ std::string sass(const Subject& subject) {
 
 std::string assembly(const Subject& subject) {
   need(false, "asm", subject);
-  return with_source_lines(assembly_of(subject.flat, subject.unit.name, subject.target),
-                           subject.flat);
+  return with_source_lines(assembly_of(subject.preprocessed, subject.unit.name, subject.target),
+                           subject.preprocessed);
 }
 
 // The options that the flat text compiles alone with, then what the compiler said.
@@ -52,7 +52,7 @@ std::string log(const Subject& subject) {
                                                        : "c++ -x c++ flat.cuh -o kernel.so ";
   const auto built = subject.built();
   const std::string& said = built->binary.log;
-  return text(command, identity.substr(options + 9), "\n", said,
+  return str_cat(command, identity.substr(options + 9), "\n", said,
               said.empty() || said.ends_with('\n') ? "" : "\n",
               built->from_cache ? "from the cache; it took " : "compiled in ",
               fixed(built->compile_ms, 0), " ms; ", built->binary.image.size(), " bytes\n");
@@ -69,7 +69,7 @@ nlohmann::json key_json(const Subject& subject) { return to_json(key_report(subj
 
 constexpr Section kSections[] = {
     {"source", [](const Subject& s) { return s.unit.text; }, nullptr},
-    {"flat", [](const Subject& s) { return s.flat; }, nullptr},
+    {"flat", [](const Subject& s) { return s.preprocessed; }, nullptr},
     {"ptx", &ptx, nullptr},
     {"sass", &sass, nullptr},
     {"asm", &assembly, nullptr},
@@ -102,15 +102,15 @@ nlohmann::json section_json(const std::string& name, const Subject& subject) {
   return one.json == nullptr ? nlohmann::json(one.text(subject)) : one.json(subject);
 }
 
-nlohmann::json config_json(const Variant& config) {
-  return {{"threads", config.threads}, {"lanes", config.lanes},    {"vector", config.vector},
-          {"chunk", config.chunk},     {"width", config.width},    {"unroll", config.unroll},
-          {"grain", config.grain},     {"workers", config.workers}};
+nlohmann::json config_json(const KernelConfig& config) {
+  return {{"threads", config.threads}, {"lanes", config.tile_lanes},    {"vector", config.vector_elems},
+          {"chunk", config.leaves_per_item},     {"width", config.simd_bits},    {"unroll", config.unroll},
+          {"grain", config.min_items},     {"workers", config.max_threads}};
 }
 
 std::string heading(const Subject& subject) {
-  return text("kernel   ", subject.unit.name, "\ntarget   ", to_string(subject.target),
-              "\nconfig   ", to_string(subject.variant), "\nwhy      ", subject.reason, "\n",
+  return str_cat("kernel   ", subject.unit.name, "\ntarget   ", to_string(subject.target),
+              "\nconfig   ", to_string(subject.config), "\nwhy      ", subject.reason, "\n",
               subject.edited ? "source   edited, given by --override\n" : "",
               subject.note.empty() ? "" : "note     " + subject.note + "\n");
 }

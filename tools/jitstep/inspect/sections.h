@@ -20,7 +20,7 @@ std::string section_text(const std::string& name, const Subject& subject);
 nlohmann::json section_json(const std::string& name, const Subject& subject);
 
 /// A config, with the names that --config takes.
-nlohmann::json config_json(const jit::Variant& config);
+nlohmann::json config_json(const jit::KernelConfig& config);
 
 /// Name, target, config and the reason for it, in lines.
 std::string heading(const Subject& subject);

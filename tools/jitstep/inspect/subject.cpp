@@ -5,7 +5,7 @@
 #include <jit/base/text.h>
 #include <jitstep/jit/catalog.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/variant.h>
+#include <jitstep/jit/kernel_config.h>
 
 #include <algorithm>
 #include <charconv>
@@ -21,8 +21,8 @@ using namespace jitstep::jit;
 
 constexpr WorkSize kUsualSize = {.elements = 1 << 20};  // of a step whose choice is shown
 
-Plan kernel_of(const KernelArgs& args, const AskedOptimizer& asked) {
-  KernelSpec spec = plan_of(asked, args.dims).spec;
+Plan kernel_of(const KernelArgs& args, const RequestedOptimizer& requested) {
+  KernelSpec spec = plan_of(requested, args.dims).spec;
   spec.strided = args.strided;
   if (args.scaled) spec.gradient_flags["scaled"] = true;
   return as_usage([&] { return resolve(spec); });
@@ -33,16 +33,16 @@ int number_of(const std::string& flag, const std::string& name, const std::strin
   const char* const end = word.data() + word.size();
   const auto [rest, failure] = std::from_chars(word.data(), end, number);
   if (failure == std::errc() && rest == end) return number;
-  throw UsageError(text(flag, ": \"", word, "\" is not a number for ", name));
+  throw UsageError(str_cat(flag, ": \"", word, "\" is not a number for ", name));
 }
 
 // The default, changed by "threads=128", or by the first four numbers in this order.
-Variant config_of(const KernelArgs& args, Variant config) {
+KernelConfig config_of(const KernelArgs& args, KernelConfig config) {
   const std::vector<std::string>& words = args.config;
   const std::pair<const char*, int*> fields[] = {
-      {"threads", &config.threads}, {"lanes", &config.lanes},    {"vector", &config.vector},
-      {"chunk", &config.chunk},     {"width", &config.width},    {"unroll", &config.unroll},
-      {"grain", &config.grain},     {"workers", &config.workers}};
+      {"threads", &config.threads}, {"lanes", &config.tile_lanes},    {"vector", &config.vector_elems},
+      {"chunk", &config.leaves_per_item},     {"width", &config.simd_bits},    {"unroll", &config.unroll},
+      {"grain", &config.min_items},     {"workers", &config.max_threads}};
   std::vector<std::string> names;
   for (const auto& [name, number] : fields) names.emplace_back(name);
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -51,7 +51,7 @@ Variant config_of(const KernelArgs& args, Variant config) {
     const std::string name = bare ? names[i] : words[i].substr(0, sign);
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end() || (sign == words[i].npos && !bare))
-      throw UsageError(text(args.config_flag, ": there is no \"", name, "\"",
+      throw UsageError(str_cat(args.config_flag, ": there is no \"", name, "\"",
                             did_you_mean(name, names), ". Give ", joined(names, "=N, "),
                             "=N, or the first four numbers in this order."));
     *fields[found - names.begin()].second =
@@ -61,41 +61,41 @@ Variant config_of(const KernelArgs& args, Variant config) {
 }
 
 // A weight format that does not support the dtype leaves the parameters as they are.
-std::string note_on(const Plan& plan, const Formats& asked) {
+std::string note_on(const Plan& plan, const Formats& requested) {
   const StateFormat& made = plan.spec.state;
-  if (!asked.weights || *asked.weights == made.weights) return "";
-  return text(*asked.weights, " is not for ", to_string(made.dtype), " parameters, which stay ",
+  if (!requested.weights || *requested.weights == made.weights) return "";
+  return str_cat(*requested.weights, " is not for ", to_string(made.dtype), " parameters, which stay ",
               made.weights);
 }
 
 }  // namespace
 
 std::shared_ptr<const Built> Subject::built() const {
-  return default_engine().build(asked, unit.name, target);
+  return default_engine().build(requested, unit.name, target);
 }
 
 Subject subject(const KernelArgs& args) {
-  AskedOptimizer asked = optimizer_of(args);
+  RequestedOptimizer requested = optimizer_of(args);
   const Target target = parse_target(args.target);
-  const Plan plan = kernel_of(args, asked);
-  const VariantChoice choice = chosen_variant(plan, target, kUsualSize);
-  const Variant config = config_of(args, choice.variant);
+  const Plan plan = kernel_of(args, requested);
+  const ConfigChoice choice = chosen_variant(plan, target, kUsualSize);
+  const KernelConfig config = config_of(args, choice.config);
   const Unit made = as_usage([&] { return unit(plan, config, target); });
   const bool edited = !args.override_file.empty();
   const std::string source = edited ? read_code_file(args.override_file) : made.text;
   for (const std::string& entry : made.entries)
     if (edited && source.find(entry) == source.npos)
-      throw Error(text(args.override_file, " has no ", entry, ", which the kernel ", made.name,
+      throw Error(str_cat(args.override_file, " has no ", entry, ", which the kernel ", made.name,
                        " is called by; edit the output of --show flat"));
-  const std::string note = note_on(plan, asked.formats);
-  return {.options = std::move(asked.options),
+  const std::string note = note_on(plan, requested.formats);
+  return {.options = std::move(requested.options),
           .plan = plan,
           .target = target,
-          .variant = config,
+          .config = config,
           .reason = args.config.empty() ? choice.why : "given by " + args.config_flag,
           .unit = made,
-          .asked = source,
-          .flat = default_engine().flat_text(source, made.name),
+          .requested = source,
+          .preprocessed = default_engine().preprocessed_text(source, made.name),
           .edited = edited,
           .note = note};
 }

@@ -19,11 +19,11 @@ struct Subject {
   jit::OptionValues options;
   jit::Plan plan;
   jit::Target target;
-  jit::Variant variant;
-  std::string reason;  // for the variant
+  jit::KernelConfig config;
+  std::string reason;  // for the configuration
   jit::Unit unit;
-  std::string asked;  // the unit's text, or an edited one
-  std::string flat;   // what the compiler is given
+  std::string requested;  // the unit's text, or an edited one
+  std::string preprocessed;   // what the compiler is given
   bool edited = false;
   std::string note;  // where the kernel is not all that was asked for; else empty
 

@@ -22,9 +22,9 @@ Shape matrix() { return {{1024, 1024}, {1024, 1}}; }
 // step reads.
 double bytes_of_elements(const Plan& plan, int pass, double gradient, double all) {
   double bytes = 0;
-  for (const PlannedReduction& r : plan.reductions)
-    if (r.pass == pass && !r.over)
-      bytes = std::max(bytes, r.part == kGradientPart ? gradient : all);
+  for (const ResolvedReduction& r : plan.reductions)
+    if (r.pass == pass && !r.has_source)
+      bytes = std::max(bytes, r.component == kGradientComponent ? gradient : all);
   return bytes;
 }
 
@@ -32,11 +32,11 @@ double bytes_of_elements(const Plan& plan, int pass, double gradient, double all
 double bytes_of_entries(const Plan& plan, int pass) {
   const Shape shape = matrix();
   double bytes = 0;
-  for (const PlannedReduction& r : plan.reductions) {
-    if (r.pass != pass || !r.over) continue;
+  for (const ResolvedReduction& r : plan.reductions) {
+    if (r.pass != pass || !r.has_source) continue;
     const auto source = std::find_if(plan.reductions.begin(), plan.reductions.end(),
-                                     [&](const auto& q) { return q.number == r.over_number; });
-    const auto reduced = r.over_domain.reduced(static_cast<int>(shape.sizes.size()));
+                                     [&](const auto& q) { return q.number == r.source_number; });
+    const auto reduced = r.source_domain.reduced(static_cast<int>(shape.sizes.size()));
     bytes += static_cast<double>(extent(shape, reduced).entries * source->coefficient_bytes);
   }
   return bytes / static_cast<double>(shape.elements());
@@ -49,17 +49,17 @@ std::vector<Traffic> traffic(const Subject& subject) {
   const Plan& plan = subject.plan;
   const StateBytes state = state_bytes(plan, subject.options);
   const double parameter = bytes_of(plan.spec.state.dtype), gradient = bytes_of(plan.spec.gradient);
-  const double kept = parameter + state.all - state.memory / 2;
+  const double kept = parameter + state.all - state.aux_state / 2;
   std::vector<Traffic> all;
   for (int pass = 0; pass < plan.passes; ++pass)
     all.push_back(
-        {text("jitstep_partials_", pass),
+        {str_cat("jitstep_partials_", pass),
          bytes_of_elements(plan, pass, gradient, kept + gradient) + bytes_of_entries(plan, pass),
          0});
   const double staged = real_bytes(plan.spec.state.dtype);
-  const bool has_stage = !plan.rule().host_stage.empty();
-  if (has_stage) all.push_back({"jitstep_stage", kept + gradient, staged});
-  all.push_back({"jitstep_apply", kept + gradient + (has_stage ? staged : 0), kept});
+  const bool has_host_transform = !plan.rule().host_transform.empty();
+  if (has_host_transform) all.push_back({"jitstep_stage", kept + gradient, staged});
+  all.push_back({"jitstep_apply", kept + gradient + (has_host_transform ? staged : 0), kept});
   return all;
 }
 
@@ -68,7 +68,7 @@ Limit limit(const Subject& subject, const GpuModel& gpu, const Occupancy& occupa
   Limit found;
   for (const Traffic& launch : launches) found.bytes += launch.all();
   found.giga_parameters = gpu.gigabytes_per_second / found.bytes;
-  const double elements_of_a_lane = static_cast<double>(kLeaf) / subject.variant.lanes;
+  const double elements_of_a_lane = static_cast<double>(kLeaf) / subject.config.tile_lanes;
   found.in_flight = occupancy.warps * 32 * elements_of_a_lane * launches.back().read;
   found.needed = gpu.gigabytes_per_second / gpu.multiprocessors / gpu.clock_ghz * kLatencyClocks;
   return found;

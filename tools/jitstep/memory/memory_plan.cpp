@@ -65,10 +65,10 @@ void add_state(Parts& parts, const Plan& kernel, const StateBytes& bytes) {
     const SlotBytes& slot = bytes.slots[i];
     if (!kernel.spec.state.slots[i]) continue;
     parts.add("state " + slot.name, kernel.spec.state.slots[i]->name, slot.codes);
-    parts.add("scales of " + slot.name, text("one for ", kernel.block(static_cast<int>(i))),
+    parts.add("scales of " + slot.name, str_cat("one for ", kernel.block(static_cast<int>(i))),
               slot.scales);
   }
-  parts.add("auxiliary state", joined(kernel.memory, ", ", &PlannedMemory::key), bytes.memory);
+  parts.add("auxiliary state", joined(kernel.memory, ", ", &ResolvedAuxState::key), bytes.memory);
 }
 
 // Where an optimizer does not do what the formats say, and what is not counted.
@@ -77,11 +77,11 @@ std::vector<std::string> notes_of(const Request& request, const Plan& kernel) {
   const StateFormat& state = kernel.spec.state;
   const std::string weights = request.formats.weights.value_or(state.weights);
   if (weights != state.weights)
-    notes.push_back(text("the weight format ", weights, " does not support ",
+    notes.push_back(str_cat("the weight format ", weights, " does not support ",
                          to_string(state.dtype), ", so parameters stay ", state.weights));
-  if (!kernel.rule().host_stage.empty())
+  if (!kernel.rule().host_transform.empty())
     notes.push_back(
-        text("a step of ", kernel.rule().name,
+        str_cat("a step of ", kernel.rule().name,
              " runs a host transform on whole tensors, whose temporary memory is not counted"));
   return notes;
 }
@@ -98,10 +98,10 @@ MemoryPlan memory_plan(const Request& request) {
   Parts parts(plan);
   parts.add("parameters", to_string(spec.state.dtype), bytes_of(spec.state.dtype));
   parts.add("gradients", to_string(spec.gradient), bytes_of(spec.gradient));
-  parts.add("weight residual", spec.state.weights, state.extra);
+  parts.add("weight residual", spec.state.weights, state.residual);
   add_state(parts, plan.kernel, state);
   const auto& common = plan.kernel.common;
-  parts.add_once("shared state", joined(common, ", ", &PlannedMemory::key),
+  parts.add_once("shared state", joined(common, ", ", &ResolvedAuxState::key),
                  2 * sizeof(double) * common.size());  // both halves of each
   plan.notes = notes_of(request, plan.kernel);
   return plan;

@@ -1,0 +1,67 @@
+// How a kernel is cut into threads, vectors and chunks; never what it computes.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "jitstep/args.h"
+#include "jitstep/jit/export.h"
+#include "jitstep/jit/plan.h"
+#include "jitstep/jit/target.h"
+
+namespace jitstep {
+
+/// By their fields, in the order of declaration.
+inline auto operator<=>(const KernelConfig& a, const KernelConfig& b) {
+  const auto fields = [](const KernelConfig& v) {
+    return std::tie(v.threads, v.tile_lanes, v.vector_elems, v.leaves_per_item, v.simd_bits, v.unroll, v.min_items, v.max_threads);
+  };
+  return fields(a) <=> fields(b);
+}
+inline bool operator==(const KernelConfig& a, const KernelConfig& b) { return (a <=> b) == 0; }
+
+}  // namespace jitstep
+
+namespace jitstep::jit {
+
+using jitstep::KernelConfig;
+
+/// How a kernel is run when nobody has tuned it.
+JITSTEP_API KernelConfig default_kernel_config(const Plan& plan, const Target& target);
+
+/// The law that the kernel would break if it were run so; nothing if it can be.
+JITSTEP_API std::optional<std::string> config_problem(const Plan& plan, const KernelConfig& config,
+                                                       const Target& target);
+
+/// An Error, one sentence, if the kernel cannot be run so.
+JITSTEP_API void check_config(const Plan& plan, const KernelConfig& config, const Target& target);
+
+/// "threads 256, lanes 32, vector 4, chunk 16": on the CPU without what is always 1, and with what is set of what
+/// belongs to it alone, as in "vector 256, chunk 64, unroll 1".
+JITSTEP_API std::string to_string(const KernelConfig& config);
+
+/// How much one launch of a kernel steps.
+struct WorkSize {
+  std::int64_t elements = 0;  // of all tensors
+  std::int64_t tensors = 1;
+  auto operator<=>(const WorkSize&) const = default;
+};
+
+/// How close a record of what was measured is to the case at hand.
+enum class Match { exact, nearest_size, same_architecture, none };
+
+/// "exact", "nearest size", "same architecture" or "default".
+JITSTEP_API std::string to_string(Match match);
+
+/// How a kernel is run, and why so.
+struct JITSTEP_API ConfigChoice {
+  KernelConfig config = {};
+  Match match = Match::none;
+  double distance = 0;  // from the size that was measured: the powers of two between them
+  std::string why = "nobody has tuned this kernel";  // a sentence without its point
+};
+
+}  // namespace jitstep::jit

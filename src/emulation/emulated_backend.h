@@ -1,0 +1,32 @@
+// The GPU schedule's own text, run lane by lane on the host.
+#pragma once
+
+#include "emulation/simt.h"
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/backend.h"
+
+namespace jitstep::emulation {
+
+class EmulatedBackend : public jit::Backend {
+ public:
+  /// blocks: the grid is never larger. The orders show whether barriers are where they must be.
+  EmulatedBackend(jit::Engine& engine, unsigned blocks, BlockOrder order, LaneOrder lanes)
+      : engine_(engine), blocks_(blocks), order_(order), lanes_(lanes) {}
+
+  jit::Target target() const override { return jit::Target::emulated(); }
+  std::shared_ptr<const jit::Kernel> load(const std::string& translation_unit,
+                                          const std::string& name) override;
+  std::unique_ptr<jit::Launches> launches(std::shared_ptr<const jit::Kernel> kernel,
+                                          const std::vector<std::string>& entries,
+                                          const jit::KernelConfig& config) override;
+  std::shared_ptr<void> allocate(std::size_t bytes) override;
+  void upload(void* to, const void* from, std::size_t bytes) override;
+
+ private:
+  jit::Engine& engine_;
+  unsigned blocks_;
+  BlockOrder order_;
+  LaneOrder lanes_;
+};
+
+}  // namespace jitstep::emulation

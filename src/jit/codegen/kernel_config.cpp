@@ -1,0 +1,132 @@
+#include "jitstep/jit/kernel_config.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+bool is_power(int x) { return x > 0 && std::has_single_bit(static_cast<unsigned>(x)); }
+
+// The smallest and the largest block of the state; no block is smaller than none.
+std::pair<int, int> blocks_of(const Plan& plan) {
+  int smallest = kLeaf, largest = kLeaf;
+  for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot) {
+    const int block = plan.block(slot);
+    if (block > 1) smallest = std::min(smallest, block);
+    largest = std::max(largest, block);
+  }
+  return {smallest, largest};
+}
+
+// A codec may leave it to the option `stochastic`.
+bool is_random(const Plan& plan, int slot) {
+  const Manifest* const codec = plan.codec(slot);
+  if (codec == nullptr || !codec->random) return false;
+  const NamedValues& options = plan.spec.state.slots[static_cast<std::size_t>(slot)]->options;
+  const auto chosen = options.find("stochastic");
+  return chosen == options.end() || chosen->second.boolean();
+}
+
+bool is_random(const Plan& plan) {
+  bool random = plan.weights->random;
+  for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot)
+    random |= is_random(plan, slot);
+  return random;
+}
+
+// Elements, below which a block's loops are over too soon for vectors of 512 bits.
+constexpr int kWideBlock = 64;
+
+// How wide a host compiler is to make vectors, where the processor has such: what codes or draws is limited by its
+// instructions, the rest by memory, for which the compiler knows best (0). So is state of 16 bits beside bfloat16.
+int default_width(const Plan& plan) {
+  if (blocks_of(plan).first < kWideBlock) return 0;
+  const Dtype parameter = plan.spec.state.dtype;
+  bool halves = false;
+  for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot) {
+    const Manifest* const codec = plan.codec(slot);
+    const int bits = codec == nullptr ? 0 : codec->code_bits(parameter);
+    if (bits == 16 && parameter == Dtype::bfloat16)
+      halves = true;
+    else if (bits > 0 && bits <= 16)
+      return 512;
+  }
+  return is_random(plan) && !halves ? 512 : 0;
+}
+
+}  // namespace
+
+KernelConfig default_kernel_config(const Plan& plan, const Target& target) {
+  const auto [smallest, largest] = blocks_of(plan);
+  const int chunk = std::max(16, largest / kLeaf);
+  if (target.kind == Target::Kind::cpu)
+    return {
+        .threads = 1, .tile_lanes = 1, .vector_elems = smallest, .leaves_per_item = chunk, .simd_bits = default_width(plan)};
+  // Eight elements share a draw of random bits.
+  return {256, 32, std::min(smallest, is_random(plan) ? 8 : 4), chunk};
+}
+
+std::optional<std::string> config_problem(const Plan& plan, const KernelConfig& v,
+                                           const Target& target) {
+  const auto [smallest, largest] = blocks_of(plan);
+  const bool cpu = target.kind == Target::Kind::cpu;
+  const bool on_cpu = v.simd_bits != 0 || v.unroll != 0 || v.min_items != 0 || v.max_threads != 0;
+  const struct {
+    bool holds;
+    const char* constraint;
+  } constraints[] = {{is_power(v.tile_lanes) && is_power(v.vector_elems) && is_power(v.leaves_per_item) && v.tile_lanes <= 32,
+               "lanes (at most 32), vector and chunk are powers of two"},
+              {!cpu || (v.threads == 1 && v.tile_lanes == 1), "threads and lanes are 1 on the CPU"},
+              {cpu || !on_cpu, "width, unroll, grain and workers are for the CPU"},
+              {v.simd_bits == 0 || v.simd_bits == 128 || v.simd_bits == 256 || v.simd_bits == 512,
+               "width is 0, 128, 256 or 512"},
+              {v.unroll == 0 || v.unroll == 1, "unroll is 0 or 1"},
+              {v.min_items >= 0 && v.max_threads >= 0, "grain and workers are at least 0"},
+              {cpu || (v.threads > 0 && v.threads % 32 == 0 && v.threads <= 1024),
+               "threads are a multiple of 32, at most 1024"},
+              {v.tile_lanes < 1 || v.vector_elems <= kLeaf / v.tile_lanes, "lanes * vector is at most 256"},
+              {v.vector_elems <= smallest, "vector is at most the smallest block"},
+              {v.leaves_per_item >= largest / kLeaf, "a chunk holds the largest block"}};
+  for (const auto& [holds, constraint] : constraints)
+    if (!holds) return constraint;
+  return {};
+}
+
+void check_config(const Plan& plan, const KernelConfig& v, const Target& target) {
+  if (const auto problem = config_problem(plan, v, target))
+    throw Error(str_cat("the configuration (", to_string(v), ") cannot run ", plan.name, ": ", *problem));
+}
+
+std::string to_string(const KernelConfig& v) {
+  const bool cpu = v.threads == 1 && v.tile_lanes == 1;
+  std::string out = cpu ? "" : str_cat("threads ", v.threads, ", lanes ", v.tile_lanes, ", ");
+  out += str_cat("vector ", v.vector_elems, ", chunk ", v.leaves_per_item);
+  const auto add = [&](const char* name, int value) {
+    if (value != 0) out += str_cat(", ", name, " ", value);
+  };
+  add("width", v.simd_bits);
+  add("unroll", v.unroll);
+  add("grain", v.min_items);
+  add("workers", v.max_threads);
+  return out;
+}
+
+std::string to_string(Match match) {
+  switch (match) {
+    case Match::exact:
+      return "exact";
+    case Match::nearest_size:
+      return "nearest size";
+    case Match::same_architecture:
+      return "same architecture";
+    case Match::none:
+      return "default";
+  }
+  throw Error("a Match of an unknown kind");
+}
+
+}  // namespace jitstep::jit

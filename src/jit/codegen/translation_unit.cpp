@@ -1,0 +1,220 @@
+#include "jit/codegen/translation_unit.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "jit/base/text.h"
+#include "jit/codegen/contract.h"
+
+namespace jitstep::jit {
+namespace {
+
+std::string literal(const Option& option, const Value& value, const std::string& space) {
+  if (value.is_choice()) return space + option.enumeration + "::" + value.choice();
+  if (value.is_number()) return str_cat(static_cast<long long>(value.number()));
+  return to_string(value);
+}
+
+// `jitstep::rules::adamw::Flags{.amsgrad = false, ...}`: every flag, in the order of declaration.
+std::string flags_text(const Plan& plan, int part, const char* type) {
+  const Manifest& manifest = *plan.components[part];
+  const std::string space = namespace_of(manifest);
+  const auto field = [&](const Option& option) {
+    return str_cat(".", option.name, " = ", literal(option, plan.flags(part).at(option.name), space));
+  };
+  return str_cat(space, type, "{", joined(manifest.flags, ", ", field), "}");
+}
+
+// The C++ name of a part.
+std::string part_name(int part) {
+  if (part == kGradientComponent) return "UnitGradient";
+  return part == kRuleComponent ? "UnitRule" : str_cat("UnitCodec", part - kFirstCodecComponent);
+}
+
+std::string numbers_name(int part) { return part_name(part) + "Numbers"; }
+
+// Never one of an integer, which may be too large for that.
+std::string double_text(double x) {
+  const std::string digits = to_string(x);
+  return digits.find_first_not_of("-0123456789") == digits.npos ? digits + ".0" : digits;
+}
+
+// A codec's numbers, each a constant or one of the rule's.
+std::string numbers_text(const Plan& plan, int part) {
+  const Manifest& codec = *plan.components[static_cast<std::size_t>(part)];
+  if (!codec.has_hyper) return "";
+  const auto field = [&](const Option& option) {
+    const Value& value = plan.flags(part).at(option.name);
+    return str_cat(".", option.name, " = ",
+                value.is_choice() ? "rule." + value.choice() : double_text(value.number()));
+  };
+  const std::string type = namespace_of(codec) + "Hyper";
+  return str_cat("struct ", numbers_name(part), " {\n  KHD static ", type,
+              " of([[maybe_unused]] const auto& rule) {\n    return ", type, "{",
+              joined(codec.hyper, ", ", field), "};\n  }\n};\n");
+}
+
+std::string part_text(const Plan& plan, int part, const std::string& body) {
+  const Manifest& manifest = *plan.components[part];
+  const std::string space = namespace_of(manifest);
+  const auto own = [&](bool declared, const char* name) {
+    return declared ? space + name : str_cat("jitstep::No", name);
+  };
+  return str_cat("jitstep::Component<", body, ",\n    ", own(manifest.has_hyper, "Hyper"), ", ",
+              own(manifest.has_reductions, "Reductions"), ", ", own(manifest.has_aux_state, "AuxState"),
+              part >= kFirstCodecComponent && manifest.has_hyper ? ", " + numbers_name(part) : "", ">");
+}
+
+// `jitstep::codecs::int8::Codec<jitstep::Signed, ...>`.
+std::string codec_type(const Plan& plan, int slot) {
+  const Manifest& codec = *plan.codec(slot);
+  const bool is_signed = plan.rule().slots[static_cast<std::size_t>(slot)].is_signed;
+  std::string out =
+      namespace_of(codec) + "Codec<jitstep::" + (is_signed ? "Signed" : "NonNegative");
+  if (codec.has_flags) out += ", " + flags_text(plan, codec_component(slot), "Options");
+  return out + ">";
+}
+
+// Each codec by its name, then the list of them and of the slots' fields.
+std::string codecs_text(const Plan& plan) {
+  const std::vector<Slot>& slots = plan.rule().slots;
+  std::string types;
+  std::vector<std::string> codecs, fields;
+  for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot) {
+    const int part = codec_component(slot);
+    const bool stored = plan.codec(slot) != nullptr;
+    if (stored)
+      types += str_cat(numbers_text(plan, part), "using ", part_name(part), " = ",
+                    part_text(plan, part, codec_type(plan, slot)), ";\n");
+    codecs.push_back(stored ? part_name(part) : "jitstep::Absent");
+    fields.push_back(str_cat("jitstep::FieldRef<&", namespace_of(plan.rule()),
+                          "Slots::", slots[static_cast<std::size_t>(slot)].name, ">"));
+  }
+  return str_cat(types, "using UnitCodecs = jitstep::List<", joined(codecs), ">;\n",
+              "using UnitSlotFields = jitstep::List<", joined(fields, ",\n    "), ">;\n");
+}
+
+// A row for each reduction that is taken, by name, and the list of them.
+std::string reductions_text(const Plan& plan) {
+  std::string rows;
+  std::vector<std::string> names;
+  for (const ResolvedReduction& r : plan.reductions) {
+    if (!r.active()) continue;
+    names.push_back(reduction_name(r));
+    rows += str_cat("using ", names.back(), " = jitstep::Reduction<", part_name(r.component),
+                 ", jitstep::Planned{.part = ", r.component, ", .number = ", r.number,
+                 ", .pass = ", r.pass, ", .space = ", r.reduction_layout);
+    if (r.has_source) rows += str_cat(", .over = ", r.source_number);
+    rows += str_cat("},\n    &", namespace_of(*plan.components[static_cast<std::size_t>(r.component)]),
+                 "Reductions::", r.name, ">;\n");
+  }
+  return str_cat(rows, "using UnitReductions = jitstep::List<", joined(names), ">;\n");
+}
+
+std::string aux_state_text(const Plan& plan) {
+  std::vector<std::string> rows;
+  for (const auto* fields : {&plan.aux_state, &plan.shared_state})
+    for (const ResolvedAuxState& m : *fields)
+      rows.push_back(str_cat("jitstep::AuxField<", m.component, ", ", m.number, ", &",
+                          namespace_of(*plan.components[static_cast<std::size_t>(m.component)]),
+                          "AuxState::", m.name, ">"));
+  return str_cat("using UnitMemory = jitstep::List<", joined(rows, ",\n    "), ">;\n");
+}
+
+// ---- what host and compiler must agree on ------------------------------------------------------
+
+void assert_part(std::set<std::string>& asserts, const Manifest& part, Dtype parameter) {
+  const auto add = [&](const std::string& name, int bytes) {
+    asserts.insert(str_cat("static_assert(sizeof(", namespace_of(part), name, ") == ", bytes, ", \"",
+                        part.path, ": '", name,
+                        "' is not what its declaration in one line a field says\");\n"));
+  };
+  if (part.doubles() > 0) add("Hyper", 8 * part.doubles());
+  if (part.has_meta) add("Meta", part.meta_bytes());
+  for (const Reduction& reduction : part.reductions)
+    add(reduction.coefficients, bytes_of(reduction.fields, parameter));
+}
+
+std::string asserts_text(const Plan& plan) {
+  std::set<std::string> asserts;
+  for (const Manifest* part : plan.components)
+    if (part != nullptr) assert_part(asserts, *part, plan.spec.state.dtype);
+  for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot) {
+    const Manifest* const codec = plan.codec(slot);
+    if (codec == nullptr) continue;
+    const bool option = codec->find("block") != nullptr;
+    asserts.insert(str_cat("static_assert(UnitSpec::Codec<", slot,
+                        ">::Body::block == ", plan.block(slot), ", \"", codec->path,
+                        " needs 'static constexpr int block = ", option ? "O.block" : "1",
+                        ";'\");\n"));
+  }
+  asserts.insert(str_cat("static_assert(sizeof(UnitSpec::Weights::Residual) == ",
+                      std::max(1, plan.weights->residual_bytes()), ");\n"));
+  std::string out;
+  for (const auto& one : asserts) out += one;
+  return out;
+}
+
+std::string types_text(const Plan& plan, const KernelConfig& v) {
+  const KernelSpec& spec = plan.spec;
+  const std::string space = namespace_of(plan.rule());
+  const std::string transform =
+      "jitstep::gradient::Gradient<" + flags_text(plan, kGradientComponent, "Flags") + ">";
+  const std::string body =
+      space + "Rule" +
+      (plan.rule().has_flags ? "<" + flags_text(plan, kRuleComponent, "Flags") + ">" : "");
+  return str_cat("using UnitGradient = ", part_text(plan, kGradientComponent, transform), ";\n",
+              "using UnitRule = ", part_text(plan, kRuleComponent, body), ";\n", codecs_text(plan),
+              reductions_text(plan), aux_state_text(plan),
+              "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
+              plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots",
+              ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitMemory, ",
+              "jitstep::weights::", spec.state.weights, "::Weights<",
+              template_type(spec.state.dtype), ">, ", template_type(spec.gradient), ", ",
+              spec.strided ? "true" : "false", ", ",
+              plan.rule().host_transform.empty() ? "false" : "true", ",\n    ", "jitstep::KernelConfig{",
+              v.threads, ", ", v.tile_lanes, ", ", v.vector_elems, ", ", v.leaves_per_item, "}>;\n");
+}
+
+}  // namespace
+
+std::string reduction_name(const ResolvedReduction& reduction) {
+  return str_cat("UnitReduction", reduction.number);
+}
+
+std::string compiler_text(const KernelConfig& config) {
+  std::string out;
+  if (config.simd_bits != 0)
+    out += str_cat("#if !defined(__clang__) && defined(__x86_64__)\n",
+                "#pragma GCC target(\"prefer-vector-width=", config.simd_bits, "\")\n#endif\n");
+  if (config.unroll != 0)
+    out += "#if !defined(__clang__)\n#pragma GCC optimize(\"unroll-loops\")\n#endif\n";
+  return out;
+}
+
+std::string include_text(const Plan& plan) {
+  const KernelSpec& spec = plan.spec;
+  std::string out =
+      str_cat("#define JITSTEP_REAL ", real_bytes(spec.state.dtype) == 8 ? "double" : "float", "\n");
+  const auto include = [&](const Manifest& part) {
+    out += str_cat("#include \"", part.source, "\"\n");
+  };
+  // First, as what a user's file includes is what it was when that was loaded.
+  include(plan.rule());
+  std::map<std::string, const Manifest*> codecs;
+  for (std::size_t part = kFirstCodecComponent; part < plan.components.size(); ++part)
+    if (const Manifest* const codec = plan.components[part]) codecs[codec->name] = codec;
+  for (const auto& [name, codec] : codecs) include(*codec);
+  include(*plan.weights);
+  include(plan.gradient());
+  return out;
+}
+
+std::string kernel_text(const Plan& plan, const KernelConfig& config) {
+  return str_cat(types_text(plan, config), asserts_text(plan),
+              "using Kernel = jitstep::Step<UnitSpec, ", plan.passes, ">;\n");
+}
+
+}  // namespace jitstep::jit

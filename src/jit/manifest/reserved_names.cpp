@@ -1,0 +1,271 @@
+#include "jit/manifest/reserved_names.h"
+
+#include <algorithm>
+#include <array>
+
+#include "jit/base/text.h"
+
+namespace jitstep::jit {
+namespace {
+
+using View = std::string_view;
+
+constexpr std::array<View, 97> kCppKeywords = {"alignas",
+                                            "alignof",
+                                            "and",
+                                            "and_eq",
+                                            "asm",
+                                            "auto",
+                                            "bitand",
+                                            "bitor",
+                                            "bool",
+                                            "break",
+                                            "case",
+                                            "catch",
+                                            "char",
+                                            "char16_t",
+                                            "char32_t",
+                                            "char8_t",
+                                            "class",
+                                            "co_await",
+                                            "co_return",
+                                            "co_yield",
+                                            "compl",
+                                            "concept",
+                                            "const",
+                                            "const_cast",
+                                            "consteval",
+                                            "constexpr",
+                                            "constinit",
+                                            "continue",
+                                            "decltype",
+                                            "default",
+                                            "delete",
+                                            "do",
+                                            "double",
+                                            "dynamic_cast",
+                                            "else",
+                                            "enum",
+                                            "explicit",
+                                            "export",
+                                            "extern",
+                                            "false",
+                                            "float",
+                                            "for",
+                                            "friend",
+                                            "goto",
+                                            "if",
+                                            "inline",
+                                            "int",
+                                            "long",
+                                            "mutable",
+                                            "namespace",
+                                            "new",
+                                            "noexcept",
+                                            "not",
+                                            "not_eq",
+                                            "nullptr",
+                                            "operator",
+                                            "or",
+                                            "or_eq",
+                                            "private",
+                                            "protected",
+                                            "public",
+                                            "register",
+                                            "reinterpret_cast",
+                                            "requires",
+                                            "return",
+                                            "short",
+                                            "signed",
+                                            "sizeof",
+                                            "static",
+                                            "static_assert",
+                                            "static_cast",
+                                            "struct",
+                                            "switch",
+                                            "template",
+                                            "this",
+                                            "thread_local",
+                                            "throw",
+                                            "true",
+                                            "try",
+                                            "typedef",
+                                            "typeid",
+                                            "typename",
+                                            "union",
+                                            "unsigned",
+                                            "using",
+                                            "virtual",
+                                            "void",
+                                            "volatile",
+                                            "wchar_t",
+                                            "while",
+                                            "xor",
+                                            "xor_eq",
+                                            "linux",
+                                            "unix",
+                                            "main",
+                                            "errno",
+                                            "std"};
+
+// What the files of core/ call things that every rule and codec uses.
+constexpr std::array<View, 112> kKernelLanguageNames = {
+    "KHD",           "SLOW_PATH",     "UNROLL",
+    "jitstep",       "rules",         "codecs",
+    "weights",       "gradient",      "real",
+    "int64",         "uint64",        "uint32",
+    "uint16",        "uint8",         "Args",
+    "Conversion",    "Dim",           "Space",
+    "Range",         "KernelConfig",       "Numbers",
+    "Nullable",      "List",          "null",
+    "Slot",          "Signed",        "NonNegative",
+    "Element",       "all_dims",      "all",
+    "tensor",        "first",         "rows",
+    "columns",       "matrices",      "axis",
+    "Reals",         "Totals",        "Of",
+    "Elements",      "Entries",       "Sum",
+    "Max",           "Entry",         "Nibble",
+    "NoMeta",        "NoExtra",       "kSame",
+    "kInfinity",     "kNaN",          "kPermuted",
+    "kLittleEndian", "bits_of",       "number_of",
+    "float_of",      "double_of",     "fma",
+    "sqrt",          "abs",           "is_finite",
+    "unit_clamped",  "min",           "max",
+    "maximum",       "sign",          "power",
+    "elementary",    "exp",           "exp2",
+    "log",           "log2",          "pow",
+    "cbrt",          "Hyper",         "Rule",
+    "NoHyper",       "NoFlags",       "NoSlots",
+    "NoScalars",     "NoReductions",  "NoAuxState",
+    "NoOptions",     "thread_index",  "block_index",
+    "grid_size",     "block_barrier", "warp_barrier",
+    "shuffle_xor",   "chosen",        "max_of_warp",
+    "SimtBackend",   "kLeaf",         "kMaxDims",
+    "kMaxSlots",     "kMaxHyper",     "kCommonHyper",
+    "kMaxRuleHyper", "ProbeArgs",     "kMaxReductions",
+    "kMaxAuxFields",    "kNestedLayout",    "kReductionLayouts",
+    "kGlobalLayout",     "SlotBuffers",   "TensorRecord",
+    "Layout",        "StepRecord",    "HyperParams",
+    "Item",          "AllRecord",     "ReductionRecord",
+    "NoCode"};
+
+// What only some compilers know without a header. Functions are not among them: see refused.cuh.
+constexpr std::array<View, 13> kMachineNames = {
+    "asm",      "__asm__", "threadIdx", "blockIdx", "blockDim",    "gridDim",     "_Pragma",
+    "warpSize", "dim3",    "ptrdiff_t", "size_t",   "cudaError_t", "cudaStream_t"};
+
+template <std::size_t N>
+bool among(const std::array<View, N>& words, View name) {
+  return std::find(words.begin(), words.end(), name) != words.end();
+}
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool in_word(char c) { return is_letter(c) || is_digit(c); }
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// `float4`, `make_int2`, `ulonglong3`: CUDA's small vectors.
+bool is_cuda_vector(View word) {
+  constexpr std::array<View, 12> kElements = {"char",  "uchar",    "short",     "ushort",
+                                              "int",   "uint",     "long",      "ulong",
+                                              "float", "longlong", "ulonglong", "double"};
+  if (word.starts_with("make_")) word.remove_prefix(5);
+  if (word.empty() || word.back() < '1' || word.back() > '4') return false;
+  return among(kElements, word.substr(0, word.size() - 1));
+}
+
+bool is_backends(View word) { return word.starts_with("__") || among(kMachineNames, word); }
+
+// The identifier that begins at `at`, with `::` before it if that names the global namespace.
+View name_at(View code, std::size_t at) {
+  std::size_t end = code.substr(at).starts_with("::") ? at + 2 : at;
+  while (end < code.size() && in_word(code[end])) ++end;
+  return code.substr(at, end - at);
+}
+
+// The first name in a line of code that only some compilers know: `__expf`, `::expf`, `threadIdx`.
+View foreign_name(View code) {
+  for (std::size_t at = 0; at < code.size(); ++at) {
+    const char before = at > 0 ? code[at - 1] : ' ';
+    if (in_word(before)) continue;
+    const View name = name_at(code, at);
+    const bool global = name.size() > 2 && name.starts_with("::") && before != '>' &&
+                        !name.starts_with("::jitstep");
+    const bool member = before == '.' || before == ':' || code.substr(0, at).ends_with("->");
+    const bool space =
+        code.substr(at + name.size()).starts_with("::");  // `int4::Code` is a codec's
+    const bool foreign = is_backends(name) || (is_cuda_vector(name) && !space);
+    if (global || (!member && is_word(name) && foreign)) return name;
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_word(View text) {
+  return !text.empty() && !is_digit(text[0]) && std::all_of(text.begin(), text.end(), in_word);
+}
+
+bool begins_with_word(View text, View word) {
+  const bool same =
+      text.size() >= word.size() && std::equal(word.begin(), word.end(), text.begin(),
+                                               [](char a, char b) { return a == lower(b); });
+  return same && (text.size() == word.size() || View(" :").find(text[word.size()]) != View::npos);
+}
+
+std::string name_problem(View name) {
+  if (!is_word(name)) return "is no identifier of C++: letters, digits and _";
+  if (among(kCppKeywords, name)) return "is a word of C++";
+  const bool reserved = name.find("__") != View::npos ||
+                        (name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z');
+  if (reserved || name.starts_with("JITSTEP_")) return "is reserved for compilers and macros";
+  if (is_backends(name)) return "is a compiler's own";
+  return {};
+}
+
+// Those that C++ has as well are no name in any case.
+std::string archive_problem(View name) {
+  constexpr std::array<View, 17> kWords = {
+      "None", "True",   "False",  "Ellipsis", "NoneType", "as",   "assert", "def", "del",
+      "elif", "global", "import", "in",       "is",       "pass", "raise",  "with"};
+  if (among(kWords, name)) return "is a word of torch's archives, which could not be read back";
+  return name.starts_with("jitstep") ? "is what jitstep's own archives call a part of theirs" : "";
+}
+
+std::string file_name_problem(View name) {
+  if (std::string problem = name_problem(name); !problem.empty()) return problem;
+  return among(kKernelLanguageNames, name) ? "is a word that templates are written in" : "";
+}
+
+std::string without_quotes(View code) {
+  std::string out(code);
+  char quote = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const char c = out[i];
+    const bool separator = c == '\'' && i > 0 && in_word(out[i - 1]);  // of digits: 1'000
+    if (quote == 0 && (c == '"' || (c == '\'' && !separator)))
+      quote = c;
+    else if (quote != 0 && c == quote)
+      quote = 0;
+    else if (quote != 0 && c == '\\' && i + 1 < out.size())
+      out[i] = ' ', out[++i] = ' ';
+    else if (quote != 0)
+      out[i] = ' ';
+  }
+  return out;
+}
+
+std::string foreign_problem(View line) {
+  const std::string code = without_quotes(line);
+  const auto other = std::find_if(code.begin(), code.end(),
+                                  [](char c) { return static_cast<unsigned char>(c) > 127; });
+  if (other != code.end())
+    return "a letter beyond ASCII, which not every compiler reads in code; write it in a comment "
+           "or leave it out";
+  const View name = foreign_name(code);
+  if (name.empty()) return {};
+  return str_cat("`", name, "` is a compiler's own, which differs between targets; ",
+              "templates/README.md lists what may be used");
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,136 @@
+#include "jit/source/preprocess.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <vector>
+
+#include "jit/base/text.h"
+#include "jit/source/source_lines.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep::jit {
+namespace {
+
+// The name in `#include "name"`, or nothing.
+std::string_view included_name(std::string_view line) {
+  const std::string_view rest = directive(line, "include");
+  if (!rest.starts_with('"')) return {};
+  const std::size_t end = rest.find('"', 1);
+  return end == std::string_view::npos ? std::string_view() : rest.substr(1, end - 1);
+}
+
+class Preprocessor {
+ public:
+  // newest: whether what the store keeps of earlier times is passed over.
+  explicit Preprocessor(const TemplateStore& store, bool newest = false)
+      : store_(store), newest_(newest) {}
+
+  void expand(std::string_view content, const std::string& name) {
+    open_.push_back(name);
+    done_.insert(name);
+    mark(1, name);
+    for (int number = 1; !content.empty(); ++number) {
+      const std::string_view line = next_line(content);
+      if (const std::string_view wanted = included_name(line); !wanted.empty()) {
+        include(wanted, name, number);
+        mark(number + 1, name);
+      } else {
+        if (directive(line, "pragma") != "once") out_ += line;
+        out_ += '\n';
+      }
+    }
+    open_.pop_back();
+  }
+
+  std::string take() { return std::move(out_); }
+  Texts take_included() { return std::move(included_); }
+
+ private:
+  void mark(int line, const std::string& name) {
+    out_ += str_cat("#line ", line, " \"", name, "\"\n");
+  }
+
+  void include(std::string_view wanted, const std::string& from, int line) {
+    namespace fs = std::filesystem;
+    const std::string beside =
+        (fs::path(from).parent_path() / wanted).lexically_normal().generic_string();
+    const std::string at_root = fs::path(wanted).lexically_normal().generic_string();
+    for (const std::string& stored : {beside, at_root}) {
+      const std::string name(without_version(stored));
+      if (std::find(open_.begin(), open_.end(), name) != open_.end())
+        refuse_cycle(name, from, line);
+      if (done_.contains(name)) return;
+      if (const auto content = find(stored)) return expand_included(*content, stored);
+    }
+    throw Error(str_cat(from, ":", line, ": includes \"", wanted,
+                     "\", which is no template: looked for ", beside,
+                     beside == at_root ? "" : " and " + at_root,
+                     "; give its folder in JITSTEP_TEMPLATES or add it at run time"));
+  }
+
+  std::optional<std::string> find(const std::string& stored) const {
+    if (newest_) return store_.find_newest(stored);
+    if (loaded_ != nullptr) {
+      const auto then = loaded_->includes.find(stored);
+      if (then != loaded_->includes.end()) return then->second;
+    }
+    return store_.find(stored);
+  }
+
+  void expand_included(const std::string& content, const std::string& stored) {
+    const std::string name(without_version(stored));
+    included_[name] = content;
+    const auto outer = loaded_;
+    if (loaded_ == nullptr && !newest_) loaded_ = store_.kept(stored);
+    expand(content, name);
+    loaded_ = outer;
+  }
+
+  [[noreturn]] void refuse_cycle(const std::string& name, const std::string& from, int line) const {
+    std::string chain;
+    for (const std::string& file : open_) chain += file + " -> ";
+    throw Error(str_cat(from, ":", line, ": includes \"", name, "\" in a cycle: ", chain, name));
+  }
+
+  const TemplateStore& store_;
+  bool newest_;
+  std::shared_ptr<const LoadedFile> loaded_;  // the user's file that is open, if one is
+  Texts included_;
+  std::string out_;
+  std::vector<std::string> open_;
+  std::set<std::string> done_;
+};
+
+}  // namespace
+
+std::string_view without_version(std::string_view name) {
+  const std::size_t at = name.rfind(".cuh@");
+  return at == name.npos ? name : name.substr(0, at + 4);
+}
+
+std::string preprocess(std::string_view translation_unit, const std::string& unit_name,
+                    const TemplateStore& store, Texts& included) {
+  std::string name = unit_name;  // it stands in quotes on marker lines
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '"' || c == '\\' || c < ' '; }, '_');
+  Preprocessor preprocessor(store);
+  preprocessor.expand(translation_unit, name);
+  included = preprocessor.take_included();
+  return preprocessor.take();
+}
+
+std::string preprocess(std::string_view translation_unit, const std::string& unit_name,
+                    const TemplateStore& store) {
+  Texts included;
+  return preprocess(translation_unit, unit_name, store, included);
+}
+
+Texts newest_includes(std::string_view content, const std::string& name,
+                      const TemplateStore& store) {
+  Preprocessor preprocessor(store, true);
+  preprocessor.expand(content, name);
+  return preprocessor.take_included();
+}
+
+}  // namespace jitstep::jit

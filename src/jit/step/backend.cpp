@@ -1,0 +1,100 @@
+#include "jitstep/jit/backend.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "jit/step/config_chooser.h"
+#include "jitstep/jit/engine.h"
+
+namespace jitstep::jit {
+
+void Backend::refuse_capture() {
+  if (!is_capturing()) return;
+  throw Error(
+      "jitstep: step() inside a CUDA graph capture, which is not ready for it: a graph cannot "
+      "repeat the making of kernels, tables and state, nor what the host counts; call capturable() "
+      "of the optimizer, and take a step of the same parameters before the capture");
+}
+namespace {
+
+// Items of 32768 elements, which is what torch gives a thread at least.
+std::int64_t usual_grain(const KernelConfig& config) {
+  return std::max<std::int64_t>(1, 32768 / kLeaf / config.leaves_per_item);
+}
+
+class CpuLaunches : public Launches {
+ public:
+  CpuLaunches(std::shared_ptr<const Kernel> kernel, const std::vector<std::string>& entries,
+              const KernelConfig& config, const ParallelFor& parallel_for)
+      : kernel_(std::move(kernel)),
+        parallel_for_(parallel_for),
+        grain_(config.min_items > 0 ? config.min_items : usual_grain(config)),
+        workers_(config.max_threads) {
+    for (const auto& entry : entries) entries_.push_back(kernel_->cpu(entry));
+  }
+
+  void launch(int entry, const Args& args) override {
+    const CpuEntry run = entries_[entry];
+    if (args.item_count == 1 || workers_ == 1 || !parallel_for_)
+      return run(&args, 0, args.item_count);
+    const std::int64_t share = workers_ > 0 ? (args.item_count + workers_ - 1) / workers_ : 1;
+    parallel_for_(args.item_count, std::max(grain_, share),
+                  [&](std::int64_t begin, std::int64_t end) { run(&args, begin, end); });
+  }
+
+ private:
+  std::shared_ptr<const Kernel> kernel_;
+  const ParallelFor& parallel_for_;
+  std::int64_t grain_, workers_;  // 0 workers: all there are
+  std::vector<CpuEntry> entries_;
+};
+
+}  // namespace
+
+ConfigChoice Backend::choose_config(const Plan& plan, const WorkSize&) {
+  return {.config = default_kernel_config(plan, target())};
+}
+
+CpuBackend::CpuBackend(Engine& engine, ParallelFor parallel_for)
+    : engine_(engine),
+      parallel_for_(std::move(parallel_for)),
+      chooser_(std::make_shared<ConfigChooser>(engine, host_hardware())) {}
+
+ConfigChoice CpuBackend::choose_config(const Plan& plan, const WorkSize& size) {
+  return chooser_->choose(plan, size);
+}
+
+std::shared_ptr<const Kernel> CpuBackend::load(const std::string& translation_unit,
+                                               const std::string& name) {
+  return engine_.kernel(translation_unit, name, target());
+}
+
+void CpuBackend::build_all(const std::vector<NamedText>& units) {
+  engine_.build_all(units, target());
+}
+
+std::unique_ptr<Launches> CpuBackend::launches(std::shared_ptr<const Kernel> kernel,
+                                               const std::vector<std::string>& entries,
+                                               const KernelConfig& config) {
+  return std::make_unique<CpuLaunches>(std::move(kernel), entries, config, parallel_for_);
+}
+
+std::shared_ptr<void> CpuBackend::allocate(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 256;
+  const std::size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  void* p = std::aligned_alloc(kAlignment, std::max(size, kAlignment));
+  if (p == nullptr) throw std::bad_alloc();
+  return {p, &std::free};
+}
+
+Engine* CpuBackend::contract_checker() const {
+  return engine_.settings().check ? &engine_ : nullptr;
+}
+
+void CpuBackend::upload(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+
+}  // namespace jitstep::jit

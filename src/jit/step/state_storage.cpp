@@ -1,0 +1,71 @@
+#include "jitstep/jit/state_storage.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace jitstep::jit {
+namespace {
+
+Shape dense_shape(const std::vector<std::int64_t>& sizes) {
+  Shape shape{sizes.empty() ? std::vector<std::int64_t>{1} : sizes, {}};
+  shape.strides.resize(shape.sizes.size());
+  shape.elements();  // refuses sizes that cannot be
+  std::int64_t next = 1;
+  for (std::size_t d = shape.sizes.size(); d-- > 0; next *= shape.sizes[d]) shape.strides[d] = next;
+  return shape;
+}
+
+std::vector<std::byte> filled(const StateLayout::AuxState& field) {
+  std::vector<std::byte> content(static_cast<std::size_t>(field.entries * field.bytes));
+  const float narrow = static_cast<float>(field.initial);
+  const void* const value = field.bytes == 8 ? static_cast<const void*>(&field.initial) : &narrow;
+  for (std::size_t at = 0; at < content.size(); at += static_cast<std::size_t>(field.bytes))
+    std::memcpy(&content[at], value, static_cast<std::size_t>(field.bytes));
+  return content;
+}
+
+}  // namespace
+
+StateStorage::StateStorage(Backend& backend, const Plan& plan, const OptionValues& options,
+                         const std::vector<std::int64_t>& sizes)
+    : StateStorage(backend, plan,
+                  (options.validate_dims(static_cast<int>(std::max<std::size_t>(sizes.size(), 1))),
+                   initial_memory(plan, options)),
+                  sizes) {}
+
+StateStorage::StateStorage(Backend& backend, const Plan& plan,
+                         const std::vector<double>& initial_memory,
+                         const std::vector<std::int64_t>& sizes)
+    : shape_(dense_shape(sizes)), layout_(state_layout(plan, shape_, initial_memory)) {
+  for (const StateLayout::Slot& slot : layout_.slots)
+    slots_.push_back({add_zeros(backend, slot.codes), add_zeros(backend, slot.meta)});
+  for (const StateLayout::AuxState& field : layout_.aux_state) {
+    const auto content = filled(field);
+    aux_state_.push_back({add(backend, content), add(backend, content)});
+  }
+  residual_ = add_zeros(backend, layout_.residual);
+}
+
+void* StateStorage::add(Backend& backend, const std::vector<std::byte>& content) {
+  held_.push_back(backend.allocate(content.size()));
+  backend.upload(held_.back().get(), content.data(), content.size());
+  return held_.back().get();
+}
+
+void* StateStorage::add_zeros(Backend& backend, std::int64_t bytes) {
+  return bytes == 0 ? nullptr
+                    : add(backend, std::vector<std::byte>(static_cast<std::size_t>(bytes)));
+}
+
+StepTensor StateStorage::tensor(void* p, int id) const {
+  return {.p = p,
+          .residual = residual_,
+          .slots = slots_,
+          .aux_state = aux_state_,
+          .shape = shape_,
+          .g_strides = shape_.strides,
+          .id = id,
+          .layout = layout_};
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,126 @@
+#include "optim/tensor/backends.h"
+
+#include <ATen/TensorIterator.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+
+#include "jit/base/fork_guard.h"
+#include "jit/base/text.h"
+#include "jit/step/cuda_backend.h"
+#include "jitstep/jit/error.h"
+
+namespace jitstep {
+namespace {
+
+// at::parallel_for is a template, serial unless whoever includes it is compiled with OpenMP. A tensor
+// iterator is compiled in libtorch and uses its pool. This one walks over `count` bytes that nobody
+// reads: their addresses count.
+void torch_parallel_for(std::int64_t count, std::int64_t grain,
+                        const std::function<void(std::int64_t, std::int64_t)>& body) {
+  if (count <= grain || jit::forked_from_threads()) return body(0, count);
+  static char origin;
+  const torch::Tensor bytes = at::from_blob(&origin, {count}, torch::kUInt8);
+  at::TensorIteratorConfig().add_const_input(bytes).build().for_each(
+      [&](char** at, const std::int64_t*, std::int64_t n) {
+        const std::int64_t begin = at[0] - &origin;
+        body(begin, begin + n);
+      },
+      grain);
+}
+
+// NVRTC from PyPI lies in site-packages/nvidia, beside site-packages/torch/lib/libc10.so.
+void add_nvrtc_beside_torch(jit::Engine& engine) {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&c10::GetAllocator), &info) == 0) return;
+  const auto torch_lib = std::filesystem::path(info.dli_fname).parent_path();
+  engine.add_nvrtc_folder((torch_lib / "../..").lexically_normal().string());
+}
+
+// Torch's current stream and its caching allocator.
+class TorchCudaHost : public jit::CudaHost {
+ public:
+  explicit TorchCudaHost(torch::Device device) : device_(device) {}
+
+  void* stream() override { return current_stream(device_).native_handle(); }
+
+  std::shared_ptr<void> allocate(std::size_t bytes) override {
+    const auto options = torch::dtype(torch::kUInt8).device(device_);
+    torch::Tensor tensor = torch::empty({static_cast<std::int64_t>(bytes)}, options);
+    void* const data = tensor.data_ptr();
+    return {data, Keeper{std::move(tensor)}};
+  }
+
+  void record_stream(const std::shared_ptr<void>& memory) override {
+    if (auto* const keeper = std::get_deleter<Keeper>(memory))
+      keeper->tensor.record_stream(current_stream(device_));
+  }
+
+ private:
+  // A deleter that keeps the tensor whose memory it is.
+  struct Keeper {
+    torch::Tensor tensor;
+    void operator()(void*) { tensor.reset(); }
+  };
+
+  torch::Device device_;
+};
+
+std::unique_ptr<jit::Backend> make_backend(const torch::Device& device) {
+  jit::Engine& engine = jit::default_engine();
+  if (device.is_cpu()) return std::make_unique<jit::CpuBackend>(engine, torch_parallel_for);
+  if (!device.is_cuda())
+    throw jit::Error(jit::str_cat("jitstep: a parameter on ", device.str(),
+                               ": only CPU and CUDA devices have kernels; move it to one of them"));
+  add_nvrtc_beside_torch(engine);
+  return std::make_unique<jit::CudaBackend>(engine, device.index(),
+                                            std::make_unique<TorchCudaHost>(device));
+}
+
+}  // namespace
+
+c10::Stream current_stream(const torch::Device& device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+jit::Hardware hardware_of(const torch::Device& device) {
+  if (device.is_cpu()) return jit::host_hardware();
+  jit::Engine& engine = jit::default_engine();
+  const jit::CudaDevice gpu = engine.driver().device(device.index());
+  return jit::gpu_hardware(engine.cuda_target(device.index()), gpu.multiprocessors, gpu.l2_bytes);
+}
+
+void wait_for_all(const torch::Device& device) {
+  if (!device.is_cpu())
+    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
+void download(const torch::Device& device, void* to, const void* from, std::size_t bytes) {
+  const auto size = static_cast<std::int64_t>(bytes);
+  const auto there = torch::dtype(torch::kUInt8).device(device);
+  const torch::Tensor source = at::for_blob(const_cast<void*>(from), {size})  // only read
+                                   .options(there)
+                                   .target_device(device)
+                                   .make_tensor();
+  torch::from_blob(to, {size}, torch::kUInt8).copy_(source);
+}
+
+// Made without the lock, so that a child of fork() never finds it held while a GPU is opened; of two
+// threads that make the same one, the first wins.
+jit::Backend& backend_of(const torch::Device& device) {
+  static auto& mutex = *new jit::ForkSafeMutex;
+  static auto& machines = *new std::map<std::string, std::unique_ptr<jit::Backend>>;
+  const std::string name = device.str();
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto known = machines.find(name); known != machines.end()) return *known->second;
+  }
+  auto made = make_backend(device);
+  const std::lock_guard lock(mutex);
+  return *machines.try_emplace(name, std::move(made)).first->second;
+}
+
+}  // namespace jitstep

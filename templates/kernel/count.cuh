@@ -1,0 +1,23 @@
+// Step counting on the device, for CUDA graphs, where no host code is repeated. A tensor's step number is the host's t
+// minus its step offset. Each step decrements the offset.
+#pragma once
+#include "../core/port.cuh"
+
+namespace jitstep {
+
+struct Count {
+  static constexpr int kThreads = 32;
+  static constexpr int kBlocks = 1;
+
+  // Items are tensors. Inactive ones have a negative index. A skipped step has incremented every offset before.
+  KHD static void count(const Args& args, Range range) {
+    for (int64 i = range.begin; i < range.end; i += range.stride) {
+      if (thread_index() != 0) continue;
+      const int hyper_params = args.steps[i].hyper_index;
+      if (hyper_params >= 0) --*args.hyper_params[hyper_index].step_offset;
+      if (i == 0 && args.shared_state_writer >= 0) --*args.hyper_params->shared_step_offset;
+    }
+  }
+};
+
+}  // namespace jitstep

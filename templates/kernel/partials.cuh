@@ -1,0 +1,155 @@
+// First half of a pass: sums consecutive leaves to partial sums.
+#pragma once
+#include "entry_maxima.cuh"
+
+namespace jitstep {
+
+template <class S, int Pass, int LayoutNumber>
+using Terms =
+    real[LeafSums<S, Pass, LayoutNumber>::kTerms][LeafSums<S, Pass, LayoutNumber>::Shape::fragment];
+
+// The terms of the elements of leaf `unit` of the tensor. Returns their number, as take_entries() does. A single
+// thread writes no other terms.
+template <class S, int Pass>
+KHD int take_elements(const Scope<S>& scope, int64 unit, Terms<S, Pass, 0>& x) {
+  using L = LeafSums<S, Pass, 0>;
+  using Shape = typename L::Shape;
+  const int64 position = unit * kLeaf, left = scope.tensor.n - position;
+  const auto valid = static_cast<uint32>(left < 0 ? 0 : min<int64>(left, kLeaf));
+  if constexpr (loops<S>()) {
+    L::in_loops(scope, position, static_cast<int>(valid), x, 0);
+  } else {
+    const int64 end = position + (Shape::last_in_lockstep() - Shape::team() + 1) * kLeaf;
+    const bool whole = is_dense_and_aligned(scope.step) && end <= scope.tensor.n;
+    with_cursor({position, valid, whole}, [&](const auto& at) { L::from_elements(scope, at, x); });
+  }
+  return static_cast<int>(valid);
+}
+
+// The terms of leaf `unit` of another layout. Units number all leaves of entry 0, then of entry 1, ...
+template <class S, int Pass, int LayoutNumber>
+KHD int take_entries(const Scope<S>& scope, int64 unit, Terms<S, Pass, LayoutNumber>& x) {
+  using L = LeafSums<S, Pass, LayoutNumber>;
+  const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
+  const int64 entry = unit / reduction_layout.leaves, position = unit % reduction_layout.leaves * kLeaf;
+  const int64 left = entry < reduction_layout.entries ? reduction_layout.members - position : 0;
+  const auto valid = static_cast<uint32>(left < 0 ? 0 : min<int64>(left, kLeaf));
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (!(L::Here::template takes<R> && R::has_source))
+      return;
+    else if constexpr (loops<S>())
+      L::template from_entries_in_loops<R>(scope, entry * reduction_layout.members + position,
+                                           static_cast<int>(valid), x);
+    else
+      L::template from_entries<R>(scope, entry * reduction_layout.members + position, valid, x);
+  });
+  if constexpr (LayoutNumber < kNestedLayout) {
+    const uint32 reduced = reduced_in<LayoutNumber>(scope.tensor.dims);
+    const Gather at{scope.tensor, reduced, entry, position, valid};
+    if constexpr (loops<S>())
+      take_members<S, Pass, LayoutNumber>(scope, at, x);
+    else
+      L::from_elements(scope, at, x);
+  }
+  return static_cast<int>(valid);
+}
+
+template <class S, int Pass, int LayoutNumber>
+KHD void sum_leaf(const Scope<S>& scope, int64 unit,
+                  double (&sums)[LeafSums<S, Pass, LayoutNumber>::kTerms]) {
+  using L = LeafSums<S, Pass, LayoutNumber>;
+  Terms<S, Pass, LayoutNumber> x;
+  int valid;
+  if constexpr (LayoutNumber == 0)
+    valid = take_elements<S, Pass>(scope, unit, x);
+  else
+    valid = take_entries<S, Pass, LayoutNumber>(scope, unit, x);
+  L::add(x, valid, sums);
+}
+
+// Combines groups of leaf sums to partial sums, and writes these for each reduction.
+template <class S, int Pass, int LayoutNumber>
+KHD void fold_leaves(const Scope<S>& scope, const Item& item,
+                    typename LeafSums<S, Pass, LayoutNumber>::Shared& leaf) {
+  using L = LeafSums<S, Pass, LayoutNumber>;
+  const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
+  for (int half = 1; half < 1 << reduction_layout.log2_leaves; half *= 2) {
+    for (int j = thread_index(); j < L::kChunk / (2 * half); j += S::config.threads)
+      for_reductions<S>([&](auto r) {
+        using R = decltype(r);
+        if constexpr (L::Here::template takes<R>) {
+          constexpr int start = L::Here::template first_term<R>();
+          UNROLL
+          for (int n = start; n < start + R::terms; ++n)
+            leaf[2 * j * half][n] =
+                R::Type::combine(leaf[2 * j * half][n], leaf[(2 * j + 1) * half][n]);
+        }
+      });
+    block_barrier();
+  }
+  const int64 first = item.first >> reduction_layout.log2_leaves;
+  const int64 count = reduction_layout.entries * (reduction_layout.leaves >> reduction_layout.log2_leaves) - first;
+  for (int j = thread_index(); j < L::kChunk >> reduction_layout.log2_leaves && j < count; j += S::config.threads)
+    store_partial<S, Pass, LayoutNumber>(scope, first + j, leaf[j << reduction_layout.log2_leaves]);
+}
+
+// One thread's item. Leaves are processed in memory order if possible, otherwise one by one.
+template <class S, int Pass, int LayoutNumber>
+KHD void partials_of_entries(const Scope<S>& scope, const Item& item) {
+  using L = LeafSums<S, Pass, LayoutNumber>;
+  const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
+  const int64 units = reduction_layout.entries * reduction_layout.leaves;
+  const int count = static_cast<int>(min<int64>(units - item.first, kLeaf));
+  if constexpr (LayoutNumber < kNestedLayout && loops<S>()) {
+    if constexpr (joint_maxima<S, Pass>() >> LayoutNumber & 1u)
+      if (take_maxima<S, Pass>(scope, LayoutNumber, item.first)) return;
+    if constexpr (sums_tiles<S, Pass, LayoutNumber>())
+      if (sum_tiles<S, Pass>(scope, LayoutNumber, item.first)) return;
+    if (sum_in_memory_order<S, Pass, LayoutNumber>(scope, item.first, count)) return;
+  }
+  for (int64 unit = item.first; unit < item.first + count; ++unit) {
+    double sums[L::kTerms];
+    sum_leaf<S, Pass, LayoutNumber>(scope, unit, sums);
+    store_partial<S, Pass, LayoutNumber>(scope, unit, sums);
+  }
+}
+
+template <class S, int Pass, int LayoutNumber>
+KHD void partials_of_item(const Args& args, const Item& item, Preparation<S>& preparation) {
+  using L = LeafSums<S, Pass, LayoutNumber>;
+  const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
+  if constexpr (S::config.threads == 1 && LayoutNumber != 0)
+    return partials_of_entries<S, Pass, LayoutNumber>(scope, item);
+  auto& leaf = *shared<typename L::Shared, 1 + LayoutNumber>();
+  const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
+  // Leaves past the last are never read: the leaves of a partial sum are all before or all after the end.
+  const int64 units = min<int64>(reduction_layout.entries * reduction_layout.leaves - item.first, L::kChunk);
+  block_barrier();
+  ONE_BY_ONE
+  for (int start = 0; start < units; start += L::Shape::teams) {
+    const int slot = start + static_cast<int>(L::Shape::team());
+    double sums[L::kTerms];
+    sum_leaf<S, Pass, LayoutNumber>(scope, item.first + slot, sums);
+    if (L::Shape::lane() == 0 && slot < L::kChunk)
+      for (int n = 0; n < L::kTerms; ++n) leaf[slot][n] = sums[n];
+  }
+  block_barrier();
+  fold_leaves<S, Pass, LayoutNumber>(scope, item, leaf);
+}
+
+template <class S, int Pass>
+KHD void partials(const Args& args, Range range) {
+  fill_codebooks<S>();
+  Preparation<S> preparation;
+  for (int64 i = range.begin; i < range.end; i += range.stride) {
+    const Item item = args.items[i];
+    static_for<kReductionLayouts>([&](auto reduction_layout) {
+      if constexpr (PassReductions<S, Pass, decltype(reduction_layout)::value>::terms() > 0)
+        if (item.reduction_layout == decltype(reduction_layout)::value)
+          partials_of_item<S, Pass, decltype(reduction_layout)::value>(args, item, preparation);
+    });
+  }
+}
+
+}  // namespace jitstep

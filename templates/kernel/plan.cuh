@@ -1,0 +1,238 @@
+// The components of a kernel, as the host planned them. Knows the interface of rules and codecs. Independent
+// of formulas, formats and threads.
+#pragma once
+#include "../core/fragment.cuh"
+
+namespace jitstep {
+
+// A rule, codec or gradient transform with the structures that its file declares. For a codec with numbers,
+// `Numbers::of` computes them from the rule's.
+template <class Body_, class Hyper_ = NoHyper, class Reductions_ = NoReductions,
+          class AuxState_ = NoAuxState, class Numbers_ = void>
+struct Component {
+  using Body = Body_;
+  using Hyper = Hyper_;
+  using Reductions = Reductions_;
+  using AuxState = AuxState_;
+  using Numbers = Numbers_;
+  static constexpr bool has_aux_state = !kSame<AuxState, NoAuxState>;
+};
+
+// A slot that flags leave out.
+struct Absent {};
+template <class Component>
+inline constexpr bool kStored = true;
+template <>
+inline constexpr bool kStored<Absent> = false;
+
+// Whether a slot has codes. The last launch of a step writes them.
+template <class Component>
+inline constexpr bool kCoded = !kSame<typename Component::Body::Code, NoCode>;
+template <>
+inline constexpr bool kCoded<Absent> = false;
+
+// ---- optional functions of a body --------------------------------------------------------------
+
+template <class P>
+KHD auto prepare(const typename P::Hyper& h, int64 t, typename P::AuxState& m) {
+  if constexpr (requires { P::Body::prepare(h, t, m); })
+    return P::Body::prepare(h, t, m);
+  else if constexpr (requires { P::Body::prepare(h, t); })
+    return P::Body::prepare(h, t);
+  else
+    return NoScalars{};
+}
+template <class P>
+using ScalarsOf =
+    decltype(prepare<P>(declare<typename P::Hyper>(), 1, declare<typename P::AuxState>()));
+
+// The context `c` of a component's functions: its scalars, and the results of earlier reductions.
+template <class P>
+struct Context : ScalarsOf<P>, P::Reductions {};
+
+// ---- the host's plan: a row per active reduction and per field of auxiliary state -----------------
+
+// Numbers of components: gradient transforms, rule, then the codec of each slot.
+inline constexpr int kGradientComponent = 0, kRuleComponent = 1, kFirstCodecComponent = 2;
+
+struct Resolved {
+  int component;
+  int number;     // among active reductions
+  int pass;       // pass of the reduction
+  int reduction_layout;      // reduction layout of its terms
+  int source = -1;  // number of the reduction whose entries it reduces; -1: elements
+};
+
+template <class Component_, Resolved Row, auto Pointer>
+struct Reduction : FieldRef<Pointer> {
+  using Component = Component_;
+  using Type = typename FieldRef<Pointer>::Type;
+  using Domain = typename Type::Domain;
+  using Coefficients = typename Type::Coefficients;
+  static constexpr int component = Row.component, number = Row.number, pass = Row.pass, reduction_layout = Row.reduction_layout;
+  static constexpr int source = Row.source, terms = Type::terms;
+  static constexpr bool is_global = kSame<Domain, all>;
+  static constexpr bool has_source = source >= 0;
+  static constexpr bool uniform = Domain::reduction_layout == 0;  // one result per tensor
+};
+
+// The step number without skipped steps: of a tensor, and of the
+// optimizer.
+KHD int64 step_number(const HyperParams& hyper_params) { return hyper_params.step_offset == nullptr ? hyper_params.t : hyper_params.t - *hyper_params.step_offset; }
+KHD int64 global_step_number(const HyperParams& hyper_params) {
+  return hyper_params.shared_step_offset == nullptr ? hyper_params.round : hyper_params.round - *hyper_params.shared_step_offset;
+}
+
+template <int ComponentNumber, int Number, auto Pointer>
+struct AuxField : FieldRef<Pointer> {
+  using Domain = typename FieldRef<Pointer>::Type::Domain;
+  using Value = typename FieldRef<Pointer>::Type::Value;
+  static constexpr int component = ComponentNumber, number = Number;
+  // The two buffers are swapped in every step of the tensor or, for domain `all`, of the optimizer.
+  KHD static Value* next(const TensorRecord& t, const HyperParams& hyper_params) {
+    return static_cast<Value*>(t.aux[number][turn(hyper_params) & 1]);
+  }
+  KHD static Value* prev(const TensorRecord& t, const HyperParams& hyper_params) {
+    return static_cast<Value*>(t.aux[number][(turn(hyper_params) + 1) & 1]);
+  }
+
+ private:
+  KHD static int64 turn(const HyperParams& hyper_params) {
+    return kSame<Domain, all> ? global_step_number(hyper_params) : step_number(hyper_params);
+  }
+};
+
+// ---- the specification of a step ---------------------------------------------------------------
+
+// SlotFields: a FieldRef of Slots for each codec. Strided: some p or g is not dense, and needs its
+// strides. The flag after it: the rule has a host transform.
+template <class Gradient_, class Rule_, class Slots_, class SlotFields, class Codecs_,
+          class Reductions_, class AuxFields_, class Weights_, class G_, bool Strided,
+          bool Transformed, KernelConfig V>
+struct Spec {
+  using Gradient = Gradient_;
+  using Rule = Rule_;
+  using Slots = Slots_;
+  using Codecs = Codecs_;
+  using Reductions = Reductions_;
+  using AuxFields = AuxFields_;
+  using Weights = Weights_;
+  using P = typename Weights::Format;
+  using G = G_;
+  static constexpr bool strided = Strided;
+  static constexpr bool transformed = Transformed;
+  static constexpr KernelConfig config = V;
+  static constexpr int slots = Codecs::size;
+  template <int I>
+  using Codec = typename At<I, Codecs>::type;
+  template <int I>
+  KHD static auto& slot(auto& e) {
+    return e.*At<I, SlotFields>::type::pointer;
+  }
+};
+
+// Calls f(Reduction) for every active reduction.
+template <class S, class F>
+KHD constexpr void for_reductions(F&& f) {
+  for_list(typename S::Reductions{}, f);
+}
+
+// Whether the rule has auxiliary state of a domain.
+template <class S, class Domain>
+constexpr bool rule_has_aux_state() {
+  bool keeps = false;
+  for_list(typename S::AuxFields{}, [&](auto row) {
+    using Field = decltype(row);
+    if constexpr (Field::component == kRuleComponent && kSame<typename Field::Domain, Domain>) keeps = true;
+  });
+  return keeps;
+}
+
+// Whether the `finalize` of a reduction takes auxiliary state.
+template <class R>
+constexpr bool finalize_has_aux_state() {
+  using Component = typename R::Component;
+  if constexpr (Component::has_aux_state && R::component == kRuleComponent)
+    return requires(Context<Component> & c, typename Component::AuxState & m) {
+      Component::Body::finalize(Of<typename R::Coefficients>{}, Totals<R::terms>{}, 1, c, m);
+    };
+  else
+    return Component::has_aux_state;
+}
+
+// Whether a `finalize` of the rule's active reductions writes auxiliary state of a domain.
+template <class S, class Domain>
+constexpr bool rule_finalizes() {
+  bool finishes = false;
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (R::component == kRuleComponent && kSame<typename R::Domain, Domain>)
+      finishes = finishes || finalize_has_aux_state<R>();
+  });
+  return finishes;
+}
+
+// The dimensions inside an entry of a domain's layout, as bits.
+template <int LayoutNumber>
+KHD uint32 reduced_in(int dims) {
+  if constexpr (LayoutNumber == tensor::reduction_layout)
+    return tensor::reduced(dims);
+  else if constexpr (LayoutNumber == first::reduction_layout)
+    return first::reduced(dims);
+  else if constexpr (LayoutNumber == rows::reduction_layout)
+    return rows::reduced(dims);
+  else if constexpr (LayoutNumber == columns::reduction_layout)
+    return columns::reduced(dims);
+  else if constexpr (LayoutNumber == matrices::reduction_layout)
+    return matrices::reduced(dims);
+  else
+    return axis<LayoutNumber - 5>::reduced(dims);
+}
+
+// The reductions of one pass in one layout.
+template <class S, int Pass, int ReductionLayout>
+struct PassReductions {
+  template <class R>
+  static constexpr bool takes = R::pass == Pass&& R::reduction_layout == ReductionLayout;
+  static constexpr int terms() {
+    int n = 0;
+    for_reductions<S>([&](auto r) {
+      if constexpr (takes<decltype(r)>) n += decltype(r)::terms;
+    });
+    return n;
+  }
+  template <class R>
+  static constexpr int first_term() {
+    int n = 0;
+    for_reductions<S>([&](auto r) {
+      using Q = decltype(r);
+      if constexpr (takes<Q> && Q::number < R::number) n += Q::terms;
+    });
+    return n;
+  }
+};
+
+// Whether gradient transforms are complete before a pass, so that g and new slots can be computed.
+template <class S, int Pass>
+constexpr bool gradient_ready() {
+  bool ready = true;
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (R::component == kGradientComponent && R::pass >= Pass) ready = false;
+  });
+  return ready;
+}
+
+// Whether the new values of a slot without codes are known before a pass: after its codec's reductions.
+template <class S, int I, int Pass>
+constexpr bool knows_what_is_stored() {
+  using Component = typename S::template Codec<I>;
+  bool known = kStored<Component> && !kCoded<Component>;
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if constexpr (R::component == kFirstCodecComponent + I && R::pass >= Pass) known = false;
+  });
+  return known;
+}
+
+}  // namespace jitstep

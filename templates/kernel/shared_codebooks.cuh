@@ -1,0 +1,61 @@
+// The codebooks of a step's codecs (core/codebook.cuh) in shared memory, where lanes that read different entries of a
+// table wait for each other least.
+#pragma once
+#include "../core/lookup.cuh"
+#include "plan.cuh"
+
+namespace jitstep {
+
+// Whether a codec's codes index a codebook.
+template <class C>
+concept HasCodebook = requires {
+  typename C::Codebook;
+};
+
+// Whether thresholds determine the code of a value.
+template <class C>
+concept FindsInCodebook = HasCodebook<C> && !C::random;
+
+// Whether a codec applies an inner codec to normalized values.
+template <class C>
+concept HasNormalize = requires {
+  typename C::ScaledCodec;
+};
+
+// Whether whole tiles use shared memory for slot I. A single thread has its tables in the cache anyway.
+template <class S, int I, class Component = typename S::template Codec<I>>
+constexpr bool shares_codebook() {
+  if constexpr (kStored<Component> && S::config.threads > 1)
+    return HasCodebook<typename Component::Body>;
+  else
+    return false;
+}
+
+inline constexpr int kFirstCodebookSite =
+    1 + kReductionLayouts;  // after the prepared scalars and the sums of each layout
+
+template <class S, int I>
+struct SharedCodebook {
+  using Codebook = typename S::template Codec<I>::Body::Codebook;
+  static constexpr int size = kSizeOf<Codebook::values>;
+  Table<size> values, thresholds;
+
+  KHD static SharedCodebook& here() { return *shared<SharedCodebook, kFirstCodebookSite + I>(); }
+  KHD void fill() {
+    for (uint32 code = thread_index(); code < size; code += S::config.threads) {
+      values.x[code] = Codebook::values.x[code];
+      thresholds.x[code] = Codebook::thresholds.x[code];
+    }
+  }
+};
+
+// Called by all threads of a block before the first Preparation. Its barriers separate this from every lookup.
+template <class S>
+KHD void fill_codebooks() {
+  static_for<S::slots>([](auto slot) {
+    if constexpr (shares_codebook<S, decltype(slot)::value>())
+      SharedCodebook<S, decltype(slot)::value>::here().fill();
+  });
+}
+
+}  // namespace jitstep

@@ -1,0 +1,117 @@
+#include "jitstep/jit/state_storage.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "jit/fixtures.h"
+#include "jitstep/jit/step.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::error_of;
+using testing::settings_with_cache;
+using testing::TemporaryFolder;
+
+TEST(StateStorage, ASlotTakesItsCodesAndOneMetaForEachStartedBlock) {
+  const auto bytes = [](const char* codec, Dtype dtype, std::int64_t n) {
+    OptionValues options("sgd");
+    options.set("momentum", 0.5);
+    KernelSpec spec = resolve(options, {codec}).spec;
+    spec.state.dtype = spec.gradient = dtype;
+    const auto slot = state_layout(resolve(spec), {{n}, {1}}, {}).slots[0];
+    return std::pair(slot.codes, slot.meta);
+  };
+  EXPECT_EQ(bytes("fp32", Dtype::float32, 7), std::pair(std::int64_t{28}, std::int64_t{0}));
+  EXPECT_EQ(bytes("fp32", Dtype::float64, 7), std::pair(std::int64_t{56}, std::int64_t{0}));
+  EXPECT_EQ(bytes("bf16", Dtype::float32, 7), std::pair(std::int64_t{14}, std::int64_t{0}));
+  EXPECT_EQ(bytes("int4", Dtype::float32, 7).first, 4);
+  EXPECT_EQ(bytes("int8", Dtype::float32, 0), std::pair(std::int64_t{0}, std::int64_t{0}));
+  const std::int64_t one = bytes("int8", Dtype::float32, 256).second;
+  EXPECT_GT(one, 0);
+  EXPECT_EQ(bytes("int8", Dtype::float32, 257).second, 2 * one);
+}
+
+TEST(StateStorage, PlainArraysStepAsTheRuleSays) {
+  TemporaryFolder folder;
+  Engine engine(settings_with_cache(folder.path()));
+  CpuBackend cpu(engine);
+  OptionValues options("sgd");
+  options.set("lr", 0.5);
+  const Plan plan = resolve(options);
+  std::vector<float> p(1000), q(3, 2.0f), g(p.size(), 1.0f);
+  std::iota(p.begin(), p.end(), 0.0f);
+  const StateStorage of_p(cpu, plan, options, {10, 100}), of_q(cpu, plan, options, {3});
+  Step both(cpu, {{plan, {of_p.tensor(p.data(), 0), of_q.tensor(q.data(), 1)}}});
+  for (int step = 1; step <= 2; ++step)
+    both.run({{.g = g.data()}, {.g = g.data()}}, {plan.at_step(options, step)});
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(p[i], static_cast<float>(i) - 1) << i;
+  EXPECT_EQ(q, std::vector<float>(3, 1.0f));
+  EXPECT_EQ(of_p.bytes(), 0);  // without momentum nothing is kept
+}
+
+TEST(StateStorage, StateIsKeptBetweenStepsInAnyCodec) {
+  TemporaryFolder folder;
+  Engine engine(settings_with_cache(folder.path()));
+  CpuBackend cpu(engine);
+  OptionValues options("sgd");
+  options.set("lr", 1.0);
+  options.set("momentum", 0.5);
+  for (const char* codec : {"fp32", "bf16", "int8", "int4"}) {
+    const Plan plan = resolve(options, {codec});
+    std::vector<float> p(300), g(p.size(), 1.0f);
+    const StateStorage state(cpu, plan, options, {300});
+    EXPECT_GE(state.bytes(), 150) << codec;
+    Step step(cpu, {{plan, {state.tensor(p.data())}}});
+    step.run({{.g = g.data()}}, {plan.at_step(options, 1)});
+    step.run({{.g = g.data()}}, {plan.at_step(options, 2)});
+    // Momentum 1, then 1.5, which every codec holds exactly as a block's largest value.
+    EXPECT_EQ(p, std::vector<float>(300, -2.5f)) << codec;
+  }
+}
+
+TEST(StateStorage, SizesThatNoMemoryHoldsAreRefused) {
+  testing::WarningCollector no_cache_folder;
+  Engine engine(Settings{});
+  CpuBackend cpu(engine);
+  OptionValues options("sgd");
+  options.set("momentum", 0.5);
+  const Plan plan = resolve(options);
+  const auto refused = [&](const std::vector<std::int64_t>& sizes) {
+    return error_of([&] { StateStorage(cpu, plan, options, sizes); });
+  };
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  EXPECT_EQ(refused({kHuge}),
+            "a tensor of sizes [4611686018427387904] is larger than any memory (2^48 elements)");
+  // These products wrap around to 0, and to 16.
+  EXPECT_NE(refused({1 << 20, 1 << 24, 1 << 20}).find("any memory"), std::string::npos);
+  EXPECT_NE(refused({(kHuge >> 2) + 1, 16}).find("any memory"), std::string::npos);
+  EXPECT_NE(refused({0, kHuge}).find("any memory"), std::string::npos);
+  EXPECT_EQ(refused({3, -1}), "a tensor of sizes [3, -1] cannot be; sizes are 0 or more");
+  EXPECT_NO_THROW(StateStorage(cpu, plan, options, {0, 1 << 20}));
+  EXPECT_THROW(state_layout(plan, {{kHuge, 4}, {4, 1}}, {}), Error);
+}
+
+TEST(StateStorage, OptionsOutOfRangeAreRefusedBeforeAnythingIsCompiled) {
+  OptionValues options("sgd");
+  options.set("lr", -1.0);
+  EXPECT_NE(error_of([&] { resolve(options); }).find("lr"), std::string::npos);
+  options.set("lr", 1.0);
+  options.set("momentum", 0.5);
+  EXPECT_NE(error_of([&] { resolve(options, {"int7"}); }).find("int7"), std::string::npos);
+}
+
+TEST(StateStorage, TheNumbersOfAStepAreTheOptionsInTheKernelsOrder) {
+  OptionValues options("adamw");
+  options.set("lr", 0.25);
+  const HyperParams set = resolve(options).at_step(options, 7, 11);
+  EXPECT_EQ(set.t, 7);
+  EXPECT_EQ(set.seed, 11u);
+  const auto hyper = options.hyper();
+  EXPECT_EQ(std::memcmp(set.hyper, hyper.data(), sizeof set.hyper), 0);
+}
+
+}  // namespace
+}  // namespace jitstep::jit

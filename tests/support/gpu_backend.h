@@ -1,0 +1,48 @@
+// A GPU without torch: memory and copies straight from the driver, launches on the null stream.
+#pragma once
+
+#include <memory>
+
+#include "emulation/step_run.h"
+#include "jit/engine/cuda_driver.h"
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/backend.h"
+
+namespace jitstep::support {
+using namespace emulation;
+
+/// For one thread: the GPU's context is made current where the machine is made.
+class GpuBackend : public jit::Backend {
+ public:
+  /// What allocate() gives: garbage, or memory a checker knows to be unwritten.
+  enum class Fresh { kGarbage, kUnwritten };
+
+  /// blocks: the grid is never larger. An Error if there is no driver or no GPU.
+  GpuBackend(jit::Engine& engine, unsigned blocks, Fresh fresh = Fresh::kGarbage);
+  ~GpuBackend() override;
+
+  jit::Target target() const override { return target_; }
+  std::shared_ptr<const jit::Kernel> load(const std::string& translation_unit,
+                                          const std::string& name) override;
+  std::unique_ptr<jit::Launches> launches(std::shared_ptr<const jit::Kernel> kernel,
+                                          const std::vector<std::string>& entries,
+                                          const jit::KernelConfig& config) override;
+  std::shared_ptr<void> allocate(std::size_t bytes) override;
+  void upload(void* to, const void* from, std::size_t bytes) override;
+  /// Waits for all launches.
+  void download(void* to, const void* from, std::size_t bytes);
+
+  /// The machine with its way back, for run_case.
+  Device device();
+
+ private:
+  struct Driver;
+
+  jit::Engine& engine_;
+  jit::Target target_;
+  unsigned blocks_;
+  Fresh fresh_;
+  std::shared_ptr<const Driver> driver_;
+};
+
+}  // namespace jitstep::support

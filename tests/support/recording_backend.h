@@ -1,0 +1,45 @@
+// A machine that can record copies and launches instead of doing them, and do them again and again: what a CUDA
+// graph is to a GPU.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulation/step_run.h"
+#include "jitstep/jit/backend.h"
+
+namespace jitstep::support {
+
+/// Everything else is the other machine's. As a graph does, a repeated copy reads its source anew.
+class RecordingBackend : public jit::Backend {
+ public:
+  /// `on` must outlive it.
+  explicit RecordingBackend(jit::Backend& on) : on_(on) {}
+
+  /// What `work` asks for is recorded, in place of what was before.
+  void record(const std::function<void()>& work);
+  void replay() const;
+  /// As StepRun takes it.
+  emulation::Graphs graphs();
+
+  jit::Target target() const override { return on_.target(); }
+  std::shared_ptr<const jit::Kernel> load(const std::string& text,
+                                          const std::string& name) override;
+  std::unique_ptr<jit::Launches> launches(std::shared_ptr<const jit::Kernel> kernel,
+                                          const std::vector<std::string>& entries,
+                                          const jit::KernelConfig& config) override;
+  std::shared_ptr<void> allocate(std::size_t bytes) override { return on_.allocate(bytes); }
+  void upload(void* to, const void* from, std::size_t bytes) override;
+  bool is_capturing() override { return recording_; }
+
+ private:
+  class RecordedLaunches;
+
+  jit::Backend& on_;
+  bool recording_ = false;
+  std::vector<std::function<void()>> work_;
+};
+
+}  // namespace jitstep::support
