@@ -25,7 +25,7 @@ import peer_environment
 from training_runs import ROOT, machine_class
 from peer_heats import HEATS
 from peer_process import ContenderError, PeerProcess
-from peer_report import page
+from compare_report import page
 
 WORKLOADS = ["small_tensors", "one_tensor", "resnet50", "gpt2"]
 BYTES_PER_ELEMENT = 110  # what a heat's processes hold together, at most
@@ -34,7 +34,7 @@ SMALL = 4 << 20  # workloads of fewer elements lie in a cache: their steps are r
 
 
 class Heat:
-    """One comparison: its contenders are made, then take turns."""
+    """One comparison: its implementations are made, then take turns."""
 
     def __init__(self, heat, workload, processes, settings, reasons):
         """`reasons` says who cannot run, by package or contender; who cannot be made is added."""

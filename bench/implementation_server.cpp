@@ -1,4 +1,4 @@
-// Steps contenders on request: the child process of bench/compare.py on the C++ side. Each line of its input is a
+// Steps implementations on request: the child process of bench/compare.py on the C++ side. Each line of its input is a
 // request, each line of its output the answer, both JSON; bench/peer_contenders.py is the same for Python.
 //
 //   {"do": "load", "shapes": [...], "dtype": "float32", "threads": 2}   weights and gradients; drops what was there

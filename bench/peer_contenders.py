@@ -1,4 +1,4 @@
-"""Steps contenders on request: the child process of bench/compare.py on Python's side, run by the peers' own environment.
+"""Steps implementations on request: the child process of bench/compare.py on Python's side, run by the peers' own environment.
 
 Each line of its input is a request, each line of its output the answer, both JSON, as of bench/implementation_server.cpp. What
 packages print goes to the error output.

@@ -1,4 +1,4 @@
-"""A process that holds contenders and steps one of them when it is told to."""
+"""A process that holds implementations and steps one of them when it is told to."""
 import json
 import pathlib
 import signal

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains Fashion-MNIST with a rule of one's own and with AdamW, in every state format that ships.
+"""Trains Fashion-MNIST with your own rule and with AdamW, in every state format that ships.
 
   bench/state_formats.py --rule examples/yogi.cuh            # a second call goes on from what is there
   bench/state_formats.py --rule examples/yogi.cuh --table    # only the table

@@ -1,5 +1,5 @@
 // Time of one optimizer step beside torch's, on a CPU or a GPU, in one run: rounds are paired, medians are compared. The
-// floor is one of the contenders: on a CPU a plain walk over the same bytes, on a GPU a copy that moves as many.
+// floor is one of the implementations: on a CPU a plain walk over the same bytes, on a GPU a copy that moves as many.
 #include <torch/utils.h>
 #include <torch/version.h>
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// An optimizer of one's own on plain arrays, without torch: the rule in signum.cuh becomes one fused
+// Your own optimizer on plain arrays, without torch: the rule in signum.cuh becomes one fused
 // kernel of this machine. It must give the bits of the loop below.
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/state_storage.h>

@@ -51,11 +51,11 @@ class JITSTEP_API GradScaler {
   void step(Optimizer& optimizer);
 
   /// Sets the scale by what the steps since the last update found, or to a value. The former is a c10::Error after
-  /// a step that failed: its gradients belong to the scale of now.
+  /// a step that failed: its gradients belong to the current scale.
   void update();
   void update(double new_scale);
 
-  /// The scale of now; 1 if scaling is off.
+  /// The current scale; 1 if scaling is off.
   double get_scale() const;
   bool is_enabled() const { return options_.enabled(); }
 

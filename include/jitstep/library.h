@@ -1,4 +1,4 @@
-// What concerns the whole library: rules and codecs of one's own, and what was compiled.
+// What concerns the whole library: your own rules and codecs, and what was compiled.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace jitstep {
 
-/// Adds a rule or codec from a file of one's own, under the file's stem, for every optimizer made
+/// Adds a rule or codec from your file, under the file's stem, for every optimizer made
 /// from now on. Loaded again after the file, or one it includes, has changed, it is a new version; optimizers
 /// made before keep theirs. Thread safe. A jit::Error says what the file lacks. The file is code: it must
 /// belong to this user and be writable by nobody else. Returns the name.

@@ -111,7 +111,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// each replay is a step. Before the capture take one outside, of the same parameters; what is captured is like that
   /// one, but for gradients that lie elsewhere. Options are captured as they are, a set_lr() tensor, grad_scale and found_inf
   /// are read anew. Step numbers and checkpoints are the device's, and wait for it. Replays and other steps are to be
-  /// ordered by the program, as all work on several streams. Graphs step the state of now: capture anew after load(),
+  /// ordered by the program, as all work on several streams. Graphs step the current state: capture again after load(),
   /// or when formats, groups or state were changed. What else a capture cannot repeat is an Error, before any change.
   void capturable(bool on = true);
   bool is_capturable() const;

@@ -29,11 +29,11 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
  public:
   /// The rule these are options of; empty for GenericOptions that no optimizer has taken yet.
   const std::string& rule() const { return common().rule; }
-  /// The edition of the catalog that rule and codecs are taken from; 0, until an optimizer has taken the
+  /// The revision of the catalog that rule and codecs are taken from; 0, until an optimizer has taken the
   /// options: the newest.
   int catalog_revision() const { return common().catalog_revision; }
-  void set_edition(int catalog_revision) { common().catalog_revision = catalog_revision; }
-  /// What the rule's file declares in that edition.
+  void set_catalog_revision(int catalog_revision) { common().catalog_revision = catalog_revision; }
+  /// What the rule's file declares in that revision.
   const jit::Manifest& manifest() const;
 
   // ---- options by place and by name; an unknown name is a c10::Error that lists the known ones
@@ -238,7 +238,7 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
 };
 
 /// Options of a rule with everything unset: of the generated class for a shipped rule, else
-/// generic, and of the newest edition unless one is given. A jit::Error lists the rules if there is no
+/// generic, and of the newest revision unless one is given. A jit::Error lists the rules if there is no
 /// such one.
 JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule, int catalog_revision = 0);
 

@@ -24,22 +24,22 @@ struct ResolvedAuxState;
 }  // namespace jit
 struct InitialValues;
 
-/// Whether somebody else may hold the tensors of a state: once they do, for good. Who copies them shares them.
-class SharedMark {
+/// True once a state tensor was returned to the user or copied. Never reset.
+class Escaped {
  public:
-  SharedMark() = default;
+  Escaped() = default;
   /// A copy and its source are both shared; what is moved takes the mark along.
-  SharedMark(const SharedMark& other) noexcept : set_(true) { other.set(); }
-  SharedMark(SharedMark&& other) noexcept : set_(other.is_set()) {}
-  SharedMark& operator=(const SharedMark& other) noexcept {
+  Escaped(const Escaped& other) noexcept : set_(true) { other.set(); }
+  Escaped(Escaped&& other) noexcept : set_(other.is_set()) {}
+  Escaped& operator=(const Escaped& other) noexcept {
     other.set(), set();
     return *this;
   }
-  SharedMark& operator=(SharedMark&& other) noexcept {
+  Escaped& operator=(Escaped&& other) noexcept {
     set_.store(other.is_set(), std::memory_order_relaxed);
     return *this;
   }
-  ~SharedMark() = default;
+  ~Escaped() = default;
 
   /// Reading a state sets it, and several threads may read one.
   void set() const noexcept { set_.store(true, std::memory_order_relaxed); }
@@ -78,7 +78,7 @@ class StateOwner {
 /// optimizer that takes the copy compares them with its parameter.
 class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
  public:
-  /// Unbound state of a rule, no step taken: of the rule as it is in an edition of the catalog, by default
+  /// Unbound state of a rule, no step taken: of the rule as it is in a revision of the catalog, by default
   /// as it is now.
   explicit ParamState(std::string rule, int catalog_revision = 0)
       : rule_(std::move(rule)), catalog_revision_(catalog_revision) {}
@@ -138,11 +138,11 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   /// Whether it belongs to a parameter, and what the kernels read and write.
   bool is_bound() const { return owner_.parameter.defined(); }
   StateBuffers& buffers() {
-    shared_.set();
+    escaped_.set();
     return buffers_;
   }
   const StateBuffers& buffers() const {
-    shared_.set();
+    escaped_.set();
     return buffers_;
   }
   /// A c10::Error for a step number that kernels cannot go on from.
@@ -158,7 +158,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   /// everything kept still lies where it lay.
   bool fits(const torch::Tensor& parameter) const;
   /// Whether a user was given a tensor of what is kept, and may have given it other memory.
-  bool is_shared() const { return shared_.is_set(); }
+  bool is_shared() const { return escaped_.is_set(); }
 
  protected:
   /// The same by the number of the slot.
@@ -212,7 +212,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   std::shared_ptr<const std::vector<TensorFingerprint>> places_;  // of the buffers' tensors, once bound
   bool from_archive_ = false;  // unbound, but its buffers have codecs and a layout
   bool is_early_ = false;      // made before the first step, and not bound again since
-  SharedMark shared_;
+  Escaped escaped_;
 
   friend class Optimizer;  // takes the buffers for its kernels, and shares them with nobody
 };

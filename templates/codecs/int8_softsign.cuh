@@ -71,7 +71,7 @@ struct Codec {
   }
 
   // Stochastic rounding is unbiased for the values, not for their roots.
-  KHD static int stochastic_code(float y, int nearest, uint32 random_bits) {
+  KHD static int draw_code(float y, int nearest, uint32 random_bits) {
     if constexpr (is_signed)
       return stochastic_code(y, nearest, -127, 127, random_bits, value_of);
     else
@@ -87,7 +87,7 @@ struct Codec {
     const int candidate = negative ? -reached : reached + 1;  // the code, or the next one
     const float y = negative ? -size : size;
     int code = candidate - (reaches(y, candidate) ? 0 : 1);
-    if constexpr (O.stochastic) code = stochastic_code(y, code, random_bits);
+    if constexpr (O.stochastic) code = draw_code(y, code, random_bits);
     if (!is_signed && O.positive_floor && x > 0 && code == 0) code = 1;
     return static_cast<Code>(is_finite(x) ? code : is_signed ? 0 : 255);
   }

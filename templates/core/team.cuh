@@ -8,7 +8,7 @@ namespace jitstep {
 // A tile larger than a leaf has a larger team, so that a lane holds no more elements than of a leaf, if the block's
 // threads divide into such teams.
 constexpr int lanes_of_tile(int size, KernelConfig v) {
-  int lanes = v.lanes;
+  int lanes = v.tile_lanes;
   for (int n = kLeaf; n < size && v.threads % (2 * lanes) == 0; n *= 2) lanes *= 2;
   return lanes;
 }

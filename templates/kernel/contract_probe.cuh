@@ -105,7 +105,7 @@ class ContractProbe {
   }
 
   // Between steps, for a rule with modes. There is no gradient and no result.
-  void turn() {
+  void switch_mode() {
     e_.g = Poison();
     Body::eval(e_, c_);
     ProbeWriter::evaluated(findings_, e_);
@@ -210,7 +210,7 @@ void probe(const ProbeArgs& args) {
     for (int sign = -1; sign <= 1; sign += 2) {
       const real unit = static_cast<real>(sign);
       Probe(args.hyper_params[i], unit, findings).elements();
-      if constexpr (ProbeWriter::modes) Probe(args.hyper_params[i], unit, findings).turn();
+      if constexpr (ProbeWriter::modes) Probe(args.hyper_params[i], unit, findings).switch_mode();
     }
   ProbeWriter::remembered(findings);
 }

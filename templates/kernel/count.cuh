@@ -13,8 +13,8 @@ struct Count {
   KHD static void count(const Args& args, Range range) {
     for (int64 i = range.begin; i < range.end; i += range.stride) {
       if (thread_index() != 0) continue;
-      const int hyper_params = args.steps[i].hyper_index;
-      if (hyper_params >= 0) --*args.hyper_params[hyper_index].step_offset;
+      const int index = args.steps[i].hyper_index;
+      if (index >= 0) --*args.hyper_params[index].step_offset;
       if (i == 0 && args.shared_state_writer >= 0) --*args.hyper_params->shared_step_offset;
     }
   }

@@ -132,12 +132,12 @@ class StoredRows {
                                        [&](int i, auto code) { code_[i] = code; });
   }
   KHD void decode(const Scope<S>& scope, const Linear<true>& at, real* prev) const {
-    const PreviousValue<S, I> prev(scope);
+    const PreviousValue<S, I> previous(scope);
     UNROLL
     for (int i = 0; i < Shape::fragment; ++i) {
       const int row = i / Shape::vector;
       const int64 e = at.element(Shape::row_start(row) + i % Shape::vector);
-      prev[i] = prev(decode_in_whole<S, I>(scope, e, code_[i], meta_[row]));
+      prev[i] = previous(decode_in_whole<S, I>(scope, e, code_[i], meta_[row]));
     }
   }
 
@@ -165,7 +165,7 @@ struct SlotsOfTile {
 template <class S, int I, class Shape, class Cursor>
 KHD void load_slot(const Scope<S>& scope, const Cursor& at, real* prev) {
   using Component = typename S::template Codec<I>;
-  const PreviousValue<S, I> prev(scope);
+  const PreviousValue<S, I> previous(scope);
   UNROLL
   for (int i = 0; i < Shape::fragment; ++i) {
     const uint32 within = Shape::row_start(i / Shape::vector) + i % Shape::vector;
@@ -179,7 +179,7 @@ KHD void load_slot(const Scope<S>& scope, const Cursor& at, real* prev) {
         if constexpr (C::block > 1)
           meta = static_cast<const typename C::Meta*>(slot.meta)[e / C::block];
         const auto code = CodeStorage<typename C::Code>::load_one(slot.codes, e);
-        stored = prev(decode_one<S, I>(scope, e, code, meta));
+        stored = previous(decode_one<S, I>(scope, e, code, meta));
       }
     }
     prev[i] = stored;

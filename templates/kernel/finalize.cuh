@@ -155,7 +155,7 @@ KHD Scope<S> scope_of_set(const Args& args, int hyper_index) {
   Scope<S> scope{args, args.tensors[0], args.steps[0], args.hyper_params[hyper_index], {}, {}, prepared.aux};
   static_cast<ScalarsOf<typename S::Gradient>&>(scope.gradient) = prepared.gradient;
   static_cast<ScalarsOf<typename S::Rule>&>(scope.rule) = prepared.rule;
-  load_shared_coefficients<S, Pass>(args, hyper_params, scope.gradient, scope.rule);
+  load_shared_coefficients<S, Pass>(args, hyper_index, scope.gradient, scope.rule);
   return scope;
 }
 
@@ -163,7 +163,7 @@ KHD Scope<S> scope_of_set(const Args& args, int hyper_index) {
 template <class S, class R>
 KHD void finalize_set(const Args& args, int hyper_index, const Totals<R::terms>& totals, int64 count,
                     bool writes_shared_state) {
-  const Scope<S> scope = scope_of_set<S, R::pass>(args, hyper_params);
+  const Scope<S> scope = scope_of_set<S, R::pass>(args, hyper_index);
   typename R::Component::AuxState m{};
   if constexpr (R::Component::has_aux_state) m = scope.aux;
   static_cast<typename R::Coefficients*>(args.reductions[R::number].coefficients)[hyper_index] =
@@ -193,9 +193,9 @@ KHD void finalize_all(const Args& args) {
   for (int n = 0; n < R::terms; ++n) totals.x[n] = roots[n] + 0.0;
   int64 count = 0;
   for (int i = 0; i < sum.all_count; ++i) count += sum.all[i].n;
-  const int shared_state_writer = args.shared_state_writer < 0 ? -1 : args.steps[args.shared_state_writer].hyper_index;
-  for (int hyper_params = thread_index(); hyper_params < args.hyper_params_count; hyper_params += Block::size)
-    finalize_set<S, R>(args, hyper_params, totals, count, hyper_params == shared_state_writer);
+  const int writer = args.shared_state_writer < 0 ? -1 : args.steps[args.shared_state_writer].hyper_index;
+  for (int index = thread_index(); index < args.hyper_params_count; index += Block::size)
+    finalize_set<S, R>(args, index, totals, count, index == writer);
 }
 
 template <class S, int Pass>

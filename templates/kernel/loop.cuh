@@ -294,9 +294,9 @@ KHD void store_weight(typename S::P::Bits* p, Residual* residual, int i, real x,
   if constexpr (kSame<Residual, NoResidual>) {
     p[i] = S::Weights::store(x, random_bits);
   } else {
-    Residual beside{};
-    p[i] = S::Weights::store(x, random_bits, beside);
-    residual[i] = beside;
+    Residual low_bits{};
+    p[i] = S::Weights::store(x, random_bits, low_bits);
+    residual[i] = low_bits;
   }
 }
 

@@ -9,11 +9,11 @@ namespace jitstep {
 // Types, because a rule's functions are templates and cannot be arguments.
 template <class Rule>
 struct ToEval {
-  KHD static void turn(auto& e, const auto& c) { Rule::eval(e, c); }
+  KHD static void switch_mode(auto& e, const auto& c) { Rule::eval(e, c); }
 };
 template <class Rule>
 struct ToTrain {
-  KHD static void turn(auto& e, const auto& c) { Rule::train(e, c); }
+  KHD static void switch_mode(auto& e, const auto& c) { Rule::train(e, c); }
 };
 
 // last: the scope of the last step. held: the same with the hyperparameters that loads use.
@@ -32,7 +32,7 @@ KHD void switch_mode_tile(const Scope<S>& last, const Scope<S>& held, const Curs
       e.p = f.p[i];
       e.index = held.tensor.offset + at.element(Shape::row_start(row) + k);
       set_slots<S>(f, i, e);
-      To::turn(e, last.rule);
+      To::switch_mode(e, last.rule);
       f.p[i] = e.p;
     }
   }
@@ -40,7 +40,7 @@ KHD void switch_mode_tile(const Scope<S>& last, const Scope<S>& held, const Curs
 }
 
 template <class S, template <class> class To>
-KHD void turn(const Args& args, Range range) {
+KHD void switch_mode(const Args& args, Range range) {
   fill_codebooks<S>();
   Preparation<S> preparation;
   for (int64 i = range.begin; i < range.end; i += range.stride) {

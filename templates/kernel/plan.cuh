@@ -80,7 +80,7 @@ struct Reduction : FieldRef<Pointer> {
 // optimizer.
 KHD int64 step_number(const HyperParams& hyper_params) { return hyper_params.step_offset == nullptr ? hyper_params.t : hyper_params.t - *hyper_params.step_offset; }
 KHD int64 global_step_number(const HyperParams& hyper_params) {
-  return hyper_params.shared_step_offset == nullptr ? hyper_params.round : hyper_params.round - *hyper_params.shared_step_offset;
+  return hyper_params.shared_step_offset == nullptr ? hyper_params.global_step : hyper_params.global_step - *hyper_params.shared_step_offset;
 }
 
 template <int ComponentNumber, int Number, auto Pointer>
@@ -90,14 +90,14 @@ struct AuxField : FieldRef<Pointer> {
   static constexpr int component = ComponentNumber, number = Number;
   // The two buffers are swapped in every step of the tensor or, for domain `all`, of the optimizer.
   KHD static Value* next(const TensorRecord& t, const HyperParams& hyper_params) {
-    return static_cast<Value*>(t.aux[number][turn(hyper_params) & 1]);
+    return static_cast<Value*>(t.aux[number][parity(hyper_params) & 1]);
   }
   KHD static Value* prev(const TensorRecord& t, const HyperParams& hyper_params) {
-    return static_cast<Value*>(t.aux[number][(turn(hyper_params) + 1) & 1]);
+    return static_cast<Value*>(t.aux[number][(parity(hyper_params) + 1) & 1]);
   }
 
  private:
-  KHD static int64 turn(const HyperParams& hyper_params) {
+  KHD static int64 parity(const HyperParams& hyper_params) {
     return kSame<Domain, all> ? global_step_number(hyper_params) : step_number(hyper_params);
   }
 };

@@ -70,8 +70,8 @@ struct Step {
       jitstep::apply<S, Passes>(args, range);
   }
 
-  KHD static void eval(const Args& args, Range range) { turn<S, ToEval>(args, range); }
-  KHD static void train(const Args& args, Range range) { turn<S, ToTrain>(args, range); }
+  KHD static void eval(const Args& args, Range range) { switch_mode<S, ToEval>(args, range); }
+  KHD static void train(const Args& args, Range range) { switch_mode<S, ToTrain>(args, range); }
 
   template <int I>
   KHD static void decode(const Args& args, Range range) {

@@ -16,14 +16,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
 import peer_environment
-import peer_report
+import compare_report
 from peer_heats import AIMS, FUSED, HEATS, LOOP
 from peer_process import ContenderError, PeerProcess
-from peers import WORKLOADS
+from compare import WORKLOADS
 
 PYTHON = sys.argv.pop()
 SERVER = sys.argv.pop()
-THEIRS = {"cpp", "torch"}  # whose contenders need no package but torch
+THEIRS = {"cpp", "torch"}  # whose implementations need no package but torch
 # Stands for pip: notes what it is asked for, and fails when that is the package absent.
 PIP = """#!/bin/sh
 echo "$*" >>"$(dirname "$0")/asked"
@@ -145,7 +145,7 @@ class Figures(unittest.TestCase):
         ]
 
     def test_ratios_are_medians_over_the_rounds_that_both_took_part_in(self):
-        of = peer_report.figures(self.rows[3], self.rows, 1000)
+        of = compare_report.figures(self.rows[3], self.rows, 1000)
         self.assertEqual(of["parameters_per_second"], 250)
         self.assertEqual(of["of_walk"], 0.5)
         self.assertEqual(of["to_loop"], 4)
@@ -153,19 +153,19 @@ class Figures(unittest.TestCase):
         self.assertEqual((of["state"], of["extra"], of["cores"]), (8, None, 2))
 
     def test_a_line_of_the_table_has_figures_or_the_reason(self):
-        loop = peer_report.line(self.rows[1], self.rows, 64000000)
+        loop = compare_report.line(self.rows[1], self.rows, 64000000)
         self.assertEqual(loop, f"| {LOOP} | 4.0 | 12% | 1.00 |  | 0.00 | 0.0 | 2.0 |")
-        self.assertIn("| not measured: it is ill |", peer_report.line(self.rows[2], self.rows, 1000))
+        self.assertIn("| not measured: it is ill |", compare_report.line(self.rows[2], self.rows, 1000))
 
     def test_a_pair_is_set_in_proportion(self):
         rows = [self.row("jitstep AdamW", [1.0, 2.0, 2.0]), self.row("jitstep LAMB", [3.0, 3.0, 3.0])]
-        self.assertEqual(list(peer_report.pairs({"heat": "LAMB", "rows": rows})),
+        self.assertEqual(list(compare_report.pairs({"heat": "LAMB", "rows": rows})),
                          ["jitstep LAMB takes 1.50 times as long as jitstep AdamW."])
 
     def test_an_aim_is_reached_or_missed_by_a_share_or_not_measured(self):
         def said(*rows):
             heat = {"workload": "one_tensor", "heat": "float32 state", "rows": list(rows)}
-            return "\n".join(peer_report.aims([heat]))
+            return "\n".join(compare_report.aims([heat]))
 
         walk, ours = self.row("walk, 28 bytes", [1.0, 1.0]), self.row("jitstep AdamW", [1.0, 1.0])
         slower = self.row("jitstep AdamW", [2.0, 2.0])

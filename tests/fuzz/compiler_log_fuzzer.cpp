@@ -1,4 +1,4 @@
-// Any text as a unit, and behind its first zero byte what a compiler says about it: a flat text comes
+// Any text as a unit, and behind its first zero byte what a compiler says about it: a preprocessed source comes
 // apart again, and what is told of a log names no place that the text does not have.
 #include <algorithm>
 #include <cstdint>

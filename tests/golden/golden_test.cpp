@@ -62,15 +62,15 @@ bool is_called(const jit::MemoryField& field, const std::string& name) {
 torch::Tensor kept(const Optimizer& optimizer, const ParamState& state, const std::string& name) {
   for (const jit::MemoryField& field : jit::default_catalog().rule(optimizer.rule()).memory) {
     if (!is_called(field, name)) continue;
-    return field.is_common() ? torch::tensor({optimizer.memory(name)}, torch::kFloat64)
-                             : state.memory(name);
+    return field.is_common() ? torch::tensor({optimizer.aux_state(name)}, torch::kFloat64)
+                             : state.aux_state(name);
   }
   if (name == "neg_pre_grad") return -state.value("gprev");
   // LAMB16's codes, as numbers that are still to be multiplied by its norms.
   if (name == "m8") return state.codes("m").view(torch::kFloat8_e4m3fn);
   if (name == "v8") return state.codes("v").view(torch::kFloat8_e5m2);
   const std::string ours = slot_name(name);
-  return ours.find('.') == ours.npos ? state.value(ours) : state.memory(ours);
+  return ours.find('.') == ours.npos ? state.value(ours) : state.aux_state(ours);
 }
 
 class Case {
@@ -178,11 +178,11 @@ class Case {
     if (rest.ends_with(".codes")) return check_codes(name, state, kept_name, expected);
     if (rest.ends_with(".scale")) return check_scales(name, state, kept_name, expected);
     if (const auto axis = rest.find(".scale."); axis != rest.npos) {
-      const torch::Tensor scales = state.memory(kept_name + ".scale" + rest.substr(axis + 7));
+      const torch::Tensor scales = state.aux_state(kept_name + ".scale" + rest.substr(axis + 7));
       return close(name, numbers(scales), expected.values(), 1e-5, 1e-12, 0);
     }
     if (rest == "v.row" || rest == "v.col")
-      return close(name, numbers(state.memory(rest)), expected.values(), 1e-6, 0, 0);
+      return close(name, numbers(state.aux_state(rest)), expected.values(), 1e-6, 0, 0);
     const bool is_kept = kept_name != "trust";  // LAMB16's, which its step shows
     if (meta_.contains("state_rtol") && is_kept)
       check_values(name, kept(*optimizer_, state, kept_name), expected);

@@ -18,7 +18,7 @@ inline std::int64_t counted_bytes(const ParamState& state, const jit::Plan& plan
   for (const jit::Slot& slot : plan.rule().slots)
     bytes += bytes_of(state.codes(slot.name)) + bytes_of(state.meta(slot.name));
   for (const jit::ResolvedAuxState& field : plan.aux_state)
-    bytes += 2 * bytes_of(state.memory(field.key));
+    bytes += 2 * bytes_of(state.aux_state(field.key));
   return bytes;
 }
 

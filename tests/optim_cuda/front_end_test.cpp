@@ -126,7 +126,7 @@ TEST(CudaFrontEndSkips, ADeviceLeavesOutWhatIsNotFinite) {
   pair.train(1, 2);
   pair.expect_equal();
   EXPECT_EQ(state_of(*pair.device, pair.there[0]).step(), 2);
-  EXPECT_EQ(pair.device->memory("d"), pair.host->memory("d"));
+  EXPECT_EQ(pair.device->aux_state("d"), pair.host->aux_state("d"));
 }
 
 TEST(CudaFrontEndDevices, ParametersOfBothAreSteppedTogether) {

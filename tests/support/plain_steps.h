@@ -82,7 +82,7 @@ class PlainSteps {
   }
   /// A memory field's buffer that step t writes.
   template <class T>
-  const T* memory(std::size_t i, std::size_t field, std::int64_t t) const {
+  const T* aux_state(std::size_t i, std::size_t field, std::int64_t t) const {
     return static_cast<const T*>(tensors_[i].aux_state[field][t & 1]);
   }
 

@@ -23,7 +23,7 @@ namespace {
 
 // A rule that uses all of the contract: a slot that may be left out, two sums, memory of two domains.
 const std::string kRule = R"(// modes: train, eval
-// host stage: halved
+// host transform: halved
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::mine {

@@ -158,7 +158,7 @@ TEST(Int4, CodesTheNearestValueAroundEveryThreshold) {
 // In units of the smallest of the scales.
 TEST(Int4Rank1, CodesAsInt4AroundEveryThreshold) {
   namespace rank1 = codecs::int4_rank1;
-  rank1::Memory memory;
+  rank1::AuxState memory;
   memory.scale0.next = 0x1p-40f;
   memory.scale1.next = 1;
   const auto is_int4s = [&](auto sign, const std::vector<float>& all) {

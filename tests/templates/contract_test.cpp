@@ -18,7 +18,7 @@ namespace {
 
 // A rule that uses all of the contract: two sums, the first of which the moments read.
 const std::string kRule = R"(// modes: train, eval
-// host stage: halved
+// host transform: halved
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::odd {

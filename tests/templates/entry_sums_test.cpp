@@ -80,8 +80,8 @@ void expect_entries(const std::vector<std::int64_t>& sizes, const std::vector<in
       const int count = static_cast<int>(std::min<std::int64_t>(t.n - base, kLeaf));
       const int begin = count > 7 ? 7 : 0;
       std::int64_t entries[kLeaf] = {};
-      const Piece piece = piece_of(t, reduced);
-      broadcast_entries(piece, EntryCursor(piece, base + begin), {base, count, begin, count},
+      const EntrySpan span = span_of(t, reduced);
+      broadcast_entries(span, EntryCursor(span, base + begin), {base, count, begin, count},
                      numbers.data(), entries);
       for (int i = begin; i < count; ++i)
         ASSERT_EQ(entries[i], entry_of(t, reduced, base + i)) << reduced << " " << base + i;

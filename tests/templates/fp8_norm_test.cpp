@@ -12,7 +12,7 @@ namespace {
 using Fp8Signed = codecs::fp8_norm::Codec<Signed>;
 using Fp8Positive = codecs::fp8_norm::Codec<NonNegative>;
 
-codecs::fp8_norm::Memory norm_of(float next) { return {{.prev = next, .next = next}}; }
+codecs::fp8_norm::AuxState norm_of(float next) { return {{.prev = next, .next = next}}; }
 
 TEST(Fp8Norm, IsTheRootOfTheCappedSumOfSquaresOverTheNumber) {
   using codecs::fp8_norm::Norm;
@@ -21,11 +21,11 @@ TEST(Fp8Norm, IsTheRootOfTheCappedSumOfSquaresOverTheNumber) {
   EXPECT_EQ(Fp8Signed::terms(Of<Norm>{}, 1e30f)[0], 10);
   for (float x : {std::nanf(""), HUGE_VALF, -HUGE_VALF})
     EXPECT_EQ(Fp8Signed::terms(Of<Norm>{}, x)[0], 0) << "is no reason for a norm";
-  codecs::fp8_norm::Memory m = norm_of(1);
-  EXPECT_FLOAT_EQ(Fp8Signed::finish(Of<Norm>{}, Totals<1>{{16}}, 8, {.least_norm = 0.25}, m).norm,
+  codecs::fp8_norm::AuxState m = norm_of(1);
+  EXPECT_FLOAT_EQ(Fp8Signed::finalize(Of<Norm>{}, Totals<1>{{16}}, 8, {.least_norm = 0.25}, m).norm,
                   0.75f);
   EXPECT_FLOAT_EQ(m.norm.next, 0.75f);
-  EXPECT_FLOAT_EQ(Fp8Signed::finish(Of<Norm>{}, Totals<1>{{0}}, 8, {}, m).norm, 1e-6f);
+  EXPECT_FLOAT_EQ(Fp8Signed::finalize(Of<Norm>{}, Totals<1>{{0}}, 8, {}, m).norm, 1e-6f);
 }
 
 // As the original divides and casts: of signed values the quotient is cut off, of others the value.

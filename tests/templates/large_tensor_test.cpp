@@ -55,9 +55,9 @@ struct Placed {
 };
 
 std::byte* reserve(Placed& placed, std::int64_t elements, std::int64_t bits) {
-  placed.aux_state.emplace_back((elements * bits + 7) / 8 + 64);
+  placed.memory.emplace_back((elements * bits + 7) / 8 + 64);
   placed.bits.push_back(bits);
-  return placed.aux_state.back().data();
+  return placed.memory.back().data();
 }
 
 // gap: p takes every gap-th place of its memory.
@@ -150,8 +150,8 @@ class LargeTensor {
                  g_bytes = jit::bytes_of(plan_.spec.gradient);
       for (const auto& [placed, first] :
            {std::pair(&huge, window), std::pair(&small, std::int64_t{0})}) {
-        fill(placed->aux_state[0].data() + first * p_bytes * gap_, plan_.spec.state.dtype, n, gap_, 1);
-        fill(placed->aux_state[1].data() + first * g_bytes, plan_.spec.gradient, n, 1, 2);
+        fill(placed->memory[0].data() + first * p_bytes * gap_, plan_.spec.state.dtype, n, gap_, 1);
+        fill(placed->memory[1].data() + first * g_bytes, plan_.spec.gradient, n, 1, 2);
         const auto item = static_cast<std::size_t>(first / kItem);
         for (int pass = 0; pass < unit.passes; ++pass)
           run(*launches, 2 * pass, placed->tables.partials[pass], item, plan_, *placed, 1);
@@ -167,8 +167,8 @@ class LargeTensor {
     const auto same = [](const void* a, const void* b, std::int64_t bytes) {
       return std::memcmp(a, b, static_cast<std::size_t>(bytes)) == 0;
     };
-    for (std::size_t i = 0; i < huge.aux_state.size() - huge.partials.size(); ++i) {
-      EXPECT_TRUE(same(huge.aux_state[i].data() + window * huge.bits[i] / 8, small.aux_state[i].data(),
+    for (std::size_t i = 0; i < huge.memory.size() - huge.partials.size(); ++i) {
+      EXPECT_TRUE(same(huge.memory[i].data() + window * huge.bits[i] / 8, small.memory[i].data(),
                        (n * huge.bits[i] + 7) / 8))
           << "memory " << i;
     }

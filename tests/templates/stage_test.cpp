@@ -11,7 +11,7 @@ namespace jitstep::support {
 namespace {
 
 // Hands over the sum of the gradients; the parameter becomes what comes back.
-constexpr const char* kMirrored = R"(// A probe.   host stage: mirrored
+constexpr const char* kMirrored = R"(// A probe.   host transform: mirrored
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::mirrored {
@@ -101,7 +101,7 @@ TEST_F(HostStages, MayFailBeforeAnythingHasChanged) {
   make({{.sizes = {6}}, {.sizes = {6}}});
   for (int attempt = 0; attempt < 2; ++attempt) {
     step->prepare(inputs, sets);
-    EXPECT_THROW(step->stage([](const auto&) { throw jit::Error("no"); }), jit::Error);
+    EXPECT_THROW(step->host_transform([](const auto&) { throw jit::Error("no"); }), jit::Error);
     EXPECT_THROW(step->launch(), jit::Error) << "nothing is prepared any more";
     EXPECT_EQ(p[0], std::vector<float>(6, 5));
   }
@@ -111,14 +111,14 @@ TEST_F(HostStages, MayFailBeforeAnythingHasChanged) {
 
 TEST_F(HostStages, AreNotForgotten) {
   make({{.sizes = {6}}});
-  EXPECT_THROW(step->stage([](const auto&) {}), jit::Error) << "nothing is prepared";
+  EXPECT_THROW(step->host_transform([](const auto&) {}), jit::Error) << "nothing is prepared";
   step->prepare(inputs, sets);
   try {
     step->launch();
-    FAIL() << "launched without its stage";
+    FAIL() << "launched without its transform";
   } catch (const jit::Error& error) {
     EXPECT_STREQ(error.what(),
-                 "Step::launch() of a rule with a host transform: call Step::stage() before it");
+                 "Step::launch() of a rule with a host transform: call Step::host_transform() before it");
   }
   EXPECT_EQ(p[0], std::vector<float>(6, 5));
 }
@@ -126,15 +126,15 @@ TEST_F(HostStages, AreNotForgotten) {
 TEST_F(HostStages, HaveMemoryForTheStepAlone) {
   make({{.sizes = {6}}});
   const void* values = nullptr;
-  const auto stage = [&](const std::vector<jit::TransformedTensor>& tensors) {
+  const auto transform = [&](const std::vector<jit::TransformedTensor>& tensors) {
     values = tensors.at(0).values;
     EXPECT_TRUE(cpu.holds(values));
   };
-  step->run(inputs, sets, stage);
+  step->run(inputs, sets, transform);
   EXPECT_FALSE(cpu.holds(values));
   step->prepare(inputs, sets);
-  EXPECT_THROW(step->stage([&](const std::vector<jit::TransformedTensor>& tensors) {
-    stage(tensors);
+  EXPECT_THROW(step->host_transform([&](const std::vector<jit::TransformedTensor>& tensors) {
+    transform(tensors);
     throw jit::Error("no");
   }),
                jit::Error);

@@ -9,7 +9,7 @@ namespace jitstep {
 /// The value as the next step's rule sees it.
 template <class W>
 float back(float x) {
-  typename W::Extra residual{};
+  typename W::Residual residual{};
   const auto bits = W::store(x, 0, residual);
   return W::load(bits, residual);
 }
@@ -17,7 +17,7 @@ float back(float x) {
 /// The parameter alone.
 template <class W>
 float shown(float x) {
-  typename W::Extra residual{};
+  typename W::Residual residual{};
   return W::Format::load(W::store(x, 0, residual));
 }
 

@@ -96,7 +96,7 @@ void expect_within_half_an_ulp(int extra_bits) {
     const double half = std::ldexp(1.0, std::max<int>((bits & 0x7f80u) >> 7, 1) - 127 - 8);
     for (std::uint32_t residual = 0; residual < 1u << extra_bits; residual += extra_bits == 8 ? 1 : 61) {
       const double away =
-          W::load(static_cast<std::uint16_t>(bits), static_cast<typename W::Extra>(residual)) -
+          W::load(static_cast<std::uint16_t>(bits), static_cast<typename W::Residual>(residual)) -
           static_cast<double>(p);
       ASSERT_LE(std::abs(away), half) << bits << " beside " << residual;
     }
@@ -124,10 +124,10 @@ TYPED_TEST_SUITE(Split8Weights, Halves);
 // The definition in double: the error in half last places, in [-1, 1], times 127, halves away from zero.
 template <class Format>
 int code_of_definition(float x) {
-  using Place = weights::split8::LastPlace<Format>;
+  using Ulp = weights::split8::Ulp<Format>;
   const auto bits = Format::store(x);
-  const int exponent = std::max((bits & 0x7fff) >> Place::mantissa, 1);
-  const double half = std::ldexp(1.0, exponent - Place::bias - Place::mantissa - 1);
+  const int exponent = std::max((bits & 0x7fff) >> Ulp::mantissa, 1);
+  const double half = std::ldexp(1.0, exponent - Ulp::bias - Ulp::mantissa - 1);
   const double share = (static_cast<double>(x) - Format::load(bits)) / half;
   return static_cast<int>(std::round(std::fmax(-1, std::fmin(1, share)) * 127));
 }

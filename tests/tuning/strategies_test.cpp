@@ -51,7 +51,7 @@ TEST(Strategies, ExhaustiveAndRandomTryEverythingOnceButTheDefault) {
 
 TEST(Strategies, ExhaustiveFollowsTheModelAndRandomItsSeed) {
   const Model model = [](const KernelConfig& v) { return -v.leaves_per_item; };
-  EXPECT_EQ(played(make_strategy("exhaustive", space(), model), no_gain).front().chunk, 256);
+  EXPECT_EQ(played(make_strategy("exhaustive", space(), model), no_gain).front().leaves_per_item, 256);
   const auto first = played(make_strategy("random", space(), model, 1), no_gain);
   EXPECT_EQ(played(make_strategy("random", space(), model, 1), no_gain), first);
   EXPECT_NE(played(make_strategy("random", space(), model, 2), no_gain), first);
@@ -65,7 +65,7 @@ TEST(Strategies, LocalBeginsWithTheModelsBestAndClimbs) {
     return 1 - 0.1 * v.unroll - 0.1 * v.simd_bits / 512 - 0.1 * (256 - v.leaves_per_item) / 252;
   };
   const auto order = played(make_strategy("local", space(), model), uphill);
-  EXPECT_EQ(order.front().chunk, 256);
+  EXPECT_EQ(order.front().leaves_per_item, 256);
   const auto found =
       std::find_if(order.begin(), order.end(), [&](const KernelConfig& v) { return uphill(v) < 0.71; });
   EXPECT_NE(found, order.end()) << "three changes away";

@@ -34,16 +34,16 @@ TEST(Workload, AModelsTensorsAreReadFromTheFirstShapesOfAFile) {
 }
 
 TEST(Workload, TensorsAreGroupedByTheirKernels) {
-  Asked asked{.options = jit::OptionValues("adamw")};
-  asked.formats.state = jit::CodecChoice{"int8"};
-  const auto all = workloads(asked, {{512, 512}, {512}, {100}, {1024, 64}});
+  TuningRequest request{.options = jit::OptionValues("adamw")};
+  request.formats.state = jit::CodecChoice{"int8"};
+  const auto all = workloads(request, {{512, 512}, {512}, {100}, {1024, 64}});
   ASSERT_EQ(all.size(), 2u) << "small tensors keep float state";
   EXPECT_EQ(all[0].plan.name, "adamw_int8_float32");
   EXPECT_EQ(all[0].shapes, (Shapes{{512, 512}, {1024, 64}}));
   EXPECT_EQ(all[1].size(), (jit::WorkSize{612, 2}));
   EXPECT_EQ(all[1].name(), "adamw_fp32_float32, 2 tensors of 612 elements");
-  asked.gradient = jit::Dtype::bfloat16;
-  EXPECT_EQ(workloads(asked, {{4}}).at(0).plan.spec.gradient, jit::Dtype::bfloat16);
+  request.gradient = jit::Dtype::bfloat16;
+  EXPECT_EQ(workloads(request, {{4}}).at(0).plan.spec.gradient, jit::Dtype::bfloat16);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ class JITSTEP_API Backend {
   virtual ~Backend() = default;
   /// What kernels for it are compiled for.
   virtual Target target() const = 0;
-  /// The loaded kernel of a unit text; see Engine::kernel.
+  /// The loaded kernel of a translation unit; see Engine::kernel.
   virtual std::shared_ptr<const Kernel> load(const std::string& translation_unit,
                                              const std::string& name) = 0;
   /// Has kernels compiled that are about to be loaded, at the same time where it can.

@@ -15,10 +15,9 @@ namespace jitstep::jit {
 
 class ForkSafeMutex;
 
-/// The manifests of a store's templates, each read when first asked for. Thread safe. The
-/// references it gives stay valid as long as it does: also those of a user's file that was changed and
-/// loaded again, for who began with them. An edition numbers what all names meant at some time, from 1;
-/// each such change begins another.
+/// The manifests of a store's templates, each read on first use. Thread safe. References stay valid for the
+/// catalog's lifetime, also to older revisions of a reloaded file. Revisions count from 1: each reload of a
+/// changed file begins another.
 class JITSTEP_API Catalog {
  public:
   /// `store` must outlive the catalog.
@@ -27,16 +26,16 @@ class JITSTEP_API Catalog {
   Catalog(const Catalog&) = delete;
   Catalog& operator=(const Catalog&) = delete;
 
-  /// As of an edition, or (0) of now. An unknown name is an Error that lists what there is.
+  /// As of a revision, or (0) the current one. An unknown name is an Error that lists the known ones.
   const Manifest& rule(const std::string& name, int catalog_revision = 0) const;
   const Manifest& codec(const std::string& name, int catalog_revision = 0) const;
   const Manifest& weights(const std::string& name) const;
   /// The options common to all rules.
   const Manifest& gradient() const;
 
-  /// The edition of now.
+  /// The current revision.
   int catalog_revision() const;
-  /// The edition since which a rule or codec has been what it is in `edition`.
+  /// The revision that brought the version of a rule or codec that `catalog_revision` has.
   int revision_since(Manifest::Kind kind, const std::string& name, int catalog_revision) const;
 
   /// Whether there is such a template; its manifest may still be unreadable.

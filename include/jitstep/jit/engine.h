@@ -1,4 +1,4 @@
-// Start here: a unit text goes in, a loaded kernel comes out. Knows no optimizer and no torch.
+// Start here: a translation unit goes in, a loaded kernel comes out. Knows no optimizer and no torch.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Statistics {
   double compile_seconds = 0;
 };
 
-/// A unit text and its name; see Engine::kernel.
+/// A translation unit and its name; see Engine::kernel.
 struct NamedText {
   std::string text, name;
 };
@@ -38,7 +38,7 @@ struct Backends {
   std::shared_ptr<CudaDriver> driver = nullptr;
 };
 
-/// Turns unit texts into kernels: flatten, look up, compile, publish, load.
+/// Turns translation units into kernels: flatten, look up, compile, publish, load.
 ///
 /// Thread safe. Each distinct kernel is compiled once, however many threads ask; no lock is held
 /// while it is. A text that does not compile is remembered and its CompileError thrown again.
@@ -54,10 +54,10 @@ class JITSTEP_API Engine {
   /// What it was made with.
   const Settings& settings() const;
 
-  /// Where `#include "..."` of unit texts is looked up; rules and codecs are added here.
+  /// Where `#include "..."` of translation units is looked up; rules and codecs are added here.
   TemplateStore& templates();
 
-  /// The loaded kernel of a unit text. `name` is for messages and file markers and belongs to the
+  /// The loaded kernel of a translation unit. `name` is for messages and file markers and belongs to the
   /// text; `device` is the GPU to load it on, ignored for other targets. Slow when new: a step
   /// keeps the kernel instead of asking again.
   std::shared_ptr<const Kernel> kernel(const std::string& translation_unit, const std::string& name,

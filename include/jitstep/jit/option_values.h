@@ -19,13 +19,13 @@ class JITSTEP_API OptionValues {
  public:
   /// All at their defaults.
   OptionValues(const Manifest& rule, const Manifest& gradient);
-  /// Those of the rule as it is in an edition of the catalog, by default as it is now.
+  /// Those of the rule as it is in a revision of the catalog, by default as it is now.
   explicit OptionValues(const std::string& rule, const Catalog& catalog = default_catalog(),
                         int catalog_revision = 0);
 
   /// The rule these are options of.
   const Manifest& rule() const { return *rule_; }
-  /// The edition of the catalog that codecs are taken from as well; 0: always the newest.
+  /// The revision of the catalog that codecs are taken from as well; 0: always the newest.
   int catalog_revision() const { return catalog_revision_; }
 
   /// What can be set: the rule's numbers and flags in manifest order, then the common ones.

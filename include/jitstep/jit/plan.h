@@ -69,7 +69,7 @@ struct JITSTEP_API Plan {
   std::vector<ResolvedAuxState> aux_state;         // kept for each tensor, by number
   std::vector<ResolvedAuxState> shared_state;         // of domain `all`; numbered on
   int passes = 0;       // of the reductions: launches of sums before the last one
-  int slots_known = 0;  // the first pass that knows the new slots, which may wait for some of them
+  int slots_known = 0;  // first pass in which new state can be computed: after all reductions that `update_state` reads
 
   /// The parts that every kernel has.
   const Manifest& gradient() const { return *components[kGradientComponent]; }

@@ -22,7 +22,7 @@ struct JITSTEP_API SharedState {
                            // `steps` were skipped; null: none
   std::shared_ptr<void> storage = {};  // of the halves, where this owns it
 
-  /// The half that holds the values of now, where there is no lag.
+  /// The half that holds the current values, where there is no step offset.
   const double* now() const { return buffers[steps & 1]; }
 };
 

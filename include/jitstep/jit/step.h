@@ -25,8 +25,8 @@ struct JITSTEP_API Batch {
       std::nullopt;  // how it is run; Machine::choose_config() unless set
 };
 
-/// What a parameter holds between steps, under a rule that declares modes (Manifest::modes): the point that
-/// training goes on from, or the one to be evaluated.
+/// What a parameter holds between steps, under a rule that declares modes (Manifest::modes): the training point or
+/// the evaluation point.
 enum class Mode { train, eval };
 
 /// What the elements of one tensor handed to a host transform: `tensor` is its number among those of all batches,
@@ -74,26 +74,23 @@ class JITSTEP_API Step {
   /// How the kernel of a batch is run, and why so.
   const ConfigChoice& choice(std::size_t batch = 0) const;
 
-  /// Whether from now on the device counts the steps: every tensor has a set and a lag of its own, as with found_inf, and so
-  /// has `common`; a step takes one from each lag, so that its set may be the same in every step. Compiles or
-  /// finds the kernel that does it, one launch more. Steps that take part in a CUDA graph capture need it: such a
-  /// step is like the one before, but for gradients that lie elsewhere, and its replays read its sets' pointers again.
-  /// A Step belongs to the graph then and must live as long; others need one of their own.
+  /// Moves step counting to the device, for CUDA graph capture. Each tensor and the shared state need their own
+  /// HyperParams and step-offset counter. Each step decrements the offset, so the same HyperParams replay. This adds
+  /// one launch. A captured step equals the step before it, except for the addresses of gradients. Its replays read
+  /// the pointers of its HyperParams again. The graph then owns this Step, which must live as long as the graph.
   void count_on_device(bool on = true);
   /// Whether a graph repeats steps of it.
   bool is_captured() const;
 
-  /// Everything the next step needs beside its launches: memory and tables. One input for each tensor, batch after
-  /// batch; sets from Plan::at_step. Who rests may change in every step. A set may point to what the device alone
-  /// knows (HyperParams): a kernel whose sets have a grad_scale needs the flag `scaled`; with found_inf every tensor has
-  /// a set and a lag of its own (which one without elements leaves as it is when it is skipped), and so has `common`.
-  /// Throws before any change, for inputs that make no sense and in a CUDA graph capture that the step is not ready
-  /// for too; the step can then be tried again.
+  /// Prepares device memory and tables for the next step. `inputs` has one entry per tensor, batch after batch.
+  /// `hyper_params` come from Plan::at_step. The set of inactive tensors may differ per step. HyperParams may hold
+  /// device pointers (grad_scale, found_inf, lr). A kernel with grad_scale needs the flag `scaled`. With found_inf each
+  /// tensor and the shared state need their own HyperParams and step offset. Throws an Error for invalid inputs, or in
+  /// a CUDA graph capture that this step is not ready for. Nothing has changed then, and the call can be repeated.
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
 
-  /// The same for turning parameters to another mode, which they must not be in. Each tensor's set is that
-  /// of the last step it has taken; gradients are not looked at. Batches of rules without modes are left
-  /// alone.
+  /// Prepares a switch of all parameters to another mode, which they must not be in. Each tensor needs the HyperParams
+  /// of its last step. Gradients are not read. Batches of rules without modes stay unchanged.
   void prepare(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
 
   /// For rules with a host transform: the launches of a prepared step up to `update_param`, and the stage. Parameters and

@@ -24,7 +24,7 @@ std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader
 std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeader>& entries,
                          const Misfit& misfit = {});
 
-/// What the entry's kernel would be asked for with today: the same unit text, with the templates in
+/// What the entry's kernel would be asked for with today: the same translation unit, with the templates in
 /// `store` (see sources_of_today) and this identity of the compiler. Its text digest stays if no
 /// template has changed and is empty otherwise.
 EntryHeader renewed(const EntryHeader& entry, const TemplateStore& store,

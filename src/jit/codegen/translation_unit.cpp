@@ -104,9 +104,9 @@ std::string reductions_text(const Plan& plan) {
     if (!r.active()) continue;
     names.push_back(reduction_name(r));
     rows += str_cat("using ", names.back(), " = jitstep::Reduction<", part_name(r.component),
-                 ", jitstep::Planned{.part = ", r.component, ", .number = ", r.number,
-                 ", .pass = ", r.pass, ", .space = ", r.reduction_layout);
-    if (r.has_source) rows += str_cat(", .over = ", r.source_number);
+                 ", jitstep::Resolved{.component = ", r.component, ", .number = ", r.number,
+                 ", .pass = ", r.pass, ", .reduction_layout = ", r.reduction_layout);
+    if (r.has_source) rows += str_cat(", .source = ", r.source_number);
     rows += str_cat("},\n    &", namespace_of(*plan.components[static_cast<std::size_t>(r.component)]),
                  "Reductions::", r.name, ">;\n");
   }

@@ -13,7 +13,7 @@ namespace jitstep::jit {
 /// Records in the order in which they count: of those that fit equally well the first wins.
 class JITSTEP_API TunedConfigs {
  public:
-  /// Digest of the texts that a kernel is made of now; asked only where a record of it is known.
+  /// Digest of the texts that currently make a kernel; asked only where a record of it is known.
   using Templates = std::function<std::string(const Plan&)>;
 
   /// `hardware`: what the kernels are for.

@@ -49,7 +49,7 @@ struct JITSTEP_API TuningRecord {
 /// The record with what a tournament has come to so far.
 JITSTEP_API TuningRecord record_of(const ConfigSearch& tournament, TuningRecord record);
 
-/// The date of now (UTC), as records have it.
+/// The current date (UTC), as records have it.
 JITSTEP_API std::string today();
 
 /// One line of JSON without its end, the fields in the order of the schema.

@@ -16,7 +16,7 @@
 #include "jit/compiler/isa.h"
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/engine/cache_lookup.h"
-#include "jit/engine/flat_text.h"
+#include "jit/engine/preprocessed_text.h"
 #include "jit/engine/kernel_dump.h"
 #include "jit/engine/module.h"
 #include "jitstep/jit/error.h"

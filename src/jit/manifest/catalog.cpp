@@ -166,7 +166,7 @@ const Manifest& Catalog::remember(Manifest manifest) const {
   return *manifests_.try_emplace(source, std::move(made)).first->second;
 }
 
-// ---- editions
+// ---- revisions
 
 int Catalog::catalog_revision() const {
   std::lock_guard lock(*mutex_);
@@ -177,7 +177,7 @@ int Catalog::revision_since(Kind kind, const std::string& name, int catalog_revi
   return source_at(path_of(kind, name), catalog_revision).first;
 }
 
-// A file that was never loaded again is in every edition what it is now.
+// A file that was never loaded again is in every revision what it is now.
 std::pair<int, std::string> Catalog::source_at(const std::string& path, int catalog_revision) const {
   std::lock_guard lock(*mutex_);
   const auto found = revisions_.find(path);

@@ -63,6 +63,28 @@ void check_directive(View code, const Place& location) {
                   "`static constexpr`, the rest is the compiler's: take it out"));
 }
 
+// What the rule language was called before, and is called now.
+struct Renamed {
+  View old, current;
+};
+constexpr std::array<Renamed, 7> kRenamed = {{{"moments(auto&", "update_state"},
+                                              {"apply(auto&", "update_param"},
+                                              {"staged(const auto&", "transformed"},
+                                              {"finish(Of<", "finalize"},
+                                              {"struct Memory", "struct AuxState"},
+                                              {".was", ".prev"},
+                                              {".staged", ".transformed"}}};
+
+void check_renamed(View code, const Place& location) {
+  for (const Renamed& one : kRenamed)
+    for (std::size_t at = 0; (at = code.find(one.old, at)) != code.npos; at += one.old.size()) {
+      const std::size_t end = at + one.old.size();
+      if (in_word(one.old.back()) && end < code.size() && in_word(code[end])) continue;
+      if (in_word(one.old[0]) && at > 0 && in_word(code[at - 1])) continue;
+      location.fail(str_cat("`", one.old.substr(0, one.old.find('(')), "` is now called `", one.current, "`"));
+    }
+}
+
 // What one line shows.
 void check_line(View code, const Place& location) {
   if (code.find('\\') != code.npos)
@@ -76,6 +98,7 @@ void check_line(View code, const Place& location) {
   for (const View word : {View("thread_local"), View("extern"), View("volatile")})
     if (has(words_of(code), word))
       location.fail(str_cat("`", word, "` reaches beyond one element; take it out"));
+  check_renamed(code, location);
 }
 
 // What comes behind the brackets that a text begins with; nothing if they are not closed.

@@ -75,8 +75,8 @@ void read_codec(const SourceLines& lines, Manifest& made) {
 
 void read_weights(const SourceLines& lines, Manifest& made) {
   const std::string residual =
-      alias_among(lines, made, "Residual", {"NoExtra", "float", "uint8", "uint16", "uint32"});
-  if (residual != "NoExtra") made.residual = residual;
+      alias_among(lines, made, "Residual", {"NoResidual", "float", "uint8", "uint16", "uint32"});
+  if (residual != "NoResidual") made.residual = residual;
   made.random = is_random(lines);
 }
 

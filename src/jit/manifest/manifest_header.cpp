@@ -101,6 +101,8 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& locatio
     Cursor(made.min_quantized_sizes.back().value, location).integer(0, 1 << 30);
   } else if (rule && starts("host transform: ")) {
     read_name(value, "host transform", "the name of a host transform", location, made, &Manifest::host_transform);
+  } else if (rule && starts("host stage: ")) {
+    location.fail("`host stage:` is now called `host transform:`");
   } else if (rule && starts("modes: ")) {
     made.modes = read_only(value, "modes", "train, eval", location);
   } else if (rule && starts("initial state: ")) {

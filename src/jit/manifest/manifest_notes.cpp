@@ -119,6 +119,7 @@ static void refuse_range(std::string_view segment, const Place& location) {
 void keep_prose(std::string_view segment, const Place& location, std::string* note) {
   refuse_note(segment, location);
   const auto key = key_of(segment);
+  if (key == "keeps") location.fail("the note `keeps:` is now called `codec:`");
   if (!key.empty())
     location.fail(str_cat("the note `", key, ":` has no meaning here; prose has no word before a colon"));
   if (std::string_view("<>=!&|").find(segment[0]) != std::string_view::npos)

@@ -296,7 +296,7 @@ void Step::prepare(Mode to, const std::vector<StepInput>& inputs,
 void Step::host_transform(const HostTransform& transform) {
   State& state = this->state();
   if (state.phase != State::Phase::prepared || state.target_mode)
-    throw Error("Step::stage() without a prepare() of a step that succeeded before it");
+    throw Error("Step::host_transform() without a prepare() of a step that succeeded before it");
   state.phase = State::Phase::idle;
   try {
     state.launch_sums();
@@ -315,7 +315,7 @@ void Step::launch() {
     throw Error("Step::launch() without a prepare() that succeeded before it");
   if (phase == State::Phase::prepared && !state.target_mode) {
     if (state.has_host_transform)
-      throw Error("Step::launch() of a rule with a host transform: call Step::stage() before it");
+      throw Error("Step::launch() of a rule with a host transform: call Step::host_transform() before it");
     state.launch_sums();
   }
   if (!state.target_mode) state.finish_step();

@@ -196,7 +196,7 @@ void check_counters(const std::vector<StepInput>& inputs,
   if (shared_state != nullptr && shared_state->step_offset == nullptr)
     throw Error(
         str_cat("a step ", why,
-             " by a rule that keeps memory of all tensors: SharedState::lag is null; give it an "
+             " by a rule that keeps memory of all tensors: SharedState::step_offset is null; give it an "
              "integer, 0, in the machine's memory"));
   std::unordered_set<const int64*> seen;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -200,7 +200,7 @@ void GradScaler::update() {
   torch::Tensor found;
   for (const auto& [optimizer, progress] : progress_) {
     TORCH_CHECK(!progress.failed, "GradScaler: update() after a step() that failed, whose ",
-                "gradients belong to the scale of now; call step(optimizer) again, or go on ",
+                "gradients belong to the current scale; call step(optimizer) again, or go on ",
                 "without it by update(get_scale())");
     if (!progress.found_inf.defined()) continue;
     const torch::Tensor here = progress.found_inf.to(scale_.device(), true);

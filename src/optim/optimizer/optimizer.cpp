@@ -25,7 +25,7 @@ void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
 
 // What rule and codecs are now they stay for this optimizer.
 std::unique_ptr<Options> of_today(std::unique_ptr<Options> defaults) {
-  defaults->set_edition(jit::default_catalog().catalog_revision());
+  defaults->set_catalog_revision(jit::default_catalog().catalog_revision());
   return defaults;
 }
 
@@ -126,7 +126,7 @@ Options& Optimizer::group_options(std::size_t group) {
 std::unique_ptr<Options> Optimizer::defaults_for(const ParamGroup& group) const {
   if (!impl_->several_rules) return default_options().copy();
   auto own = make_options(options_with_rule(group).rule(), default_options().catalog_revision());
-  own->set_edition(default_options().catalog_revision());
+  own->set_catalog_revision(default_options().catalog_revision());
   return own;
 }
 
@@ -138,7 +138,7 @@ Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
   const auto defaults = defaults_for(group);
   auto options = options_like(*defaults, group.has_options() ? group.options() : *defaults);
   if (group.has_options()) options->inherit(*defaults);
-  options->set_edition(default_options().catalog_revision());
+  options->set_catalog_revision(default_options().catalog_revision());
   options->construct();
   return ParamGroup(group.params(), std::move(options));
 }

@@ -44,7 +44,7 @@ void Optimizer::step_in_backward(bool on) {
 
 bool Optimizer::steps_in_backward() const { return impl_->hooks.has_value(); }
 
-// Every parameter of now, and no other.
+// Every current parameter, and no other.
 void Optimizer::hook_gradients() {
   impl_->hooks.reset();
   std::vector<torch::Tensor> parameters;

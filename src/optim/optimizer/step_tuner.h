@@ -64,10 +64,10 @@ class StepTuner {
   jit::Engine& engine_;
   jit::Agreement agree_;
   jit::TrialRules rules_;
-  jit::Hardware hardware_;                      // of the tables of now
+  jit::Hardware hardware_;                      // of the current tables
   std::optional<jit::ConfigChooser> chooser_;  // for it
   std::map<std::string, Kernel> kernels_;
-  std::vector<Kernel*> of_batches_;  // of the tables of now; null: known before
+  std::vector<Kernel*> of_batches_;  // of the current tables; null: known before
   std::map<std::vector<jit::KernelConfig>, jit::Step> steps_;
   std::vector<jit::KernelConfig> known_;  // of batches that are not tuned
   bool timed_ = false;               // whether the step that was chosen is a trial

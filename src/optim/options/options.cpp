@@ -214,7 +214,7 @@ GenericOptions& GenericOptions::set(const std::string& name, jit::Value value) {
 
 void GenericOptions::bind(const std::string& rule, int catalog_revision) {
   jit::OptionValues values(rule, jit::default_catalog(), catalog_revision);
-  set_edition(values.catalog_revision());
+  set_catalog_revision(values.catalog_revision());
   for (const auto& [name, value] : given_) values.set(name, value);
   names_ = values.names();
   values_ = std::move(values);

@@ -45,7 +45,7 @@ bool ParamState::holds_values(std::size_t slot) const {
 
 torch::Tensor ParamState::slot_value(std::size_t slot) const {
   if (slot >= buffers_.slots.size()) return {};
-  shared_.set();
+  escaped_.set();
   if (is_bound() && same_layout(owner_.parameter))
     return decode_slot(buffers_, owner_.parameter, static_cast<int>(slot));
   const auto& codes = buffers_.slots[slot].codes;
@@ -60,7 +60,7 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   const OwnOperations own;
   check_sign(declared_slots().at(slot), values);
   buffers_.revision = next_revision();
-  shared_.set();
+  escaped_.set();
   if (is_bound() && !same_layout(owner_.parameter)) owner_ = {};  // it has become another one
   if (is_bound() && !values.defined()) {
     buffers_.slots.at(slot) = {};
@@ -104,13 +104,13 @@ void ParamState::resize(torch::IntArrayRef sizes) {
 }
 
 torch::Tensor ParamState::codes(const std::string& slot) const {
-  shared_.set();
+  escaped_.set();
   const std::size_t i = index(slot);
   return i < buffers_.slots.size() ? buffers_.slots[i].codes : torch::Tensor();
 }
 
 torch::Tensor ParamState::meta(const std::string& slot) const {
-  shared_.set();
+  escaped_.set();
   const std::size_t i = index(slot);
   return i < buffers_.slots.size() ? buffers_.slots[i].meta : torch::Tensor();
 }

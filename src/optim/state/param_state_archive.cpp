@@ -67,7 +67,7 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
 
 void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
   check_unharmed();
-  shared_.set();
+  escaped_.set();
   if (is_bound() && same_layout(owner_.parameter) && owner_.parameter.device() == layout_.device)
     check_slots(buffers_, owner_.parameter);
   archive.write("step", c10::IValue(step()));
@@ -124,7 +124,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
 }
 
 void ParamState::serialize(torch::serialize::InputArchive& archive) {
-  shared_.set();
+  escaped_.set();
   buffers_ = {};
   owner_ = {};
   const auto& slots = declared_slots();

@@ -98,7 +98,7 @@ bool ParamState::fits(const torch::Tensor& p) const {
   return same;
 }
 
-// The kernel of what is held. An archive says no flags, and no format of slots it lacks: those of now
+// The kernel of what is held. An archive says no flags, and no format of slots it lacks: the current ones
 // stand in.
 std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh) const {
   if (buffers_.plan != nullptr) return buffers_.plan;
@@ -244,7 +244,7 @@ void ParamState::check_archived_memory(const StateBuffers& fresh) const {
   const auto& slots = declared_slots();
   for (std::size_t i = 0; i < plan->aux_state.size(); ++i) {
     const std::string& key = plan->aux_state[i].key;
-    const bool is_rules = plan->aux_state[i].part == jit::kRuleComponent;
+    const bool is_rules = plan->aux_state[i].component == jit::kRuleComponent;
     check_length(buffers_, key, layout.aux_state[i].entries);
     if (holds_memory(buffers_, key, layout.aux_state[i].entries)) continue;
     const auto of_slot = [&](const jit::Slot& slot) { return key.starts_with(slot.name + "."); };
@@ -281,7 +281,7 @@ ParamState ParamState::snapshot() {
   const bool shared = is_shared();
   ParamState taken(*this);
   if (is_bound()) taken.owner_ = StateOwner(owner_.parameter);
-  if (!shared) shared_ = SharedMark(), taken.shared_ = SharedMark();
+  if (!shared) escaped_ = Escaped(), taken.escaped_ = Escaped();
   return taken;
 }
 

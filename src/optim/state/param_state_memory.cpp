@@ -35,7 +35,7 @@ const jit::ResolvedAuxState& ParamState::resolved_aux_state(const std::string& n
   });
   for (const jit::ResolvedAuxState& field : buffers_.plan->shared_state)
     TORCH_CHECK(field.key != name && field.torch_name != name, "the memory ", name, " of ", rule_,
-                " is kept once for all parameters; ask the optimizer: optimizer.memory(\"", name,
+                " is kept once for all parameters; ask the optimizer: optimizer.aux_state(\"", name,
                 "\")");
   std::vector<std::string> keys;
   for (const jit::ResolvedAuxState& field : fields) keys.push_back(field.key);
@@ -56,7 +56,7 @@ std::size_t ParamState::aux_index(const jit::ResolvedAuxState& field) const {
 }
 
 torch::Tensor ParamState::aux_state(const std::string& name) const {
-  shared_.set();
+  escaped_.set();
   const jit::ResolvedAuxState& field = resolved_aux_state(name);
   const torch::Tensor& now = buffers_.aux_state[aux_index(field)].buffers[buffers_.t & 1];
   const auto sizes = entry_sizes(field.domain, layout_.sizes);
@@ -84,7 +84,7 @@ bool ParamState::has_residual(const torch::Tensor& p) const {
 }
 
 torch::Tensor ParamState::residual() const {
-  shared_.set();
+  escaped_.set();
   return buffers_.residual;
 }
 
@@ -110,7 +110,7 @@ void ParamState::check_aux_state(const StateBuffers& fresh) const {
     TORCH_CHECK(held->buffers[0].numel() == made->buffers[0].numel(), "the state keeps ",
                 held->buffers[0].numel(), " numbers as \"", field.key,
                 "\", where the parameter needs ", made->buffers[0].numel(),
-                "; set_memory() of a copy of the state, or erase it to start again");
+                "; set_aux_state() of a copy of the state, or erase it to start again");
   }
 }
 

@@ -39,7 +39,7 @@ class SharedStateTensors {
   void count_on_device(bool on);
   bool is_on_device() const { return on_device_; }
 
-  /// The values of now, on the host; nothing before the first step, unless they were set.
+  /// The current values, on the host; nothing before the first step, unless they were set.
   std::optional<std::vector<double>> values() const;
   /// Replaces them; the next step goes on from these.
   void set(const std::vector<double>& values);

@@ -47,7 +47,7 @@ TEST(DefaultVariant, HasTheWidestVectorsOfTheCpuWhereCodesAreTheWork) {
     CodecChoice codec{.name = state};
     if (block != 0) codec.options.emplace("block", block);
     spec.state.slots = {codec, codec, std::nullopt};
-    return default_kernel_config(resolve(spec), Target::cpu()).width;
+    return default_kernel_config(resolve(spec), Target::cpu()).simd_bits;
   };
   for (const char* state : {"int8", "int4", "fp8", "fp16", "bf16", "bf16_sr"})
     EXPECT_EQ(width_of(state), 512) << state;
@@ -58,7 +58,7 @@ TEST(DefaultVariant, HasTheWidestVectorsOfTheCpuWhereCodesAreTheWork) {
   EXPECT_EQ(width_of("int8", 0, Dtype::bfloat16), 512);
   EXPECT_EQ(width_of("fp32", 0, Dtype::bfloat16, "stochastic"), 512);
   EXPECT_EQ(width_of("bf16", 0, Dtype::bfloat16, "stochastic"), 0);
-  EXPECT_EQ(default_kernel_config(adamw_plan("int8"), Target::cuda(90)).width, 0);
+  EXPECT_EQ(default_kernel_config(adamw_plan("int8"), Target::cuda(90)).simd_bits, 0);
 }
 
 TEST(ConfigSpace, LeavesOutWhatTheMachineDoesNotHave) {
@@ -86,7 +86,7 @@ TEST(ConfigSpace, NeighboursDifferInOnePlaceOfOneParameter) {
   std::set<int> chunks;
   for (const KernelConfig& near : space.neighbours(default_config)) {
     EXPECT_EQ(changes(default_config, near, space), 1) << to_string(near);
-    chunks.insert(near.chunk);
+    chunks.insert(near.leaves_per_item);
   }
   EXPECT_EQ(chunks, (std::set<int>{4, 16, 64})) << "256 is two places away";
   std::set<int> any;

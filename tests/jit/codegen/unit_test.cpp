@@ -252,17 +252,17 @@ TEST_F(UnitTest, CompletedSpecsOfTheSameKernelAreEqual) {
 
 TEST_F(UnitTest, RunsInAVariantThatFitsTheFormats) {
   const Plan fp32 = resolve(adamw({"fp32"}), catalog);
-  EXPECT_EQ(default_kernel_config(fp32, Target::cpu()).vector, 256);
+  EXPECT_EQ(default_kernel_config(fp32, Target::cpu()).vector_elems, 256);
   const KernelConfig gpu = default_kernel_config(fp32, Target::cuda(90));
   EXPECT_EQ(gpu.threads, 256);
-  EXPECT_EQ(gpu.vector, 4);
+  EXPECT_EQ(gpu.vector_elems, 4);
   const Plan small = resolve(adamw({"int8", {{"block", 32}}}), catalog);
-  EXPECT_EQ(default_kernel_config(small, Target::cpu()).vector, 32);
+  EXPECT_EQ(default_kernel_config(small, Target::cpu()).vector_elems, 32);
   KernelSpec rounding = adamw({"int8", {{"block", 1024}}});
   rounding.state.dtype = Dtype::bfloat16;
   rounding.state.weights = "stochastic";
   const Plan random = resolve(rounding, catalog);
-  EXPECT_EQ(default_kernel_config(random, Target::cuda(90)).vector, 8);
+  EXPECT_EQ(default_kernel_config(random, Target::cuda(90)).vector_elems, 8);
   EXPECT_THROW(unit(small, {1, 1, 64, 16}, Target::cpu()), Error);
   EXPECT_THROW(unit(small, {256, 32, 4, 16}, Target::cpu()), Error);
   EXPECT_THROW(unit(small, {256, 32, 16, 16}, Target::cuda(90)), Error);

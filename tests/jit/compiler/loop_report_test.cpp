@@ -77,7 +77,7 @@ TEST(LoopReport, OfTheHostCompilerTellsALoopWithBranchesFromOneWithout) {
   const auto loops = scalar_loops(preprocessed, compiler.loop_report(preprocessed, "unit", Target::cpu()));
   ASSERT_EQ(loops.size(), 1u);
   EXPECT_EQ(loops[0].what, "the loop that halves");
-  EXPECT_EQ(loops[0].place, (SourceLocation{"loops.cuh", 7}));
+  EXPECT_EQ(loops[0].location, (SourceLocation{"loops.cuh", 7}));
 }
 
 // A compiler that calls itself clang and has a megabyte to say about loops.

@@ -159,7 +159,7 @@ struct AuxState {
   ASSERT_EQ(m.reductions.size(), 3u);
   EXPECT_EQ(bytes_of(m.reductions[0].fields, Dtype::float32), 8);
   EXPECT_EQ(bytes_of(m.reductions[1].fields, Dtype::float32), 16);
-  EXPECT_EQ(m.reductions[1].over, 0);
+  EXPECT_EQ(m.reductions[1].source, 0);
   EXPECT_EQ(m.reductions[1].after, std::vector<int>{0});
   EXPECT_TRUE(m.reductions[1].moments);
   EXPECT_EQ(m.reductions[2].after, (std::vector<int>{1, 0}));

@@ -144,7 +144,7 @@ TEST(StepTables, ItemsCoverEveryLeafOnce) {
   const auto tables = step_tables(tensors(1, 256 * 21 + 5), lamb.reductions, 1, config);
   ASSERT_EQ(tables.apply.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(tables.apply[i].first, 8 * static_cast<int>(i));
-  const Space& space = tables.tensors[0].reduction_layouts[0];
+  const ReductionLayout& space = tables.tensors[0].reduction_layouts[0];
   EXPECT_EQ(space.leaves, 24);  // 22, padded to runs of 8
   EXPECT_EQ(space.log2_leaves, 3);
   EXPECT_EQ(tables.partial_count[0], 3);

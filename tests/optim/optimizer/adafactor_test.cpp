@@ -6,7 +6,7 @@ namespace {
 
 torch::Tensor memory_of(Optimizer& optimizer, const torch::Tensor& p, const std::string& name) {
   auto& state = static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-  return state.memory(name).clone();
+  return state.aux_state(name).clone();
 }
 
 // An average that gives all of its weight to the last gradient forgets the one before, however large that was.

@@ -60,7 +60,7 @@ TEST(Capturable, MayBeSwitchedOnAndOffAtAnyTime) {
     pair.device.capturable(step % 3 != 0);
     pair.train(step, step);
     pair.expect_equal();
-    EXPECT_EQ(pair.device.memory("d"), pair.host.memory("d"));
+    EXPECT_EQ(pair.device.aux_state("d"), pair.host.aux_state("d"));
   }
 }
 
@@ -131,7 +131,7 @@ TEST(Capturable, SkippedStepsAreNotCounted) {
   }
   pair.expect_equal();
   for (const auto& p : pair.counted) EXPECT_EQ(state_of(pair.device, p).step(), 5);
-  EXPECT_EQ(pair.device.memory("d"), pair.host.memory("d"));
+  EXPECT_EQ(pair.device.aux_state("d"), pair.host.aux_state("d"));
 }
 
 TEST(Capturable, MemoryOfAllMayBeSet) {
@@ -139,7 +139,7 @@ TEST(Capturable, MemoryOfAllMayBeSet) {
   pair.train(1, 2);
   pair.host.set_aux_state("d", 0.5);
   pair.device.set_aux_state("d", 0.5);
-  EXPECT_EQ(pair.device.memory("d"), 0.5);
+  EXPECT_EQ(pair.device.aux_state("d"), 0.5);
   pair.train(3, 4);
   pair.expect_equal();
 }

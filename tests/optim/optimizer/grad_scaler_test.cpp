@@ -147,7 +147,7 @@ TEST(GradScaler, AStepThatFailedHasNotHappened) {
     EXPECT_ANY_THROW(scaler.step(one.optimizer));
     scaler.step(third.optimizer);
     EXPECT_HAS(argument_error([&] { scaler.update(); }),
-               "update() after a step() that failed, whose gradients belong to the scale of now");
+               "update() after a step() that failed, whose gradients belong to the current scale");
     EXPECT_EQ(scaler.get_scale(), 1024);
     one.set_lr(0.1);
     scaler.step(one.optimizer);

@@ -134,7 +134,7 @@ TEST(Lamb16Original, FollowsOptionsThatAreChangedBetweenSteps) {
 
 float norm_of(Optimizer& optimizer, const torch::Tensor& p, const char* name = "m.norm") {
   auto& state = static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-  return state.memory(name).item<float>();
+  return state.aux_state(name).item<float>();
 }
 
 std::unique_ptr<Optimizer> stepped(const torch::Tensor& p, const std::string& spec) {

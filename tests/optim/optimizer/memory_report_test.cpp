@@ -10,7 +10,7 @@ namespace {
 using Kind = MemoryReport::Kind;
 using nlohmann::json;
 
-std::int64_t bytes_of(const std::vector<MemoryReport::Part>& parts, Kind kind) {
+std::int64_t bytes_of(const std::vector<MemoryReport::Entry>& parts, Kind kind) {
   std::int64_t sum = 0;
   for (const auto& part : parts) sum += part.kind == kind ? part.bytes : 0;
   return sum;
@@ -115,8 +115,8 @@ TEST(MemoryReport, CountsWhatARuleKeepsOnceAndCountersOfSkippedSteps) {
   EXPECT_EQ(report.others[0].name, "d, d_max, d_numerator, k");
   EXPECT_EQ(report.others[0].bytes, 2 * 4 * 8);
   EXPECT_EQ(report.others[1].bytes, 8) << "of all parameters";
-  EXPECT_EQ(report.parameters.at(1).parts.back().name, "skipped steps");
-  EXPECT_EQ(report.parameters.at(1).parts.back().bytes, 8);
+  EXPECT_EQ(report.parameters.at(1).entries.back().name, "skipped steps");
+  EXPECT_EQ(report.parameters.at(1).entries.back().bytes, 8);
   EXPECT_EQ(report.state_bytes(), optimizer.state_bytes() + 64 + 3 * 8);
   EXPECT_HAS(report.text(), "     72              -  what belongs to no single parameter\n");
 }
@@ -132,8 +132,8 @@ TEST(MemoryReport, NamesTheRuleOfEachGroup) {
   EXPECT_EQ(report.parameters.at(0).rule, "lion");
   EXPECT_EQ(report.parameters.at(1).rule, "adafactor");
   EXPECT_EQ(report.parameters.at(1).group, 1u);
-  EXPECT_EQ(bytes_of(report.parameters[0].parts, Kind::state), 64 * 4);
-  EXPECT_EQ(bytes_of(report.parameters[1].parts, Kind::aux_state), 2 * (8 + 8) * 4);
+  EXPECT_EQ(bytes_of(report.parameters[0].entries, Kind::state), 64 * 4);
+  EXPECT_EQ(bytes_of(report.parameters[1].entries, Kind::aux_state), 2 * (8 + 8) * 4);
 }
 
 // ---- the same memory, once ---------------------------------------------------------------------
@@ -148,7 +148,7 @@ TEST(MemoryReport, CountsViewsOfOneBufferAsTheBuffer) {
   AdamW optimizer(parameters);
   const MemoryReport report = optimizer.memory_report();
   EXPECT_EQ(bytes_of(report.by_format(), Kind::parameters), 400);
-  EXPECT_EQ(bytes_of(report.parameters.at(0).parts, Kind::gradients), 160);
+  EXPECT_EQ(bytes_of(report.parameters.at(0).entries, Kind::gradients), 160);
   EXPECT_EQ(bytes_of(report.by_format(), Kind::gradients), 400);
 }
 
@@ -185,7 +185,7 @@ TEST(MemoryReport, CountsStateThatCopiesShareOnce) {
   const MemoryReport report = optimizer.memory_report();
   EXPECT_EQ(report.state_bytes(), 15 * 8);
   EXPECT_TRUE(report.parameters.at(1).has_state);
-  EXPECT_EQ(bytes_of(report.parameters[1].parts, Kind::state), 0) << "met with the first one";
+  EXPECT_EQ(bytes_of(report.parameters[1].entries, Kind::state), 0) << "met with the first one";
 }
 
 TEST(MemoryReport, FindsStateWhereItWasMovedTo) {

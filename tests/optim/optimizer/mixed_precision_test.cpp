@@ -127,12 +127,12 @@ void expect_unharmed(const std::function<void(Optimizer&, const Tensors&)>& look
     expect_equal(a, b);
     for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(steps_of(one, a[i]), 4) << rule << i;
     if (rule == "prodigy") {
-      EXPECT_EQ(one.memory("d"), two.memory("d"));
+      EXPECT_EQ(one.aux_state("d"), two.aux_state("d"));
     }
     if (rule == "novograd") {
       EXPECT_TRUE(torch::equal(
-          static_cast<ParamState&>(*one.state().at(a[0].unsafeGetTensorImpl())).memory("v"),
-          static_cast<ParamState&>(*two.state().at(b[0].unsafeGetTensorImpl())).memory("v")));
+          static_cast<ParamState&>(*one.state().at(a[0].unsafeGetTensorImpl())).aux_state("v"),
+          static_cast<ParamState&>(*two.state().at(b[0].unsafeGetTensorImpl())).aux_state("v")));
     }
   }
 }
@@ -144,7 +144,7 @@ TEST(FoundInf, SkipsTheStepAsIfItHadNeverBeen) {
 TEST(FoundInf, MayBeLookedThroughAtAnyTime) {
   expect_unharmed([&](Optimizer& optimizer, const Tensors& parameters) {
     if (!optimizer.state().empty()) steps_of(optimizer, parameters[0]);
-    if (optimizer.rule() == "prodigy") optimizer.memory("d");
+    if (optimizer.rule() == "prodigy") optimizer.aux_state("d");
   });
 }
 

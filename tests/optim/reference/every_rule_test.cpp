@@ -125,7 +125,7 @@ class Comparison {
       if (x.t > 0) check_state(place + ", ", x);
     }
     for (const auto& [name, value] : expected_.shared())
-      equal(when + ", " + name, {optimizer_->memory(name)}, {value});
+      equal(when + ", " + name, {optimizer_->aux_state(name)}, {value});
   }
 
   void check_state(const std::string& place, const reference::Tensor& x) {
@@ -137,7 +137,7 @@ class Comparison {
           equal(place + slot.name, numbers_of(value), kept->second);
     for (const jit::AuxField& field : subject_.manifest().aux_state)
       if (const auto kept = x.state.find(field.name); kept != x.state.end())
-        equal(place + field.name, numbers_of(state.memory(field.name)), kept->second);
+        equal(place + field.name, numbers_of(state.aux_state(field.name)), kept->second);
   }
 
   void check_evaluation() {

@@ -225,14 +225,14 @@ TEST(CopiedStates, OfRulesThatKeepRowsAndColumnsAreResizedWithThem) {
   const std::string refusal = argument_error([&] { optimizer.step(); });
   EXPECT_HAS(refusal, "40 numbers as \"row\"");
   EXPECT_HAS(refusal, "needs 51");
-  const torch::Tensor rows = torch::cat({copy->memory("row"), torch::full({11}, 0.5)});
+  const torch::Tensor rows = torch::cat({copy->aux_state("row"), torch::full({11}, 0.5)});
   copy->set_aux_state("row", rows);
   held = std::move(copy);
   EXPECT_NO_THROW(optimizer.step());
   const auto& now = static_cast<AdafactorParamState&>(*held);
   EXPECT_EQ(now.step(), 4);
-  EXPECT_EQ(now.memory("row").sizes(), torch::IntArrayRef({51}));
-  EXPECT_TRUE(torch::equal(original.memory("row"), rows.slice(0, 0, 40)));
+  EXPECT_EQ(now.aux_state("row").sizes(), torch::IntArrayRef({51}));
+  EXPECT_TRUE(torch::equal(original.aux_state("row"), rows.slice(0, 0, 40)));
 }
 
 TEST(CopiedStates, AreSavedInTheirFormatsBeforeAStepTakesThem) {
@@ -295,7 +295,7 @@ TEST(CopiedStates, OfRulesThatKeepRowsAreSavedWithThemOnceTheyAreResized) {
   train(optimizer, old, 1, 3);
   auto copy = std::make_unique<AdafactorParamState>(
       static_cast<AdafactorParamState&>(*optimizer.state().at(old[0].unsafeGetTensorImpl())));
-  copy->set_aux_state("row", torch::cat({copy->memory("row"), torch::full({11}, 0.5)}));
+  copy->set_aux_state("row", torch::cat({copy->aux_state("row"), torch::full({11}, 0.5)}));
   const Tensors p = {longer(old[0].detach()).requires_grad_()}, q = clones(p);
   Adafactor resized(p, AdafactorOptions()), loaded(q, AdafactorOptions());
   resized.state()[p[0].unsafeGetTensorImpl()] = std::move(copy);

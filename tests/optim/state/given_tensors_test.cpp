@@ -247,7 +247,7 @@ TEST(GivenTensors, MemoryThatWasFreedIsAnError) {
   train(optimizer, parameters, 1, 1);
   auto& state =
       static_cast<ParamState&>(*optimizer.state().at(parameters[0].unsafeGetTensorImpl()));
-  auto* const storage = state.memory("row").storage().unsafeGetStorageImpl();
+  auto* const storage = state.aux_state("row").storage().unsafeGetStorageImpl();
   storage->reset();
   storage->set_nbytes(0);
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "\"row\" has no memory");

@@ -39,7 +39,7 @@ inline void expect_made_of_values_by_the_same_sums(const std::string& codec,
     set.kept(torch::ones({70, 60}));
     set.state().exp_avg_sq(exact.sqrt().square());
     EXPECT_TRUE(torch::equal(set.state().exp_avg_sq(), by_a_step)) << steps;
-    EXPECT_TRUE(torch::equal(set.state().memory(memory), stepped.state().memory(memory)));
+    EXPECT_TRUE(torch::equal(set.state().aux_state(memory), stepped.state().aux_state(memory)));
   }
 }
 

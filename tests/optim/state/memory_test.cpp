@@ -101,7 +101,7 @@ TEST(ListOption, IsIndexedWithinTheGroup) {
   const std::vector<double> expected = {1e-3, 2e-3, 3e-3, 4e-3, 4.5e-3};
   const auto decay_of = [](Optimizer& optimizer, const torch::Tensor& q) {
     auto& state = static_cast<ParamState&>(*optimizer.state().at(q.unsafeGetTensorImpl()));
-    return state.memory("accumulated_decay").item<double>();
+    return state.aux_state("accumulated_decay").item<double>();
   };
   AdamWBF16 optimizer(groups(p));
   train(optimizer, p, 1, 1);
@@ -156,7 +156,7 @@ TEST(ListOption, OfStateThatIsMadeEarlyIsIndexedWithoutRepeatedParameters) {
     for (std::size_t i = 0; i < p.size(); ++i) {
       const auto& state =
           static_cast<const ParamState&>(*optimizer.state().at(p[i].unsafeGetTensorImpl()));
-      EXPECT_EQ(state.memory("scale").item<double>(), static_cast<double>(i + 1)) << i;
+      EXPECT_EQ(state.aux_state("scale").item<double>(), static_cast<double>(i + 1)) << i;
     }
   }
 }
@@ -166,11 +166,11 @@ TEST_F(Memory, OfAParameterHasTheShapeOfItsEntries) {
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 1);
   const torch::Tensor squares = p[0].grad().square().sum(1);
-  EXPECT_TRUE(torch::allclose(state_of(opt, p[0]).memory("row"), squares));
-  EXPECT_EQ(state_of(opt, p[1]).memory("row").dim(), 0) << "a vector is one row";
-  EXPECT_EQ(state_of(opt, p[0]).memory("own").item<double>(), 2);
-  EXPECT_EQ(state_of(opt, p[2]).memory("own_steps").item<double>(), 2) << "torch's name";
-  const std::string found = argument_error([&] { state_of(opt, p[0]).memory("rows"); });
+  EXPECT_TRUE(torch::allclose(state_of(opt, p[0]).aux_state("row"), squares));
+  EXPECT_EQ(state_of(opt, p[1]).aux_state("row").dim(), 0) << "a vector is one row";
+  EXPECT_EQ(state_of(opt, p[0]).aux_state("own").item<double>(), 2);
+  EXPECT_EQ(state_of(opt, p[2]).aux_state("own_steps").item<double>(), 2) << "torch's name";
+  const std::string found = argument_error([&] { state_of(opt, p[0]).aux_state("rows"); });
   EXPECT_NE(found.find("keeping keeps no memory \"rows\" for this parameter (did you mean "
                        "\"row\"?); it keeps own, row"),
             std::string::npos)
@@ -181,8 +181,8 @@ TEST_F(Memory, OfAllIsNotAParameters) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 1);
-  const std::string found = argument_error([&] { state_of(opt, p[0]).memory("total"); });
-  EXPECT_NE(found.find("ask the optimizer: optimizer.memory(\"total\")"), std::string::npos)
+  const std::string found = argument_error([&] { state_of(opt, p[0]).aux_state("total"); });
+  EXPECT_NE(found.find("ask the optimizer: optimizer.aux_state(\"total\")"), std::string::npos)
       << found;
 }
 
@@ -193,11 +193,11 @@ TEST_F(Memory, ThatIsSetIsUsedInTheNextStep) {
   state_of(opt, p[0]).set_aux_state("own", torch::tensor(100.0, torch::kFloat64));
   opt.set_aux_state("total", 50);
   train(opt, p, 3, 3);
-  EXPECT_EQ(state_of(opt, p[0]).memory("own").item<double>(), 200);
-  EXPECT_EQ(state_of(opt, p[1]).memory("own").item<double>(), 8);
+  EXPECT_EQ(state_of(opt, p[0]).aux_state("own").item<double>(), 200);
+  EXPECT_EQ(state_of(opt, p[1]).aux_state("own").item<double>(), 8);
   double sum = 0;
   for (const auto& one : p) sum += one.grad().abs().sum().item<double>();
-  EXPECT_NEAR(opt.memory("total"), 50 + 3 * sum, 1e-4);
+  EXPECT_NEAR(opt.aux_state("total"), 50 + 3 * sum, 1e-4);
   EXPECT_NE(argument_error([&] {
               state_of(opt, p[0]).set_aux_state("row", torch::zeros({3}));
             }).find("whose shape is [5]"),
@@ -208,14 +208,14 @@ TEST_F(Memory, OfAllIsNotSetToWhatIsNotFinite) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 2);
-  const double total = opt.memory("total");
+  const double total = opt.aux_state("total");
   for (const double bad : {std::nan(""), double(INFINITY), -double(INFINITY)})
     EXPECT_NE(argument_error([&] {
                 opt.set_aux_state("total", bad);
               }).find("keeping: the memory \"total\" cannot be "),
               std::string::npos);
-  EXPECT_EQ(opt.memory("total"), total);
-  EXPECT_EQ(opt.memory("steps"), 2);
+  EXPECT_EQ(opt.aux_state("total"), total);
+  EXPECT_EQ(opt.aux_state("steps"), 2);
 }
 
 TEST_F(Memory, OfAllBeginsWithTheFirstGroupsOptions) {
@@ -225,13 +225,13 @@ TEST_F(Memory, OfAllBeginsWithTheFirstGroupsOptions) {
     groups.emplace_back(Tensors{p[start == 7.0 ? 0 : 1]},
                         std::make_unique<GenericOptions>(GenericOptions().set("start", start)));
   Optimizer opt("keeping", groups, GenericOptions(0.1));
-  EXPECT_EQ(opt.memory("total"), 7);
-  EXPECT_EQ(opt.memory("k"), 0) << "torch's name";
+  EXPECT_EQ(opt.aux_state("total"), 7);
+  EXPECT_EQ(opt.aux_state("k"), 0) << "torch's name";
   opt.set_aux_state("total", 1);
-  EXPECT_EQ(opt.memory("total"), 1);
+  EXPECT_EQ(opt.aux_state("total"), 1);
   train(opt, {p[1]}, 1, 1);
-  EXPECT_NEAR(opt.memory("total"), 1 + p[1].grad().abs().sum().item<double>(), 1e-5);
-  const std::string found = argument_error([&] { opt.memory("row"); });
+  EXPECT_NEAR(opt.aux_state("total"), 1 + p[1].grad().abs().sum().item<double>(), 1e-5);
+  const std::string found = argument_error([&] { opt.aux_state("row"); });
   EXPECT_NE(
       found.find("keeping keeps no memory \"row\" of the whole optimizer; it keeps steps, total"),
       std::string::npos)
@@ -249,8 +249,8 @@ TEST_F(Memory, OfAllIsTheSameInAnyGroups) {
   Optimizer apart("keeping", groups, GenericOptions(0.1));
   train_with_gaps(one, p, 1, 7);
   train_with_gaps(apart, q, 1, 7);
-  EXPECT_EQ(one.memory("steps"), 7);
-  EXPECT_EQ(one.memory("total"), apart.memory("total"));
+  EXPECT_EQ(one.aux_state("steps"), 7);
+  EXPECT_EQ(one.aux_state("total"), apart.aux_state("total"));
   EXPECT_TRUE(torch::equal(p[0], q[0]));
 }
 
@@ -262,10 +262,10 @@ TEST_F(Memory, ResumesBitForBitFromAnArchive) {
     train_with_gaps(first, broken, 1, 3);
     Optimizer second = optimizer(broken, codec);
     copy_through_archive(first, second);
-    EXPECT_EQ(second.memory("steps"), 3);
+    EXPECT_EQ(second.aux_state("steps"), 3);
     train_with_gaps(second, broken, 4, 8);
     expect_equal(straight, broken);
-    EXPECT_EQ(whole.memory("total"), second.memory("total"));
+    EXPECT_EQ(whole.aux_state("total"), second.aux_state("total"));
   }
 }
 
@@ -281,7 +281,7 @@ TEST_F(Memory, BeginsAnewWhenAllStateIsErased) {
   train(opt, p, 3, 4);
   train(other, fresh, 3, 4);
   expect_equal(p, fresh);
-  EXPECT_EQ(opt.memory("steps"), 2);
+  EXPECT_EQ(opt.aux_state("steps"), 2);
 }
 
 TEST_F(Memory, UnderAConditionComesAndGoesWithoutTheRest) {
@@ -289,40 +289,40 @@ TEST_F(Memory, UnderAConditionComesAndGoesWithoutTheRest) {
   Optimizer opt = optimizer(p);
   auto& options = static_cast<Options&>(opt.param_groups()[0].options());
   train(opt, p, 1, 2);
-  const torch::Tensor row = state_of(opt, p[0]).memory("row").clone();
+  const torch::Tensor row = state_of(opt, p[0]).aux_state("row").clone();
   options.put("doubling", false);
   train(opt, p, 3, 3);
-  EXPECT_NE(argument_error([&] { state_of(opt, p[0]).memory("own"); }).find("it keeps row"),
+  EXPECT_NE(argument_error([&] { state_of(opt, p[0]).aux_state("own"); }).find("it keeps row"),
             std::string::npos);
   EXPECT_TRUE(
-      torch::allclose(state_of(opt, p[0]).memory("row"), row + p[0].grad().square().sum(1)));
+      torch::allclose(state_of(opt, p[0]).aux_state("row"), row + p[0].grad().square().sum(1)));
   options.put("doubling", true);
   train(opt, p, 4, 4);
-  EXPECT_EQ(state_of(opt, p[0]).memory("own").item<double>(), 2) << "from its initial value";
-  EXPECT_EQ(opt.memory("steps"), 4);
+  EXPECT_EQ(state_of(opt, p[0]).aux_state("own").item<double>(), 2) << "from its initial value";
+  EXPECT_EQ(opt.aux_state("steps"), 4);
 }
 
 TEST_F(Memory, StaysWhenAStepIsRefused) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 2);
-  const double total = opt.memory("total");
+  const double total = opt.aux_state("total");
   set_gradients(p, 3);
   p[2].mutable_grad() = torch::ones({}, torch::kFloat32).to_sparse();
   EXPECT_ANY_THROW(opt.step());
-  EXPECT_EQ(opt.memory("total"), total);
-  EXPECT_EQ(opt.memory("steps"), 2);
-  EXPECT_EQ(state_of(opt, p[0]).memory("own").item<double>(), 4);
+  EXPECT_EQ(opt.aux_state("total"), total);
+  EXPECT_EQ(opt.aux_state("steps"), 2);
+  EXPECT_EQ(state_of(opt, p[0]).aux_state("own").item<double>(), 4);
 }
 
 TEST_F(Memory, IsNotTouchedByCompilingAhead) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   opt.compile();
-  EXPECT_EQ(opt.memory("total"), 3);
+  EXPECT_EQ(opt.aux_state("total"), 3);
   train(opt, p, 1, 1);
   opt.compile();
-  EXPECT_EQ(opt.memory("steps"), 1);
+  EXPECT_EQ(opt.aux_state("steps"), 1);
 }
 
 }  // namespace

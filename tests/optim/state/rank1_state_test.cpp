@@ -35,7 +35,7 @@ void expect_kept_closely(const torch::Tensor& gradient) {
     torch::Tensor along = exact;
     for (std::int64_t other = 0; other < gradient.dim(); ++other)
       if (other != d) along = std::get<0>(along.max(other, true));
-    EXPECT_TRUE(torch::equal(squares.state().memory("v.scale" + std::to_string(d)).flatten(),
+    EXPECT_TRUE(torch::equal(squares.state().aux_state("v.scale" + std::to_string(d)).flatten(),
                              along.flatten()));
   }
 }

@@ -188,7 +188,7 @@ void Decoder::branch(const Operand& label) {
 Copy Decoder::copy_of(const Operand& operand, const Copy& formal, bool in) const {
   const Variable* const own =
       operand.kind == Operand::Kind::word ? variable(operand.word) : nullptr;
-  if (own == nullptr || own->reduction_layout != Space::call) refuse("a parameter of the call was expected");
+  if (own == nullptr || own->space != Space::call) refuse("a parameter of the call was expected");
   if (own->bytes != formal.bytes)
     refuse(operand.word + " has " + std::to_string(own->bytes) + " bytes, where the function has " +
            std::to_string(formal.bytes));

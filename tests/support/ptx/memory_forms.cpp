@@ -10,7 +10,7 @@ struct SpaceName {
   Space space;
 };
 
-constexpr SpaceName kReductionLayouts[] = {{"", Space::generic},
+constexpr SpaceName kSpaces[] = {{"", Space::generic},
                                  {".global", Space::global},
                                  {".shared", Space::shared},
                                  {".local", Space::local},
@@ -24,8 +24,8 @@ void read_addresses(Warp& warp, const Instruction& i, Mask lanes, Place base, bo
     addresses[lane] = bases[lane] + static_cast<std::uint64_t>(i.offset);
   });
   const std::uint64_t first = addresses[std::countr_zero(lanes)];
-  if (i.reduction_layout == Space::global ||
-      (i.reduction_layout == Space::generic && first >= window(Space::call) + kWindow))
+  if (i.space == Space::global ||
+      (i.space == Space::generic && first >= window(Space::call) + kWindow))
     warp.count_sectors(addresses, lanes, write);
 }
 
@@ -35,7 +35,7 @@ void run_load(Warp& warp, const Instruction& i, Mask lanes) {
   std::byte* to[4];
   for (std::size_t k = 0; k < i.parts; ++k) to[k] = warp.values<std::byte>(i.at[k]);
   for_lanes(lanes, [&](int lane) {
-    const std::byte* from = warp.touch(i.reduction_layout, addresses[lane], i, lane, false);
+    const std::byte* from = warp.touch(i.space, addresses[lane], i, lane, false);
     for (std::size_t k = 0; k < i.parts; ++k, from += i.bytes) {
       std::uint64_t value = 0;
       std::memcpy(&value, from, i.bytes);
@@ -53,7 +53,7 @@ void run_store(Warp& warp, const Instruction& i, Mask lanes) {
   const std::byte* from[4];
   for (std::size_t k = 0; k < i.parts; ++k) from[k] = warp.values<std::byte>(i.at[k]);
   for_lanes(lanes, [&](int lane) {
-    std::byte* to = warp.touch(i.reduction_layout, addresses[lane], i, lane, true);
+    std::byte* to = warp.touch(i.space, addresses[lane], i, lane, true);
     for (std::size_t k = 0; k < i.parts; ++k, to += i.bytes)
       std::memcpy(to, from[k] + static_cast<std::size_t>(lane) * i.from, i.bytes);
   });
@@ -71,7 +71,7 @@ std::vector<Operand> parts_of(Decoder& decoder, const Operand& operand, int want
 void read_access(Decoder& decoder, const Form& form, const Statement& statement, Instruction& i,
                  std::size_t values, bool load) {
   if (statement.operands.size() != 2) decoder.refuse(statement.opcode + " takes 2 operands");
-  i.reduction_layout = form.reduction_layout;
+  i.space = form.space;
   i.parts = static_cast<std::uint8_t>(form.parts);
   i.bytes = static_cast<std::uint8_t>(form.bytes);
   i.sign = form.sign;
@@ -108,7 +108,7 @@ void add_accesses(Forms& forms, const std::string& load, const std::string& stor
         if ((letter == 'f' && bytes < 4) || bytes * parts > 16) continue;
         const std::string type = (parts == 1 ? "." : ".v" + std::to_string(parts) + ".") +
                                  (letter + std::to_string(8 * bytes));
-        const Form form{.reduction_layout = space, .parts = parts, .bytes = bytes, .sign = letter == 's'};
+        const Form form{.space = space, .parts = parts, .bytes = bytes, .sign = letter == 's'};
         Form reads = form, writes = form;
         reads.run = run_load;
         reads.read = read_load;
@@ -125,14 +125,14 @@ template <bool kToSpace>
 void run_convert(Warp& warp, const Instruction& i, Mask lanes) {
   auto* const to = warp.values<std::uint64_t>(i.at[0]);
   const auto* const from = warp.values<const std::uint64_t>(i.at[1]);
-  const Address shift = window(i.reduction_layout);
+  const Address shift = window(i.space);
   for_lanes(lanes,
             [&](int lane) { to[lane] = kToSpace ? from[lane] - shift : from[lane] + shift; });
 }
 
 void read_convert(Decoder& decoder, const Form& form, const Statement& statement, Instruction& i) {
   if (statement.operands.size() != 2) decoder.refuse("cvta takes 2 operands");
-  i.reduction_layout = form.reduction_layout;
+  i.space = form.space;
   i.at[0] = decoder.result(statement.operands[0], 64);
   i.at[1] = decoder.source(statement.operands[1], 64);
 }
@@ -140,13 +140,13 @@ void read_convert(Decoder& decoder, const Form& form, const Statement& statement
 }  // namespace
 
 void add_memory_forms(Forms& forms) {
-  for (const auto& [name, space] : kReductionLayouts) {
+  for (const auto& [name, space] : kSpaces) {
     add_accesses(forms, std::string("ld") + name, std::string("st") + name, space);
     if (space == Space::generic || space == Space::param) continue;
     forms[std::string("cvta") + name + ".u64"] = {
-        .run = run_convert<false>, .read = read_convert, .reduction_layout = space};
+        .run = run_convert<false>, .read = read_convert, .space = space};
     forms[std::string("cvta.to") + name + ".u64"] = {
-        .run = run_convert<true>, .read = read_convert, .reduction_layout = space};
+        .run = run_convert<true>, .read = read_convert, .space = space};
   }
   add_accesses(forms, "ld.global.nc", "", Space::global);
 }

@@ -44,7 +44,7 @@ std::string assembly(const Subject& subject) {
                            subject.preprocessed);
 }
 
-// The options that the flat text compiles alone with, then what the compiler said.
+// The options that the preprocessed source compiles alone with, then what the compiler said.
 std::string log(const Subject& subject) {
   const std::string identity = compiler_identity(subject.target);
   const std::size_t options = identity.rfind("options: ");

@@ -68,7 +68,7 @@ void add_state(Parts& parts, const Plan& kernel, const StateBytes& bytes) {
     parts.add("scales of " + slot.name, str_cat("one for ", kernel.block(static_cast<int>(i))),
               slot.scales);
   }
-  parts.add("auxiliary state", joined(kernel.memory, ", ", &ResolvedAuxState::key), bytes.memory);
+  parts.add("auxiliary state", joined(kernel.aux_state, ", ", &ResolvedAuxState::key), bytes.aux_state);
 }
 
 // Where an optimizer does not do what the formats say, and what is not counted.
@@ -100,7 +100,7 @@ MemoryPlan memory_plan(const Request& request) {
   parts.add("gradients", to_string(spec.gradient), bytes_of(spec.gradient));
   parts.add("weight residual", spec.state.weights, state.residual);
   add_state(parts, plan.kernel, state);
-  const auto& common = plan.kernel.common;
+  const auto& common = plan.kernel.shared_state;
   parts.add_once("shared state", joined(common, ", ", &ResolvedAuxState::key),
                  2 * sizeof(double) * common.size());  // both halves of each
   plan.notes = notes_of(request, plan.kernel);

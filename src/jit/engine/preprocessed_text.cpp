@@ -1,4 +1,4 @@
-#include "jit/engine/flat_text.h"
+#include "jit/engine/preprocessed_text.h"
 
 #include <mutex>
 #include <utility>

@@ -1,0 +1,46 @@
+"""Former names of the code and private words of its documents appear nowhere: docs/project/glossary.md has the current ones."""
+import pathlib
+import re
+import subprocess
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Recorded data, and the one place that tells authors of rules the current names.
+EXEMPT = re.compile(
+    r"^(tests/golden/|tests/docs/words_test\.py$|bench/results/|LICENSE$"
+    r"|src/jit/manifest/manifest_(code|notes|header)\.cpp$|tests/jit/manifest/manifest_mistakes_test\.cpp$)")
+
+FORMER_NAMES = """
+HyperSet TensorPlace has_form_of SourcePlace PieceWalk OldOrInitial kMiddleDraw GrowingLeaves CommonMemory PlannedMemory
+PlannedReduction MemoryField MemoryFields NoMemory InUnits in_units from_units CpuMachine CudaMachine EmulatedMachine Lent
+own_rule hold_to_contract keeps_more_of Tournament TriedKernel as_argument_error about_group VariantChoice VariantChooser
+VariantSpace TunedVariants HostStage GroupStage StageFunction StagedTensor register_stage KeptTensor KeptBuffer KeptValues
+SpaceNumber common_lag spread_entries unit_text flat_text SharedMark contenders
+""".split()
+PRIVATE_PHRASES = [
+    r"schedules/\w+\.cuh", r"[Hh]ost stages?\b", r"\bunit texts?\b", r"\bflat texts?\b", r"\bof now\b", r"\bof one's own\b",
+    r"\bfleet\b", r"\be\.\w+\.was\b",
+]
+WORD = re.compile(r"\b(" + "|".join(FORMER_NAMES) + r")\b|" + "|".join(PRIVATE_PHRASES))
+
+
+def tracked_files() -> list[str]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [name for name in listed.splitlines() if not EXEMPT.search(name)]
+
+
+class Words(unittest.TestCase):
+    def test_former_names_are_gone(self) -> None:
+        found = []
+        for name in tracked_files():
+            try:
+                text = (ROOT / name).read_text(encoding="utf-8")
+            except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
+                continue
+            for number, line in enumerate(text.splitlines(), 1):
+                found += [f"{name}:{number}: {match.group(0)}" for match in WORD.finditer(line)]
+        self.assertFalse(found, "\n".join([""] + found))
+
+
+if __name__ == "__main__":
+    unittest.main()
