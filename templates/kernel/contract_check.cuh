@@ -243,7 +243,7 @@ class RuleCheck {
                 "the rule declares a host transform: it needs 'static real staged(const auto& e, const "
                 "auto& c)'");
   static_assert(HasUpdateParam<Body, AtLast, Context<kInUpdateParam>>,
-                "the rule needs 'static void apply(auto& e, const auto& c)'");
+                "the rule needs 'static void update_param(auto& e, const auto& c)'");
 
   // The argument of a reduction's `terms`.
   template <class R, bool Over = R::has_source, bool Known = (R::pass >= KnownPass)>

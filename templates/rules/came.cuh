@@ -54,10 +54,10 @@ struct ResMatrix {
   real mean;
 };
 struct Reductions {
-  Sum<rows, 1, Row> row;                                // if factored; moments
-  Sum<columns, 1, Column> column;                       // if factored; moments
-  Sum<matrices, 1, Matrix, Entries<rows, Row>> matrix;  // if factored; moments
-  Sum<tensor, 1, Clip> clip;                            // after: row, column, matrix; moments
+  Sum<rows, 1, Row> row;                                // if factored; update_state
+  Sum<columns, 1, Column> column;                       // if factored; update_state
+  Sum<matrices, 1, Matrix, Entries<rows, Row>> matrix;  // if factored; update_state
+  Sum<tensor, 1, Clip> clip;                            // after: row, column, matrix; update_state
   Sum<rows, 1, ResRow> res_row;                         // if factored; after: clip
   Sum<columns, 1, ResColumn> res_column;                // if factored; after: clip
   Sum<matrices, 1, ResMatrix, Entries<rows, ResRow>> res_matrix;  // if factored

@@ -29,7 +29,7 @@ struct Adapted {
   real scale, weight_decay;
 };
 struct Reductions {
-  Sum<tensor, 2, Adapted> adapted;  // if adapt; moments
+  Sum<tensor, 2, Adapted> adapted;  // if adapt; update_state
 };
 
 template <Flags F>

@@ -39,7 +39,7 @@ struct Trust {
   real step;
 };  // lr times the trust ratio
 struct Reductions {
-  Sum<tensor, 2, Scales> scales;  // if adapt && trust_norm != update; moments
+  Sum<tensor, 2, Scales> scales;  // if adapt && trust_norm != update; update_state
   Sum<tensor, 2, Trust> trust;    // if adapt && trust_norm == update
 };
 

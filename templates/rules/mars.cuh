@@ -38,7 +38,7 @@ struct Caution {
   real scale;
 };
 struct Reductions {
-  Sum<tensor, 1, Clip> clip;         // if corrected; moments
+  Sum<tensor, 1, Clip> clip;         // if corrected; update_state
   Sum<tensor, 1, Caution> agreeing;  // if caution; after: clip
 };
 

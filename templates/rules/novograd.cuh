@@ -32,7 +32,7 @@ struct Norm {
   real inverse;
 };  // 1 / (root of the second moment + eps)
 struct Reductions {
-  Sum<tensor, 1, Norm> norm;  // moments
+  Sum<tensor, 1, Norm> norm;  // update_state
 };
 
 template <Flags F>

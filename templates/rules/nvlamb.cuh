@@ -36,7 +36,7 @@ struct Trust {
   real step;
 };  // lr times the trust ratio
 struct Reductions {
-  Sum<all, 1, Norm> norm;       // if normalized; moments
+  Sum<all, 1, Norm> norm;       // if normalized; update_state
   Sum<tensor, 2, Trust> trust;  // if adapted; after: norm
 };
 

@@ -128,7 +128,7 @@ TEST_F(OptionCover, TriesACodecsOptionsAroundWhatItsConditionsCompareWith) {
       "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::codecs::mine {\n"
       "struct Options {\n  int n = 3;  // in [1, 100]\n};\nusing Code = uint8;\n"
       "struct A { real x; };\nstruct Reductions {\n  Sum<tensor, 1, A> a;  // if n > 40\n};\n"
-      "struct Memory {\n  Entry<tensor> a;  // if n == 7\n};\n}\n");
+      "struct AuxState {\n  Entry<tensor> a;  // if n == 7\n};\n}\n");
   const Catalog catalog(engine_.templates());
   std::set<double> tried;
   for (const auto& options : cover(catalog.codec("mine")))

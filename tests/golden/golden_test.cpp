@@ -54,15 +54,15 @@ std::string slot_name(const std::string& name) {
   return found == ours.end() ? name : found->second;
 }
 
-bool is_called(const jit::MemoryField& field, const std::string& name) {
+bool is_called(const jit::AuxField& field, const std::string& name) {
   return field.torch_name == name || field.name == name;
 }
 
 // What is kept under the original's name: memory, of the optimizer or of the parameter, or a slot.
 torch::Tensor kept(const Optimizer& optimizer, const ParamState& state, const std::string& name) {
-  for (const jit::MemoryField& field : jit::default_catalog().rule(optimizer.rule()).memory) {
+  for (const jit::AuxField& field : jit::default_catalog().rule(optimizer.rule()).aux_state) {
     if (!is_called(field, name)) continue;
-    return field.is_common() ? torch::tensor({optimizer.aux_state(name)}, torch::kFloat64)
+    return field.is_shared() ? torch::tensor({optimizer.aux_state(name)}, torch::kFloat64)
                              : state.aux_state(name);
   }
   if (name == "neg_pre_grad") return -state.value("gprev");
@@ -171,7 +171,7 @@ class Case {
     const auto& state =
         static_cast<const ParamState&>(*optimizer_->state().at(params_[i].unsafeGetTensorImpl()));
     if (rest == "ecc.codes")
-      return differ_little(name, state.extra(), expected, meta_["max_ecc_mismatch"]);
+      return differ_little(name, state.residual(), expected, meta_["max_ecc_mismatch"]);
     if (rest == "master")
       return close(name, numbers(optimizer_->fp32_weights().at(i)), expected.values(),
                    meta_["master"]["rtol"], meta_["master"]["atol"], 0);
@@ -280,8 +280,8 @@ std::vector<std::string> followed_together() {
   std::vector<std::string> names;
   for (const auto& name : followed()) {
     const json spec = json::parse(read_case(name).metadata.at("case"))["spec"];
-    const auto& memory = jit::default_catalog().rule(spec["rule"]).memory;
-    if (std::any_of(memory.begin(), memory.end(), [](auto& field) { return field.is_common(); }))
+    const auto& memory = jit::default_catalog().rule(spec["rule"]).aux_state;
+    if (std::any_of(memory.begin(), memory.end(), [](auto& field) { return field.is_shared(); }))
       names.push_back(name);
   }
   return names;

@@ -26,10 +26,10 @@ inline std::int64_t counted_bytes(const ParamState& state, const jit::Plan& plan
 inline void expect_bytes_of_layout(const MemoryReport::Parameter& measured,
                                    const jit::StateLayout& layout) {
   std::map<MemoryReport::Kind, std::int64_t> bytes;
-  for (const auto& part : measured.parts) bytes[part.kind] += part.bytes;
+  for (const auto& part : measured.entries) bytes[part.kind] += part.bytes;
   std::int64_t codes = 0, meta = 0, memory = 0;
   for (const auto& slot : layout.slots) codes += slot.codes, meta += slot.meta;
-  for (const auto& field : layout.memory) memory += 2 * field.entries * field.bytes;
+  for (const auto& field : layout.aux_state) memory += 2 * field.entries * field.bytes;
   EXPECT_EQ(bytes[MemoryReport::Kind::state], codes);
   EXPECT_EQ(bytes[MemoryReport::Kind::scales], meta);
   EXPECT_EQ(bytes[MemoryReport::Kind::aux_state], memory);

@@ -286,7 +286,7 @@ std::string compiled(const std::string& apply) {
   engine.templates().add("rules/mine.cuh",
                          "#pragma once\n#include \"../core/contract.cuh\"\n"
                          "namespace jitstep::rules::mine {\nstruct Rule {\n"
-                         "  KHD static void apply(auto& e, const auto&) { " +
+                         "  KHD static void update_param(auto& e, const auto&) { " +
                              apply + " }\n};\n}\n");
   const Catalog catalog(engine.templates());
   const Plan plan = resolve({.rule = "mine"}, catalog);

@@ -139,8 +139,8 @@ const std::vector<Mistake>& mistakes() {
        "static_cast<real>(h.learning_rate)",
        {"Hyper", "learning_rate"}},
       {"FinishesAReductionThatIsNotDeclared",
-       "Second finish(Of<Second>",
-       "Third finish(Of<Third>",
+       "Second finalize(Of<Second>",
+       "Third finalize(Of<Third>",
        {"Third"}},
       // ---- writing
       {"WritesTheGradient",
@@ -164,14 +164,14 @@ const std::vector<Mistake>& mistakes() {
        "{ h.lr = 0; return {real(0)}; }",
        {"its `update_param` e.p"}},
       {"WritesACopyInApply",
-       "static void apply(auto& e,",
-       "static void apply(auto e,",
-       {"the rule needs 'static void apply(auto& e, const auto& c)'"},
+       "static void update_param(auto& e,",
+       "static void update_param(auto e,",
+       {"the rule needs 'static void update_param(auto& e, const auto& c)'"},
        kRuleBegins},
       {"WritesACopyInMoments",
-       "static void moments(auto& e,",
-       "static void moments(auto e,",
-       {"the rule has slots: it needs 'static void moments(auto& e, const auto& c)'"},
+       "static void update_state(auto& e,",
+       "static void update_state(auto e,",
+       {"the rule has slots: it needs 'static void update_state(auto& e, const auto& c)'"},
        kRuleBegins},
       {"WritesACopyInTrain",
        "static void train(auto& e,",
@@ -233,29 +233,29 @@ const std::vector<Mistake>& mistakes() {
       {"HasNoStaged",
        "static real staged(",
        "static real stage(",
-       {"the rule declares a host transform: it needs 'static real staged(const auto& e, const auto& "
+       {"the rule declares a host transform: it needs 'static real transformed(const auto& e, const auto& "
         "c)'"},
        kRuleBegins},
       // ---- what a rule needs
       {"HasNoApply",
-       "static void apply(",
+       "static void update_param(",
        "static void applied(",
-       {"the rule needs 'static void apply(auto& e, const auto& c)'"},
+       {"the rule needs 'static void update_param(auto& e, const auto& c)'"},
        kRuleBegins},
       {"HasAnApplyOfOneArgument",
-       "static void apply(auto& e, const auto& c) {",
-       "static void apply(auto& e) { struct { real lr; Second second; } c{};",
-       {"the rule needs 'static void apply(auto& e, const auto& c)'"},
+       "static void update_param(auto& e, const auto& c) {",
+       "static void update_param(auto& e) { struct { real lr; Second second; } c{};",
+       {"the rule needs 'static void update_param(auto& e, const auto& c)'"},
        kRuleBegins},
       {"HasNoMoments",
        "static void moments(",
        "static void moment(",
-       {"the rule has slots: it needs 'static void moments(auto& e, const auto& c)'"},
+       {"the rule has slots: it needs 'static void update_state(auto& e, const auto& c)'"},
        kRuleBegins},
       {"HasAPrepareOfOneArgument",
        "prepare(const Hyper& h, int64)",
        "prepare(const Hyper& h)",
-       {"'prepare' takes 'const Hyper& h, int64 t', then perhaps 'Memory& m'"},
+       {"'prepare' takes 'const Hyper& h, int64 t', then perhaps 'AuxState& m'"},
        kRuleBegins},
       {"ReturnsANumberFromPrepare",
        "Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }",
@@ -274,18 +274,18 @@ const std::vector<Mistake>& mistakes() {
        {"the reduction 'second' needs 'static Reals<1> terms(Of<Second>, "},
        kRuleBegins},
       {"HasNoFinish",
-       "finish(Of<Second>",
+       "finalize(Of<Second>",
        "finis(Of<Second>",
-       {"the reduction 'second' needs 'static Second finish(Of<Second>, const Totals<1>& sums, "
+       {"the reduction 'second' needs 'static Second finalize(Of<Second>, const Totals<1>& sums, "
         "int64 count, "
         "const auto& c)'"},
        kRuleBegins},
       {"ReturnsAnotherResult",
-       "KHD static First finish(Of<First>, const Totals<1>& sum, int64, const auto&) { return "
+       "KHD static First finalize(Of<First>, const Totals<1>& sum, int64, const auto&) { return "
        "{size(sum)}; }",
-       "KHD static real finish(Of<First>, const Totals<1>& sum, int64, const auto&) { return "
+       "KHD static real finalize(Of<First>, const Totals<1>& sum, int64, const auto&) { return "
        "size(sum); }",
-       {"the reduction 'first' needs 'static First finish(Of<First>, "},
+       {"the reduction 'first' needs 'static First finalize(Of<First>, "},
        kRuleBegins},
       // ---- what a rule may not use
       {"TakesTheAddressOfItsElement",
@@ -512,17 +512,17 @@ struct Rule {
 )";
   const std::string finishing = kRemembering.substr(0, kRemembering.find("struct Scalars")) + sum;
   const auto copied = [](std::string rule) {
-    return rule.replace(rule.find("Memory& m"), 9, "Memory m");
+    return rule.replace(rule.find("AuxState& m"), 9, "Memory m");
   };
   for (const Compiler& compiler : compilers()) {
     SCOPED_TRACE(compiler.name);
     EXPECT_EQ(first_line_of(finishing, compiler), "accepted");
     const std::string prepared = first_line_of(copied(kRemembering), compiler);
     EXPECT_TRUE(prepared.starts_with("rules/odd.cuh:15: ")) << prepared;
-    EXPECT_NE(prepared.find("'prepare' takes 'Memory& m'"), std::string::npos) << prepared;
+    EXPECT_NE(prepared.find("'prepare' takes 'AuxState& m'"), std::string::npos) << prepared;
     const std::string finished = first_line_of(copied(finishing), compiler);
-    EXPECT_NE(finished.find("the reduction 'total' needs 'static Total finish(Of<Total>, const "
-                            "Totals<1>& sums, int64 count, const auto& c, Memory& m)'"),
+    EXPECT_NE(finished.find("the reduction 'total' needs 'static Total finalize(Of<Total>, const "
+                            "Totals<1>& sums, int64 count, const auto& c, AuxState& m)'"),
               std::string::npos)
         << finished;
   }
@@ -532,7 +532,7 @@ TEST(ContractOfSumsOverAll, LetsTheirFinishReadNothingThatCameFromATensorsMemory
   std::string scalars = kRemembering, memory = kRemembering;
   const std::string sum = "static_cast<real>(sum[0])", last = "int64, const auto& c)";
   scalars.replace(scalars.find(sum), sum.size(), "c.size * " + sum);
-  memory.replace(memory.find(last), last.size(), "int64, const auto& c, Memory& m)");
+  memory.replace(memory.find(last), last.size(), "int64, const auto& c, AuxState& m)");
   for (const Compiler& compiler : compilers()) {
     SCOPED_TRACE(compiler.name);
     EXPECT_EQ(first_line_of(kRemembering, compiler), "accepted");
@@ -544,7 +544,7 @@ TEST(ContractOfSumsOverAll, LetsTheirFinishReadNothingThatCameFromATensorsMemory
         std::string::npos)
         << read;
     const std::string taken = first_line_of(memory, compiler);
-    EXPECT_NE(taken.find("the reduction 'norm' needs 'static Norm finish(Of<Norm>"),
+    EXPECT_NE(taken.find("the reduction 'norm' needs 'static Norm finalize(Of<Norm>"),
               std::string::npos)
         << taken;
     EXPECT_NE(taken.find("without Memory: it is finished for no tensor"), std::string::npos)

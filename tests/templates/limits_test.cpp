@@ -44,7 +44,7 @@ std::string rule_of(int slots, int reductions, int numbers) {
       "};\nstruct Scalars { real sum; };\nstruct Rule {\n",
       "  KHD static Scalars prepare(const Hyper& h, int64) {\n    return {static_cast<real>(0",
       lines(numbers, each(" + h.h", "")), ")};\n  }\n",
-      "  KHD static void moments(auto& e, const auto&) {\n",
+      "  KHD static void update_state(auto& e, const auto&) {\n",
       lines(slots,
             [](int i) {
               return str_cat("    e.m", i, ".next = e.m", i, ".prev + e.g * ", i + 1, ";\n");
@@ -54,11 +54,11 @@ std::string rule_of(int slots, int reductions, int numbers) {
             [](int i) {
               return str_cat("  KHD static Reals<1> terms(Of<R", i,
                           ">, const auto& e, const auto&) { return {e.g * ", i + 1,
-                          "}; }\n  KHD static R", i, " finish(Of<R", i,
+                          "}; }\n  KHD static R", i, " finalize(Of<R", i,
                           ">, const Totals<1>& sum, int64, const auto&) { return "
                           "{static_cast<real>(sum[0])}; }\n");
             }),
-      "  KHD static void apply(auto& e, const auto& c) {\n    e.p = c.sum",
+      "  KHD static void update_param(auto& e, const auto& c) {\n    e.p = c.sum",
       lines(slots, each(" + e.m", ".next")),
       lines(reductions, [](int i) { return str_cat(" + c.r", i, ".sum"); }), ";\n  }\n};\n}\n");
 }

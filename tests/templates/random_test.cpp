@@ -100,7 +100,7 @@ namespace jitstep::weights::coin {
 template <class Format_>
 struct Weights {
   using Format = Format_;
-  using Residual = NoExtra;
+  using Residual = NoResidual;
   static constexpr bool random = true;
   KHD static real load(typename Format::Bits bits) { return Format::load(bits); }
   KHD static typename Format::Bits store(real, uint32 bits) {

@@ -31,7 +31,7 @@ std::vector<Compiler> compilers() {
 std::string rule_of(const std::string& update) {
   return "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::mine {\n"
          "struct Rule {\n"
-         "  KHD static void apply(auto& e, const auto&) {\n"
+         "  KHD static void update_param(auto& e, const auto&) {\n"
          "    e.p -= " +
          update + ";\n  }\n};\n}\n";
 }

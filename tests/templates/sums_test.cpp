@@ -26,9 +26,9 @@ std::string probe_text(const std::string& name, const std::string& domain,
       name, " {\nstruct Total { real sum; };\nstruct Reductions {\n  ", op, "<", domain,
       ", 1, Total> total;\n};\nstruct Rule {\n",
       "  KHD static Reals<1> terms(Of<Total>, const auto& e, const auto&) { return {e.g}; }\n",
-      "  KHD static Total finish(Of<Total>, const Totals<1>& sum, int64, const auto&) {\n",
+      "  KHD static Total finalize(Of<Total>, const Totals<1>& sum, int64, const auto&) {\n",
       "    return {static_cast<real>(sum[0])};\n  }\n",
-      "  KHD static void apply(auto& e, const auto& c) { e.p = c.total.sum; }\n};\n}\n");
+      "  KHD static void update_param(auto& e, const auto& c) { e.p = c.total.sum; }\n};\n}\n");
 }
 
 std::string probe(const std::string& domain) {

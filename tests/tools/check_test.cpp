@@ -128,7 +128,7 @@ TEST_F(CheckTool, TellsAllOfACodecAsJson) {
 
 TEST_F(CheckTool, TellsOptionsSlotsAndMemoryAsJson) {
   const std::string file = rule_with(
-      "struct Slots {", "struct Memory {\n  Entry<tensor> n;  // torch: count\n};\nstruct Slots {");
+      "struct Slots {", "struct AuxState {\n  Entry<tensor> n;  // torch: count\n};\nstruct Slots {");
   const json all = json::parse(run(file, with(kFew, {"--json"})).output).at("manifest");
   EXPECT_EQ(all.at("class"), "Mine");
   EXPECT_EQ(all.at("options").at(0).at("name"), "lr");

@@ -56,12 +56,12 @@ std::string with(std::string text, const std::string& mark, const std::string& i
 std::string chained(bool memory) {
   const std::string left = "return {static_cast<real>(sum[0])}; }";
   std::string rule =
-      with(kChained, "MEMORY", memory ? "struct Memory {\n  Entry<matrices> x;\n};" : "");
+      with(kChained, "MEMORY", memory ? "struct AuxState {\n  Entry<matrices> x;\n};" : "");
   rule = with(rule, "ADVANCE_ELEMENTS",
-              memory ? ", Memory& m) { m.x.next = m.x.prev + static_cast<real>(sum[0]); " + left
+              memory ? ", AuxState& m) { m.x.next = m.x.prev + static_cast<real>(sum[0]); " + left
                      : ") { " + left);
   return with(rule, "ADVANCE_ENTRIES",
-              memory ? ", Memory& m) { m.x.next = 2 * m.x.next + static_cast<real>(sum[0]); " + left
+              memory ? ", AuxState& m) { m.x.next = 2 * m.x.next + static_cast<real>(sum[0]); " + left
                      : ") { " + left);
 }
 

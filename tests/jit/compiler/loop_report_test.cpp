@@ -36,8 +36,8 @@ TEST(LoopReport, OfGccNamesTheMarkedLoopsWithItsReason) {
                      "kernel/loop.cuh:5:19: missed: not vectorized: no grouped stores.\n"
                      "mine.cuh:2:5: missed: couldn't vectorize loop\n"
                      "other.cuh:9:5: missed: not vectorized: no vectype for stmt: x = y;\n"),
-            (Loops{"my loop (mine.cuh:2: no vectype for stmt: x = y;)",
-                   "the loop over elements (kernel/loop.cuh:3: control flow in loop)"}));
+            (Loops{"the loop over elements (kernel/loop.cuh:3: control flow in loop)",
+                   "my loop (mine.cuh:2: no vectype for stmt: x = y;)"}));
 }
 
 TEST(LoopReport, OfClangNamesTheMarkedLoopsWithItsReason) {
@@ -47,9 +47,8 @@ TEST(LoopReport, OfClangNamesTheMarkedLoopsWithItsReason) {
           "vectorized [-Rpass-analysis=loop-vectorize]\n"
           "kernel/loop.cuh:7:3: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"
           "mine.cuh:2:5: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"),
-      (Loops{"my loop (mine.cuh:2)",
-             "the loop that encodes (kernel/loop.cuh:7: call instruction cannot be "
-             "vectorized)"}));
+      (Loops{"the loop that encodes (kernel/loop.cuh:7: call instruction cannot be vectorized)",
+             "my loop (mine.cuh:2)"}));
 }
 
 TEST(LoopReport, OfVectorizedLoopsAndOfOtherLinesIsEmpty) {

@@ -29,12 +29,19 @@ struct Mistake {
 #define FLAGS RULE "enum class Form { old, right };\nstruct Flags {\n"
 #define SLOTS RULE "struct Slots {\n"
 #define SUMS RULE "struct A { real x; };\nstruct B { real x; };\nstruct Reductions {\n"
-#define MEMORY RULE "struct Memory {\n"
+#define MEMORY RULE "struct AuxState {\n"
 #define REFUSE HYPER "double a = 1;\nNumbers<2> n = {1, 2};\nNullable u = null;\n};\n// refuse: "
 
 const std::vector<Mistake>& mistakes() {
   static const std::vector<Mistake> all = {
       // ---- the file
+      {Kind::rule, 2, RULE "KHD static void moments(auto& e) {}\n",
+       "`moments` is now called `update_state`"},
+      {Kind::rule, 2, RULE "real f(const E& e) { return e.m.was; }\n",
+       "`.was` is now called `.prev`"},
+      {Kind::rule, 3, SLOTS "Signed m;  // keeps: fp32\n", "the note `keeps:` is now called `codec:`"},
+      {Kind::rule, 1, "// host stage: newton_schulz\n" RULE,
+       "`host stage:` is now called `host transform:`"},
       {Kind::rule, 1, "struct Hyper {\n};\n", "expected `namespace jitstep::rules::mine {`"},
       {Kind::rule, 2, "\nnamespace jitstep::rules::yours {\n", ", as the file's name says"},
       {Kind::rule, 1, CODEC, "; it is a codec: use load_codec"},
@@ -64,11 +71,11 @@ const std::vector<Mistake>& mistakes() {
        "a number of a codec is a plain `double`"},
       {Kind::codec, 3, CODEC "struct Hyper {\n  double block = 1;\n};\nusing Code = uint8;\n",
        "no `dims` or `block`, which are constants in Options"},
-      {Kind::weights, 1, "// for: float32, \n" WEIGHTS "using Extra = NoExtra;\n",
+      {Kind::weights, 1, "// for: float32, \n" WEIGHTS "using Residual = NoResidual;\n",
        "expected a dtype, found the end"},
-      {Kind::weights, 1, "// for: float8\n" WEIGHTS "using Extra = NoExtra;\n",
+      {Kind::weights, 1, "// for: float8\n" WEIGHTS "using Residual = NoResidual;\n",
        "no dtype \"float8\" (did you mean \"float64\"?); there are float64, float32, "},
-      {Kind::weights, 1, WEIGHTS "using Extra = NoExtra;\n",
+      {Kind::weights, 1, WEIGHTS "using Residual = NoResidual;\n",
        "expected `for: float32, ...` in the leading comment: the dtypes it is for"},
       {Kind::rule, 2, RULE "# include <cmath>\n",
        "a template includes nothing from outside; take `# include <cmath>` out: "
@@ -326,17 +333,17 @@ const std::vector<Mistake>& mistakes() {
        "expected a field's name, found `;`"},
       {Kind::codec, 5,
        CODEC "using Code = uint8;\nstruct A { real x; };\nstruct Reductions {\n"
-             "Sum<rows, 1, A> a;  // moments\n};\n",
+             "Sum<rows, 1, A> a;  // update_state\n};\n",
        "only a rule's reductions come `after:` others or feed `update_state`; leave these notes out"},
       // ---- memory
       {Kind::rule, 3, MEMORY "real x;\n};\n", "expected Entry<domain> or Entry<domain, double>"},
       {Kind::rule, 3, MEMORY "Entry<all> x;\n};\n",
        "memory of all tensors is kept in double: `Entry<all, double>`"},
       {Kind::rule, 7,
-       FLAGS "bool a = true;\n};\nstruct Memory {\nEntry<all, double> x;  // if a\n};\n",
+       FLAGS "bool a = true;\n};\nstruct AuxState {\nEntry<all, double> x;  // if a\n};\n",
        "memory of all tensors is kept whatever the flags, which may differ by group; leave `if` "
        "out"},
-      {Kind::codec, 4, CODEC "using Code = uint8;\nstruct Memory {\nEntry<all, double> x;\n};\n",
+      {Kind::codec, 4, CODEC "using Code = uint8;\nstruct AuxState {\nEntry<all, double> x;\n};\n",
        "a codec's memory belongs to a tensor; write another domain than `all`"},
       {Kind::rule, 3, MEMORY "Entry<tensor, float> x;\n};\n", "expected real or double, found `fl"},
       {Kind::rule, 3, MEMORY "Entry<tensor>;\n};\n", "expected the field's name, found `;`"},
@@ -348,10 +355,10 @@ const std::vector<Mistake>& mistakes() {
       {Kind::codec, 2, CODEC "using Code = int;\n",
        "expected one of uint8, uint16, real, Nibble, NoCode, found `int`"},
       {Kind::codec, 2, CODEC "using Code = NoCode;\n",
-       "a codec without codes keeps what it finds out in `struct Memory`; declare it"},
+       "a codec without codes keeps what it finds out in `struct AuxState`; declare it"},
       {Kind::codec, 3,
        CODEC "struct Options { int block = 64; };  // power of two in [32, 64]\n"
-             "using Code = NoCode;\nstruct Meta { float a; };\nstruct Memory {\n};\n",
+             "using Code = NoCode;\nstruct Meta { float a; };\nstruct AuxState {\n};\n",
        "a codec without codes has no blocks; leave Meta out"},
       {Kind::codec, 3, CODEC "using Code = uint8;\nstruct Meta { float scale; };\n",
        "a codec with Meta has the option `int block`"},

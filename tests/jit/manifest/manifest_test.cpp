@@ -292,9 +292,9 @@ TEST(Manifest, RefusesStructuresItCannotRead) {
         "struct Hyper {\n  double lr = 1;\n};\nstruct Slots {\n  Signed m;  // if lr != 0\n};\n",
         "struct Slots {\n  Signed a;\n  Signed b;\n  Signed c;\n  Signed d;\n  Signed e;\n  Signed "
         "f;\n  Signed h;\n  Signed i;\n  Signed j;\n};\n",
-        "struct Memory {\n  Entry<all> x;\n};\n",
-        "struct Memory {\n  Entry<rows> x;\n};\n",
-        "struct Memory {\n  Entry<rows, float> x;\n};\n",
+        "struct AuxState {\n  Entry<all> x;\n};\n",
+        "struct AuxState {\n  Entry<rows> x;\n};\n",
+        "struct AuxState {\n  Entry<rows, float> x;\n};\n",
         "// refuse: true\n",
         "// refuse: x > 0, sentence\n",
         "double x = 1;  // refuse: true, no\n"}) {
@@ -326,7 +326,7 @@ TEST(Manifest, RefusesCodecsAndWeightsThatLeaveThingsOut) {
       has(problem([] { codec("using Code = uint8;\nstruct Options { int block = 64; };\n"); }),
           "power of two in"));
   EXPECT_TRUE(has(problem([] {
-                    read_manifest("namespace jitstep::weights::w {\n using Extra = NoExtra;\n}\n",
+                    read_manifest("namespace jitstep::weights::w {\n using Residual = NoResidual;\n}\n",
                                   "weights/w.cuh", Kind::weights);
                   }),
                   "for: float32"));

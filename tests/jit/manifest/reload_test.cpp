@@ -18,8 +18,8 @@ std::string moving(const std::string& step, const std::string& option = "lr") {
   return str_cat("#pragma once\n#include \"../core/contract.cuh\"\n#include \"../core/mine.cuh\"\n",
               "namespace jitstep::rules::moving {\nstruct Hyper {\n  double ", option,
               " = 1;\n};\nstruct Slots {\n  Signed m;\n};\nstruct Rule {\n",
-              "  KHD static void moments(auto& e, const auto&) { e.m.next = real(1); }\n",
-              "  KHD static void apply(auto& e, const auto&) { e.p += real(", step,
+              "  KHD static void update_state(auto& e, const auto&) { e.m.next = real(1); }\n",
+              "  KHD static void update_param(auto& e, const auto&) { e.p += real(", step,
               ") * my_unit(); }\n", "};\n}\n");
 }
 

@@ -12,8 +12,8 @@ std::string drifting(const std::string& step, const std::string& slot) {
   return str_cat(
       "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::drifting {\n",
       "struct Slots {\n  Signed ", slot, ";\n};\nstruct Rule {\n",
-      "  KHD static void moments(auto& e, const auto&) { e.", slot, ".next = real(1); }\n",
-      "  KHD static void apply(auto& e, const auto&) { e.p += ", step, "; }\n};\n}\n");
+      "  KHD static void update_state(auto& e, const auto&) { e.", slot, ".next = real(1); }\n",
+      "  KHD static void update_param(auto& e, const auto&) { e.p += ", step, "; }\n};\n}\n");
 }
 
 // State that is always `value` from the second step on.
@@ -96,8 +96,8 @@ std::string keeping(const std::vector<std::string>& slots) {
       "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::keeping {\n",
       "struct Slots {\n", declared, "};\nstruct Scalars { bool first; };\nstruct Rule {\n",
       "  KHD static Scalars prepare(const auto&, int64 t) { return {t == 1}; }\n",
-      "  KHD static void moments(auto& e, const auto& c) {", moved, " }\n",
-      "  KHD static void apply(auto& e, const auto&) { e.p = real(0)", sum, "; }\n};\n}\n");
+      "  KHD static void update_state(auto& e, const auto& c) {", moved, " }\n",
+      "  KHD static void update_param(auto& e, const auto&) { e.p = real(0)", sum, "; }\n};\n}\n");
 }
 
 class ReloadedStateIn : public ::testing::TestWithParam<const char*> {};

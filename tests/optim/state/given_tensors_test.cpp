@@ -69,7 +69,7 @@ TEST(GivenTensors, OtherValuesOfWhatIsKeptBesideTheSlotsAreUsed) {
   train(other, twin, 1, 1);
   auto& state =
       static_cast<ParamState&>(*optimizer.state().at(parameters[0].unsafeGetTensorImpl()));
-  const auto buffers = state.buffers().memory.at(0).buffers;
+  const auto buffers = state.buffers().aux_state.at(0).buffers;
   train(optimizer, parameters, 2, 3);
   train(other, twin, 2, 3);
   for (torch::Tensor half : buffers) half.set_data(half * 4);

@@ -34,7 +34,7 @@ struct Row {
   real size;
 };
 struct Reductions {
-  Sum<all, 2, Estimate> estimate;  // moments
+  Sum<all, 2, Estimate> estimate;  // update_state
   Sum<all, 1, Second> second;      // after: estimate
   Sum<rows, 1, Row> row;           // if slow
 };

@@ -28,8 +28,8 @@ struct Largest {
   real inverse;
 };
 struct Reductions {
-  Sum<all, 2, Everything> everything;  // moments
-  Sum<first, 1, Layer> layer;          // after: everything; moments
+  Sum<all, 2, Everything> everything;  // update_state
+  Sum<first, 1, Layer> layer;          // after: everything; update_state
   Max<tensor, 1, Largest> largest;     // after: layer
 };
 struct AuxState {
