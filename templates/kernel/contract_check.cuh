@@ -324,7 +324,7 @@ class RuleCheck {
   template <class R>
   static constexpr bool has_terms = terms_fit<R>;
   template <class R>
-  static constexpr bool has_finish = finalize_fits<R>;
+  static constexpr bool has_finalize = finalize_fits<R>;
 
   // Instantiates the functions. R: the rule's active reductions.
   template <class... R>

@@ -64,7 +64,7 @@ TEST_F(PtxDriver, IsLaunchedOnceForAllTensorsThatShareAKernelAndTwiceForAPass) {
   many.spec = support::spec_of("lamb", "fp32");
   many.steps = 1;
   run(*own, many);
-  EXPECT_EQ(entries(), (Names{"jitstep_partials_0", "jitstep_finish_0", "jitstep_apply"}));
+  EXPECT_EQ(entries(), (Names{"jitstep_partials_0", "jitstep_finalize_0", "jitstep_apply"}));
 }
 
 TEST_F(PtxDriver, MovesTheBytesThatTheFormatsHave) {

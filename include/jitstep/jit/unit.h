@@ -15,8 +15,8 @@ namespace jitstep::jit {
 struct JITSTEP_API Unit {
   std::string name;  // of its plan, such as "adamw_int8_float32"
   std::string text;
-  int passes = 0;                    // each is jitstep_partials_<k>, then jitstep_finish_<k>;
-                                     // jitstep_stage follows if the rule has a host transform
+  int passes = 0;                    // each is jitstep_partials_<k>, then jitstep_finalize_<k>;
+                                     // jitstep_host_transform follows if the rule has a host transform
   std::vector<std::string> entries;  // in the order of launching up to jitstep_apply; then, if the
                                      // rule has modes, jitstep_eval and jitstep_train
 };

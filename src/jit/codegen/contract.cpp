@@ -44,7 +44,7 @@ std::string reduction_asserts(const Plan& plan, const ResolvedReduction& planned
                    str_cat("static Reals<", reduction.terms, "> terms(", name, ", const ", from,
                         "& e, const auto& c)")) +
          assertion(
-             str_cat("UnitCheck::has_finish<", reduction_name(planned), ">"), who,
+             str_cat("UnitCheck::has_finalize<", reduction_name(planned), ">"), who,
              str_cat("static ", reduction.coefficients, " finalize(", name, ", const ", sums,
                   "& sums, int64 count, const auto& c",
                   all && plan.shared_state.empty() ? "), without AuxState: it is finished for no tensor"

@@ -18,9 +18,9 @@ Unit unit(const Plan& plan, const KernelConfig& config, const Target& target) {
   };
   for (int pass = 0; pass < made.passes; ++pass) {
     add(str_cat("jitstep_partials_", pass), str_cat("partials<", pass, ">"));
-    add(str_cat("jitstep_finish_", pass), str_cat("finalize<", pass, ">"));
+    add(str_cat("jitstep_finalize_", pass), str_cat("finalize<", pass, ">"));
   }
-  if (!plan.rule().host_transform.empty()) add("jitstep_stage", "host_transform");
+  if (!plan.rule().host_transform.empty()) add("jitstep_host_transform", "host_transform");
   add("jitstep_apply", "apply");
   if (plan.rule().modes) {
     add("jitstep_eval", "eval");

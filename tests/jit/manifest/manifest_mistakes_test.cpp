@@ -171,7 +171,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 1, "// min_quantized_size 0\n" RULE, "write `min_quantized_size: NUMBER`"},
       {Kind::rule, 1, "// Host transform: x\n" RULE, "write `host transform: NAME`"},
       {Kind::rule, 2, "// host transform: x\n// host transform: y\n" RULE, "a rule has one `host transform:`"},
-      {Kind::rule, 3, SLOTS "Signed staged;\n};\n", "`transformed` is what a host transform returns"},
+      {Kind::rule, 3, SLOTS "Signed transformed;\n};\n", "`transformed` is what a host transform returns"},
       {Kind::rule, 1, "// Modes: train, eval\n" RULE, "write `modes: train, eval`"},
       {Kind::rule, 1, "// initial state: early\n" RULE,
        "there is `initial state: at construction`"},
@@ -286,7 +286,7 @@ const std::vector<Mistake>& mistakes() {
       // ---- slots
       {Kind::rule, 3, SLOTS "Signed m;  // codec: 8\n};\n", "expected a codec, found `8`"},
       {Kind::rule, 3, SLOTS "Signed m;  // codec: fp32(a)\n};\n", "expected nothing more"},
-      {Kind::rule, 3, SLOTS "Signed m;  // keeps fp32\n};\n",
+      {Kind::rule, 3, SLOTS "Signed m;  // codec fp32\n};\n",
        "`codec: CODEC` is for slots, and prose begins with another word"},
       {Kind::rule, 3, MEMORY "Entry<tensor> m;  // codec: fp32\n};\n",
        "`codec: CODEC` is for slots"},

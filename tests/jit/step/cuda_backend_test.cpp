@@ -16,9 +16,9 @@ TEST_F(CudaLaunch, OneLaunchStepsAllTensorsAndAPassWithASumTakesTwoMore) {
   step(*step_of(plan("lamb", true)), 1);
   EXPECT_EQ(fake.calls_of("cuLaunchKernel"),
             (Calls{"cuLaunchKernel jitstep_partials_0 3x256 stream 0",
-                   "cuLaunchKernel jitstep_finish_0 1x256 stream 0",
+                   "cuLaunchKernel jitstep_finalize_0 1x256 stream 0",
                    "cuLaunchKernel jitstep_partials_1 3x256 stream 0",
-                   "cuLaunchKernel jitstep_finish_1 3x256 stream 0",
+                   "cuLaunchKernel jitstep_finalize_1 3x256 stream 0",
                    "cuLaunchKernel jitstep_apply 3x256 stream 0"}));
 }
 

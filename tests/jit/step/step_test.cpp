@@ -64,8 +64,8 @@ TEST(Step, SevenHundredTensorsTakeOneLaunch) {
 TEST(Step, APassWithASumTakesTwoMore) {
   RecordingBackend backend;
   EXPECT_EQ(launches_of(plan("lamb", true), backend),
-            (std::vector<std::string>{"jitstep_partials_0", "jitstep_finish_0",
-                                      "jitstep_partials_1", "jitstep_finish_1", "jitstep_apply"}));
+            (std::vector<std::string>{"jitstep_partials_0", "jitstep_finalize_0",
+                                      "jitstep_partials_1", "jitstep_finalize_1", "jitstep_apply"}));
 }
 
 TEST(Step, TablesAreSentAgainOnlyWhenTheyChange) {
@@ -135,7 +135,7 @@ TEST(Step, EmptyTensorsTakeNoWork) {
   RecordingBackend backend;
   const Plan lamb = plan("lamb", true);
   Step(backend, {{lamb, tensors(4, 0)}}).run(inputs(4), {at_step(1)});
-  for (const auto& entry : backend.launched) EXPECT_EQ(entry, "jitstep_finish_0");
+  for (const auto& entry : backend.launched) EXPECT_EQ(entry, "jitstep_finalize_0");
 }
 
 TEST(StepTables, ItemsCoverEveryLeafOnce) {

@@ -58,7 +58,7 @@ std::vector<Traffic> traffic(const Subject& subject) {
          0});
   const double staged = real_bytes(plan.spec.state.dtype);
   const bool has_host_transform = !plan.rule().host_transform.empty();
-  if (has_host_transform) all.push_back({"jitstep_stage", kept + gradient, staged});
+  if (has_host_transform) all.push_back({"jitstep_host_transform", kept + gradient, staged});
   all.push_back({"jitstep_apply", kept + gradient + (has_host_transform ? staged : 0), kept});
   return all;
 }
