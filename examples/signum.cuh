@@ -28,7 +28,9 @@ struct Rule {
   KHD static void update_state(auto& e, const auto& c) {
     e.m.next = fma(c.momentum, e.m.prev, c.fresh * e.g);
   }
-  KHD static void update_param(auto& e, const auto& c) { e.p = e.p * c.shrink - c.lr * sign(e.m.next); }
+  KHD static void update_param(auto& e, const auto& c) {
+    e.p = e.p * c.shrink - c.lr * sign(e.m.next);
+  }
 };
 
 }  // namespace jitstep::rules::signum

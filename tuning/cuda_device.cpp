@@ -65,7 +65,7 @@ int gpu_of(jit::Engine& engine, const jit::Target& target, std::optional<int> re
   }
   if (found.empty()) found.push_back("there is none");
   throw jit::Error(str_cat(requested ? str_cat("GPU ", *requested, " is no ") : "no GPU here is ",
-                        to_string(target), ": ", jit::joined(found)));
+                           to_string(target), ": ", jit::joined(found)));
 }
 
 CudaDevice::Place CudaDevice::make_place(jit::Engine& engine, int device) {

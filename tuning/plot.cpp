@@ -37,7 +37,7 @@ std::string index(const Plot& plot, double value) {
 
 std::string line(const char* kind, const std::string& x1, int y1, const std::string& x2, int y2) {
   return str_cat("<line class=\"", kind, "\" x1=\"", x1, "\" y1=\"", y1, "\" x2=\"", x2, "\" y2=\"",
-              y2, "\"/>\n");
+                 y2, "\"/>\n");
 }
 
 std::string row(const Plot& plot, const PlotRow& one, int y) {
@@ -45,10 +45,10 @@ std::string row(const Plot& plot, const PlotRow& one, int y) {
       str_cat("<text x=\"0\" y=\"", y + 4, "\">", escaped(one.label), "</text>\n");
   if (!one.instead.empty())
     return str_cat(label, "<text class=\"failed\" x=\"", kLeft, "\" y=\"", y + 4, "\">",
-                escaped(one.instead), "</text>\n");
+                   escaped(one.instead), "</text>\n");
   return str_cat(label, line(one.kind, index(plot, one.low), y, index(plot, one.high), y),
-              "<circle class=\"", one.kind, "\" cx=\"", index(plot, one.value), "\" cy=\"", y,
-              "\" r=\"4\"><title>", escaped(one.title), "</title></circle>\n");
+                 "<circle class=\"", one.kind, "\" cx=\"", index(plot, one.value), "\" cy=\"", y,
+                 "\" r=\"4\"><title>", escaped(one.title), "</title></circle>\n");
 }
 
 }  // namespace
@@ -56,10 +56,10 @@ std::string row(const Plot& plot, const PlotRow& one, int y) {
 std::string to_svg(const Plot& plot) {
   const int bottom = kRow * (static_cast<int>(plot.rows.size()) + 1);
   std::string out = str_cat("<svg viewBox=\"0 0 ", kLeft + kWidth + 40, " ", bottom + 30, "\">\n",
-                         line("axis", str_cat(kLeft), bottom, str_cat(kLeft + kWidth), bottom));
+                            line("axis", str_cat(kLeft), bottom, str_cat(kLeft + kWidth), bottom));
   for (const auto& [value, words] : plot.ticks)
     out += str_cat("<text text-anchor=\"middle\" x=\"", index(plot, value), "\" y=\"", bottom + 18,
-                "\">", escaped(words), "</text>\n");
+                   "\">", escaped(words), "</text>\n");
   for (const auto& [value, kind] : plot.lines)
     out += line(kind, index(plot, value), 4, index(plot, value), bottom);
   for (std::size_t i = 0; i < plot.rows.size(); ++i)
@@ -70,8 +70,8 @@ std::string to_svg(const Plot& plot) {
 std::string html_page(const std::string& title, const std::string& introduction,
                       const std::string& body) {
   return str_cat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>",
-              escaped(title), "</title>\n", kStyle, "</head><body>\n<h1>", escaped(title),
-              "</h1>\n<p>", introduction, "</p>\n", body, "</body></html>\n");
+                 escaped(title), "</title>\n", kStyle, "</head><body>\n<h1>", escaped(title),
+                 "</h1>\n<p>", introduction, "</p>\n", body, "</body></html>\n");
 }
 
 std::string escaped(const std::string& words) {

@@ -15,7 +15,8 @@ using jit::to_string;
 using jit::Trial;
 
 constexpr const char* kIntroduction =
-    "Each dot is the median of a configuration's time over the default's in the same rounds, the line "
+    "Each dot is the median of a configuration's time over the default's in the same rounds, the "
+    "line "
     "how far that median may be\noff. Left of the solid line is faster than the default; the "
     "broken line is what a plain walk over the same bytes takes.";
 
@@ -65,7 +66,8 @@ PlotRow row(const Trial& trial, const char* kind) {
   }
   const double ratio = trial.times.ratio, spread = trial.times.spread;
   row.value = ratio, row.low = ratio - spread, row.high = ratio + spread;
-  row.title = str_cat(fixed(ratio, 3), " ± ", fixed(spread, 3), " in ", trial.times.rounds, " rounds");
+  row.title =
+      str_cat(fixed(ratio, 3), " ± ", fixed(spread, 3), " in ", trial.times.rounds, " rounds");
   return row;
 }
 
@@ -83,13 +85,14 @@ std::string verdict(const jit::TuningRecord& record) {
   switch (record.outcome) {
     case jit::Outcome::won:
       return str_cat(to_string(record.config), " won: ", fixed(record.gain, 3),
-                  " times as fast as the default (± ", fixed(record.spread, 3), ")");
+                     " times as fast as the default (± ", fixed(record.spread, 3), ")");
     case jit::Outcome::default_config:
       return "no configuration is faster than the default, which stays";
     case jit::Outcome::unresolved:
       break;
   }
-  return "unresolved: no configuration was faster than the default by more than the noise, which stays";
+  return "unresolved: no configuration was faster than the default by more than the noise, which "
+         "stays";
 }
 
 std::string units_of(const jit::Hardware& hardware) {
@@ -103,11 +106,11 @@ std::string section(const Tuned& one, double moved) {
   if (!one.problem.empty()) return out + str_cat("<p>", escaped(one.problem), "</p>\n");
   const double limit = limit_of(record, moved);
   out += str_cat("<p>", escaped(record.hardware.name), ", ", units_of(record.hardware), ", ",
-              escaped(record.versions.compiler), ", ", record.date, ", strategy ",
-              escaped(record.strategy), "</p>\n<p><b>", escaped(verdict(record)), "</b></p>\n");
+                 escaped(record.versions.compiler), ", ", record.date, ", strategy ",
+                 escaped(record.strategy), "</p>\n<p><b>", escaped(verdict(record)), "</b></p>\n");
   if (limit > 0)
     out += str_cat("<p>The default reaches ", fixed(100 * limit, 0), " % of the ",
-                fixed(record.hardware.bandwidth / 1e9, 1), " GB/s of a plain walk.</p>\n");
+                   fixed(record.hardware.bandwidth / 1e9, 1), " GB/s of a plain walk.</p>\n");
   return out + plot(record, limit);
 }
 

@@ -38,8 +38,8 @@ void ScratchDevice::begin(const Workload& workload) {
   const std::int64_t bytes = jit::ScratchTensors::bytes(workload.plan, workload.shapes);
   if (bytes > limits_.scratch_bytes)
     throw jit::Error(str_cat(workload.name(), " takes ", bytes >> 20, " MiB of scratch, more than ",
-                          limits_.scratch_bytes >> 20,
-                          " MiB; choose a smaller size or raise --scratch"));
+                             limits_.scratch_bytes >> 20,
+                             " MiB; choose a smaller size or raise --scratch"));
   steps_.clear();
   scratch_.reset();
   walk_ = {};
@@ -69,9 +69,10 @@ std::optional<jit::Trial> ScratchDevice::check(const jit::KernelConfig& candidat
   timed_step(candidate, 1);  // makes it
   const double before = timed_step(default_config(), 1), once = timed_step(candidate, 1);
   if (once < kSlow * std::max(before, 1e-4)) return {};
-  return jit::Trial{.config = candidate,
-                    .status = jit::TrialStatus::timed_out,
-                    .detail = str_cat("a step takes more than ", kSlow, " times the default's time")};
+  return jit::Trial{
+      .config = candidate,
+      .status = jit::TrialStatus::timed_out,
+      .detail = str_cat("a step takes more than ", kSlow, " times the default's time")};
 }
 
 double ScratchDevice::timed(const std::function<void()>& work, int repeats) {
@@ -87,7 +88,9 @@ double ScratchDevice::timed_step(const jit::KernelConfig& config, int repeats) {
   return timed([&] { scratch_->run(step); }, repeats);
 }
 
-double ScratchDevice::seconds(const jit::KernelConfig& config) { return timed_step(config, repeats_); }
+double ScratchDevice::seconds(const jit::KernelConfig& config) {
+  return timed_step(config, repeats_);
+}
 
 // ---- the walk --------------------------------------------------------------------------------------
 

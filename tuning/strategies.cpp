@@ -10,8 +10,8 @@
 namespace jitstep::tuning {
 namespace {
 
-using jit::Trial;
 using jit::KernelConfig;
+using jit::Trial;
 using Variants = std::vector<KernelConfig>;
 
 constexpr std::size_t kFirst = 3;
@@ -21,7 +21,8 @@ bool is_tried(const KernelConfig& config, const std::vector<Trial>& before) {
                      [&](const Trial& trial) { return trial.config == config; });
 }
 
-std::optional<KernelConfig> first_untried(const Variants& candidates, const std::vector<Trial>& before) {
+std::optional<KernelConfig> first_untried(const Variants& candidates,
+                                          const std::vector<Trial>& before) {
   for (const KernelConfig& one : candidates)
     if (!is_tried(one, before)) return one;
   return {};
@@ -81,7 +82,7 @@ jit::Strategy make_strategy(const std::string& name, const jit::ConfigSpace& spa
   if (name == "local") return local(space, by_model(space, model));
   if (name != "random")
     throw jit::Error(jit::str_cat("there is no strategy \"", name, "\"; there are ",
-                               jit::joined(strategy_names())));
+                                  jit::joined(strategy_names())));
   // From an order that depends on nothing else. Not std::shuffle, whose order differs between standard libraries.
   Variants ordered = space.all();
   ordered.erase(ordered.begin());  // the default

@@ -48,7 +48,7 @@ const json* shapes_in(const json& model) {
 std::vector<std::int64_t> sizes_of(const json& shape, const std::string& path) {
   const auto bad = [&] {
     return jit::Error(str_cat(path, ": a shape is ", shape.dump().substr(0, 60),
-                           "; give each as a list of sizes, as in [768, 768]"));
+                              "; give each as a list of sizes, as in [768, 768]"));
   };
   if (!shape.is_array()) throw bad();
   std::vector<std::int64_t> sizes;
@@ -78,8 +78,9 @@ jit::WorkSize Workload::size() const {
 
 std::string Workload::name() const {
   const jit::WorkSize all = size();
-  return str_cat(plan.name, ", ", all.tensors == 1 ? "one tensor" : str_cat(all.tensors, " tensors"),
-              " of ", all.elements, " elements");
+  return str_cat(plan.name, ", ",
+                 all.tensors == 1 ? "one tensor" : str_cat(all.tensors, " tensors"), " of ",
+                 all.elements, " elements");
 }
 
 MemoryTraffic moved_by(const Workload& workload) {
@@ -101,9 +102,10 @@ Shapes parse_size(const std::string& word) {
   const std::int64_t elements =
       count_of(times == word.npos ? word : std::string_view(word).substr(times + 1));
   if (elements == 0 || tensors == 0 || tensors > kMostTensors)
-    throw jit::Error(str_cat("the size \"", word,
-                          "\" is none: give the elements of a tensor, as in 4k or 16M, or several "
-                          "tensors, as in 700x2k"));
+    throw jit::Error(
+        str_cat("the size \"", word,
+                "\" is none: give the elements of a tensor, as in 4k or 16M, or several "
+                "tensors, as in 700x2k"));
   return Shapes(static_cast<std::size_t>(tensors), {elements});
 }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "jitstep/jit/formats.h"
-#include "jitstep/jit/option_values.h"
 #include "jitstep/jit/kernel_config.h"
+#include "jitstep/jit/option_values.h"
 
 namespace jitstep::tuning {
 

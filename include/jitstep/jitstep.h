@@ -6,6 +6,7 @@
 #include "jitstep/engine_error.h"
 #include "jitstep/grad_accumulator.h"
 #include "jitstep/grad_scaler.h"
+#include "jitstep/host_transform.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/log.h"
 #include "jitstep/kernel_report.h"
@@ -17,7 +18,6 @@
 #include "jitstep/parameter_groups.h"
 #include "jitstep/rules.h"
 #include "jitstep/schedulers.h"
-#include "jitstep/host_transform.h"
 #include "jitstep/version.h"
 
 namespace jitstep {

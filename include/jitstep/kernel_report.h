@@ -19,7 +19,7 @@ struct JITSTEP_API KernelReport {
     std::size_t group = 0, index = 0;  // in its group
   };
 
-  std::string device;      // "cpu", "cuda:0"
+  std::string device;     // "cpu", "cuda:0"
   jit::ConfigChoice how;  // it is run, and why so
   std::vector<Parameter> parameters;
   std::shared_ptr<const jit::Built> built;

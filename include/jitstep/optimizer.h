@@ -198,7 +198,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   std::unique_ptr<Options> defaults_for(const ParamGroup& group) const;
   std::vector<double> shared_values() const;
   ParamGroup merged(const ParamGroup& group) const;
-  void check_group(const ParamGroup& group, const ParameterName& first, ValidationPhase phase) const;
+  void check_group(const ParamGroup& group, const ParameterName& first,
+                   ValidationPhase phase) const;
   void check_distinct() const;
   void check_distinct(const ParamGroup* more, const ParameterName& first) const;
   bool group_unchanged(std::size_t group) const;

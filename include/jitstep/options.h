@@ -240,11 +240,13 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
 /// Options of a rule with everything unset: of the generated class for a shipped rule, else
 /// generic, and of the newest revision unless one is given. A jit::Error lists the rules if there is no
 /// such one.
-JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule, int catalog_revision = 0);
+JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule,
+                                                  int catalog_revision = 0);
 
 /// make_options with what `given` says: a jit::Error for what the rule does not have.
 JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule,
-                                                  const GenericOptions& given, int catalog_revision = 0);
+                                                  const GenericOptions& given,
+                                                  int catalog_revision = 0);
 
 /// Whether the rule of this name is the shipped one, whose classes are generated: a folder of
 /// JITSTEP_TEMPLATES may hide it behind another of its name.

@@ -53,9 +53,11 @@ class Escaped {
 class StateOwner {
  public:
   StateOwner() = default;
+  /// Owned by parameter p.
   explicit StateOwner(const torch::Tensor& p) : parameter(p), source_(p.getIntrusivePtr()) {}
   StateOwner(const StateOwner& other) noexcept : source_(other.source_) {}  ///< Of none.
   StateOwner(StateOwner&&) noexcept = default;
+  /// Of none, as a copy.
   StateOwner& operator=(const StateOwner& other) noexcept { return *this = StateOwner(other); }
   StateOwner& operator=(StateOwner&&) noexcept = default;
   ~StateOwner() = default;
@@ -209,7 +211,8 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   StateBuffers buffers_;
   Layout layout_;  // of the parameter when the buffers were made
   StateOwner owner_;
-  std::shared_ptr<const std::vector<TensorFingerprint>> places_;  // of the buffers' tensors, once bound
+  std::shared_ptr<const std::vector<TensorFingerprint>>
+      places_;                 // of the buffers' tensors, once bound
   bool from_archive_ = false;  // unbound, but its buffers have codecs and a layout
   bool is_early_ = false;      // made before the first step, and not bound again since
   Escaped escaped_;
@@ -219,7 +222,8 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
 
 /// New, unbound state of a rule: of the generated class where its options are of a generated one,
 /// else generic.
-JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule, int catalog_revision = 0);
+JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule,
+                                                         int catalog_revision = 0);
 
 /// The generated state class of a shipped rule, or null. Defined in the generated rules.cpp.
 JITSTEP_API std::unique_ptr<ParamState> make_shipped_state(const std::string& rule);

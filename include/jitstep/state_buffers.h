@@ -40,12 +40,12 @@ struct JITSTEP_API StateBuffers {
   std::vector<Slot> slots;
   std::vector<AuxState> aux_state;  // one for each of the plan's
   std::vector<double> hyper;  // of the group, when the plan was chosen, if some codec takes numbers
-  torch::Tensor residual;        // of the weight format; undefined: none
-  bool residual_is_set = false;   // where `t` is 0: it is of steps before the slots came
-  std::vector<double> initial;  // what slots hold before the first step; empty: nothing
-  StepCount t;                  // steps taken
-  int id = 0;                   // order of add_parameter; names the random bits
-  int revision = 0;             // to be raised whenever the plan or a tensor is replaced
+  torch::Tensor residual;     // of the weight format; undefined: none
+  bool residual_is_set = false;  // where `t` is 0: it is of steps before the slots came
+  std::vector<double> initial;   // what slots hold before the first step; empty: nothing
+  StepCount t;                   // steps taken
+  int id = 0;                    // order of add_parameter; names the random bits
+  int revision = 0;              // to be raised whenever the plan or a tensor is replaced
 
   /// Visits codes, meta, memory and extra, undefined tensors too, always in the same order.
   template <class Visit>
@@ -68,7 +68,7 @@ StateBuffers state_outline(std::shared_ptr<const jit::Plan> plan);
 
 /// The memory of new state alone.
 std::vector<StateBuffers::AuxState> make_aux_state(const torch::Tensor& p, const jit::Plan& plan,
-                                              const std::vector<double>& initial);
+                                                   const std::vector<double>& initial);
 
 /// A parameter with its state in the kernels' words; null where nothing is held. g_strides: the
 /// gradient's, in p's logical order.

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "emulation/simt.h"
-#include "jitstep/jit/engine.h"
 #include "jitstep/jit/backend.h"
+#include "jitstep/jit/engine.h"
 
 namespace jitstep::emulation {
 

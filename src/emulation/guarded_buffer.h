@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "emulation/step_outcome.h"
-#include "jitstep/jit/dtype.h"
 #include "jitstep/jit/backend.h"
+#include "jitstep/jit/dtype.h"
 
 namespace jitstep::emulation {
 

@@ -217,7 +217,9 @@ std::vector<std::string> unreached_flags(const Manifest& rule, const Catalog& ca
 
 // Numbers that are written alike need not both be tried.
 static void add_once(NamedValues options, std::vector<NamedValues>& all) {
-  const auto same = [&](const NamedValues& known) { return to_string(known) == to_string(options); };
+  const auto same = [&](const NamedValues& known) {
+    return to_string(known) == to_string(options);
+  };
   if (std::none_of(all.begin(), all.end(), same)) all.push_back(std::move(options));
 }
 

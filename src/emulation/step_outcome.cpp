@@ -85,7 +85,8 @@ std::string nibble(std::byte byte, bool high) {
 
 Difference difference_at(const StoredBuffer& one, const StoredBuffer& other, std::size_t byte) {
   Difference found{.tensor = one.tensor, .name = one.name};
-  const auto guard = static_cast<std::int64_t>(StoredBuffer::kGuard), width = std::int64_t{one.width};
+  const auto guard = static_cast<std::int64_t>(StoredBuffer::kGuard),
+             width = std::int64_t{one.width};
   const auto at = static_cast<std::int64_t>(byte) - guard;
   const auto inside = static_cast<std::int64_t>(one.bytes.size()) - 2 * guard;
   found.outside = at < 0 || at >= inside;
@@ -136,8 +137,8 @@ std::string to_string(const Difference& difference) {
   const std::string index = str_cat(difference.name, "[", difference.element, "]");
   const bool shared = difference.tensor == StoredBuffer::kNoTensor;
   return str_cat(shared ? "all tensors" : str_cat("tensor ", difference.tensor), ": ", index,
-              difference.outside ? ", outside of the buffer," : "", " is ", difference.one, " and ",
-              difference.other);
+                 difference.outside ? ", outside of the buffer," : "", " is ", difference.one,
+                 " and ", difference.other);
 }
 
 std::vector<Difference> differences(const StepOutcome& one, const StepOutcome& other) {

@@ -73,7 +73,7 @@ struct StepRun::State {
   int batch_count() const;
   int batch_of(int id) const;
   StoredBuffer kept(const TensorData& data, const GuardedBuffer& buffer, const std::string& name,
-                  Elements elements, int width) const;
+                    Elements elements, int width) const;
   void keep_slots(const TensorData& data, StepOutcome& outcome) const;
   void store_aux_state(const TensorData& data, StepOutcome& outcome) const;
   void store_shared_state(StepOutcome& outcome) const;
@@ -244,7 +244,7 @@ int StepRun::State::batch_of(int id) const {
 // ---- what they leave ---------------------------------------------------------------------------
 
 StoredBuffer StepRun::State::kept(const TensorData& data, const GuardedBuffer& buffer,
-                                const std::string& name, Elements elements, int width) const {
+                                  const std::string& name, Elements elements, int width) const {
   StoredBuffer out{data.tensor.id, name, elements, std::max(width, 1), buffer.kept(download)};
   out.make_nans_one();
   return out;
@@ -273,7 +273,8 @@ void StepRun::State::store_aux_state(const TensorData& data, StepOutcome& outcom
 
 void StepRun::State::store_shared_state(StepOutcome& outcome) const {
   int64 step_offset = 0;
-  if (shared_state.step_offset != nullptr) download(&step_offset, shared_state.step_offset, sizeof step_offset);
+  if (shared_state.step_offset != nullptr)
+    download(&step_offset, shared_state.step_offset, sizeof step_offset);
   const double* const now = shared_state.buffers[(shared_state.steps - step_offset) & 1];
   for (const jit::ResolvedAuxState& field : plan.shared_state) {
     StoredBuffer out{StoredBuffer::kNoTensor, "memory." + field.name, Elements::float64, 8, {}};
@@ -310,9 +311,10 @@ StepOutcome StepRun::outcome() const {
         s.kept(data, data.p, "p", elements_of(spec.state.dtype), bytes_of(spec.state.dtype)));
     outcome.push_back(
         s.kept(data, data.g, "g", elements_of(spec.gradient), bytes_of(spec.gradient)));
-    outcome.push_back(s.kept(data, data.residual, "extra",
-                             s.plan.weights->residual == "float" ? Elements::float32 : Elements::bytes,
-                             s.plan.weights->residual_bytes()));
+    outcome.push_back(
+        s.kept(data, data.residual, "extra",
+               s.plan.weights->residual == "float" ? Elements::float32 : Elements::bytes,
+               s.plan.weights->residual_bytes()));
     s.keep_slots(data, outcome);
     s.store_aux_state(data, outcome);
   }

@@ -8,7 +8,8 @@ namespace {
 using jit::bytes_of;
 using jit::Dtype;
 
-void add_aux_state(jit::Backend& backend, TensorData& data, const jit::StateLayout::AuxState& field) {
+void add_aux_state(jit::Backend& backend, TensorData& data,
+                   const jit::StateLayout::AuxState& field) {
   const std::int64_t bytes = field.entries * field.bytes;
   std::array<GuardedBuffer, 2> pair{GuardedBuffer(backend, static_cast<std::size_t>(bytes)),
                                     GuardedBuffer(backend, static_cast<std::size_t>(bytes))};

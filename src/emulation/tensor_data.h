@@ -21,7 +21,8 @@ struct TensorData {
   std::vector<GuardedBuffer> codes = {}, meta = {};
   std::vector<std::array<GuardedBuffer, 2>> aux_state = {};
   jit::StepTensor tensor = {};
-  std::shared_ptr<void> step_offset = {};  // an int64 on the device, where steps are refused: how many were
+  std::shared_ptr<void> step_offset =
+      {};  // an int64 on the device, where steps are refused: how many were
   std::int64_t n = 0;
   std::int64_t t = 0;
   std::int64_t counted = 0;  // with those that were refused

@@ -63,8 +63,9 @@ struct Codec {
   KHD static int code_of(float y, float power, uint32 random_bits) {
     const int nearest = float_to_e4m3(kLargest * power_of_unit(y, power));
     if constexpr (O.stochastic)
-      return stochastic_code(y, nearest, y > 0 ? 1 : 0, kLargestCode, random_bits,
-                        [&](int code) { return magnitude_of(static_cast<uint32>(code), power); });
+      return stochastic_code(y, nearest, y > 0 ? 1 : 0, kLargestCode, random_bits, [&](int code) {
+        return magnitude_of(static_cast<uint32>(code), power);
+      });
     else
       return nearest;
   }

@@ -40,7 +40,8 @@ struct Codec {
   KHD static Reals<1> terms(Of<Norm>, real x) {
     return {is_finite(x) ? min(x * x, kLargest) : real(0)};
   }
-  KHD static Norm finalize(Of<Norm>, const Totals<1>& sum, int64 count, const Hyper& h, AuxState& m) {
+  KHD static Norm finalize(Of<Norm>, const Totals<1>& sum, int64 count, const Hyper& h,
+                           AuxState& m) {
     const real of_slot = static_cast<real>(sqrt(sum[0])) / static_cast<real>(count);
     m.norm.next = of_slot + static_cast<real>(h.least_norm);
     return {m.norm.next};

@@ -46,7 +46,9 @@ struct Units {
   static constexpr bool random = stochastic;
 
   KHD static real value_of(float looked_up, const Meta&) { return looked_up; }
-  KHD static int candidate(real y, const Meta&) { return Codebook::candidate(static_cast<float>(y)); }
+  KHD static int candidate(real y, const Meta&) {
+    return Codebook::candidate(static_cast<float>(y));
+  }
   KHD static uint8 code_of(real value, const Meta&, int candidate, float threshold,
                            uint32 random_bits = 0) {
     const float y = static_cast<float>(value);

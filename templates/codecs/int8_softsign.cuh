@@ -76,7 +76,7 @@ struct Codec {
       return stochastic_code(y, nearest, -127, 127, random_bits, value_of);
     else
       return stochastic_code(y * y, nearest, 0, 255, random_bits,
-                        [](int code) { return value_of(code) * value_of(code); });
+                             [](int code) { return value_of(code) * value_of(code); });
   }
 
   KHD static Code encode(real value, const Measured& measured, uint32 random_bits) {

@@ -24,7 +24,8 @@ KHD float scaled(float value, const Scale& s) { return fma(value, s.scale, 0.0f)
 // `value` ascends from code `least` to code `most`. Values beyond get the first or last code. `nearest`: the code
 // whose value is nearest to y.
 template <class Value>
-KHD int stochastic_code(float y, int nearest, int least, int most, uint32 random_bits, Value&& value) {
+KHD int stochastic_code(float y, int nearest, int least, int most, uint32 random_bits,
+                        Value&& value) {
   const int near = value(nearest) <= y ? nearest : nearest - 1;
   const int below = max(min(near, most - 1), least);
   const float low = value(below), high = value(below + 1);

@@ -14,8 +14,7 @@ using uint8 = unsigned char;
 inline constexpr int kLeaf = 256;  // consecutive indices that are summed as one tree in `real`
 inline constexpr int kMaxDims = 8;
 inline constexpr int kMaxSlots = 8;
-inline constexpr int kCommonHyper =
-    8;  // numbers of the common options, stored before a rule's own
+inline constexpr int kCommonHyper = 8;  // numbers of the common options, stored before a rule's own
 inline constexpr int kMaxRuleHyper = 32;
 inline constexpr int kMaxHyper = kCommonHyper + kMaxRuleHyper;
 inline constexpr int kMaxReductions = 24;  // of one kernel
@@ -43,7 +42,7 @@ struct ReductionLayout {
   int64 leaves;         // leaves of one entry, padded to whole partial sums
   int64 first_partial;  // index of this tensor's first partial sum
   int64 first_entry;    // index of this tensor's first result
-  int log2_leaves;             // log2 of the leaves in one partial sum
+  int log2_leaves;      // log2 of the leaves in one partial sum
   int reserved;
 };
 
@@ -79,9 +78,8 @@ enum Layout : int {
 // The part of a tensor that may change in every step.
 struct StepRecord {
   const void* g;
-  void* cleared;  // the gradient, if the step sets it to zero; else null
-  void*
-      transformed;  // input and result of a host transform: values of `real`, in element order
+  void* cleared;      // the gradient, if the step sets it to zero; else null
+  void* transformed;  // input and result of a host transform: values of `real`, in element order
   int hyper_index;
   int layout;
 };
@@ -91,15 +89,15 @@ struct HyperParams {
   double hyper[kMaxHyper];    // the gradient's options, then the rule's, in order of declaration
   double initial[kMaxSlots];  // value of each slot before step 1
   int64 t;                    // step number of the tensors, from 1
-  int64 global_step;                // step number of the optimizer
+  int64 global_step;          // step number of the optimizer
   uint64 seed;
   // Values that only the device knows, such as those of torch.amp. Null if not used.
   const float* grad_scale = nullptr;  // the gradient is also divided by it
   const float* found_inf = nullptr;   // not 0: skip the step; the same for all groups
-  int64* step_offset = nullptr;         // subtracted from t, for example skipped steps; of one tensor
+  int64* step_offset = nullptr;       // subtracted from t, for example skipped steps; of one tensor
   int64* shared_step_offset = nullptr;  // the same for the optimizer's step number
-  const void* lr = nullptr;     // replaces the option of this name
-  int64 lr_bytes = 0;           // 4: a float, 8: a double
+  const void* lr = nullptr;             // replaces the option of this name
+  int64 lr_bytes = 0;                   // 4: a float, 8: a double
 };
 
 // A unit of work: consecutive leaves, or in `finalize` entries, of one tensor's reduction layout.
@@ -159,13 +157,13 @@ struct ProbeArgs {
 
 // Launch configuration. It never changes results.
 struct KernelConfig {
-  int threads = 256;  // per block, a multiple of 32; 1 on the CPU
-  int tile_lanes = 32;     // lanes per tile: a power of two, at most 32
-  int vector_elems = 4;     // consecutive elements of a lane; times lanes at most 256
-  int leaves_per_item = 16;     // leaves per work item: a power of two
+  int threads = 256;         // per block, a multiple of 32; 1 on the CPU
+  int tile_lanes = 32;       // lanes per tile: a power of two, at most 32
+  int vector_elems = 4;      // consecutive elements of a lane; times lanes at most 256
+  int leaves_per_item = 16;  // leaves per work item: a power of two
   // ---- CPU only; 0: the compiler or the machine decides
   int simd_bits = 0;    // vector width in bits that the compiler prefers
-  int unroll = 0;   // 1: the compiler unrolls loops
+  int unroll = 0;       // 1: the compiler unrolls loops
   int min_items = 0;    // minimum of items per thread
   int max_threads = 0;  // maximum of threads
 };

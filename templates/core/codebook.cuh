@@ -62,7 +62,8 @@ constexpr Table<N> thresholds_of(const Table<N>& codebook) {
   Table<N> table{};
   table.x[0] = -static_cast<float>(kInfinity);
   for (int code = 1; code < N; ++code)
-    table.x[code] = float_not_below((static_cast<double>(codebook.x[code - 1]) + codebook.x[code]) / 2);
+    table.x[code] =
+        float_not_below((static_cast<double>(codebook.x[code - 1]) + codebook.x[code]) / 2);
   return table;
 }
 
@@ -119,7 +120,7 @@ KHD int code_in_codebook(float y, int candidate, float threshold, uint32 random_
   const int nearest = nearest_code(y, candidate, threshold);
   if constexpr (stochastic)
     return stochastic_code(y, nearest, 0, kSizeOf<Codebook::values> - 1, random_bits,
-                      [](int code) { return Codebook::values.x[code]; });
+                           [](int code) { return Codebook::values.x[code]; });
   else
     return nearest;
 }

@@ -31,7 +31,7 @@ struct List {
 // ---- slots: one value per element, stored by a codec -------------------------------------------
 
 struct Slot {
-  real prev;   // before the step
+  real prev;  // before the step
   real next;  // set by `update_state`
 };
 struct Signed : Slot {};
@@ -40,7 +40,7 @@ struct NonNegative : Slot {};
 template <class Slots>
 struct Element : Slots {
   real p, g;
-  int64 index;  // number of the element in its parameter, in storage order
+  int64 index;       // number of the element in its parameter, in storage order
   real transformed;  // for `update_param`: the host transform's result
 };
 
@@ -121,7 +121,8 @@ struct Max : Coefficients_ {
   using Coefficients = Coefficients_;
   using Over = Over_;
   static constexpr int terms = N;
-  static constexpr bool in_any_order = true;  // the order of combining terms does not change the result
+  static constexpr bool in_any_order =
+      true;  // the order of combining terms does not change the result
   static constexpr double absent = -kInfinity;
   template <class T>
   KHD static T combine(T a, T b) {

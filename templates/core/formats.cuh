@@ -36,7 +36,8 @@ KHD uint32 widened_magnitude(uint32 magnitude) {  // returns a float's bits
 }
 
 template <int Mantissa, int Bias>
-KHD uint32 rounded_magnitude(uint32 magnitude) {  // to nearest, ties to even; if too large, more bits
+KHD uint32
+rounded_magnitude(uint32 magnitude) {  // to nearest, ties to even; if too large, more bits
   constexpr int kLost = 23 - Mantissa;
   constexpr uint32 kLeast = static_cast<uint32>(127 - Bias) << 23;
   const uint32 normal =

@@ -10,7 +10,8 @@ namespace jitstep {
 struct UlpOf {
   int64 base;
   uint32 valid;
-  bool whole;  // all elements exist, dense and aligned: in all tiles of teams in lockstep, or in none
+  bool
+      whole;  // all elements exist, dense and aligned: in all tiles of teams in lockstep, or in none
 };
 
 // A tile's indices are elements base, base + 1, ... In a Whole tile all exist, dense and aligned.

@@ -8,9 +8,10 @@
 namespace jitstep::gradient {
 
 struct Hyper {
-  double grad_scale = 1;      // > 0; the gradient is divided by it, as in torch's fused optimizers
-  double centralization = 0;  // finite; of two or more dimensions: g -= this * mean over all but the first
-  double max_grad_norm = 0;   // >= 0; torch.nn.utils.clip_grad_norm_ over all parameters; 0: off
+  double grad_scale = 1;  // > 0; the gradient is divided by it, as in torch's fused optimizers
+  double centralization =
+      0;  // finite; of two or more dimensions: g -= this * mean over all but the first
+  double max_grad_norm = 0;  // >= 0; torch.nn.utils.clip_grad_norm_ over all parameters; 0: off
 };
 // A lifted flag may be on although its number is neutral. Then nothing may change, not even with a NaN.
 struct Flags {
@@ -52,7 +53,7 @@ struct Gradient {
   KHD static Reals<1> terms(Of<Clip>, real g, const auto&) { return {g * g}; }
   // centered: whether centralization applies to the tensor.
   KHD static Mean finalize(Of<Mean>, const Totals<1>& sum, int64 count, const auto& c,
-                         bool centered) {
+                           bool centered) {
     const real mean = static_cast<real>(sum[0] / static_cast<double>(count));
     return {centered && c.centralization != 0 ? mean * c.centralization : real(0)};
   }

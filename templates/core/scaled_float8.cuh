@@ -37,7 +37,7 @@ struct ScaledFloat8 : AbsmaxBlock<Meta, W> {
     if constexpr (W.stochastic)
       return (nearest & 0x80) |
              stochastic_code(abs(y), nearest & 0x7f, 0, Format::largest_code, random_bits,
-                        [](int code) { return Format::load(static_cast<uint8>(code)); });
+                             [](int code) { return Format::load(static_cast<uint8>(code)); });
     else
       return nearest;
   }

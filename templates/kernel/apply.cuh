@@ -241,7 +241,8 @@ KHD void store_prepared_aux_state(const Scope<S>& scope, bool writes_shared_stat
   if constexpr (!rule_finalizes<S, tensor>())
     store_aux_state<S, kRuleComponent, tensor>(scope.tensor, scope.hyper_params, 0, scope.aux);
   if constexpr (!rule_finalizes<S, all>())
-    if (writes_shared_state) store_aux_state<S, kRuleComponent, all>(scope.tensor, scope.hyper_params, 0, scope.aux);
+    if (writes_shared_state)
+      store_aux_state<S, kRuleComponent, all>(scope.tensor, scope.hyper_params, 0, scope.aux);
 }
 
 // For a tensor whose step is skipped, so without scalars.

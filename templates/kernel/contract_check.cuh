@@ -152,7 +152,7 @@ concept HasTerms = requires(Of<typename R::Coefficients> name, From& from, C& c)
 };
 template <class B, class R, class C, class M>
 concept HasFinalize = requires(Of<typename R::Coefficients> name, Totals<R::terms>& sums, C& c,
-                             M& m) {
+                               M& m) {
   requires kSame<decltype(B::finalize(name, sums, 1, c, m)), typename R::Coefficients>;
 }
 || requires(Of<typename R::Coefficients> name, Totals<R::terms>& sums, C& c) {
@@ -162,8 +162,8 @@ concept HasFinalize = requires(Of<typename R::Coefficients> name, Totals<R::term
 // A sum over all tensors belongs to no tensor. Its `finalize` sees only shared state, and no scalars that `prepare`
 // computes from a tensor's auxiliary state.
 template <class B, class R, class C>
-concept HasFinalizeWithoutAuxState = requires(Of<typename R::Coefficients> name, Totals<R::terms>& sums,
-                                          C& c) {
+concept HasFinalizeWithoutAuxState = requires(Of<typename R::Coefficients> name,
+                                              Totals<R::terms>& sums, C& c) {
   requires kSame<decltype(B::finalize(name, sums, 1, c)), typename R::Coefficients>;
 };
 template <class B, class H, class M>
@@ -237,11 +237,13 @@ class RuleCheck {
   static_assert(!PreparesACopy<Body, ScalarsOf<Rule>, typename Rule::Hyper, AuxState>,
                 "'prepare' takes 'Memory& m': what it writes to a copy is lost");
   static_assert(__is_class(ScalarsOf<Rule>), "'prepare' returns a structure of scalars");
-  static_assert(kSame<typename S::Slots, NoSlots> || HasUpdateState<Body, Open, Context<kInUpdateState>>,
+  static_assert(kSame<typename S::Slots, NoSlots> ||
+                    HasUpdateState<Body, Open, Context<kInUpdateState>>,
                 "the rule has slots: it needs 'static void moments(auto& e, const auto& c)'");
-  static_assert(!S::transformed || HasTransformed<Body, const New, Context<kInUpdateParam>>,
-                "the rule declares a host transform: it needs 'static real staged(const auto& e, const "
-                "auto& c)'");
+  static_assert(
+      !S::transformed || HasTransformed<Body, const New, Context<kInUpdateParam>>,
+      "the rule declares a host transform: it needs 'static real staged(const auto& e, const "
+      "auto& c)'");
   static_assert(HasUpdateParam<Body, AtLast, Context<kInUpdateParam>>,
                 "the rule needs 'static void update_param(auto& e, const auto& c)'");
 
@@ -264,7 +266,8 @@ class RuleCheck {
     int count = 0;
     for_reductions<S>([&](auto r) {
       using R = decltype(r);
-      if constexpr (R::component == kRuleComponent && R::is_global) count += finalize_has_aux_state<R>();
+      if constexpr (R::component == kRuleComponent && R::is_global)
+        count += finalize_has_aux_state<R>();
     });
     return count;
   }
@@ -277,8 +280,8 @@ class RuleCheck {
   template <class R>
   using FinalizeContext = const ContextView<
       typename FinalizeScalars<R::is_global && rule_has_aux_state<S, tensor>() &&
-                                 PreparesFromAuxState<Body, typename Rule::Hyper, AuxState>,
-                             ScalarsOf<Rule>>::type,
+                                   PreparesFromAuxState<Body, typename Rule::Hyper, AuxState>,
+                               ScalarsOf<Rule>>::type,
       ResultsIn<R::pass>>;
   template <class R>
   static constexpr bool fits() {

@@ -71,7 +71,8 @@ class ContractProbe {
   using AuxState = typename Rule::AuxState;
 
  public:
-  ContractProbe(const HyperParams& hyper_params, real unit, Findings& findings) : findings_(findings) {
+  ContractProbe(const HyperParams& hyper_params, real unit, Findings& findings)
+      : findings_(findings) {
     e_.p = unit / 2;
     e_.g = unit / 4;
     e_.index = 0;
@@ -83,7 +84,8 @@ class ContractProbe {
       slot.next = Poison();
     });
     AuxState aux = empty_aux_state();
-    const auto& hyper = *reinterpret_cast<const typename Rule::Hyper*>(hyper_params.hyper + kCommonHyper);
+    const auto& hyper =
+        *reinterpret_cast<const typename Rule::Hyper*>(hyper_params.hyper + kCommonHyper);
     static_cast<ScalarsOf<Rule>&>(c_) = prepare<Rule>(hyper, hyper_params.t, aux);
     ProbeWriter::prepared(findings_, c_, aux);
     if constexpr (requires { Body::prepare(hyper, 1, aux); }) {
@@ -136,8 +138,8 @@ class ContractProbe {
   void watch_finalized(const Totals<R::terms>& totals) {
     for (real before = real(0.25); before < 1; before += real(0.5)) {
       AuxState aux = empty_aux_state();
-      for_aux_state<S, kRuleComponent, typename R::Domain>(aux,
-                                                   [&](auto, auto& value) { value.next = before; });
+      for_aux_state<S, kRuleComponent, typename R::Domain>(
+          aux, [&](auto, auto& value) { value.next = before; });
       Body::finalize(Of<typename R::Coefficients>{}, totals, 1, c_, aux);
       for_aux_state<S, kRuleComponent, typename R::Domain>(aux, [&](auto field, const auto& value) {
         findings_.aux(decltype(field)::number, !(value.next == before));
@@ -186,8 +188,8 @@ class ContractProbe {
       totals.x[n] = made[n];
     }
     AuxState aux = empty_aux_state();
-    for_aux_state<S, kRuleComponent, typename R::Domain>(aux,
-                                                 [](auto, auto& value) { value.next = value.prev; });
+    for_aux_state<S, kRuleComponent, typename R::Domain>(
+        aux, [](auto, auto& value) { value.next = value.prev; });
     if constexpr (finalize_has_aux_state<R>()) watch_finalized<R>(totals);
     if constexpr (requires { Body::finalize(name, totals, 1, c_, aux); })
       result<R>() = Body::finalize(name, totals, 1, c_, aux);

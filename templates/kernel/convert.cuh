@@ -12,7 +12,8 @@ KHD void for_items(const Args& args, Range range, F&& f) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const StepRecord no_step{};
-    const Scope<S> scope{args, args.tensors[item.tensor], no_step, args.hyper_params[0], {}, {}, {}};
+    const Scope<S> scope{args, args.tensors[item.tensor], no_step, args.hyper_params[0], {}, {},
+                         {}};
     for_tiles<S>(scope, item, [&](const UlpOf& at) { f(scope, Linear<false>{at.base, at.valid}); });
   }
 }

@@ -14,8 +14,8 @@ struct Fragment {
 // The key of a tensor's random bits in this step.
 template <class S>
 KHD RandomKey random_key(const Scope<S>& scope, uint32 stream) {
-  return {scope.hyper_params.seed, static_cast<uint32>(scope.tensor.id), static_cast<uint32>(scope.t),
-          stream};
+  return {scope.hyper_params.seed, static_cast<uint32>(scope.tensor.id),
+          static_cast<uint32>(scope.t), stream};
 }
 
 // The random stream of the weights: 0, unless the rule declares another.
@@ -53,8 +53,11 @@ KHD void load_weights(const Scope<S>& scope, const Cursor& at, real* p) {
     const bool held = residual_is_set(scope);
     load_values<Shape>(from, at, offset, [&](int i, auto b) { bits[i] = b; });
     load_values<Shape>(
-        static_cast<const typename W::Residual*>(scope.tensor.residual), at, [](int64 e) { return e; },
-        [&](int i, auto residual) { p[i] = held ? W::load(bits[i], residual) : W::first(bits[i]); });
+        static_cast<const typename W::Residual*>(scope.tensor.residual), at,
+        [](int64 e) { return e; },
+        [&](int i, auto residual) {
+          p[i] = held ? W::load(bits[i], residual) : W::first(bits[i]);
+        });
   }
 }
 
@@ -111,7 +114,9 @@ class PreviousValue {
   KHD explicit PreviousValue(const Scope<S>& scope)
       : started_(scope.t > 1 ? ~Bits{0} : Bits{0}),
         initial_(bits_of(scope.initial.of[I]) & ~started_) {}
-  KHD real operator()(real stored) const { return number_of((bits_of(stored) & started_) | initial_); }
+  KHD real operator()(real stored) const {
+    return number_of((bits_of(stored) & started_) | initial_);
+  }
 
  private:
   Bits started_, initial_;

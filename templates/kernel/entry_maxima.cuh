@@ -6,12 +6,14 @@
 
 namespace jitstep {
 
-inline constexpr int kMostInside = 32;  // maximum of consecutive elements of one entry of dimension 1
+inline constexpr int kMostInside =
+    32;  // maximum of consecutive elements of one entry of dimension 1
 
 // Whether a pass has only maxima of elements along dimension K.
 template <class S, int Pass, int K>
 constexpr bool takes_maxima() {
-  return sums_elements<S, Pass, axis<K>::reduction_layout>() && in_any_order<S, Pass, axis<K>::reduction_layout>();
+  return sums_elements<S, Pass, axis<K>::reduction_layout>() &&
+         in_any_order<S, Pass, axis<K>::reduction_layout>();
 }
 // The layouts, as bits, of the dimensions whose maxima share a pass.
 template <class S, int Pass>
@@ -114,8 +116,8 @@ class EntryMaxima {
   template <int K>
   KHD void store(int64 entry, int64 index, const double* most) const {
     constexpr int kLayout = axis<K>::reduction_layout;
-    store_partial<S, Pass, kLayout>(scope_, entry * scope_.tensor.reduction_layouts[kLayout].leaves + index,
-                                   most);
+    store_partial<S, Pass, kLayout>(
+        scope_, entry * scope_.tensor.reduction_layouts[kLayout].leaves + index, most);
   }
   // Stores the last partial maximum of an entry, and fills the unused ones.
   template <int K>
@@ -123,7 +125,8 @@ class EntryMaxima {
     store<K>(entry, index, most);
     double absent[Terms<K, 1>::count];
     for (double& x : absent) x = -kInfinity;
-    while (++index < scope_.tensor.reduction_layouts[axis<K>::reduction_layout].leaves) store<K>(entry, index, absent);
+    while (++index < scope_.tensor.reduction_layouts[axis<K>::reduction_layout].leaves)
+      store<K>(entry, index, absent);
   }
 
   KHD void store_columns(int64 left, int width, int64 down) const {
@@ -166,8 +169,8 @@ template <class S, int Pass>
 SLOW_PATH bool take_maxima(const Scope<S>& scope, int reduction_layout, int64 first) {
   const Rows rows = rows_of(scope.tensor);
   if (rows.tile == 0) return false;
-  const WorkSplit share =
-      split_of(scope.tensor, joint_maxima<S, Pass>(), reduction_layout, first, rows.across() * rows.down());
+  const WorkSplit share = split_of(scope.tensor, joint_maxima<S, Pass>(), reduction_layout, first,
+                                   rows.across() * rows.down());
   EntryMaxima<S, Pass> maxima(scope, rows);
   for (int64 tile = share.begin; tile < share.end; ++tile) maxima.take(tile);
   return true;

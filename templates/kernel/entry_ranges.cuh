@@ -1,8 +1,8 @@
 // The results and auxiliary state of the elements of a range. They are looked up once for the range, so
 // that a loop over its elements reads arrays. For one thread and dense elements.
 #pragma once
-#include "encoded_range.cuh"
 #include "element.cuh"
+#include "encoded_range.cuh"
 
 namespace jitstep {
 
@@ -45,8 +45,8 @@ KHD void repeat(T* to, int known, int count) {
 
 // to[index in the range] = from[entry]. It may also write elements of `to` after the range, up to its count.
 template <class T>
-SLOW_PATH void broadcast_entries(const EntrySpan& span, const EntryCursor& walk, const ElementRange& elements,
-                              const T* from, T* to) {
+SLOW_PATH void broadcast_entries(const EntrySpan& span, const EntryCursor& walk,
+                                 const ElementRange& elements, const T* from, T* to) {
   const int length = elements.end - elements.begin;
   const int fresh = static_cast<int>(min<int64>(length, span.period));
   const ElementRange first{elements.base, elements.count, elements.begin, elements.begin + fresh};
@@ -125,7 +125,8 @@ template <class S, int Pass>
 struct ReductionsOfRange {
   template <class R>
   using OfReduction =
-      CoefficientsOfRange<S, R, (R::component < kFirstCodecComponent && R::pass < Pass && !R::uniform)>;
+      CoefficientsOfRange<S, R,
+                          (R::component < kFirstCodecComponent && R::pass < Pass && !R::uniform)>;
   template <int I>
   using Of = OfReduction<typename At<I, typename S::Reductions>::type>;
 };
@@ -141,7 +142,8 @@ class FieldOfRange {
  public:
   KHD FieldOfRange(const Scope<S>& scope, const ElementRange& elements)
       : of_(scope, elements,
-            Fresh ? Field::next(scope.tensor, scope.hyper_params) : Field::prev(scope.tensor, scope.hyper_params)) {}
+            Fresh ? Field::next(scope.tensor, scope.hyper_params)
+                  : Field::prev(scope.tensor, scope.hyper_params)) {}
   KHD void put(int i, auto& aux) const {
     auto& value = aux.*Field::pointer;
     value.prev = of_[i];
@@ -169,7 +171,8 @@ struct FieldsOfRange {
 template <class S, int I, int Count, bool Fresh>
 class AuxStateOfRange {
  public:
-  KHD AuxStateOfRange(const Scope<S>& scope, const ElementRange& elements) : fields_(scope, elements) {}
+  KHD AuxStateOfRange(const Scope<S>& scope, const ElementRange& elements)
+      : fields_(scope, elements) {}
   KHD auto operator[](int i) const {
     typename S::template Codec<I>::AuxState aux{};
     fields_.visit([&](auto, const auto& field) { field.put(i, aux); });

@@ -11,14 +11,17 @@ constexpr bool sums_elements() {
   bool any = false, all = true;
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
-    if constexpr (PassReductions<S, Pass, LayoutNumber>::template takes<R>) (R::has_source ? all : any) = !R::has_source;
+    if constexpr (PassReductions<S, Pass, LayoutNumber>::template takes<R>)
+      (R::has_source ? all : any) = !R::has_source;
   });
   return any && all;
 }
 template <class S, int Pass, int LayoutNumber>
 constexpr bool sums_tiles() {
-  return loops<S>() && (LayoutNumber == rows::reduction_layout || LayoutNumber == columns::reduction_layout) &&
-         sums_elements<S, Pass, rows::reduction_layout>() && sums_elements<S, Pass, columns::reduction_layout>();
+  return loops<S>() &&
+         (LayoutNumber == rows::reduction_layout || LayoutNumber == columns::reduction_layout) &&
+         sums_elements<S, Pass, rows::reduction_layout>() &&
+         sums_elements<S, Pass, columns::reduction_layout>();
 }
 
 // The tiles of one item. A tensor's tiles are split over the items of their layouts, which are split over threads.
@@ -26,7 +29,8 @@ struct WorkSplit {
   int64 begin, end;
 };
 // The tiles of the item with leaf `first` of a layout. The second argument: the layouts of the tiles, as bits.
-KHD WorkSplit split_of(const TensorRecord& t, uint32 reduction_layouts, int reduction_layout, int64 first, int64 tiles) {
+KHD WorkSplit split_of(const TensorRecord& t, uint32 reduction_layouts, int reduction_layout,
+                       int64 first, int64 tiles) {
   int64 item = first / kLeaf, items = 0;
   for (int s = 0; s < kReductionLayouts; ++s) {
     if (!(reduction_layouts >> s & 1u)) continue;
@@ -50,7 +54,8 @@ struct Matrices {
   KHD int64 tiles() const { return across() * ((height + kLeaf - 1) / kLeaf) * count; }
 };
 SLOW_PATH Matrices matrices_of(const TensorRecord& t) {
-  const int64 width = t.reduction_layouts[rows::reduction_layout].members, height = t.reduction_layouts[columns::reduction_layout].members;
+  const int64 width = t.reduction_layouts[rows::reduction_layout].members,
+              height = t.reduction_layouts[columns::reduction_layout].members;
   if (width < kWorthARange || !is_in_order(t)) return {};
   return {width, height, t.n / (width * height)};
 }
@@ -79,8 +84,8 @@ class EntryTiles {
         store_row(top + row, (left + start) / kLeaf, count);
       }
     });
-    store_side_by_side<S, Pass, columns::reduction_layout>(scope_, down, matrix * matrices_.width + left,
-                                                width, sums);
+    store_side_by_side<S, Pass, columns::reduction_layout>(
+        scope_, down, matrix * matrices_.width + left, width, sums);
   }
 
  private:
@@ -99,8 +104,8 @@ class EntryTiles {
   KHD void store_row(int64 row, int64 leaf, int valid) {
     double sum[OfRows::kTerms];
     OfRows::add(row_, valid, sum);
-    store_partial<S, Pass, rows::reduction_layout>(scope_,
-                                        row * scope_.tensor.reduction_layouts[rows::reduction_layout].leaves + leaf, sum);
+    store_partial<S, Pass, rows::reduction_layout>(
+        scope_, row * scope_.tensor.reduction_layouts[rows::reduction_layout].leaves + leaf, sum);
   }
 
   const Scope<S>& scope_;
@@ -115,7 +120,8 @@ SLOW_PATH bool sum_tiles(const Scope<S>& scope, int reduction_layout, int64 firs
   const Matrices matrices = matrices_of(scope.tensor);
   if (matrices.count == 0) return false;
   constexpr uint32 kLayoutsOfTiles = 1u << rows::reduction_layout | 1u << columns::reduction_layout;
-  const WorkSplit share = split_of(scope.tensor, kLayoutsOfTiles, reduction_layout, first, matrices.tiles());
+  const WorkSplit share =
+      split_of(scope.tensor, kLayoutsOfTiles, reduction_layout, first, matrices.tiles());
   EntryTiles<S, Pass> tiles(scope, matrices);
   for (int64 tile = share.begin; tile < share.end; ++tile) tiles.sum(tile);
   return true;

@@ -6,7 +6,8 @@ namespace jitstep {
 
 // Loads the auxiliary state that `finalize` sees: fields of the reduction's own domain.
 template <class S, class R>
-KHD void load_finalize_aux_state(const Scope<S>& scope, int64 entry, typename R::Component::AuxState& m) {
+KHD void load_finalize_aux_state(const Scope<S>& scope, int64 entry,
+                                 typename R::Component::AuxState& m) {
   using Domain = typename R::Domain;
   constexpr bool kPrepared = R::component == kRuleComponent && kSame<Domain, tensor>;
   bool earlier = false;
@@ -20,7 +21,8 @@ KHD void load_finalize_aux_state(const Scope<S>& scope, int64 entry, typename R:
     m = scope.aux;
   else
     load_prev_aux_state<S, R::component, Domain>(scope.tensor, scope.hyper_params, entry, m);
-  if (earlier) load_next_aux_state<S, R::component, Domain>(scope.tensor, scope.hyper_params, entry, m);
+  if (earlier)
+    load_next_aux_state<S, R::component, Domain>(scope.tensor, scope.hyper_params, entry, m);
 }
 
 // Centralization applies to tensors of two or more dimensions. A rule may declare that it also applies
@@ -36,19 +38,21 @@ KHD bool is_centered(const TensorRecord& tensor) {
 // Calls a codec's `finalize`. Its numbers may be the rule's current ones.
 template <class S, class R>
 KHD typename R::Coefficients finalize_codec(const Scope<S>& scope, const Totals<R::terms>& totals,
-                                          int64 count, typename R::Component::AuxState& m) {
+                                            int64 count, typename R::Component::AuxState& m) {
   using Body = typename R::Component::Body;
   using Hyper = typename R::Component::Hyper;
   constexpr Of<typename R::Coefficients> name;
   if constexpr (requires(const Hyper& h) { Body::finalize(name, totals, count, h, m); })
-    return Body::finalize(name, totals, count, R::Component::Numbers::of(rule_hyper<S>(scope.hyper_params)), m);
+    return Body::finalize(name, totals, count,
+                          R::Component::Numbers::of(rule_hyper<S>(scope.hyper_params)), m);
   else
     return Body::finalize(name, totals, count, m);
 }
 
 template <class S, class R>
-KHD typename R::Coefficients finalize_component(const Scope<S>& scope, const Totals<R::terms>& totals,
-                                         int64 count, typename R::Component::AuxState& m) {
+KHD typename R::Coefficients finalize_component(const Scope<S>& scope,
+                                                const Totals<R::terms>& totals, int64 count,
+                                                typename R::Component::AuxState& m) {
   using Body = typename R::Component::Body;
   constexpr Of<typename R::Coefficients> name;
   if constexpr (R::component == kGradientComponent) {
@@ -64,7 +68,8 @@ KHD typename R::Coefficients finalize_component(const Scope<S>& scope, const Tot
 }
 
 template <class S, class R>
-KHD void finalize_entry(const Scope<S>& scope, const ReductionLayout& reduction_layout, int64 entry, bool active) {
+KHD void finalize_entry(const Scope<S>& scope, const ReductionLayout& reduction_layout, int64 entry,
+                        bool active) {
   constexpr bool kHasAuxState = R::Component::has_aux_state;
   const int64 partials = reduction_layout.leaves >> reduction_layout.log2_leaves;
   double* x = scope.args.reductions[R::number].partials +
@@ -78,9 +83,11 @@ KHD void finalize_entry(const Scope<S>& scope, const ReductionLayout& reduction_
   typename R::Component::AuxState m{};
   if constexpr (kHasAuxState) load_finalize_aux_state<S, R>(scope, entry, m);
   auto* to = static_cast<typename R::Coefficients*>(scope.args.reductions[R::number].coefficients);
-  to[reduction_layout.first_entry + entry] = finalize_component<S, R>(scope, totals, reduction_layout.members, m);
+  to[reduction_layout.first_entry + entry] =
+      finalize_component<S, R>(scope, totals, reduction_layout.members, m);
   if constexpr (kHasAuxState)
-    store_aux_state<S, R::component, typename R::Domain>(scope.tensor, scope.hyper_params, entry, m);
+    store_aux_state<S, R::component, typename R::Domain>(scope.tensor, scope.hyper_params, entry,
+                                                         m);
 }
 
 // ---- sums over all tensors, in the order of their ids ------------------------------------------
@@ -150,9 +157,11 @@ KHD void id_leaf(double* leaf) {
 template <class S, int Pass>
 KHD Scope<S> scope_of_set(const Args& args, int hyper_index) {
   Prepared<S> prepared{};
-  load_prev_aux_state<S, kRuleComponent, all>(args.tensors[0], args.hyper_params[hyper_index], 0, prepared.aux);
+  load_prev_aux_state<S, kRuleComponent, all>(args.tensors[0], args.hyper_params[hyper_index], 0,
+                                              prepared.aux);
   prepare_set<S>(args.hyper_params[hyper_index], prepared);
-  Scope<S> scope{args, args.tensors[0], args.steps[0], args.hyper_params[hyper_index], {}, {}, prepared.aux};
+  Scope<S> scope{args, args.tensors[0], args.steps[0], args.hyper_params[hyper_index], {},
+                 {},   prepared.aux};
   static_cast<ScalarsOf<typename S::Gradient>&>(scope.gradient) = prepared.gradient;
   static_cast<ScalarsOf<typename S::Rule>&>(scope.rule) = prepared.rule;
   load_shared_coefficients<S, Pass>(args, hyper_index, scope.gradient, scope.rule);
@@ -161,15 +170,16 @@ KHD Scope<S> scope_of_set(const Args& args, int hyper_index) {
 
 // Computes one group's result of a sum over all tensors. The writer's group stores shared state.
 template <class S, class R>
-KHD void finalize_set(const Args& args, int hyper_index, const Totals<R::terms>& totals, int64 count,
-                    bool writes_shared_state) {
+KHD void finalize_set(const Args& args, int hyper_index, const Totals<R::terms>& totals,
+                      int64 count, bool writes_shared_state) {
   const Scope<S> scope = scope_of_set<S, R::pass>(args, hyper_index);
   typename R::Component::AuxState m{};
   if constexpr (R::Component::has_aux_state) m = scope.aux;
   static_cast<typename R::Coefficients*>(args.reductions[R::number].coefficients)[hyper_index] =
       finalize_component<S, R>(scope, totals, count, m);
   if constexpr (finalize_has_aux_state<R>())
-    if (writes_shared_state) store_aux_state<S, R::component, all>(scope.tensor, scope.hyper_params, 0, m);
+    if (writes_shared_state)
+      store_aux_state<S, R::component, all>(scope.tensor, scope.hyper_params, 0, m);
 }
 
 template <class S, class R>
@@ -193,7 +203,8 @@ KHD void finalize_all(const Args& args) {
   for (int n = 0; n < R::terms; ++n) totals.x[n] = roots[n] + 0.0;
   int64 count = 0;
   for (int i = 0; i < sum.all_count; ++i) count += sum.all[i].n;
-  const int writer = args.shared_state_writer < 0 ? -1 : args.steps[args.shared_state_writer].hyper_index;
+  const int writer =
+      args.shared_state_writer < 0 ? -1 : args.steps[args.shared_state_writer].hyper_index;
   for (int index = thread_index(); index < args.hyper_params_count; index += Block::size)
     finalize_set<S, R>(args, index, totals, count, index == writer);
 }
@@ -210,7 +221,8 @@ KHD void finalize_item(const Args& args, const Item& item, Preparation<S>& prepa
     for_reductions<S>([&](auto r) {
       using R = decltype(r);
       if constexpr (R::pass == Pass && !R::is_global)
-        if (R::reduction_layout == item.reduction_layout) finalize_entry<S, R>(scope, reduction_layout, entry, active);
+        if (R::reduction_layout == item.reduction_layout)
+          finalize_entry<S, R>(scope, reduction_layout, entry, active);
     });
   }
 }

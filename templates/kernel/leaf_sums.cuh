@@ -15,7 +15,8 @@ KHD auto element_terms(const auto& e, const auto& gradient, const auto& rule) {
   else if constexpr (R::component == kRuleComponent)
     return Body::terms(name, e, rule);
   else
-    return Body::terms(name, flush_subnormal(S::template slot<R::component - kFirstCodecComponent>(e).next));
+    return Body::terms(
+        name, flush_subnormal(S::template slot<R::component - kFirstCodecComponent>(e).next));
 }
 
 // The terms of one entry of a finer domain.
@@ -37,15 +38,17 @@ KHD void for_terms(const Scope<S>& scope, int64 element, int count, F&& take) {
     const int64 base = (element + done) / kLeaf * kLeaf;
     const int begin = static_cast<int>(element + done - base);
     const int end = min(begin + count - done, kLeaf);
-    const ElementRange elements{base, static_cast<int>(min<int64>(scope.tensor.n - base, kLeaf)), begin, end};
+    const ElementRange elements{base, static_cast<int>(min<int64>(scope.tensor.n - base, kLeaf)),
+                                begin, end};
     const int shift = done - begin;
-    for_range<S, Pass>(scope, elements, [&](int i, const auto& e, const auto& gradient, const auto& rule) {
-      for_reductions<S>([&](auto r) {
-        using R = decltype(r);
-        if constexpr (R::pass == Pass && !R::has_source)
-          take(r, element_terms<S, R>(e, gradient, rule), shift + i);
-      });
-    });
+    for_range<S, Pass>(scope, elements,
+                       [&](int i, const auto& e, const auto& gradient, const auto& rule) {
+                         for_reductions<S>([&](auto r) {
+                           using R = decltype(r);
+                           if constexpr (R::pass == Pass && !R::has_source)
+                             take(r, element_terms<S, R>(e, gradient, rule), shift + i);
+                         });
+                       });
     done += end - begin;
   }
 }
@@ -195,8 +198,8 @@ KHD void store_partial(const Scope<S>& scope, int64 partial, const auto& sums) {
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
     if constexpr (Here::template takes<R>) {
-      double* to =
-          scope.args.reductions[R::number].partials + (reduction_layout.first_partial + partial) * R::terms;
+      double* to = scope.args.reductions[R::number].partials +
+                   (reduction_layout.first_partial + partial) * R::terms;
       UNROLL
       for (int n = 0; n < R::terms; ++n) to[n] = sums[Here::template first_term<R>() + n];
     }

@@ -82,9 +82,7 @@ template <class S, int I>
 requires(!kCoded<typename S::template Codec<I>>) class StoredState<S, I, true> {
  public:
   KHD StoredState(const Scope<S>& scope, const ElementRange& elements) : aux_(scope, elements) {}
-  KHD real operator[](int i) const {
-    return S::template Codec<I>::Body::decode({}, {}, aux_[i]);
-  }
+  KHD real operator[](int i) const { return S::template Codec<I>::Body::decode({}, {}, aux_[i]); }
 
  private:
   AuxStateOfRange<S, I, kLeaf, false> aux_;
@@ -94,7 +92,8 @@ requires(!kCoded<typename S::template Codec<I>>) class StoredState<S, I, true> {
 template <class S, int I, class Component = typename S::template Codec<I>>
 class PreviousValues {
  public:
-  KHD PreviousValues(const Scope<S>& scope, const ElementRange& elements) : stored_(scope, elements), prev_(scope) {}
+  KHD PreviousValues(const Scope<S>& scope, const ElementRange& elements)
+      : stored_(scope, elements), prev_(scope) {}
   KHD real operator[](int i) const { return prev_(stored_[i]); }
 
  private:
@@ -151,12 +150,14 @@ struct Numbered {
 // Calls f with Numbered values of each slot. Each slot's decoder is a separate local variable, so that compilers drop
 // decodes that this pass does not read. They do not drop members of one object.
 template <class S, int I = 0, class F, class... Before>
-KHD void with_prev_values(const Scope<S>& scope, const ElementRange& elements, F&& f, const Before&... before) {
+KHD void with_prev_values(const Scope<S>& scope, const ElementRange& elements, F&& f,
+                          const Before&... before) {
   if constexpr (I == S::slots) {
     f(before...);
   } else {
     const PreviousValues<S, I> values(scope, elements);
-    with_prev_values<S, I + 1>(scope, elements, f, before..., Numbered<I, PreviousValues<S, I>>{values});
+    with_prev_values<S, I + 1>(scope, elements, f, before...,
+                               Numbered<I, PreviousValues<S, I>>{values});
   }
 }
 
@@ -235,7 +236,8 @@ class EncodedBy<S, I, Count, true> {
   using C = typename S::template Codec<I>::Body;
 
  public:
-  KHD EncodedBy(const Scope<S>& scope, const ElementRange& elements, const real* x, const Measured<C>& meta)
+  KHD EncodedBy(const Scope<S>& scope, const ElementRange& elements, const real* x,
+                const Measured<C>& meta)
       : x_(x), meta_(meta), aux_(scope, elements) {}
   KHD auto code(int i, uint32 random_bits) const {
     return C::encode(x_[i], meta_, random_bits, aux_[i]);
@@ -279,8 +281,9 @@ KHD void encode_range(const Scope<S>& scope, int64 base, int count, real* x) {
     static_cast<typename C::Meta*>(slot.meta)[base / C::block] = meta;
   }
   const RandomRange<C::random ? kCount : 0> random(random_key(scope, I + 1),
-                                                 scope.tensor.offset + base);
-  const EncodedBy<S, I, kCount, Component::has_aux_state> encoded(scope, whole_range(base, count), x, meta);
+                                                   scope.tensor.offset + base);
+  const EncodedBy<S, I, kCount, Component::has_aux_state> encoded(scope, whole_range(base, count),
+                                                                  x, meta);
   typename CodeStorage<typename C::Code>::Register code[kCount];
   // vectorized: the loop that encodes
   INDEPENDENT
@@ -290,7 +293,8 @@ KHD void encode_range(const Scope<S>& scope, int64 base, int count, real* x) {
 
 // Writes element i of a range of weights, and its residual.
 template <class S, class Residual>
-KHD void store_weight(typename S::P::Bits* p, Residual* residual, int i, real x, uint32 random_bits) {
+KHD void store_weight(typename S::P::Bits* p, Residual* residual, int i, real x,
+                      uint32 random_bits) {
   if constexpr (kSame<Residual, NoResidual>) {
     p[i] = S::Weights::store(x, random_bits);
   } else {
@@ -332,7 +336,7 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
     auto* residual = static_cast<typename W::Residual*>(scope.tensor.residual) + first;
     const auto* transformed = static_cast<const real*>(scope.step.transformed) + first;
     const RandomRange<W::random ? kLeaf : 0> random(random_key(scope, weights_stream<S>()),
-                                                  scope.tensor.offset + first);
+                                                    scope.tensor.offset + first);
     const ElementRange elements = whole_range(first, length);
     for_range<S, Pass>(scope, elements, [&](int i, auto& e, const auto&, const auto& rule) {
       if constexpr (S::transformed) e.transformed = transformed[i];

@@ -46,7 +46,8 @@ KHD void switch_mode(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const Scope<S> last = scope_of<S, 0>(args, item.tensor, preparation.of(args, item.tensor));
-    const Scope<S> held{args, last.tensor, last.step, args.hyper_params[last.step.hyper_index + 1], {}, {}, {}};
+    const Scope<S> held{args, last.tensor, last.step, args.hyper_params[last.step.hyper_index + 1],
+                        {},   {},          {}};
     for_tiles<S>(last, item, [&](const UlpOf& at) {
       with_cursor(at, [&](const auto& cursor) {
         switch_mode_tile<S, To<typename S::Rule::Body>>(last, held, cursor);

@@ -31,7 +31,8 @@ template <class S, int Pass, int LayoutNumber>
 KHD int take_entries(const Scope<S>& scope, int64 unit, Terms<S, Pass, LayoutNumber>& x) {
   using L = LeafSums<S, Pass, LayoutNumber>;
   const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
-  const int64 entry = unit / reduction_layout.leaves, position = unit % reduction_layout.leaves * kLeaf;
+  const int64 entry = unit / reduction_layout.leaves,
+              position = unit % reduction_layout.leaves * kLeaf;
   const int64 left = entry < reduction_layout.entries ? reduction_layout.members - position : 0;
   const auto valid = static_cast<uint32>(left < 0 ? 0 : min<int64>(left, kLeaf));
   for_reductions<S>([&](auto r) {
@@ -71,7 +72,7 @@ KHD void sum_leaf(const Scope<S>& scope, int64 unit,
 // Combines groups of leaf sums to partial sums, and writes these for each reduction.
 template <class S, int Pass, int LayoutNumber>
 KHD void fold_leaves(const Scope<S>& scope, const Item& item,
-                    typename LeafSums<S, Pass, LayoutNumber>::Shared& leaf) {
+                     typename LeafSums<S, Pass, LayoutNumber>::Shared& leaf) {
   using L = LeafSums<S, Pass, LayoutNumber>;
   const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
   for (int half = 1; half < 1 << reduction_layout.log2_leaves; half *= 2) {
@@ -89,8 +90,10 @@ KHD void fold_leaves(const Scope<S>& scope, const Item& item,
     block_barrier();
   }
   const int64 first = item.first >> reduction_layout.log2_leaves;
-  const int64 count = reduction_layout.entries * (reduction_layout.leaves >> reduction_layout.log2_leaves) - first;
-  for (int j = thread_index(); j < L::kChunk >> reduction_layout.log2_leaves && j < count; j += S::config.threads)
+  const int64 count =
+      reduction_layout.entries * (reduction_layout.leaves >> reduction_layout.log2_leaves) - first;
+  for (int j = thread_index(); j < L::kChunk >> reduction_layout.log2_leaves && j < count;
+       j += S::config.threads)
     store_partial<S, Pass, LayoutNumber>(scope, first + j, leaf[j << reduction_layout.log2_leaves]);
 }
 
@@ -124,7 +127,8 @@ KHD void partials_of_item(const Args& args, const Item& item, Preparation<S>& pr
   auto& leaf = *shared<typename L::Shared, 1 + LayoutNumber>();
   const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
   // Leaves past the last are never read: the leaves of a partial sum are all before or all after the end.
-  const int64 units = min<int64>(reduction_layout.entries * reduction_layout.leaves - item.first, L::kChunk);
+  const int64 units =
+      min<int64>(reduction_layout.entries * reduction_layout.leaves - item.first, L::kChunk);
   block_barrier();
   ONE_BY_ONE
   for (int start = 0; start < units; start += L::Shape::teams) {

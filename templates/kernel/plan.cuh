@@ -57,10 +57,10 @@ inline constexpr int kGradientComponent = 0, kRuleComponent = 1, kFirstCodecComp
 
 struct Resolved {
   int component;
-  int number;     // among active reductions
-  int pass;       // pass of the reduction
-  int reduction_layout;      // reduction layout of its terms
-  int source = -1;  // number of the reduction whose entries it reduces; -1: elements
+  int number;            // among active reductions
+  int pass;              // pass of the reduction
+  int reduction_layout;  // reduction layout of its terms
+  int source = -1;       // number of the reduction whose entries it reduces; -1: elements
 };
 
 template <class Component_, Resolved Row, auto Pointer>
@@ -69,7 +69,8 @@ struct Reduction : FieldRef<Pointer> {
   using Type = typename FieldRef<Pointer>::Type;
   using Domain = typename Type::Domain;
   using Coefficients = typename Type::Coefficients;
-  static constexpr int component = Row.component, number = Row.number, pass = Row.pass, reduction_layout = Row.reduction_layout;
+  static constexpr int component = Row.component, number = Row.number, pass = Row.pass,
+                       reduction_layout = Row.reduction_layout;
   static constexpr int source = Row.source, terms = Type::terms;
   static constexpr bool is_global = kSame<Domain, all>;
   static constexpr bool has_source = source >= 0;
@@ -78,9 +79,14 @@ struct Reduction : FieldRef<Pointer> {
 
 // The step number without skipped steps: of a tensor, and of the
 // optimizer.
-KHD int64 step_number(const HyperParams& hyper_params) { return hyper_params.step_offset == nullptr ? hyper_params.t : hyper_params.t - *hyper_params.step_offset; }
+KHD int64 step_number(const HyperParams& hyper_params) {
+  return hyper_params.step_offset == nullptr ? hyper_params.t
+                                             : hyper_params.t - *hyper_params.step_offset;
+}
 KHD int64 global_step_number(const HyperParams& hyper_params) {
-  return hyper_params.shared_step_offset == nullptr ? hyper_params.global_step : hyper_params.global_step - *hyper_params.shared_step_offset;
+  return hyper_params.shared_step_offset == nullptr
+             ? hyper_params.global_step
+             : hyper_params.global_step - *hyper_params.shared_step_offset;
 }
 
 template <int ComponentNumber, int Number, auto Pointer>
@@ -143,7 +149,8 @@ constexpr bool rule_has_aux_state() {
   bool keeps = false;
   for_list(typename S::AuxFields{}, [&](auto row) {
     using Field = decltype(row);
-    if constexpr (Field::component == kRuleComponent && kSame<typename Field::Domain, Domain>) keeps = true;
+    if constexpr (Field::component == kRuleComponent && kSame<typename Field::Domain, Domain>)
+      keeps = true;
   });
   return keeps;
 }

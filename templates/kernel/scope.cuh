@@ -1,7 +1,7 @@
 // The context of a block that works on a tensor: arguments, scalars, results and auxiliary state.
 #pragma once
-#include "shared_codebooks.cuh"
 #include "entry_spans.cuh"
+#include "shared_codebooks.cuh"
 
 namespace jitstep {
 
@@ -17,7 +17,8 @@ template <class S>
 struct Initial {
   real of[S::slots > 0 ? S::slots : 1];
   KHD explicit Initial(const HyperParams& hyper_params) {
-    for (int slot = 0; slot < S::slots; ++slot) of[slot] = static_cast<real>(hyper_params.initial[slot]);
+    for (int slot = 0; slot < S::slots; ++slot)
+      of[slot] = static_cast<real>(hyper_params.initial[slot]);
   }
 };
 
@@ -56,7 +57,8 @@ KHD void for_aux_state(M& m, F&& f) {
 }
 
 template <class S, int ComponentNumber, class Domain, class M>
-KHD void load_prev_aux_state(const TensorRecord& t, const HyperParams& hyper_params, int64 entry, M& m) {
+KHD void load_prev_aux_state(const TensorRecord& t, const HyperParams& hyper_params, int64 entry,
+                             M& m) {
   for_aux_state<S, ComponentNumber, Domain>(m, [&](auto f, auto& value) {
     value.prev = decltype(f)::prev(t, hyper_params)[entry];
     value.next = value.prev;
@@ -64,15 +66,18 @@ KHD void load_prev_aux_state(const TensorRecord& t, const HyperParams& hyper_par
 }
 
 template <class S, int ComponentNumber, class Domain, class M>
-KHD void load_next_aux_state(const TensorRecord& t, const HyperParams& hyper_params, int64 entry, M& m) {
+KHD void load_next_aux_state(const TensorRecord& t, const HyperParams& hyper_params, int64 entry,
+                             M& m) {
   for_aux_state<S, ComponentNumber, Domain>(
       m, [&](auto f, auto& value) { value.next = decltype(f)::next(t, hyper_params)[entry]; });
 }
 
 template <class S, int ComponentNumber, class Domain, class M>
-KHD void store_aux_state(const TensorRecord& t, const HyperParams& hyper_params, int64 entry, const M& m) {
-  for_aux_state<S, ComponentNumber, Domain>(
-      m, [&](auto f, const auto& value) { decltype(f)::next(t, hyper_params)[entry] = value.next; });
+KHD void store_aux_state(const TensorRecord& t, const HyperParams& hyper_params, int64 entry,
+                         const M& m) {
+  for_aux_state<S, ComponentNumber, Domain>(m, [&](auto f, const auto& value) {
+    decltype(f)::next(t, hyper_params)[entry] = value.next;
+  });
 }
 
 // The auxiliary state of a codec for one element: from the previous step or, if Fresh, from this step. Fresh state
@@ -99,8 +104,9 @@ KHD typename S::Rule::Hyper rule_hyper(const HyperParams& hyper_params) {
   auto hyper = *reinterpret_cast<const typename S::Rule::Hyper*>(hyper_params.hyper + kCommonHyper);
   if constexpr (requires { hyper.lr; })
     if (hyper_params.lr != nullptr)
-      hyper.lr = hyper_params.lr_bytes == 8 ? *static_cast<const double*>(hyper_params.lr)
-                                   : static_cast<double>(*static_cast<const float*>(hyper_params.lr));
+      hyper.lr = hyper_params.lr_bytes == 8
+                     ? *static_cast<const double*>(hyper_params.lr)
+                     : static_cast<double>(*static_cast<const float*>(hyper_params.lr));
   return hyper;
 }
 
@@ -139,7 +145,8 @@ KHD auto& coefficients_in(Gradient& gradient, Rule& rule) {
 
 // Loads results over all tensors that are known before Pass.
 template <class S, int Pass, class Gradient, class Rule>
-KHD void load_shared_coefficients(const Args& args, int hyper_index, Gradient& gradient, Rule& rule) {
+KHD void load_shared_coefficients(const Args& args, int hyper_index, Gradient& gradient,
+                                  Rule& rule) {
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
     if constexpr (R::component < kFirstCodecComponent && R::pass < Pass && R::is_global)
@@ -160,7 +167,8 @@ KHD void load_coefficients(const Scope<S>& scope, int64 element, Gradient& gradi
       if constexpr (R::is_global) {
         at = scope.step.hyper_index;
       } else {
-        const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[R::reduction_layout];
+        const ReductionLayout& reduction_layout =
+            scope.tensor.reduction_layouts[R::reduction_layout];
         at = reduction_layout.first_entry;
         if constexpr (!Uniform)
           at += entry_of(scope.tensor, R::Domain::reduced(scope.tensor.dims), element);
@@ -183,7 +191,8 @@ constexpr bool has_entry_coefficients() {
 template <class S, int Pass>
 KHD Scope<S> scope_of(const Args& args, int tensor, const Prepared<S>& prepared) {
   const StepRecord& step = args.steps[tensor];
-  Scope<S> scope{args, args.tensors[tensor], step, args.hyper_params[step.hyper_index], {}, {}, prepared.aux};
+  Scope<S> scope{args, args.tensors[tensor], step, args.hyper_params[step.hyper_index], {},
+                 {},   prepared.aux};
   static_cast<ScalarsOf<typename S::Gradient>&>(scope.gradient) = prepared.gradient;
   static_cast<ScalarsOf<typename S::Rule>&>(scope.rule) = prepared.rule;
   load_coefficients<S, Pass, true>(scope, 0, scope.gradient, scope.rule);
@@ -199,7 +208,8 @@ class Preparation {
     if (key != key_) {
       block_barrier();
       if (thread_index() == 0)
-        *shared_ = prepare_tensor<S>(args.tensors[tensor], args.hyper_params[args.steps[tensor].hyper_index]);
+        *shared_ = prepare_tensor<S>(args.tensors[tensor],
+                                     args.hyper_params[args.steps[tensor].hyper_index]);
       block_barrier();
       key_ = key;
     }

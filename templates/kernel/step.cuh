@@ -3,8 +3,8 @@
 // state. Also kernels that run between steps: mode switches and conversions.
 #pragma once
 #include "convert.cuh"
-#include "modes.cuh"
 #include "host_transform.cuh"
+#include "modes.cuh"
 
 namespace jitstep {
 

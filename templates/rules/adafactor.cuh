@@ -7,11 +7,12 @@
 namespace jitstep::rules::adafactor {
 
 struct Hyper {
-  double lr = 1e-2;               // >= 0
-  double beta2_decay = -0.8;      // <= 0; weight of a step's squares: t to this power
-  Numbers<2> eps = {null, 1e-3};  // >= 0; floor of the moment's root (null: machine epsilon), of the step
-  double d = 1;                   // >= 1; largest root mean square of an update
-  double weight_decay = 0;        // >= 0
+  double lr = 1e-2;           // >= 0
+  double beta2_decay = -0.8;  // <= 0; weight of a step's squares: t to this power
+  Numbers<2> eps = {null,
+                    1e-3};  // >= 0; floor of the moment's root (null: machine epsilon), of the step
+  double d = 1;             // >= 1; largest root mean square of an update
+  double weight_decay = 0;  // >= 0
 };
 struct Flags {
   bool factored = false;  // lifted: dims > 1
@@ -78,7 +79,7 @@ struct Rule {
   }
   KHD static Reals<1> terms(Of<Column>, const auto& e, const auto&) { return {e.g * e.g}; }
   KHD static Column finalize(Of<Column>, const Totals<1>& sum, int64 count, const auto& c,
-                           AuxState& m) {
+                             AuxState& m) {
     m.col.next = averaged(sum[0], count, c, m.col.prev);
     return {m.col.next};
   }

@@ -35,7 +35,9 @@ struct Rule {
     e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
     e.v.next = maximum(c.beta2 * e.v.prev, abs(g) + c.eps);
   }
-  KHD static void update_param(auto& e, const auto& c) { e.p -= c.step_size * (e.m.next / e.v.next); }
+  KHD static void update_param(auto& e, const auto& c) {
+    e.p -= c.step_size * (e.m.next / e.v.next);
+  }
 };
 
 }  // namespace jitstep::rules::adamax

@@ -101,7 +101,7 @@ struct Rule {
     return {m.row.next};
   }
   KHD static Column finalize(Of<Column>, const Totals<1>& sum, int64 count, const auto& c,
-                           AuxState& m) {
+                             AuxState& m) {
     m.column.next = fma(c.beta2, m.column.prev, c.fresh2 * mean(sum, count));
     return {m.column.next};
   }
@@ -142,12 +142,12 @@ struct Rule {
   }
   KHD static Reals<1> terms(Of<ResMatrix>, const ResRow& row, const auto&) { return {row.mean}; }
   KHD static ResRow finalize(Of<ResRow>, const Totals<1>& sum, int64 count, const auto& c,
-                           AuxState& m) {
+                             AuxState& m) {
     m.res_row.next = fma(c.beta3, m.res_row.prev, c.fresh3 * mean(sum, count));
     return {m.res_row.next};
   }
   KHD static ResColumn finalize(Of<ResColumn>, const Totals<1>& sum, int64 count, const auto& c,
-                              AuxState& m) {
+                                AuxState& m) {
     m.res_column.next = fma(c.beta3, m.res_column.prev, c.fresh3 * mean(sum, count));
     return {m.res_column.next};
   }

@@ -74,7 +74,8 @@ struct Rule {
     const real scaled = e.s.prev / (sqrt(e.v.prev) + c.eps);
     return {c.rate * (gradient(e, c) * scaled), abs(e.s.next)};
   }
-  KHD static Estimate finalize(Of<Estimate>, const Totals<2>& sum, int64, const auto& c, AuxState& m) {
+  KHD static Estimate finalize(Of<Estimate>, const Totals<2>& sum, int64, const auto& c,
+                               AuxState& m) {
     if (sum[1] == 0) return {0};
     const double numerator = c.beta * m.numerator_weighted.prev + (1 - c.beta) * sum[0];
     const double d_hat = numerator / ((1 - c.beta) * sum[1]);

@@ -46,7 +46,9 @@ struct Rule {
   KHD static real transformed(const auto& e, const auto& c) {
     return F.nesterov ? fma(c.momentum, e.m.next, c.fresh * e.g) : e.m.next;
   }
-  KHD static void update_param(auto& e, const auto& c) { e.p = e.p * c.shrink - c.lr * e.transformed; }
+  KHD static void update_param(auto& e, const auto& c) {
+    e.p = e.p * c.shrink - c.lr * e.transformed;
+  }
 };
 
 }  // namespace jitstep::rules::muon

@@ -94,7 +94,8 @@ struct Rule {
     const real moved = in_slice(e, c) ? e.p0.next - e.p : real(0);
     return {c.weight * (gradient(e, c) * moved), abs(e.s.next)};
   }
-  KHD static Estimate finalize(Of<Estimate>, const Totals<2>& sum, int64, const auto& c, AuxState& m) {
+  KHD static Estimate finalize(Of<Estimate>, const Totals<2>& sum, int64, const auto& c,
+                               AuxState& m) {
     if (sum[1] == 0) return {static_cast<real>(m.d.prev), false};
     const double numerator = c.beta * m.d_numerator.prev + sum[0];
     const double d_hat = c.d_coef * numerator / sum[1];

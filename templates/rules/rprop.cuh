@@ -36,7 +36,9 @@ struct Rule {
     e.step_size.next = min(max(e.step_size.prev * factor, c.smallest), c.largest);
     e.prev.next = same < 0 ? real(0) : e.g;
   }
-  KHD static void update_param(auto& e, const auto&) { e.p -= sign(e.prev.next) * e.step_size.next; }
+  KHD static void update_param(auto& e, const auto&) {
+    e.p -= sign(e.prev.next) * e.step_size.next;
+  }
 };
 
 }  // namespace jitstep::rules::rprop

@@ -40,7 +40,9 @@ struct Rule {
   }
   KHD static real z(const auto& e, const auto& c) { return c.first ? e.p : e.z.prev; }
   KHD static real update(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
-  KHD static void update_state(auto& e, const auto& c) { e.z.next = z(e, c) - c.rate * update(e, c); }
+  KHD static void update_state(auto& e, const auto& c) {
+    e.z.next = z(e, c) - c.rate * update(e, c);
+  }
   KHD static void update_param(auto& e, const auto& c) {
     e.p = fma(c.average, z(e, c) - e.p, e.p) + c.back * update(e, c);
   }

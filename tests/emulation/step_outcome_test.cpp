@@ -94,7 +94,7 @@ TEST(StepOutcomes, CountAllWideNansAsOne) {
   other.make_nans_one();
   EXPECT_EQ(differences({one}, {other}).size(), 0u);
   StoredBuffer narrow = buffer_of<std::uint16_t>("x", Elements::bfloat16, {0x7fc0}),
-             wrong = buffer_of<std::uint16_t>("x", Elements::bfloat16, {0x7fc1});
+               wrong = buffer_of<std::uint16_t>("x", Elements::bfloat16, {0x7fc1});
   narrow.make_nans_one();
   wrong.make_nans_one();
   EXPECT_EQ(differences({narrow}, {wrong}).size(), 1u)

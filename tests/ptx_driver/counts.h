@@ -23,7 +23,7 @@ struct CountedKernel {
   std::string entry() const { return rule == "lamb" ? "jitstep_partials_0" : "jitstep_apply"; }
   std::string row() const {  // of the SASS report
     return jit::str_cat("| `", rule, "`", rule == "lamb" ? " partials " : " ", state, ", p ",
-                     weights == "native" ? dtype : weights, " | ");
+                        weights == "native" ? dtype : weights, " | ");
   }
 };
 

@@ -17,9 +17,9 @@ namespace jitstep::tuning {
 namespace {
 
 namespace driver = ptx::driver;
+using jit::KernelConfig;
 using jit::Trial;
 using jit::TrialStatus;
-using jit::KernelConfig;
 
 constexpr int kFew = 64;  // threads of a block that the tests favour, or find fault with
 
@@ -30,7 +30,8 @@ class FaultyNvrtc : public jit::Compiler {
 
   jit::Binary compile(const std::string& text, const std::string& name,
                       const jit::Target& target) override {
-    if (text.find("jitstep::KernelConfig{64,") == text.npos) return real_.compile(text, name, target);
+    if (text.find("jitstep::KernelConfig{64,") == text.npos)
+      return real_.compile(text, name, target);
     if (refuses) throw jit::CompileError("no such block\nmore", "", "");
     std::string changed = text;
     const std::string right = "Decay::before, .caution", late = "Decay::after, .caution";
@@ -64,7 +65,8 @@ class CudaDeviceTest : public ::testing::Test {
     return {plan, plan.at_step(options, 1), {{elements}}};
   }
   KernelConfig in_few() const {
-    KernelConfig other = jit::default_kernel_config(work.plan, jit::Target::cuda(driver::kDevices[0]));
+    KernelConfig other =
+        jit::default_kernel_config(work.plan, jit::Target::cuda(driver::kDevices[0]));
     other.threads = kFew;
     return other;
   }
@@ -126,7 +128,8 @@ TEST_F(CudaDeviceTest, ShortStepsAreRepeated) {
   gpu.begin(work);
   driver::take_launches();
   const std::size_t launches = driver::calls("cuLaunchKernel");
-  EXPECT_DOUBLE_EQ(gpu.seconds(jit::default_kernel_config(work.plan, gpu.hardware().target)), kUsual);
+  EXPECT_DOUBLE_EQ(gpu.seconds(jit::default_kernel_config(work.plan, gpu.hardware().target)),
+                   kUsual);
   EXPECT_EQ(driver::calls("cuLaunchKernel"), launches + 5);
 }
 

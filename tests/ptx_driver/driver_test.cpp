@@ -47,7 +47,8 @@ class PtxDriver : public testing::Test {
 
   emulation::StepOutcome run(jit::Engine& engine, const StepCase& c, int device = 0) {
     Gpu gpu(engine, device);
-    return run_case(c, gpu.device(), jit::default_kernel_config(kernel_of(c), gpu.backend->target()));
+    return run_case(c, gpu.device(),
+                    jit::default_kernel_config(kernel_of(c), gpu.backend->target()));
   }
 };
 

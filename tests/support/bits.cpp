@@ -85,14 +85,14 @@ void expect_same_bits(const StepCase& c, std::size_t ways) {
   for (std::size_t i = 0; i < ways; ++i) {
     const Way& way = kWays[(fixed_hash(plan.spec) + i) % kEmulatedWays];
     EmulatedBackend gpu(engine, way.blocks, way.order, way.lanes);
-    EXPECT_EQ(differences(expected, run_case(c, gpu, way.config, way.grouping)), kNone)
-        << way.name;
+    EXPECT_EQ(differences(expected, run_case(c, gpu, way.config, way.grouping)), kNone) << way.name;
   }
 }
 
 std::vector<GpuWay> gpu_ways(const jit::Plan& plan) {
   // Any target with a GPU's schedule has the same default.
-  std::vector<GpuWay> all = {{"as by default", jit::default_kernel_config(plan, jit::Target::emulated()),
+  std::vector<GpuWay> all = {{"as by default",
+                              jit::default_kernel_config(plan, jit::Target::emulated()),
                               Grouping::kTogether, 4096}};
   for (const Way& way : kWays) all.push_back({way.name, way.config, way.grouping, way.blocks});
   all.push_back({"widest", {1024, 32, 8, 64}, Grouping::kHalves, 1});
@@ -102,7 +102,8 @@ std::vector<GpuWay> gpu_ways(const jit::Plan& plan) {
 void expect_same_bits_on_gpu(const StepCase& c) {
   jit::Engine& engine = jit::default_engine();
   jit::CpuBackend cpu(engine);
-  const auto expected = run_case(c, cpu, jit::default_kernel_config(kernel_of(c), jit::Target::cpu()));
+  const auto expected =
+      run_case(c, cpu, jit::default_kernel_config(kernel_of(c), jit::Target::cpu()));
   for (const GpuWay& way : gpu_ways(kernel_of(c))) {
     GpuBackend gpu(engine, way.blocks);
     EXPECT_EQ(differences(expected, run_case(c, gpu.device(), way.config, way.grouping)), kNone)

@@ -149,7 +149,8 @@ struct FakeFunctions {
     D::Stream* const stream = driver->stream_of(on);
     auto* const event = static_cast<D::Event*>(handle);
     if (!stream || !event->alive || event->device != stream->device) return kInvalidHandle;
-    if (const int code = driver->did("cuEventRecord", str_cat("stream ", stream->number))) return code;
+    if (const int code = driver->did("cuEventRecord", str_cat("stream ", stream->number)))
+      return code;
     return event->reached = driver->record(*stream), 0;
   }
   static int destroy_event(void* handle) {

@@ -5,8 +5,8 @@
 
 #include "emulation/step_run.h"
 #include "jit/engine/cuda_driver.h"
-#include "jitstep/jit/engine.h"
 #include "jitstep/jit/backend.h"
+#include "jitstep/jit/engine.h"
 
 namespace jitstep::support {
 using namespace emulation;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/option_values.h"
+#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 

@@ -77,7 +77,8 @@ TEST(GpuSample, LeavesTheBitsOfTheCpu) {
   jit::CpuBackend cpu(engine, [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
   for (const StepCase& c : cases) {
     SCOPED_TRACE(to_string(kernel_of(c).spec));
-    const auto expected = run_case(c, cpu, jit::default_kernel_config(kernel_of(c), jit::Target::cpu()));
+    const auto expected =
+        run_case(c, cpu, jit::default_kernel_config(kernel_of(c), jit::Target::cpu()));
     GpuBackend gpu(engine, 7, GpuBackend::Fresh::kUnwritten);
     const KernelConfig config = jit::default_kernel_config(kernel_of(c), gpu.target());
     EXPECT_TRUE(differences(expected, run_case(c, gpu.device(), config)).empty());

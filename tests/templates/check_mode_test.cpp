@@ -165,21 +165,22 @@ TEST_F(CheckMode, LetsMemoryKeepWhatAnOptionSaysOfEachParameter) {
 }
 
 TEST_F(CheckMode, SaysWhatIsReadAlthoughItIsLeftOut) {
-  EXPECT_EQ(
-      said("F.wide ? e.v.next : real(1)", "e.v.prev").find("rules/mine.cuh: `update_param` makes e.p of"),
-      0u);
-  EXPECT_EQ(
-      said("F.wide ? e.v.next : real(1)", "e.v.next").find("rules/mine.cuh: `update_param` makes e.p"),
-      0u);
+  EXPECT_EQ(said("F.wide ? e.v.next : real(1)", "e.v.prev")
+                .find("rules/mine.cuh: `update_param` makes e.p of"),
+            0u);
+  EXPECT_EQ(said("F.wide ? e.v.next : real(1)", "e.v.next")
+                .find("rules/mine.cuh: `update_param` makes e.p"),
+            0u);
   EXPECT_NE(said("return {e.m.next}; }", "return {e.v.prev}; }")
                 .find("`terms(Of<Whole>)` makes a term of something that is not set"),
             std::string::npos);
 }
 
 TEST_F(CheckMode, LooksAtWhatIsHandedToAHostStage) {
-  EXPECT_EQ(said("return e.m.next * c.decay", "return e.v.next * c.decay"),
-            "rules/mine.cuh: `transformed` returns something that is not set: a slot or a result that "
-            "`if` leaves out, or a variable (found by JITSTEP_CHECK)");
+  EXPECT_EQ(
+      said("return e.m.next * c.decay", "return e.v.next * c.decay"),
+      "rules/mine.cuh: `transformed` returns something that is not set: a slot or a result that "
+      "`if` leaves out, or a variable (found by JITSTEP_CHECK)");
 }
 
 TEST_F(CheckMode, LooksAtTheModesOfARuleToo) {
@@ -188,7 +189,8 @@ TEST_F(CheckMode, LooksAtTheModesOfARuleToo) {
       "variable (found by JITSTEP_CHECK)";
   EXPECT_EQ(said("e.p += c.lr * e.m.prev", "e.p += c.lr * e.v.prev"),
             "rules/mine.cuh: `eval` " + what);
-  EXPECT_EQ(said("e.p -= c.decay * e.m.prev", "e.p -= e.v.prev"), "rules/mine.cuh: `train` " + what);
+  EXPECT_EQ(said("e.p -= c.decay * e.m.prev", "e.p -= e.v.prev"),
+            "rules/mine.cuh: `train` " + what);
 }
 
 TEST_F(CheckMode, SaysWhichMemoryIsWrittenByTheWrongFunction) {

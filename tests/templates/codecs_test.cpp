@@ -106,7 +106,8 @@ TEST(Int8, CodesTheNearestValueAroundEveryThreshold) {
     for (float x : thresholds(SignedCodebook<8>::values))
       ASSERT_EQ(code_in<Codec>(scale, x * scale), nearest(SignedCodebook<8>::values, x)) << x;
     for (float x : thresholds(NonNegativeCodebook<8>::values))
-      ASSERT_EQ(code_in<Unsigned>(scale, x * scale), nearest(NonNegativeCodebook<8>::values, x)) << x;
+      ASSERT_EQ(code_in<Unsigned>(scale, x * scale), nearest(NonNegativeCodebook<8>::values, x))
+          << x;
   }
   EXPECT_EQ(code_in<Codec>(1.0f, 1.89999992e-06f), 128);  // 5.5e-07, not 3.25e-06
 }

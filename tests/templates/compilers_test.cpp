@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "emulation/step_run.h"
-#include "jitstep/jit/engine.h"
 #include "jitstep/jit/backend.h"
+#include "jitstep/jit/engine.h"
 #include "support/bit_cases.h"
 #include "support/bits.h"
 #include "support/compilers.h"

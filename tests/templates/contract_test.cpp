@@ -95,7 +95,8 @@ const std::vector<Mistake>& mistakes() {
       {"ReadsASlotBeforeMoments",
        "{ return {e.g * e.g}; }",
        "{ return {e.m.next}; }",
-       {"PreviousSlot", "next", "`next` is set by `update_state`, which waits for a reduction marked so"}},
+       {"PreviousSlot", "next",
+        "`next` is set by `update_state`, which waits for a reduction marked so"}},
       {"ReadsAResultOfALaterReduction",
        "const auto&) { return {e.g * e.g}; }",
        "const auto& c) { return {c.second.norm}; }",
@@ -221,11 +222,13 @@ const std::vector<Mistake>& mistakes() {
       {"ReadsWhatTheStageMakesInTerms",
        "{ return {e.g * e.g}; }",
        "{ return {e.transformed}; }",
-       {"no member", "e.transformed is for `update_param`, of a rule that declares a host transform"}},
+       {"no member",
+        "e.transformed is for `update_param`, of a rule that declares a host transform"}},
       {"ReadsWhatTheStageMakesForIt",
        "return e.m.next * c.second.norm + e.p",
        "return e.transformed",
-       {"no member", "e.transformed is for `update_param`, of a rule that declares a host transform"}},
+       {"no member",
+        "e.transformed is for `update_param`, of a rule that declares a host transform"}},
       {"WritesWhatTheStageMakes",
        "{ e.p -= c.lr",
        "{ e.transformed = 0; e.p -= c.lr",
@@ -233,7 +236,8 @@ const std::vector<Mistake>& mistakes() {
       {"HasNoStaged",
        "static real staged(",
        "static real stage(",
-       {"the rule declares a host transform: it needs 'static real transformed(const auto& e, const auto& "
+       {"the rule declares a host transform: it needs 'static real transformed(const auto& e, "
+        "const auto& "
         "c)'"},
        kRuleBegins},
       // ---- what a rule needs
@@ -512,7 +516,7 @@ struct Rule {
 )";
   const std::string finishing = kRemembering.substr(0, kRemembering.find("struct Scalars")) + sum;
   const auto copied = [](std::string rule) {
-    return rule.replace(rule.find("AuxState& m"), 9, "Memory m");
+    return rule.replace(rule.find("AuxState& m"), 11, "AuxState m");
   };
   for (const Compiler& compiler : compilers()) {
     SCOPED_TRACE(compiler.name);
@@ -539,15 +543,16 @@ TEST(ContractOfSumsOverAll, LetsTheirFinishReadNothingThatCameFromATensorsMemory
     const std::string read = first_line_of(scalars, compiler);
     EXPECT_TRUE(read.starts_with("rules/odd.cuh:22: ")) << read;
     EXPECT_NE(
-        read.find("`prepare` reads a tensor's Memory; a `finalize` over `all` has none: return the "
-                  "sum, and use scalars in `update_param`"),
+        read.find(
+            "`prepare` reads a tensor's AuxState; a `finalize` over `all` has none: return the "
+            "sum, and use scalars in `update_param`"),
         std::string::npos)
         << read;
     const std::string taken = first_line_of(memory, compiler);
     EXPECT_NE(taken.find("the reduction 'norm' needs 'static Norm finalize(Of<Norm>"),
               std::string::npos)
         << taken;
-    EXPECT_NE(taken.find("without Memory: it is finished for no tensor"), std::string::npos)
+    EXPECT_NE(taken.find("without AuxState: it is finished for no tensor"), std::string::npos)
         << taken;
   }
 }

@@ -82,7 +82,7 @@ void expect_entries(const std::vector<std::int64_t>& sizes, const std::vector<in
       std::int64_t entries[kLeaf] = {};
       const EntrySpan span = span_of(t, reduced);
       broadcast_entries(span, EntryCursor(span, base + begin), {base, count, begin, count},
-                     numbers.data(), entries);
+                        numbers.data(), entries);
       for (int i = begin; i < count; ++i)
         ASSERT_EQ(entries[i], entry_of(t, reduced, base + i)) << reduced << " " << base + i;
     }

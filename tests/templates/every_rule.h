@@ -76,7 +76,8 @@ inline bool computes_with_what_is_kept(const jit::Plan& plan) {
   const auto has_no_codes = [](const jit::Manifest* codec) {
     return codec != nullptr && codec->code == "NoCode";
   };
-  return std::any_of(plan.components.begin() + jit::kFirstCodecComponent, plan.components.end(), has_no_codes);
+  return std::any_of(plan.components.begin() + jit::kFirstCodecComponent, plan.components.end(),
+                     has_no_codes);
 }
 
 // The first step is made of moments that no codec has touched yet. Where a slot starts with a number that a

@@ -7,8 +7,8 @@
 
 #include "emulation/step_run.h"
 #include "jit/fixtures.h"
-#include "jitstep/jit/engine.h"
 #include "jitstep/jit/backend.h"
+#include "jitstep/jit/engine.h"
 #include "support/bits.h"
 #include "support/compilers.h"
 

@@ -81,8 +81,8 @@ Placed place(const jit::Plan& plan, std::int64_t n, std::int64_t offset, std::in
   placed.tensor.offset = offset;
   placed.tables = jit::step_tables({placed.tensor}, plan.reductions, plan.passes, config);
   for (const auto& r : plan.reductions)
-    placed.partials.push_back(reinterpret_cast<double*>(
-        reserve(placed, r.pass < 0 ? 1 : placed.tables.partial_count[r.reduction_layout] * r.terms, 64)));
+    placed.partials.push_back(reinterpret_cast<double*>(reserve(
+        placed, r.pass < 0 ? 1 : placed.tables.partial_count[r.reduction_layout] * r.terms, 64)));
   return placed;
 }
 

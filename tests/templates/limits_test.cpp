@@ -37,8 +37,8 @@ std::string rule_of(int slots, int reductions, int numbers) {
       "struct Hyper {\n",
       lines(numbers, [](int i) { return str_cat("  double h", i, " = ", i, ";\n"); }),
       "};\nstruct Slots {\n",
-      lines(slots, [](int i) { return str_cat("  Signed m", i, ";  // initial: ", i, "\n"); }), "};\n",
-      lines(reductions, [](int i) { return str_cat("struct R", i, " { real sum; };\n"); }),
+      lines(slots, [](int i) { return str_cat("  Signed m", i, ";  // initial: ", i, "\n"); }),
+      "};\n", lines(reductions, [](int i) { return str_cat("struct R", i, " { real sum; };\n"); }),
       "struct Reductions {\n",
       lines(reductions, [](int i) { return str_cat("  Sum<tensor, 1, R", i, "> r", i, ";\n"); }),
       "};\nstruct Scalars { real sum; };\nstruct Rule {\n",
@@ -53,10 +53,10 @@ std::string rule_of(int slots, int reductions, int numbers) {
       lines(reductions,
             [](int i) {
               return str_cat("  KHD static Reals<1> terms(Of<R", i,
-                          ">, const auto& e, const auto&) { return {e.g * ", i + 1,
-                          "}; }\n  KHD static R", i, " finalize(Of<R", i,
-                          ">, const Totals<1>& sum, int64, const auto&) { return "
-                          "{static_cast<real>(sum[0])}; }\n");
+                             ">, const auto& e, const auto&) { return {e.g * ", i + 1,
+                             "}; }\n  KHD static R", i, " finalize(Of<R", i,
+                             ">, const Totals<1>& sum, int64, const auto&) { return "
+                             "{static_cast<real>(sum[0])}; }\n");
             }),
       "  KHD static void update_param(auto& e, const auto& c) {\n    e.p = c.sum",
       lines(slots, each(" + e.m", ".next")),

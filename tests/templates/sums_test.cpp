@@ -128,7 +128,8 @@ TEST_P(Sums, AreThoseOfTheDefinition) {
     }
     std::map<Index, float> expected;
     for (const auto& [name, values] : members) expected[name] = static_cast<float>(tree(values));
-    const auto on_cpu = run(cpu, plan, jit::default_kernel_config(plan, jit::Target::cpu()), shape, g);
+    const auto on_cpu =
+        run(cpu, plan, jit::default_kernel_config(plan, jit::Target::cpu()), shape, g);
     const auto on_gpu = run(gpu, plan, KernelConfig{128, 32, 4, 8}, shape, g);
     for (std::size_t i = 0; i < g.size(); ++i) {
       ASSERT_EQ(on_cpu[i], expected[entry[i]]) << "size " << g.size() << ", element " << i;

@@ -87,14 +87,16 @@ TEST(KahanWeights, DropWhatIsNotOfTheParameter) {
   EXPECT_NE(Kahan::load(BFloat16::store(1000.9f), shift), BFloat16::load(BFloat16::store(1000.9f)));
 }
 
-// Whatever lies beside it: half an ulp of the binade that the parameter is in.
+// Whatever residual `store` left: half an ulp of the binade that the parameter is in.
 template <class W>
 void expect_within_half_an_ulp(int extra_bits) {
   for (std::uint32_t bits = 0; bits < 1u << 16; bits += 7) {
     if ((bits & 0x7f80u) == 0x7f80u) continue;
     const float p = BFloat16::load(static_cast<std::uint16_t>(bits));
     const double half = std::ldexp(1.0, std::max<int>((bits & 0x7f80u) >> 7, 1) - 127 - 8);
-    for (std::uint32_t residual = 0; residual < 1u << extra_bits; residual += extra_bits == 8 ? 1 : 61) {
+    for (std::uint32_t residual = 0; residual < 1u << extra_bits;
+         residual += extra_bits == 8 ? 1 : 61) {
+      if (extra_bits == 8 && residual == 0x80) continue;  // split8 stores -127 to 127
       const double away =
           W::load(static_cast<std::uint16_t>(bits), static_cast<typename W::Residual>(residual)) -
           static_cast<double>(p);

@@ -127,8 +127,9 @@ TEST_F(CheckTool, TellsAllOfACodecAsJson) {
 }
 
 TEST_F(CheckTool, TellsOptionsSlotsAndMemoryAsJson) {
-  const std::string file = rule_with(
-      "struct Slots {", "struct AuxState {\n  Entry<tensor> n;  // torch: count\n};\nstruct Slots {");
+  const std::string file =
+      rule_with("struct Slots {",
+                "struct AuxState {\n  Entry<tensor> n;  // torch: count\n};\nstruct Slots {");
   const json all = json::parse(run(file, with(kFew, {"--json"})).output).at("manifest");
   EXPECT_EQ(all.at("class"), "Mine");
   EXPECT_EQ(all.at("options").at(0).at("name"), "lr");
@@ -245,9 +246,10 @@ TEST_F(CheckTool, SaysWhereBitsDifferUnderTheEmulation) {
 }
 
 TEST_F(CheckTool, SaysWhatPoisonChangesThatOneElementDoesNotMeet) {
-  const std::string file = rule_with("e.m.next = e.m.prev + e.g;",
-                                     "e.m.next = e.m.prev + e.g;\n#ifdef JITSTEP_CHECK\n    if (e.g "
-                                     "> real(0.9)) e.m.next = 0;\n#endif\n");
+  const std::string file =
+      rule_with("e.m.next = e.m.prev + e.g;",
+                "e.m.next = e.m.prev + e.g;\n#ifdef JITSTEP_CHECK\n    if (e.g "
+                "> real(0.9)) e.m.next = 0;\n#endif\n");
   expect_wrong(file, "with what nobody has set poisoned");
 }
 
@@ -273,8 +275,8 @@ TEST_F(CheckTool, WarnsOfARuleThatClimbsSlowlyOrStandsStill) {
 
 TEST_F(CheckTool, FindsASignInASlotWithoutSigns) {
   const Words words = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
-  expect_wrong(rule_with("Signed m;", "NonNegative m;"), "in step 1 `update_state` makes e.m.next -",
-               words);
+  expect_wrong(rule_with("Signed m;", "NonNegative m;"),
+               "in step 1 `update_state` makes e.m.next -", words);
   std::string squares = kRule;
   squares.replace(squares.find("Signed m"), 8, "NonNegative m");
   squares.replace(squares.find("+ e.g;"), 6, "+ e.g * e.g;");

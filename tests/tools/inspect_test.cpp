@@ -37,9 +37,8 @@ bool nvrtc_is_here() { return run({"--show", "log"}).status == 0; }
 
 // What `jitstep compile` says of AdamW in int8, whose key is the name of the file that it writes.
 json compiled(const std::string& folder, const std::string& target) {
-  const Finished said =
-      testing::run_tool({"compile", R"({"rule": "adamw", "state": "int8"})", "--target", target,
-                         "--out", folder, "--json"});
+  const Finished said = testing::run_tool({"compile", R"({"rule": "adamw", "state": "int8"})",
+                                           "--target", target, "--out", folder, "--json"});
   EXPECT_EQ(said.status, 0) << said.output;
   return json::parse(said.output);
 }

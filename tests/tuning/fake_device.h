@@ -20,7 +20,9 @@ inline Workload adamw_workload(std::int64_t elements, const std::string& codec =
 class FakeDevice : public TuningDevice {
  public:
   /// Of a configuration's step; the default's unless a test says otherwise.
-  std::function<double(const jit::KernelConfig&)> time = [](const jit::KernelConfig&) { return 1e-3; };
+  std::function<double(const jit::KernelConfig&)> time = [](const jit::KernelConfig&) {
+    return 1e-3;
+  };
   std::map<jit::KernelConfig, jit::TrialStatus> failing;
   std::vector<std::string> begun;
   std::map<jit::KernelConfig, int> checked, runs;

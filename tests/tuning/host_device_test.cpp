@@ -11,9 +11,9 @@
 namespace jitstep::tuning {
 namespace {
 
+using jit::KernelConfig;
 using jit::Trial;
 using jit::TrialStatus;
-using jit::KernelConfig;
 using testing::adamw_workload;
 
 TEST(ThreadPool, EveryPartIsDoneOnceAndNoneIsBelowTheGrain) {

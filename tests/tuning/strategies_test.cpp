@@ -11,8 +11,8 @@
 namespace jitstep::tuning {
 namespace {
 
-using jit::Trial;
 using jit::KernelConfig;
+using jit::Trial;
 
 jit::ConfigSpace space() {
   return jit::config_space(jit::testing::adamw_plan(), jit::testing::abacus());
@@ -20,7 +20,7 @@ jit::ConfigSpace space() {
 
 // All that a strategy names, each timed by `ratio`.
 std::vector<KernelConfig> played(const jit::Strategy& strategy,
-                            const std::function<double(const KernelConfig&)>& ratio) {
+                                 const std::function<double(const KernelConfig&)>& ratio) {
   std::vector<Trial> trials;
   std::vector<KernelConfig> order;
   while (const auto next = strategy(trials)) {
@@ -51,7 +51,8 @@ TEST(Strategies, ExhaustiveAndRandomTryEverythingOnceButTheDefault) {
 
 TEST(Strategies, ExhaustiveFollowsTheModelAndRandomItsSeed) {
   const Model model = [](const KernelConfig& v) { return -v.leaves_per_item; };
-  EXPECT_EQ(played(make_strategy("exhaustive", space(), model), no_gain).front().leaves_per_item, 256);
+  EXPECT_EQ(played(make_strategy("exhaustive", space(), model), no_gain).front().leaves_per_item,
+            256);
   const auto first = played(make_strategy("random", space(), model, 1), no_gain);
   EXPECT_EQ(played(make_strategy("random", space(), model, 1), no_gain), first);
   EXPECT_NE(played(make_strategy("random", space(), model, 2), no_gain), first);
@@ -60,14 +61,16 @@ TEST(Strategies, ExhaustiveFollowsTheModelAndRandomItsSeed) {
 }
 
 TEST(Strategies, LocalBeginsWithTheModelsBestAndClimbs) {
-  const Model model = [](const KernelConfig& v) { return v.leaves_per_item == 256 && v.unroll == 0 ? 0.0 : 1.0; };
+  const Model model = [](const KernelConfig& v) {
+    return v.leaves_per_item == 256 && v.unroll == 0 ? 0.0 : 1.0;
+  };
   const auto uphill = [](const KernelConfig& v) {
     return 1 - 0.1 * v.unroll - 0.1 * v.simd_bits / 512 - 0.1 * (256 - v.leaves_per_item) / 252;
   };
   const auto order = played(make_strategy("local", space(), model), uphill);
   EXPECT_EQ(order.front().leaves_per_item, 256);
-  const auto found =
-      std::find_if(order.begin(), order.end(), [&](const KernelConfig& v) { return uphill(v) < 0.71; });
+  const auto found = std::find_if(order.begin(), order.end(),
+                                  [&](const KernelConfig& v) { return uphill(v) < 0.71; });
   EXPECT_NE(found, order.end()) << "three changes away";
   EXPECT_LT(order.size(), space().all().size() / 2);
 }

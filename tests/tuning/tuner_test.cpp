@@ -9,10 +9,10 @@
 namespace jitstep::tuning {
 namespace {
 
+using jit::KernelConfig;
 using jit::Outcome;
 using jit::Trial;
 using jit::TrialStatus;
-using jit::KernelConfig;
 using testing::adamw_workload;
 using testing::FakeDevice;
 

@@ -29,17 +29,17 @@ std::vector<std::string> rules_of(torch::serialize::InputArchive& archive, const
   std::vector<std::string> rules = archived_rules(archive);
   if (!rules.empty() && !request.rule.empty() && rules != std::vector{request.rule})
     throw UsageError(str_cat(request.from, " holds the state of ", jit::joined(rules), ", not of ",
-                          request.rule, "; --rule is for files that name no optimizer"));
+                             request.rule, "; --rule is for files that name no optimizer"));
   if (rules.empty() && request.rule.empty())
     throw UsageError(
         str_cat(request.from,
-             " does not name its optimizer, as torch's checkpoints do not; give --rule, "
-             "as in --rule adamw"));
+                " does not name its optimizer, as torch's checkpoints do not; give --rule, "
+                "as in --rule adamw"));
   if (rules.empty()) rules = {request.rule};
   for (const std::string& rule : rules)
     if (!jit::default_catalog().has(Manifest::Kind::rule, rule))
       throw Error(str_cat(request.from, " holds the state of the rule ", rule,
-                       ", which does not ship with jitstep; give its file by --load"));
+                          ", which does not ship with jitstep; give its file by --load"));
   return rules;
 }
 
@@ -60,17 +60,17 @@ void check_asked(const Formats& requested, const Groups& groups) {
   if (requested.weights && jit::default_catalog().weights(*requested.weights).residual_bytes() > 0)
     throw UsageError(
         str_cat("--weights ", *requested.weights,
-             " has a residual, which needs the parameters; load the checkpoint into an "
-             "optimizer with its parameters, and save that"));
+                " has a residual, which needs the parameters; load the checkpoint into an "
+                "optimizer with its parameters, and save that"));
   std::set<std::string> known;
   for (const OutlinedGroup& group : groups)
     for (const jit::Slot& slot : group.options->manifest().slots)
       known.insert({slot.name, slot.torch_name});
   for (const auto& [slot, codec] : requested.slots)
     if (!known.contains(slot))
-      throw UsageError(str_cat("--state ", slot, "=", codec.name, ": there is no slot \"", slot, "\"",
-                            jit::did_you_mean(slot, {known.begin(), known.end()}), "; there are ",
-                            jit::joined(known)));
+      throw UsageError(str_cat("--state ", slot, "=", codec.name, ": there is no slot \"", slot,
+                               "\"", jit::did_you_mean(slot, {known.begin(), known.end()}),
+                               "; there are ", jit::joined(known)));
 }
 
 // With several rules, a slot that is named counts for those that have it.

@@ -81,7 +81,7 @@ std::vector<const Option*> Rule::members() const {
                                                     members[i]->type == Option::Type::numbers);
     if (!torchs_type || members[i]->name != first[i])
       throw jit::Error(str_cat("the rule ", manifest.name, " has no option ", first[i],
-                            " of torch's type, as torch::optim::", name, "Options"));
+                               " of torch's type, as torch::optim::", name, "Options"));
   }
   return members;
 }

@@ -87,7 +87,7 @@ std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> words = command.remaining();
   const bool residual = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !words.empty();
   return str_cat(residual ? unexpected_word(command, words.front()) : error.what(), ". Run `",
-              full_name(command), " --help`.");
+                 full_name(command), " --help`.");
 }
 
 void build_app(CLI::App& app, int& status) {

@@ -122,14 +122,15 @@ std::string page_of(const std::vector<Measured>& all, const std::string& machine
          .value = one.of_bound,
          .low = one.of_bound_low,
          .high = one.of_bound_high,
-         .title = str_cat(fixed(100 * one.of_bound, 0), " %: ", fixed(1e3 * one.seconds, 4), " ms, ",
-                       fixed(one.elements_per_second() / 1e6, 1), " Mparam/s, ",
-                       fixed(one.rate() / 1e9, 1), " GB/s")});
+         .title = str_cat(fixed(100 * one.of_bound, 0), " %: ", fixed(1e3 * one.seconds, 4),
+                          " ms, ", fixed(one.elements_per_second() / 1e6, 1), " Mparam/s, ",
+                          fixed(one.rate() / 1e9, 1), " GB/s")});
   }
   for (double tick = 0; tick < plot.high; tick += 0.5)
     plot.ticks.emplace_back(tick, fixed(100 * tick, 0) + " %");
-  return tuning::html_page("jitstep bench", kPlotIntroduction,
-                           str_cat("<p>", tuning::escaped(machine), "</p>\n", tuning::to_svg(plot)));
+  return tuning::html_page(
+      "jitstep bench", kPlotIntroduction,
+      str_cat("<p>", tuning::escaped(machine), "</p>\n", tuning::to_svg(plot)));
 }
 
 void bench(const Request& request) {

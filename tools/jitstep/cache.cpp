@@ -77,7 +77,7 @@ std::uint64_t bytes_of(const Entries& entries) {
 
 std::string count_text(const Entries& entries) {
   return str_cat(counted(entries.size(), "entry", "entries"), ", ",
-              counted(bytes_of(entries), "byte"));
+                 counted(bytes_of(entries), "byte"));
 }
 
 int list(bool json) {

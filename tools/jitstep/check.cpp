@@ -86,8 +86,8 @@ void report_unreached(const Catalog& catalog, Report& report) {
   if (report.manifest->kind != Manifest::Kind::rule) return;
   if (const auto flags = emulation::unreached_flags(*report.manifest, catalog); !flags.empty())
     report.unchecked.push_back(str_cat("kernels with ", joined(flags),
-                                    ": jitstep found no options that set these flags; simplify "
-                                    "their conditions, or use `jitstep compile`"));
+                                       ": jitstep found no options that set these flags; simplify "
+                                       "their conditions, or use `jitstep compile`"));
 }
 
 // Numbers through the codec under each of its options, which the kernels of the first rule have. What a codec says in its

@@ -23,19 +23,22 @@ std::string ptx_of(const std::string& preprocessed, const std::string& name, con
   return nvrtc_with(Settings::from_environment()).ptx(preprocessed, name, target);
 }
 
-std::string assembly_of(const std::string& preprocessed, const std::string& name, const Target& target) {
+std::string assembly_of(const std::string& preprocessed, const std::string& name,
+                        const Target& target) {
   return HostCompiler(Settings::from_environment()).assembly(preprocessed, name, target);
 }
 
 LoopReport loop_report_of(const std::string& preprocessed, const std::string& name,
                           const Settings& settings) {
   try {
-    return {scalar_loops(preprocessed, HostCompiler(settings).loop_report(preprocessed, name, Target::cpu())), ""};
+    return {scalar_loops(preprocessed,
+                         HostCompiler(settings).loop_report(preprocessed, name, Target::cpu())),
+            ""};
   } catch (const Error& error) {
     const std::string what = error.what();
     return {{},
             str_cat("the compiler's report on its loops is not available: ",
-                 what.substr(0, what.find('\n')))};
+                    what.substr(0, what.find('\n')))};
   }
 }
 

@@ -16,7 +16,8 @@ std::string compiler_identity(const jit::Target& target,
 
 /// A self-contained text as PTX, or as the host compiler's assembly with `.loc` lines. An Error if there is no compiler
 /// or the text does not compile.
-std::string ptx_of(const std::string& preprocessed, const std::string& name, const jit::Target& target);
+std::string ptx_of(const std::string& preprocessed, const std::string& name,
+                   const jit::Target& target);
 std::string assembly_of(const std::string& preprocessed, const std::string& name,
                         const jit::Target& target);
 

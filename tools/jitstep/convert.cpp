@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
   if (!fs::exists(program))
     throw jit::Error(
         jit::str_cat("cannot convert: the program ", program,
-                  " is missing. Build jitstep with LibTorch (-DJITSTEP_BUILD_TORCH=ON)."));
+                     " is missing. Build jitstep with LibTorch (-DJITSTEP_BUILD_TORCH=ON)."));
   std::vector<char*> pointers;
   for (std::string& one : arguments) pointers.push_back(one.data());
   pointers.push_back(nullptr);

@@ -99,9 +99,11 @@ std::string kind_name(Manifest::Kind kind) {
 }
 
 std::string declared_text(const Manifest& manifest, const std::string& path) {
-  const std::string name = manifest.class_name.empty() ? "" : str_cat(", class ", manifest.class_name);
+  const std::string name =
+      manifest.class_name.empty() ? "" : str_cat(", class ", manifest.class_name);
   return str_cat(path, ": the ", kind_name(manifest.kind), " ", manifest.name, name, "\n",
-              manifest.description, "\n\n", options(manifest), slots(manifest), aux_state(manifest));
+                 manifest.description, "\n\n", options(manifest), slots(manifest),
+                 aux_state(manifest));
 }
 
 json declared_json(const Manifest& manifest) {

@@ -74,11 +74,11 @@ Finding compiler(const Settings& settings) {
     compile_a_kernel(settings);
     return found("compiler",
                  str_cat(host.program(), ", ",
-                      version == identity.npos ? "" : first_line(identity.substr(version))));
+                         version == identity.npos ? "" : first_line(identity.substr(version))));
   } catch (const CompileError& error) {
     return {"compiler", Finding::State::missing,
             str_cat(host.program(), " does not compile AdamW's kernel: ", first_line(error.what()),
-                 "; JITSTEP_CXX names another compiler")};
+                    "; JITSTEP_CXX names another compiler")};
   } catch (const Error& error) {
     return {"compiler", Finding::State::missing, first_line(error.what())};
   }
@@ -106,21 +106,21 @@ Finding nvrtc(const Settings& settings, bool needed) {
   const auto library = find_nvrtc(settings, installed_driver_version(), problem);
   if (!library) return {"NVRTC", needed ? Finding::State::missing : Finding::State::note, problem};
   return found("NVRTC", str_cat(library->version(), " in ",
-                             library->path.empty() ? "the loader's own folders" : library->path,
-                             ", sm_", library->archs.front(), " to sm_", library->archs.back()));
+                                library->path.empty() ? "the loader's own folders" : library->path,
+                                ", sm_", library->archs.front(), " to sm_", library->archs.back()));
 }
 
 Finding driver(const Gpus& here) {
   if (!here.problem.empty()) return {"driver", Finding::State::note, here.problem};
   return found("driver", str_cat("CUDA ", installed_driver_version() / 1000, ".",
-                              installed_driver_version() % 1000 / 10));
+                                 installed_driver_version() % 1000 / 10));
 }
 
 std::vector<Finding> devices(const Gpus& here) {
   std::vector<Finding> all;
   for (const CudaDevice& gpu : here.devices)
     all.push_back(found("GPU", str_cat("cuda:", gpu.ordinal, ", sm_", gpu.sm, ", ",
-                                    gpu.multiprocessors, " multiprocessors")));
+                                       gpu.multiprocessors, " multiprocessors")));
   if (all.empty())
     all.push_back(
         {"GPU", Finding::State::note, "none found; kernels for GPUs can be compiled without one"});
@@ -144,9 +144,10 @@ Finding entries_in(const char* what, const std::string& folder,
   std::uint64_t bytes = 0;
   for (const ListedEntry& entry : entries) bytes += entry.file.bytes;
   const auto used = static_cast<std::ptrdiff_t>(entries.size()) - unused;
-  return {what, unused == 0 ? Finding::State::good : Finding::State::note,
-          str_cat(folder, ", ", counted(used, "entry", "entries"), ", ", counted(bytes, "byte"),
-               unused == 0 ? "" : str_cat("; ", unused, " never used: see `jitstep cache verify`"))};
+  return {
+      what, unused == 0 ? Finding::State::good : Finding::State::note,
+      str_cat(folder, ", ", counted(used, "entry", "entries"), ", ", counted(bytes, "byte"),
+              unused == 0 ? "" : str_cat("; ", unused, " never used: see `jitstep cache verify`"))};
 }
 
 std::vector<ListedEntry> entries_of_layer(const Settings& settings, bool readonly) {
@@ -229,7 +230,7 @@ Finding templates(const Settings& settings) {
   return found(
       "templates",
       str_cat(read, " rules, codecs and weight formats, ",
-           settings.templates.empty() ? "built in" : "with those of " + settings.templates));
+              settings.templates.empty() ? "built in" : "with those of " + settings.templates));
 }
 
 // Variables that change what is run, or what is written.

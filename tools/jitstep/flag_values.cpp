@@ -67,7 +67,7 @@ CLI::Validator one_of(const std::vector<std::string>& words) {
       [words](const std::string& word) {
         if (std::find(words.begin(), words.end(), word) != words.end()) return std::string();
         return str_cat("there is no \"", word, "\"", did_you_mean(word, words), "; there are ",
-                    joined(words));
+                       joined(words));
       },
       "");
 }
@@ -80,7 +80,7 @@ CLI::Validator is_target() {
           return std::string();
         } catch (const Error&) {
           return str_cat("there is no target \"", word, "\"", did_you_mean(word, targets()),
-                      "; use cpu, emulated or sm_ with a number, as in sm_90");
+                         "; use cpu, emulated or sm_ with a number, as in sm_90");
         }
       },
       "");

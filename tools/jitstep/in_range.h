@@ -22,8 +22,9 @@ inline CLI::Validator in_range(std::int64_t low,
         if (failure == std::errc() && rest == end && number >= low && number <= high)
           return std::string();
         const bool bounded = high < std::numeric_limits<std::int64_t>::max();
-        return jit::str_cat('"', word, "\" is not a whole number ",
-                         bounded ? jit::str_cat("from ", low, " to ", high) : jit::str_cat(">= ", low));
+        return jit::str_cat(
+            '"', word, "\" is not a whole number ",
+            bounded ? jit::str_cat("from ", low, " to ", high) : jit::str_cat(">= ", low));
       },
       "");
 }

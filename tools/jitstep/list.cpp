@@ -57,7 +57,8 @@ Table weights() {
     const Manifest& format = catalog.weights(name);
     json dtypes = json::array();
     for (const Dtype dtype : format.dtypes) dtypes.push_back(to_string(dtype));
-    table.rows.push_back({name, dtypes, format.residual_bytes(), first_sentence(format.description)});
+    table.rows.push_back(
+        {name, dtypes, format.residual_bytes(), first_sentence(format.description)});
   }
   return table;
 }

@@ -47,8 +47,8 @@ std::int64_t parse_count(const std::string& word) {
   if (!good || !(std::abs(count - whole) < 1e-3L) || whole < 1 || whole > kMost)
     throw UsageError(
         str_cat("--params: \"", word,
-             "\" is not a number of parameters. Give one from 1 to 2^48; K, M, B and T "
-             "stand for thousands to trillions, as in 7B or 125M."));
+                "\" is not a number of parameters. Give one from 1 to 2^48; K, M, B and T "
+                "stand for thousands to trillions, as in 7B or 125M."));
   return static_cast<std::int64_t>(whole);
 }
 

@@ -57,8 +57,8 @@ Shown find(const std::string& word) {
             default_engine().templates().find(manifest.source).value_or("")};
   }
   throw UsageError(str_cat("there is no rule, codec or weight format \"", word, "\"",
-                        did_you_mean(word, values_of("name")),
-                        "; `jitstep list rules`, `codecs` and `weights` list all"));
+                           did_you_mean(word, values_of("name")),
+                           "; `jitstep list rules`, `codecs` and `weights` list all"));
 }
 
 // Launches per step, and bytes of state per parameter by codec.
@@ -79,14 +79,15 @@ std::string to_text(const Cost& cost) {
   std::vector<std::vector<std::string>> rows = {{"state", "bytes/parameter"}};
   for (const auto& [codec, bytes] : cost.bytes) rows.push_back({codec, fixed(bytes, 3)});
   return str_cat(text_table(rows, {1}),
-              "\nfor a float32 matrix of 1024 x 1024; launches per step: ", cost.launches, "\n\n");
+                 "\nfor a float32 matrix of 1024 x 1024; launches per step: ", cost.launches,
+                 "\n\n");
 }
 
 std::string to_text(const Shown& shown) {
   const bool rule = shown.manifest->kind == Kind::rule;
   return str_cat(declared_text(*shown.manifest, shown.path),
-              rule ? to_text(cost_of(*shown.manifest)) : "", "---- ", shown.path, "\n",
-              shown.source);
+                 rule ? to_text(cost_of(*shown.manifest)) : "", "---- ", shown.path, "\n",
+                 shown.source);
 }
 
 nlohmann::json to_json(const Shown& shown) {

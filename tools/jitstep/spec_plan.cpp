@@ -81,11 +81,12 @@ RequestedOptimizer optimizer_of_args(const OptimizerArgs& args) {
 
 Plan plan_of(const RequestedOptimizer& requested, int dims, std::int64_t elements) {
   return as_usage([&] {
-    const ParameterKind parameter{.dtype = requested.parameter.empty()
-                                               ? default_dtype(requested.formats, requested.options.rule())
-                                               : parse_dtype(requested.parameter),
-                                  .dims = dims,
-                                  .elements = elements};
+    const ParameterKind parameter{
+        .dtype = requested.parameter.empty()
+                     ? default_dtype(requested.formats, requested.options.rule())
+                     : parse_dtype(requested.parameter),
+        .dims = dims,
+        .elements = elements};
     KernelSpec kernel = resolve(requested.options, requested.formats, parameter).spec;
     if (!requested.gradient.empty()) kernel.gradient = parse_dtype(requested.gradient);
     return resolve(kernel);

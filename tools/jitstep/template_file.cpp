@@ -25,7 +25,7 @@ Namespaces namespaces_of(const std::string& path) {
 [[noreturn]] void refuse(const Place& location, const std::string& path, const std::string& found) {
   const auto [rule, codec] = namespaces_of(path);
   location.fail(str_cat("expected `namespace ", rule, " {` of a rule, or `namespace ", codec,
-                  " {` of a codec; found ", found));
+                        " {` of a codec; found ", found));
 }
 
 // Of what is no template at all, the first letter that a template may not have says nothing.

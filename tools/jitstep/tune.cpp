@@ -84,7 +84,7 @@ constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 struct Candidates {
   std::vector<std::pair<KernelConfig, double>> ordered;  // with their predicted costs
-  std::size_t unknown = 0;                          // those that time was too short for
+  std::size_t unknown = 0;                               // those that time was too short for
 };
 
 Candidates candidates_of(const Workload& workload, const Hardware& hardware, double seconds) {
@@ -113,7 +113,7 @@ std::string table_of(const Candidates& candidates) {
     rows.push_back({to_string(config), fixed(cost, 2)});
   const std::string rest =
       str_cat(candidates.unknown,
-           " more were not compiled within the budget; the same command continues\n");
+              " more were not compiled within the budget; the same command continues\n");
   return text_table(rows, {1}) + (candidates.unknown > 0 ? rest : "");
 }
 
@@ -130,7 +130,8 @@ void dry_run(const Request& request) {
   json out = json::array();
   for (const Workload& workload : workloads_of(request.workloads)) {
     const Candidates candidates = candidates_of(workload, hardware, end - tuning::steady_seconds());
-    const std::string default_config = to_string(default_kernel_config(workload.plan, hardware.target));
+    const std::string default_config =
+        to_string(default_kernel_config(workload.plan, hardware.target));
     if (!request.json)
       std::cout << workload.name() << " on " << hardware.architecture << ": "
                 << counted(candidates.ordered.size() + candidates.unknown, "candidate")
@@ -228,7 +229,7 @@ std::unique_ptr<tuning::TuningDevice> gpu_for(const Request& request, std::size_
     return std::make_unique<tuning::CudaDevice>(default_engine(), gpu, limits);
   } catch (const Error& error) {
     throw Error(str_cat(error.what(), "; --dry-run orders the candidates for ", request.target,
-                     " without a GPU"));
+                        " without a GPU"));
   }
 }
 

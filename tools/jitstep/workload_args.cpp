@@ -15,7 +15,8 @@ tuning::TuningRequest asked_for(const OptimizerArgs& args) {
   tuning::TuningRequest requested{.options = option_values(args), .formats = formats_of(args)};
   as_usage([&] { check_formats(requested.formats, requested.options); });
   requested.parameter = parameter_dtype(args, requested.formats, requested.options.rule());
-  if (!args.gradient.empty()) requested.gradient = as_usage([&] { return parse_dtype(args.gradient); });
+  if (!args.gradient.empty())
+    requested.gradient = as_usage([&] { return parse_dtype(args.gradient); });
   return requested;
 }
 
@@ -60,7 +61,8 @@ std::vector<tuning::Workload> workloads_of(const WorkloadArgs& args) {
   for (const OptimizerArgs& optimizer : optimizers_of(args)) {
     const tuning::TuningRequest requested = asked_for(optimizer);
     const auto add = [&](const tuning::Shapes& shapes) {
-      for (tuning::Workload& one : tuning::workloads(requested, shapes)) all.push_back(std::move(one));
+      for (tuning::Workload& one : tuning::workloads(requested, shapes))
+        all.push_back(std::move(one));
     };
     if (!args.model.empty()) {
       add(tuning::read_model(args.model));

@@ -56,7 +56,8 @@ std::string contents(const CLI::App& app) {
   for (const CLI::App* one : subcommands(app)) {
     const std::string& name = one->get_name();
     rows.push_back({one->get_group() == group ? "" : one->get_group(),
-                    str_cat("[`jitstep ", name, "`](#jitstep-", name, ")"), one->get_description()});
+                    str_cat("[`jitstep ", name, "`](#jitstep-", name, ")"),
+                    one->get_description()});
     group = one->get_group();
   }
   return table(rows);
@@ -70,9 +71,9 @@ Page cli_page() {
   build_app(app, status);
   std::string out =
       str_cat(kGenerated, "# Command line\n\n", contents(app), block(app.get_footer()),
-           "With `--json`, a command prints one object with `\"schema\": 1`. An error is "
-           "then an object on standard error:\n"
-           "`{\"error\": {\"message\": \"...\", \"status\": 2}, \"schema\": 1}`.\n\n");
+              "With `--json`, a command prints one object with `\"schema\": 1`. An error is "
+              "then an object on standard error:\n"
+              "`{\"error\": {\"message\": \"...\", \"status\": 2}, \"schema\": 1}`.\n\n");
   for (const CLI::App* one : subcommands(app)) out += section(*one, "jitstep", "##");
   return {"reference/cli.md", out};
 }

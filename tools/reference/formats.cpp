@@ -17,8 +17,8 @@ std::string options_of_codec(const Manifest& codec) {
   std::vector<std::string> all;
   for (const auto* some : {&codec.hyper, &codec.flags})
     for (const Option& option : *some)
-      all.push_back(
-          str_cat(code(option.name + "=" + to_string(option.initial)), " (", taken_by(option), ")"));
+      all.push_back(str_cat(code(option.name + "=" + to_string(option.initial)), " (",
+                            taken_by(option), ")"));
   return joined(all);
 }
 
@@ -27,7 +27,8 @@ std::string codecs_table(const Catalog& catalog) {
   for (const std::string& name : codec_columns(catalog)) {
     const Manifest& codec = catalog.codec(name);
     rows.push_back({code(name), codec.description, str_cat(codec.code_bits(Dtype::float32)),
-                    codec.meta.empty() ? "" : str_cat(codec.meta_bytes()), options_of_codec(codec)});
+                    codec.meta.empty() ? "" : str_cat(codec.meta_bytes()),
+                    options_of_codec(codec)});
   }
   return table(rows);
 }
@@ -47,14 +48,14 @@ std::string weights_table(const Catalog& catalog) {
 }  // namespace
 
 Page formats_page(const Catalog& catalog) {
-  return {
-      "reference/formats.md",
-      str_cat(kGenerated, "# Formats\n\n## State formats\n\n",
-           "Select one by `.state(\"int8\")` for all slots, or by `.state(\"exp_avg\", "
-           "\"int8\")` for one.\n[Bytes per parameter](bytes.md) of all optimizers, "
-           "[advice](../guides/choosing-a-format.md).\n\n",
-           codecs_table(catalog), "## Weight formats\n\nSelect one by `.weights(\"split16\")`.\n\n",
-           weights_table(catalog), refusals(catalog))};
+  return {"reference/formats.md",
+          str_cat(kGenerated, "# Formats\n\n## State formats\n\n",
+                  "Select one by `.state(\"int8\")` for all slots, or by `.state(\"exp_avg\", "
+                  "\"int8\")` for one.\n[Bytes per parameter](bytes.md) of all optimizers, "
+                  "[advice](../guides/choosing-a-format.md).\n\n",
+                  codecs_table(catalog),
+                  "## Weight formats\n\nSelect one by `.weights(\"split16\")`.\n\n",
+                  weights_table(catalog), refusals(catalog))};
 }
 
 }  // namespace jitstep::reference

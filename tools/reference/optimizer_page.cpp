@@ -109,14 +109,14 @@ std::string facts(const Manifest& rule) {
   const Plan plan = chosen_kernel(options, 2, "fp32");
   Rows rows = {{"", ""}, {"name in a spec", code(rule.name)}};
   if (!rule.class_name.empty())
-    rows.push_back({"class", str_cat("`jitstep::", rule.class_name, "`, `jitstep::", rule.class_name,
-                                  "Options`")});
+    rows.push_back({"class", str_cat("`jitstep::", rule.class_name,
+                                     "`, `jitstep::", rule.class_name, "Options`")});
   if (const std::string paper = paper_of(rule); !paper.empty()) rows.push_back({"source", paper});
   rows.push_back(
       {"formulas", str_cat("[templates/", rule.path, "](../../templates/", rule.path, ")")});
   rows.push_back(
       {"state", str_cat(fixed(state_bytes(plan, options).all, 2),
-                     " bytes per parameter in `fp32`; [all formats](../reference/bytes.md)")});
+                        " bytes per parameter in `fp32`; [all formats](../reference/bytes.md)")});
   rows.push_back({"launches per step", str_cat(launches_of(plan))});
   return table(rows);
 }
@@ -129,14 +129,15 @@ std::string parameters_of(const Manifest& rule) {
 std::string sample(const Manifest& rule) {
   if (rule.class_name.empty())
     return str_cat("```cpp\njitstep::Optimizer optimizer(\"", rule.name,
-                "\", {model->parameters()});\n```\n\n");
+                   "\", {model->parameters()});\n```\n\n");
   const std::string lr = to_string(OptionValues(rule.name).get("lr"));
   const bool has_state = !rule.slots.empty();
-  return str_cat("```cpp\n#include <jitstep/jitstep.h>\n\njitstep::", rule.class_name, " optimizer(",
-              parameters_of(rule), ", jitstep::", rule.class_name, "Options(", lr, ")",
-              has_state ? ".state(\"int8\")" : "", ");\n",
-              rule.modes ? "optimizer.train();  // and optimizer.eval() before evaluation\n" : "",
-              "optimizer.zero_grad();\nloss.backward();\noptimizer.step();\n```\n\n");
+  return str_cat(
+      "```cpp\n#include <jitstep/jitstep.h>\n\njitstep::", rule.class_name, " optimizer(",
+      parameters_of(rule), ", jitstep::", rule.class_name, "Options(", lr, ")",
+      has_state ? ".state(\"int8\")" : "", ");\n",
+      rule.modes ? "optimizer.train();  // and optimizer.eval() before evaluation\n" : "",
+      "optimizer.zero_grad();\nloss.backward();\noptimizer.step();\n```\n\n");
 }
 
 std::string notes(const Manifest& rule) {
@@ -150,7 +151,7 @@ std::string notes(const Manifest& rule) {
         str_cat("Invalid if ", code(refusal.condition.written()), ": ", refusal.sentence, "."));
   if (!rule.host_transform.empty())
     all.push_back(str_cat("A step runs the host transform ", code(rule.host_transform),
-                       " on whole tensors, with matrix products of torch."));
+                          " on whole tensors, with matrix products of torch."));
   std::string out;
   for (const std::string& note : all) out += "- " + note + "\n";
   return out.empty() ? "" : "## Notes\n\n" + out + "\n";
@@ -171,7 +172,7 @@ std::string options_table(const Manifest& manifest) {
       std::string note = option.note;
       if (!option.at_construction.empty())
         note = str_cat("null: ", code(option.at_construction), " when the group is added",
-                    note.empty() ? "" : "; ", note);
+                       note.empty() ? "" : "; ", note);
       rows.push_back(
           {code(option.name), code(to_string(option.initial)), code(taken_by(option)), note});
     }
@@ -180,11 +181,11 @@ std::string options_table(const Manifest& manifest) {
 
 Page optimizer_page(const Manifest& rule, const Catalog& catalog) {
   return {str_cat("optimizers/", rule.name, ".md"),
-          str_cat(kGenerated, "# ", title_of(rule), "\n\n", first_sentence(rule.description), "\n\n",
-               facts(rule), sample(rule), "## Options\n\n", options_table(rule),
-               "[Options of every optimizer](index.md#options-of-every-optimizer).\n\n",
-               state_section(rule), "## Weight formats\n\n", weights_table(rule, catalog),
-               notes(rule))};
+          str_cat(kGenerated, "# ", title_of(rule), "\n\n", first_sentence(rule.description),
+                  "\n\n", facts(rule), sample(rule), "## Options\n\n", options_table(rule),
+                  "[Options of every optimizer](index.md#options-of-every-optimizer).\n\n",
+                  state_section(rule), "## Weight formats\n\n", weights_table(rule, catalog),
+                  notes(rule))};
 }
 
 }  // namespace jitstep::reference

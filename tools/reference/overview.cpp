@@ -54,15 +54,16 @@ Page optimizer_index(const Catalog& catalog) {
                     slots_of(rule), bytes_in(options, "fp32"), bytes_in(options, "int8"),
                     launches(options)});
   }
-  return {"optimizers/index.md",
-          str_cat(kGenerated, "# Optimizers\n\n", rows.size() - 1, " optimizers ship with jitstep. ",
-               "Bytes are those of the state per parameter with default options. A slot with \"?\" "
-               "depends on an option. [All state formats](../reference/bytes.md), "
-               "[how to choose](../guides/choosing-an-optimizer.md).\n\n",
-               table(rows),
-               "## Options of every optimizer\n\nAn optimizer's own option of the same "
-               "name hides the common one.\n\n",
-               options_table(catalog.gradient()))};
+  return {
+      "optimizers/index.md",
+      str_cat(kGenerated, "# Optimizers\n\n", rows.size() - 1, " optimizers ship with jitstep. ",
+              "Bytes are those of the state per parameter with default options. A slot with \"?\" "
+              "depends on an option. [All state formats](../reference/bytes.md), "
+              "[how to choose](../guides/choosing-an-optimizer.md).\n\n",
+              table(rows),
+              "## Options of every optimizer\n\nAn optimizer's own option of the same "
+              "name hides the common one.\n\n",
+              options_table(catalog.gradient()))};
 }
 
 Page bytes_page(const Catalog& catalog) {
@@ -74,13 +75,13 @@ Page bytes_page(const Catalog& catalog) {
   return {
       "reference/bytes.md",
       str_cat(kGenerated,
-           "# State bytes per parameter\n\nFor a float32 matrix of 1024 x 1024 under "
-           "default options, with one format chosen for all slots, as by `.state(\"int8\")`. "
-           "Scales and auxiliary state are included. Launches are per step for all tensors "
-           "that share a kernel: two for each pass of reductions, one for a host transform, one "
-           "for the update.\n`jitstep memory` estimates a whole model, and `jitstep check FILE` "
-           "prints these figures for your own file.\n\n",
-           table(rows))};
+              "# State bytes per parameter\n\nFor a float32 matrix of 1024 x 1024 under "
+              "default options, with one format chosen for all slots, as by `.state(\"int8\")`. "
+              "Scales and auxiliary state are included. Launches are per step for all tensors "
+              "that share a kernel: two for each pass of reductions, one for a host transform, one "
+              "for the update.\n`jitstep memory` estimates a whole model, and `jitstep check FILE` "
+              "prints these figures for your own file.\n\n",
+              table(rows))};
 }
 
 std::vector<Page> all_pages() {

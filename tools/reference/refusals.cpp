@@ -106,7 +106,8 @@ std::string instead(const Catalog& catalog) {
     const Formats formats{.state = CodecChoice{codec}};
     const auto add = [&](const std::string& which, const ParameterKind& parameter) {
       const std::string got = given(values, formats, parameter).first;
-      if (got != codec) rows.push_back({"state " + code(codec), which, str_cat("state ", code(got))});
+      if (got != codec)
+        rows.push_back({"state " + code(codec), which, str_cat("state ", code(got))});
     };
     add("float64", {Dtype::float64, 2, kLarge});
     add(str_cat(kSmall, " elements or fewer, by default of `min_quantized_size`"),

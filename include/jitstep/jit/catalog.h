@@ -54,7 +54,8 @@ class JITSTEP_API Catalog {
  private:
   using Revisions = std::map<int, std::string>;  // since when, and the source
 
-  const Manifest& find(Manifest::Kind kind, const std::string& name, int catalog_revision = 0) const;
+  const Manifest& find(Manifest::Kind kind, const std::string& name,
+                       int catalog_revision = 0) const;
   const Manifest& load(Manifest::Kind kind, const std::string& path);
   Manifest read(const std::string& content, const std::string& path, Manifest::Kind kind) const;
   std::string keep(const Manifest& manifest, const std::string& content,

@@ -17,7 +17,8 @@ namespace jitstep {
 /// By their fields, in the order of declaration.
 inline auto operator<=>(const KernelConfig& a, const KernelConfig& b) {
   const auto fields = [](const KernelConfig& v) {
-    return std::tie(v.threads, v.tile_lanes, v.vector_elems, v.leaves_per_item, v.simd_bits, v.unroll, v.min_items, v.max_threads);
+    return std::tie(v.threads, v.tile_lanes, v.vector_elems, v.leaves_per_item, v.simd_bits,
+                    v.unroll, v.min_items, v.max_threads);
   };
   return fields(a) <=> fields(b);
 }
@@ -34,7 +35,7 @@ JITSTEP_API KernelConfig default_kernel_config(const Plan& plan, const Target& t
 
 /// The law that the kernel would break if it were run so; nothing if it can be.
 JITSTEP_API std::optional<std::string> config_problem(const Plan& plan, const KernelConfig& config,
-                                                       const Target& target);
+                                                      const Target& target);
 
 /// An Error, one sentence, if the kernel cannot be run so.
 JITSTEP_API void check_config(const Plan& plan, const KernelConfig& config, const Target& target);

@@ -100,7 +100,7 @@ struct JITSTEP_API Reduction {
   int terms = 1;
   std::string coefficients;   // C++ name of what `finalize` returns
   std::vector<Field> fields;  // of the coefficients
-  std::optional<int> source;    // number of the earlier reduction whose entries it takes
+  std::optional<int> source;  // number of the earlier reduction whose entries it takes
   std::vector<int> after;     // numbers of the reductions it must come after, `over` included
   bool moments = false;       // the rule's `update_state` reads it
   std::optional<Expression> condition;
@@ -157,8 +157,9 @@ struct JITSTEP_API Manifest {
   std::string
       default_weights;  // where the user names none and they are for the dtype; may be empty
   std::vector<RuleDefault> min_quantized_sizes;
-  std::string host_transform;  // the function of the host between its sums and `update_param`; empty: none
-  bool modes = false;      // keeps another point in the parameter while training than in evaluation
+  std::string
+      host_transform;  // the function of the host between its sums and `update_param`; empty: none
+  bool modes = false;  // keeps another point in the parameter while training than in evaluation
   bool early_state = false;     // state is there before the first step
   bool no_step_number = false;  // a slot that is set before the first step is gone on from
 

@@ -34,10 +34,10 @@ struct JITSTEP_API ResolvedReduction {
   Domain domain;
   int reduction_layout = 0;  // where its terms are walked: TensorRecord::spaces
   int terms = 1;
-  bool is_global = false;  // domain `all`
-  bool has_source = false;        // takes the entries of an earlier reduction
+  bool is_global = false;   // domain `all`
+  bool has_source = false;  // takes the entries of an earlier reduction
   Domain source_domain = {};
-  int source_number = -1;       // of that reduction
+  int source_number = -1;     // of that reduction
   int coefficient_bytes = 0;  // of one entry
 
   /// Whether its condition holds.
@@ -65,11 +65,12 @@ struct JITSTEP_API Plan {
   std::string name;  // readable, such as "lamb_int8_fp32_bfloat16"
   std::vector<const Manifest*> components;  // by number; null: a slot that is left out
   const Manifest* weights = nullptr;
-  std::vector<ResolvedReduction> reductions;  // part after part, those that are not taken included
-  std::vector<ResolvedAuxState> aux_state;         // kept for each tensor, by number
-  std::vector<ResolvedAuxState> shared_state;         // of domain `all`; numbered on
-  int passes = 0;       // of the reductions: launches of sums before the last one
-  int slots_known = 0;  // first pass in which new state can be computed: after all reductions that `update_state` reads
+  std::vector<ResolvedReduction> reductions;   // part after part, those that are not taken included
+  std::vector<ResolvedAuxState> aux_state;     // kept for each tensor, by number
+  std::vector<ResolvedAuxState> shared_state;  // of domain `all`; numbered on
+  int passes = 0;  // of the reductions: launches of sums before the last one
+  int slots_known =
+      0;  // first pass in which new state can be computed: after all reductions that `update_state` reads
 
   /// The parts that every kernel has.
   const Manifest& gradient() const { return *components[kGradientComponent]; }

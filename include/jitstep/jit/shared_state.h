@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "jitstep/jit/export.h"
 #include "jitstep/jit/backend.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/option_values.h"
 
 namespace jitstep::jit {
@@ -17,9 +17,9 @@ struct JITSTEP_API SharedState {
   /// In the machine's memory: one double for each of the rule's fields of domain `all`, in the order of
   /// declaration.
   std::array<double*, 2> buffers = {};
-  std::int64_t steps = 0;  // done so far
-  int64* step_offset = nullptr;    // in the machine's memory, for steps with found_inf: how many of
-                           // `steps` were skipped; null: none
+  std::int64_t steps = 0;        // done so far
+  int64* step_offset = nullptr;  // in the machine's memory, for steps with found_inf: how many of
+                                 // `steps` were skipped; null: none
   std::shared_ptr<void> storage = {};  // of the halves, where this owns it
 
   /// The half that holds the current values, where there is no step offset.

@@ -25,8 +25,8 @@ JITSTEP_API std::string to_string(const CodecChoice& choice);
 /// The choice with every option given and checked, by the rule whose slot it is for where that is known: its file may
 /// say some, and a number of the codec may be given by the name of one of the rule's. An Error names what is wrong.
 JITSTEP_API CodecChoice complete(const CodecChoice& choice,
-                                 const Catalog& catalog = default_catalog(), int catalog_revision = 0,
-                                 const Manifest* rule = nullptr);
+                                 const Catalog& catalog = default_catalog(),
+                                 int catalog_revision = 0, const Manifest* rule = nullptr);
 
 /// Whether codes that were made under one choice mean the same under the other: what a codec's numbers decide is in its
 /// memory.
@@ -52,7 +52,8 @@ struct JITSTEP_API KernelSpec {
   StateFormat state = {};
   Dtype gradient = Dtype::float32;
   bool strided = false;  // some parameter or gradient is not dense
-  int catalog_revision = 0;       // of the catalog, in which rule and codecs are meant; 0: as they are now
+  int catalog_revision =
+      0;  // of the catalog, in which rule and codecs are meant; 0: as they are now
 
   bool operator==(const KernelSpec&) const = default;
 };

@@ -26,9 +26,9 @@ struct JITSTEP_API StateLayout {
     double initial = 0;
   };
 
-  std::vector<Slot> slots;     // one for each of the rule
+  std::vector<Slot> slots;          // one for each of the rule
   std::vector<AuxState> aux_state;  // one for each of Plan::memory
-  std::int64_t residual = 0;      // bytes that the weight format keeps beside the tensor
+  std::int64_t residual = 0;        // bytes that the weight format keeps beside the tensor
 
   /// Of everything.
   std::int64_t bytes() const;

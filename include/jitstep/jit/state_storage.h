@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "jitstep/jit/export.h"
 #include "jitstep/jit/backend.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/state_layout.h"
 #include "jitstep/jit/step_tensor.h"
 
@@ -22,10 +22,10 @@ class JITSTEP_API StateStorage {
   /// Of a dense tensor of these sizes, last index fastest. An Error if the rule refuses tensors of so many
   /// dimensions.
   StateStorage(Backend& backend, const Plan& plan, const OptionValues& options,
-              const std::vector<std::int64_t>& sizes);
+               const std::vector<std::int64_t>& sizes);
   /// The same with what each of Plan::memory begins with.
   StateStorage(Backend& backend, const Plan& plan, const std::vector<double>& initial_memory,
-              const std::vector<std::int64_t>& sizes);
+               const std::vector<std::int64_t>& sizes);
 
   /// The tensor at `p`, in the machine's memory, with this state; its gradients lie as it does.
   /// `id`: its place among those that step together.

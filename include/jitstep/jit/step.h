@@ -8,12 +8,12 @@
 #include <optional>
 #include <vector>
 
-#include "jitstep/jit/shared_state.h"
-#include "jitstep/jit/export.h"
 #include "jitstep/jit/backend.h"
-#include "jitstep/jit/plan.h"
-#include "jitstep/jit/step_tensor.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/kernel_config.h"
+#include "jitstep/jit/plan.h"
+#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/step_tensor.h"
 
 namespace jitstep::jit {
 
@@ -91,7 +91,8 @@ class JITSTEP_API Step {
 
   /// Prepares a switch of all parameters to another mode, which they must not be in. Each tensor needs the HyperParams
   /// of its last step. Gradients are not read. Batches of rules without modes stay unchanged.
-  void prepare(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
+  void prepare(Mode to, const std::vector<StepInput>& inputs,
+               const std::vector<HyperParams>& hyper_params);
 
   /// For rules with a host transform: the launches of a prepared step up to `update_param`, and the stage. Parameters and
   /// their state stay as they are; if it throws, nothing is prepared any more.
@@ -104,7 +105,8 @@ class JITSTEP_API Step {
   /// prepare(), stage() if one is due, and launch().
   void run(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params,
            const HostTransform& transform = {});
-  void run(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
+  void run(Mode to, const std::vector<StepInput>& inputs,
+           const std::vector<HyperParams>& hyper_params);
 
   /// To be called before another Step of the same tensors takes over: what it does on the program's current stream
   /// then waits for the last launches of this one. Not in a CUDA graph capture.

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "jitstep/jit/export.h"
+#include "jitstep/jit/kernel_config.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/target.h"
-#include "jitstep/jit/kernel_config.h"
 
 namespace jitstep::jit {
 
@@ -15,8 +15,8 @@ namespace jitstep::jit {
 struct JITSTEP_API Unit {
   std::string name;  // of its plan, such as "adamw_int8_float32"
   std::string text;
-  int passes = 0;                    // each is jitstep_partials_<k>, then jitstep_finalize_<k>;
-                                     // jitstep_host_transform follows if the rule has a host transform
+  int passes = 0;  // each is jitstep_partials_<k>, then jitstep_finalize_<k>;
+                   // jitstep_host_transform follows if the rule has a host transform
   std::vector<std::string> entries;  // in the order of launching up to jitstep_apply; then, if the
                                      // rule has modes, jitstep_eval and jitstep_train
 };

@@ -34,8 +34,8 @@ LogLevel log_level() {
   if (word == "info") return LogLevel::info;
   if (word == "debug") return LogLevel::debug;
   if (!word.empty() && word != "warn") {
-    warn(LogLevel::warn,
-         str_cat("JITSTEP_LOG is '", word, "', which is none of off, warn, info, debug; using warn"));
+    warn(LogLevel::warn, str_cat("JITSTEP_LOG is '", word,
+                                 "', which is none of off, warn, info, debug; using warn"));
   }
   return LogLevel::warn;
 }
@@ -44,7 +44,7 @@ std::string cpu_to_compile_for() {
   const std::string word = variable("JITSTEP_CPU");
   if (word.empty() || is_cpu(word)) return word;
   warn(LogLevel::warn, str_cat("JITSTEP_CPU is '", word, "', which is none of ", joined(kCpus),
-                            "; kernels are compiled for this processor"));
+                               "; kernels are compiled for this processor"));
   return {};
 }
 
@@ -56,7 +56,7 @@ std::int64_t limit_in_seconds() {
   const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), seconds);
   if (failure == std::errc() && *end == '\0' && seconds >= 0) return seconds;
   warn(LogLevel::warn, str_cat("JITSTEP_COMPILE_SECONDS is '", word,
-                            "', which is no number of seconds; using ", default_config));
+                               "', which is no number of seconds; using ", default_config));
   return default_config;
 }
 

@@ -156,8 +156,9 @@ void DiskCache::warn_unusable() {
     std::swap(problem, own_problem_);
   }
   if (!problem.empty())
-    warn(settings_.log, str_cat("no kernel cache on disk: ", problem,
-                             "; kernels are kept in memory only. JITSTEP_CACHE_DIR names another"));
+    warn(settings_.log,
+         str_cat("no kernel cache on disk: ", problem,
+                 "; kernels are kept in memory only. JITSTEP_CACHE_DIR names another"));
 }
 
 bool DiskCache::usable(Layer layer) const {

@@ -118,8 +118,8 @@ std::string compare_units(const std::string& had, const std::string& now) {
   const std::string with = beyond(before, after), without = beyond(after, before);
   if (with.empty() && without.empty()) return called(kUnitSource) + " has changed";
   return str_cat("it is made", with.empty() ? "" : " with ", with,
-              with.empty() || without.empty() ? "" : " and", without.empty() ? "" : " without ",
-              without);
+                 with.empty() || without.empty() ? "" : " and", without.empty() ? "" : " without ",
+                 without);
 }
 
 void compare_sources(const EntryHeader& entry, const EntryHeader& wanted, Phrases& out) {
@@ -182,8 +182,8 @@ std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeade
   if (!nearest) {
     return str_cat("none of the ", entries.size(), " entries is of this name and kind of target");
   }
-  return str_cat("the nearest of ", namesakes, " of this name, ", short_digest(nearest->key), ", is ",
-              least.empty() ? "the same" : "another: " + joined(least, "; "));
+  return str_cat("the nearest of ", namesakes, " of this name, ", short_digest(nearest->key),
+                 ", is ", least.empty() ? "the same" : "another: " + joined(least, "; "));
 }
 
 EntryHeader renewed(const EntryHeader& entry, const TemplateStore& store,

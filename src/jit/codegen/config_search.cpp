@@ -36,8 +36,8 @@ std::optional<Outcome> outcome_of(const std::string& word) {
 }
 
 Strategy in_order(std::vector<KernelConfig> candidates) {
-  return [candidates =
-              std::move(candidates)](const std::vector<Trial>& before) -> std::optional<KernelConfig> {
+  return [candidates = std::move(candidates)](
+             const std::vector<Trial>& before) -> std::optional<KernelConfig> {
     for (const KernelConfig& one : candidates) {
       const auto is_it = [&](const Trial& trial) { return trial.config == one; };
       if (std::none_of(before.begin(), before.end(), is_it)) return one;
@@ -46,8 +46,8 @@ Strategy in_order(std::vector<KernelConfig> candidates) {
   };
 }
 
-ConfigSearch::ConfigSearch(const KernelConfig& default_config, Strategy strategy, const TrialRules& rules,
-                       Agreement agree, std::vector<Trial> before)
+ConfigSearch::ConfigSearch(const KernelConfig& default_config, Strategy strategy,
+                           const TrialRules& rules, Agreement agree, std::vector<Trial> before)
     : default_config_(default_config),
       strategy_(std::move(strategy)),
       rules_(rules),
@@ -109,8 +109,9 @@ void ConfigSearch::choose_best() {
   if (agree_) {
     std::vector<double> agreed = agree_(scores);
     if (agreed.size() != scores.size())
-      throw Error(str_cat("the agreement about configurations gave ", agreed.size(), " numbers for ",
-                       scores.size(), ": it must give one for each, in their order"));
+      throw Error(str_cat("the agreement about configurations gave ", agreed.size(),
+                          " numbers for ", scores.size(),
+                          ": it must give one for each, in their order"));
     scores = std::move(agreed);
   }
   const auto best = std::min_element(scores.begin(), scores.end());
@@ -125,7 +126,8 @@ double ConfigSearch::agreed_score(const TrialTimes& times) const {
   if (!agree_) return own;
   const std::vector<double> agreed = agree_({own});
   if (agreed.size() != 1)
-    throw Error(str_cat("the agreement about configurations gave ", agreed.size(), " numbers for one"));
+    throw Error(
+        str_cat("the agreement about configurations gave ", agreed.size(), " numbers for one"));
   return agreed.front();
 }
 
@@ -135,7 +137,8 @@ Outcome ConfigSearch::outcome() const {
   const auto open = [&](const Trial& trial) {
     return trial.status == TrialStatus::timed && may_gain(trial.times, rules_);
   };
-  return std::any_of(trials_.begin(), trials_.end(), open) ? Outcome::unresolved : Outcome::default_config;
+  return std::any_of(trials_.begin(), trials_.end(), open) ? Outcome::unresolved
+                                                           : Outcome::default_config;
 }
 
 const KernelConfig& ConfigSearch::chosen() const { return won_ ? candidate_ : default_config_; }

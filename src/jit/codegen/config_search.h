@@ -37,7 +37,7 @@ class JITSTEP_API ConfigSearch {
  public:
   /// `before`: trials of an earlier tournament that was interrupted.
   ConfigSearch(const KernelConfig& default_config, Strategy strategy, const TrialRules& rules = {},
-             Agreement agree = {}, std::vector<Trial> before = {});
+               Agreement agree = {}, std::vector<Trial> before = {});
 
   bool done() const { return phase_ == Phase::done; }
   /// What is to run next.

@@ -7,8 +7,9 @@ namespace {
 
 std::vector<TunedParameter> cpu_parameters(const Hardware& hardware) {
   const bool avx512 = hardware.architecture.ends_with("avx512");
-  std::vector<TunedParameter> parameters = {{"chunk", &KernelConfig::leaves_per_item, {4, 16, 64, 256}},
-                                            {"unroll", &KernelConfig::unroll, {0, 1}}};
+  std::vector<TunedParameter> parameters = {
+      {"chunk", &KernelConfig::leaves_per_item, {4, 16, 64, 256}},
+      {"unroll", &KernelConfig::unroll, {0, 1}}};
   if (avx512) parameters.push_back({"width", &KernelConfig::simd_bits, {0, 256, 512}});
   if (hardware.units > 1) {
     parameters.push_back({"grain", &KernelConfig::min_items, {0, 1, 32}});

@@ -6,7 +6,8 @@
 namespace jitstep::jit {
 namespace {
 
-std::string assertion(const std::string& requested, const std::string& who, const std::string& needed) {
+std::string assertion(const std::string& requested, const std::string& who,
+                      const std::string& needed) {
   return str_cat("static_assert(", requested, ", \"", who, " needs '", needed, "'\");\n");
 }
 
@@ -23,8 +24,8 @@ std::string results_view(const Manifest& rule, const std::vector<int>& passes) {
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const Reduction& reduction = rule.reductions[i];
     fields += str_cat("  typename jitstep::ResultIf<", namespace_of(rule), reduction.coefficients,
-                   ", jitstep::may_read(P, ", passes[i], ", ", reduction.moments ? "true" : "false",
-                   ")>::type ", reduction.name, ";\n");
+                      ", jitstep::may_read(P, ", passes[i], ", ",
+                      reduction.moments ? "true" : "false", ")>::type ", reduction.name, ";\n");
   }
   return str_cat("template <int P>\nstruct UnitResults {\n", fields, "};\n");
 }
@@ -39,17 +40,17 @@ std::string reduction_asserts(const Plan& plan, const ResolvedReduction& planned
   const bool all = reduction.domain.kind == Domain::Kind::all;
   const std::string from =
       reduction.source ? rule.reductions[static_cast<std::size_t>(*reduction.source)].coefficients
-                     : "auto";
+                       : "auto";
   return assertion(str_cat("UnitCheck::has_terms<", reduction_name(planned), ">"), who,
                    str_cat("static Reals<", reduction.terms, "> terms(", name, ", const ", from,
-                        "& e, const auto& c)")) +
-         assertion(
-             str_cat("UnitCheck::has_finalize<", reduction_name(planned), ">"), who,
-             str_cat("static ", reduction.coefficients, " finalize(", name, ", const ", sums,
-                  "& sums, int64 count, const auto& c",
-                  all && plan.shared_state.empty() ? "), without AuxState: it is finished for no tensor"
-                  : rule.has_aux_state          ? ", AuxState& m)"
-                                             : ")"));
+                           "& e, const auto& c)")) +
+         assertion(str_cat("UnitCheck::has_finalize<", reduction_name(planned), ">"), who,
+                   str_cat("static ", reduction.coefficients, " finalize(", name, ", const ", sums,
+                           "& sums, int64 count, const auto& c",
+                           all && plan.shared_state.empty()
+                               ? "), without AuxState: it is finished for no tensor"
+                           : rule.has_aux_state ? ", AuxState& m)"
+                                                : ")"));
 }
 
 std::string rule_text(const Plan& plan) {
@@ -67,9 +68,9 @@ std::string rule_text(const Plan& plan) {
   const char* const modes =
       "static_assert(jitstep::ModesCheck<UnitSpec, UnitSlots>::read_bodies());\n";
   return str_cat(slots_view(rule), results_view(rule, passes),
-              "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ",
-              plan.slots_known, ">;\n", asserts, "static_assert(UnitCheck::read_bodies<",
-              joined(taken), ">());\n", rule.modes ? modes : "");
+                 "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ",
+                 plan.slots_known, ">;\n", asserts, "static_assert(UnitCheck::read_bodies<",
+                 joined(taken), ">());\n", rule.modes ? modes : "");
 }
 
 std::string codec_asserts(const Manifest& codec, int slot) {
@@ -82,9 +83,9 @@ std::string codec_asserts(const Manifest& codec, int slot) {
                    "uint32 (&key)[keys])") +
          assertion("jitstep::HasDecode" + part, who,
                    str_cat("static real decode(Code code, const Meta& meta", aux_state, ")")) +
-         assertion(
-             "jitstep::HasEncode" + part, who,
-             str_cat("static Code encode(real x, const Meta& meta, uint32 random_bits", aux_state, ")"));
+         assertion("jitstep::HasEncode" + part, who,
+                   str_cat("static Code encode(real x, const Meta& meta, uint32 random_bits",
+                           aux_state, ")"));
 }
 
 }  // namespace

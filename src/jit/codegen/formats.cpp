@@ -34,8 +34,8 @@ const CodecChoice* own_choice(const Slot& slot, const Formats& formats) {
   }
   const std::string listed = names.empty() ? "none" : joined(names);
   names.insert(names.end(), torch_names.begin(), torch_names.end());
-  throw Error(str_cat(rule.name, " has no slot \"", name, "\"", did_you_mean(name, names), "; it has ",
-                   listed));
+  throw Error(str_cat(rule.name, " has no slot \"", name, "\"", did_you_mean(name, names),
+                      "; it has ", listed));
 }
 
 const CodecChoice kPlain{"fp32"};
@@ -68,9 +68,9 @@ void check_sign(const CodecChoice& choice, const Slot& slot, const OptionValues&
   const Manifest& codec = default_catalog().codec(choice.name, values.catalog_revision());
   if (!slot.is_signed || codec.signed_slots.empty()) return;
   throw Error(str_cat("the codec ", codec.name,
-                   " is for values that are never negative, and the slot ", slot.name, " of ",
-                   values.rule().name, " has signs; name another one for it, such as ",
-                   codec.signed_slots));
+                      " is for values that are never negative, and the slot ", slot.name, " of ",
+                      values.rule().name, " has signs; name another one for it, such as ",
+                      codec.signed_slots));
 }
 
 std::string weights_for(Dtype dtype, const Formats& formats, const Manifest& rule) {
@@ -165,14 +165,14 @@ void check_formats(const Formats& formats, const OptionValues& values) {
     const auto [other, first] = names.try_emplace(slot, name);
     if (!first && formats.slots.at(other->second) != codec)
       throw Error(str_cat("the slot ", slot->name, " of ", rule.name, " has two codecs, as \"",
-                       other->second, "\" and as \"", name, "\"; name it once"));
+                          other->second, "\" and as \"", name, "\"; name it once"));
     check(codec);
     check_sign(codec, *slot, values);
   }
   if (formats.weights) default_catalog().weights(*formats.weights);
   if (formats.min_quantized_size && *formats.min_quantized_size < 0)
     throw Error(str_cat("min_quantized_size is ", *formats.min_quantized_size,
-                     " and must be >= 0; 0 quantises the state of every parameter"));
+                        " and must be >= 0; 0 quantises the state of every parameter"));
 }
 
 Plan resolve(const OptionValues& values, const Formats& formats, const ParameterKind& parameter) {

@@ -54,7 +54,8 @@ class Checker {
   Problem check(const json& value, const json& schema, const std::string& location) const {
     refuse_unknown(schema);
     if (const auto ref = schema.find("$ref"); ref != schema.end())
-      return check(value, root_.at(json::json_pointer(ref->get<std::string>().substr(1))), location);
+      return check(value, root_.at(json::json_pointer(ref->get<std::string>().substr(1))),
+                   location);
     if (auto problem = check_scalar(value, schema, location)) return problem;
     if (value.is_object()) return check_object(value, schema, location);
     if (value.is_array()) return check_items(value, schema, location);
@@ -70,7 +71,8 @@ class Checker {
 
   static Problem check_scalar(const json& value, const json& schema, const std::string& location) {
     const auto is = [&](const auto&... parts) {
-      return str_cat(location.empty() ? "the record" : location, " is ", shown(value), ", ", parts...);
+      return str_cat(location.empty() ? "the record" : location, " is ", shown(value), ", ",
+                     parts...);
     };
     if (schema.contains("type") && !is_of_type(value, schema.at("type").get<std::string>()))
       return is("no ", schema.at("type").get<std::string>());

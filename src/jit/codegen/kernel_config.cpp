@@ -64,33 +64,38 @@ KernelConfig default_kernel_config(const Plan& plan, const Target& target) {
   const auto [smallest, largest] = blocks_of(plan);
   const int chunk = std::max(16, largest / kLeaf);
   if (target.kind == Target::Kind::cpu)
-    return {
-        .threads = 1, .tile_lanes = 1, .vector_elems = smallest, .leaves_per_item = chunk, .simd_bits = default_width(plan)};
+    return {.threads = 1,
+            .tile_lanes = 1,
+            .vector_elems = smallest,
+            .leaves_per_item = chunk,
+            .simd_bits = default_width(plan)};
   // Eight elements share a draw of random bits.
   return {256, 32, std::min(smallest, is_random(plan) ? 8 : 4), chunk};
 }
 
 std::optional<std::string> config_problem(const Plan& plan, const KernelConfig& v,
-                                           const Target& target) {
+                                          const Target& target) {
   const auto [smallest, largest] = blocks_of(plan);
   const bool cpu = target.kind == Target::Kind::cpu;
   const bool on_cpu = v.simd_bits != 0 || v.unroll != 0 || v.min_items != 0 || v.max_threads != 0;
   const struct {
     bool holds;
     const char* constraint;
-  } constraints[] = {{is_power(v.tile_lanes) && is_power(v.vector_elems) && is_power(v.leaves_per_item) && v.tile_lanes <= 32,
-               "lanes (at most 32), vector and chunk are powers of two"},
-              {!cpu || (v.threads == 1 && v.tile_lanes == 1), "threads and lanes are 1 on the CPU"},
-              {cpu || !on_cpu, "width, unroll, grain and workers are for the CPU"},
-              {v.simd_bits == 0 || v.simd_bits == 128 || v.simd_bits == 256 || v.simd_bits == 512,
-               "width is 0, 128, 256 or 512"},
-              {v.unroll == 0 || v.unroll == 1, "unroll is 0 or 1"},
-              {v.min_items >= 0 && v.max_threads >= 0, "grain and workers are at least 0"},
-              {cpu || (v.threads > 0 && v.threads % 32 == 0 && v.threads <= 1024),
-               "threads are a multiple of 32, at most 1024"},
-              {v.tile_lanes < 1 || v.vector_elems <= kLeaf / v.tile_lanes, "lanes * vector is at most 256"},
-              {v.vector_elems <= smallest, "vector is at most the smallest block"},
-              {v.leaves_per_item >= largest / kLeaf, "a chunk holds the largest block"}};
+  } constraints[] = {
+      {is_power(v.tile_lanes) && is_power(v.vector_elems) && is_power(v.leaves_per_item) &&
+           v.tile_lanes <= 32,
+       "lanes (at most 32), vector and chunk are powers of two"},
+      {!cpu || (v.threads == 1 && v.tile_lanes == 1), "threads and lanes are 1 on the CPU"},
+      {cpu || !on_cpu, "width, unroll, grain and workers are for the CPU"},
+      {v.simd_bits == 0 || v.simd_bits == 128 || v.simd_bits == 256 || v.simd_bits == 512,
+       "width is 0, 128, 256 or 512"},
+      {v.unroll == 0 || v.unroll == 1, "unroll is 0 or 1"},
+      {v.min_items >= 0 && v.max_threads >= 0, "grain and workers are at least 0"},
+      {cpu || (v.threads > 0 && v.threads % 32 == 0 && v.threads <= 1024),
+       "threads are a multiple of 32, at most 1024"},
+      {v.tile_lanes < 1 || v.vector_elems <= kLeaf / v.tile_lanes, "lanes * vector is at most 256"},
+      {v.vector_elems <= smallest, "vector is at most the smallest block"},
+      {v.leaves_per_item >= largest / kLeaf, "a chunk holds the largest block"}};
   for (const auto& [holds, constraint] : constraints)
     if (!holds) return constraint;
   return {};
@@ -98,7 +103,8 @@ std::optional<std::string> config_problem(const Plan& plan, const KernelConfig& 
 
 void check_config(const Plan& plan, const KernelConfig& v, const Target& target) {
   if (const auto problem = config_problem(plan, v, target))
-    throw Error(str_cat("the configuration (", to_string(v), ") cannot run ", plan.name, ": ", *problem));
+    throw Error(
+        str_cat("the configuration (", to_string(v), ") cannot run ", plan.name, ": ", *problem));
 }
 
 std::string to_string(const KernelConfig& v) {

@@ -22,7 +22,8 @@ double quantile(std::vector<double> values, double share) {
   return values[below] + rest * (next - values[below]);
 }
 
-std::vector<double> ratios(const std::vector<double>& tried, const std::vector<double>& default_config) {
+std::vector<double> ratios(const std::vector<double>& tried,
+                           const std::vector<double>& default_config) {
   std::vector<double> out;
   for (std::size_t i = 0; i < std::min(tried.size(), default_config.size()); ++i)
     out.push_back(tried[i] / default_config[i]);

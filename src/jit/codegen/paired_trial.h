@@ -13,9 +13,10 @@ namespace jitstep::jit {
 
 /// How much is measured before something is believed.
 struct TrialRules {
-  int least_rounds = 7;   // of a trial
-  int most_rounds = 31;   // then it stays open
-  double hopeless = 1.5;  // a configuration that takes so many times as long is left after three rounds
+  int least_rounds = 7;  // of a trial
+  int most_rounds = 31;  // then it stays open
+  double hopeless =
+      1.5;  // a configuration that takes so many times as long is left after three rounds
   double least_gain = 0.01;  // below, a configuration does not count as faster
 };
 

@@ -28,7 +28,8 @@ bool races(const Manifest& part, const Passes& passes, std::size_t i, int pass) 
   if (!has_aux_state_of(part, mine.domain)) return false;
   for (std::size_t j = 0; j < i; ++j) {
     const Reduction& other = part.reductions[j];
-    if (passes[j] == pass && other.domain == mine.domain && (mine.source || other.source)) return true;
+    if (passes[j] == pass && other.domain == mine.domain && (mine.source || other.source))
+      return true;
   }
   return false;
 }
@@ -36,7 +37,7 @@ bool races(const Manifest& part, const Passes& passes, std::size_t i, int pass) 
 void check_over(const Manifest& part, const Reduction& reduction, const Passes& passes) {
   if (!reduction.source || passes[static_cast<std::size_t>(*reduction.source)] >= 0) return;
   throw Error(str_cat(part.name, ": the reduction ", reduction.name,
-                   " takes the entries of one that its condition leaves out"));
+                      " takes the entries of one that its condition leaves out"));
 }
 
 // Each reduction of a part after those it depends on, none before its pass `first`, by number.
@@ -72,7 +73,8 @@ ResolvedReduction planned(const Reduction& reduction, const Manifest& part, Dtyp
   out.terms = reduction.terms;
   out.is_global = reduction.domain.kind == Domain::Kind::all;
   out.has_source = reduction.source.has_value();
-  if (out.has_source) out.source_domain = part.reductions[static_cast<std::size_t>(*reduction.source)].domain;
+  if (out.has_source)
+    out.source_domain = part.reductions[static_cast<std::size_t>(*reduction.source)].domain;
   out.coefficient_bytes = bytes_of(reduction.fields, parameter);
   return out;
 }
@@ -112,8 +114,8 @@ std::vector<Passes> all_passes(Plan& plan, const EarliestPasses& earliest) {
     if (has_no_codes(plan.components[part])) kept = std::max(kept, last_of(all.back()) + 1);
   }
   const std::vector<bool> early = read_by_update_state(plan.rule());
-  all[kRuleComponent] =
-      passes_of(plan, kRuleComponent, earliest, [&](std::size_t i) { return early[i] ? ready : kept; });
+  all[kRuleComponent] = passes_of(plan, kRuleComponent, earliest,
+                                  [&](std::size_t i) { return early[i] ? ready : kept; });
   return all;
 }
 
@@ -135,18 +137,20 @@ void plan_reductions(Plan& plan, const EarliestPasses& earliest) {
       if (one.active()) one.number = taken++;
       plan.passes = std::max(plan.passes, one.pass + 1);
       if (one.has_source) {
-        one.source_number = plan.reductions[first + static_cast<std::size_t>(*reduction.source)].number;
+        one.source_number =
+            plan.reductions[first + static_cast<std::size_t>(*reduction.source)].number;
         one.reduction_layout = over_space;
         if (one.active() && over_space++ >= kReductionLayouts)
-          throw Error(str_cat(plan.spec.rule, " takes more than ", kReductionLayouts - kNestedLayout,
-                           " reductions over the entries of others"));
+          throw Error(str_cat(plan.spec.rule, " takes more than ",
+                              kReductionLayouts - kNestedLayout,
+                              " reductions over the entries of others"));
       }
       plan.reductions.push_back(std::move(one));
     }
   }
   if (taken > kMaxReductions)
     throw Error(str_cat(plan.spec.rule, " with these codecs takes ", taken, " reductions; ",
-                     kMaxReductions, " are the most. Keep some slots in another codec"));
+                        kMaxReductions, " are the most. Keep some slots in another codec"));
 }
 
 }  // namespace jitstep::jit

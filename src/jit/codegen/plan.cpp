@@ -31,7 +31,8 @@ void find_manifests(Plan& plan, const Catalog& catalog) {
   const KernelSpec& spec = plan.spec;
   plan.components = {&catalog.gradient(), &catalog.rule(spec.rule, spec.catalog_revision)};
   for (const auto& choice : spec.state.slots)
-    plan.components.push_back(choice ? &catalog.codec(choice->name, spec.catalog_revision) : nullptr);
+    plan.components.push_back(choice ? &catalog.codec(choice->name, spec.catalog_revision)
+                                     : nullptr);
   plan.weights = &catalog.weights(spec.state.weights);
 }
 
@@ -39,10 +40,10 @@ void find_manifests(Plan& plan, const Catalog& catalog) {
 void check_codec_sums(const Plan& plan) {
   for (const ResolvedReduction& r : plan.reductions)
     if (r.component >= kFirstCodecComponent && r.is_global && r.active())
-      throw Error(
-          str_cat("the codec ", plan.components[r.component]->name, " sums `", r.name,
-               "` over all tensors, but its AuxState belongs to one; sum over `tensor`, or over ",
-               "a part of it"));
+      throw Error(str_cat(
+          "the codec ", plan.components[r.component]->name, " sums `", r.name,
+          "` over all tensors, but its AuxState belongs to one; sum over `tensor`, or over ",
+          "a part of it"));
 }
 
 bool is_taken(const Plan& plan, int part, const AuxField& field) {
@@ -93,7 +94,7 @@ void check_aux_state(const Plan& plan) {
   const std::size_t fields = plan.aux_state.size() + plan.shared_state.size();
   if (fields <= kMaxAuxFields) return;
   throw Error(str_cat(plan.spec.rule, " with these codecs takes ", fields, " fields of memory; ",
-                   kMaxAuxFields, " are the most. Keep some slots in another codec"));
+                      kMaxAuxFields, " are the most. Keep some slots in another codec"));
 }
 
 }  // namespace
@@ -114,9 +115,10 @@ int Plan::block(int slot) const {
 HyperParams Plan::at_step(const OptionValues& options, std::int64_t t, std::uint64_t seed) const {
   options.validate();
   if (options.rule().source != rule().source || !has_flags_of(options, spec))
-    throw Error(str_cat("the options (", options.rule().name, ": ", to_string(options.flags()), ", ",
-                     to_string(options.gradient_flags()), ") are not those of the kernel ",
-                     to_string(spec), "; resolve() them again, and make a new step of that plan"));
+    throw Error(str_cat("the options (", options.rule().name, ": ", to_string(options.flags()),
+                        ", ", to_string(options.gradient_flags()), ") are not those of the kernel ",
+                        to_string(spec),
+                        "; resolve() them again, and make a new step of that plan"));
   if (t < 1) throw Error(str_cat("the step number is ", t, "; steps are counted from 1"));
   return options.at_step(t, seed);
 }

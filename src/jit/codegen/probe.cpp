@@ -60,10 +60,10 @@ class ProbeWriter {
     for (const AuxField& field : rule_.aux_state) {
       const bool foreign = std::find(own.begin(), own.end(), field.domain) == own.end();
       if (!foreign && is_kept(field)) continue;
-      out += check(
-          "written", str_cat("m.", field.name, ".next"),
-          str_cat("`", function, "` writes m.", field.name, ".next, memory ",
-               foreign ? "of another domain, which" : "that `if` leaves out: it", " is not kept"));
+      out += check("written", str_cat("m.", field.name, ".next"),
+                   str_cat("`", function, "` writes m.", field.name, ".next, memory ",
+                           foreign ? "of another domain, which" : "that `if` leaves out: it",
+                           " is not kept"));
     }
     return out;
   }
@@ -99,9 +99,9 @@ class ProbeWriter {
     for (std::size_t i = 0; i < rule_.slots.size(); ++i) {
       if (plan_.codec(static_cast<int>(i)) == nullptr) continue;
       const std::string at = str_cat("e.", rule_.slots[i].name, ".next");
-      body +=
-          check("unset", at,
-               str_cat("`update_state` leaves ", at, " unset, or makes it of something that is not set"));
+      body += check("unset", at,
+                    str_cat("`update_state` leaves ", at,
+                            " unset, or makes it of something that is not set"));
     }
     return function("moved(auto& r, const auto& e)", body);
   }
@@ -109,10 +109,10 @@ class ProbeWriter {
   std::string terms() {
     std::string out;
     for (const ResolvedReduction* planned : taken()) {
-      out += str_cat("  static constexpr int terms(", index(*planned), ") { return ", findings_.size(),
-                  "; }\n");
+      out += str_cat("  static constexpr int terms(", index(*planned), ") { return ",
+                     findings_.size(), "; }\n");
       findings_.push_back(str_cat("`terms(Of<", declared(*planned).coefficients,
-                               ">)` makes a term of something that is not set"));
+                                  ">)` makes a term of something that is not set"));
     }
     return out;
   }
@@ -125,8 +125,8 @@ class ProbeWriter {
       std::string body;
       for (const Field& field : reduction.fields)
         body += check("unset", "x." + field.name,
-                     str_cat("`", name, "` leaves c.", reduction.name, ".", field.name,
-                          " unset, or makes it of something that is not set"));
+                      str_cat("`", name, "` leaves c.", reduction.name, ".", field.name,
+                              " unset, or makes it of something that is not set"));
       body += foreign_memory({reduction.domain}, name);
       out += function(
           str_cat("finished(", index(*planned), ", auto& r, const auto& x, const auto& m)"), body);
@@ -136,29 +136,31 @@ class ProbeWriter {
 
   // After a function that sets e.p.
   std::string moved_parameter(const char* declaration, const char* function_name) {
-    return function(str_cat(declaration, "(auto& r, const auto& e)"),
-                    check("unset", "e.p",
-                         str_cat("`", function_name,
-                              "` makes e.p of something that is not set: a slot or a result that "
-                              "`if` leaves out, or a variable")));
+    return function(
+        str_cat(declaration, "(auto& r, const auto& e)"),
+        check("unset", "e.p",
+              str_cat("`", function_name,
+                      "` makes e.p of something that is not set: a slot or a result that "
+                      "`if` leaves out, or a variable")));
   }
 
   std::string staged() {
     if (rule_.host_transform.empty()) return {};
-    return function("transformed(auto& r, const auto& e)",
-                    check("unset", "e.transformed",
-                         "`transformed` returns something that is not set: a slot or a result that `if` "
-                         "leaves out, or a variable"));
+    return function(
+        "transformed(auto& r, const auto& e)",
+        check("unset", "e.transformed",
+              "`transformed` returns something that is not set: a slot or a result that `if` "
+              "leaves out, or a variable"));
   }
 
-  std::string applied() { return moved_parameter("applied", "apply"); }
+  std::string applied() { return moved_parameter("applied", "update_param"); }
 
   std::string turned() {
     const std::string has =
         str_cat("  static constexpr bool modes = ", rule_.modes ? "true" : "false");
     if (!rule_.modes) return has + ";\n";
     return str_cat(has, ";\n", moved_parameter("evaluated", "eval"),
-                moved_parameter("trained", "train"));
+                   moved_parameter("trained", "train"));
   }
 
   std::string remembered() {
@@ -166,8 +168,9 @@ class ProbeWriter {
     for (const auto* fields : {&plan_.aux_state, &plan_.shared_state})
       for (const ResolvedAuxState& field : *fields)
         if (field.component == kRuleComponent && !is_constant(field))
-          body += check("forgotten", str_cat(field.number),
-                       str_cat("nobody writes m.", field.name,
+          body +=
+              check("forgotten", str_cat(field.number),
+                    str_cat("nobody writes m.", field.name,
                             ".next, so that it stays as it begins: write it, or leave the field "
                             "out by `if`"));
     return function("remembered(auto& r)", body);
@@ -204,12 +207,12 @@ Probe probe_of(const Plan& plan) {
   ProbeWriter watch(plan);
   Probe made{plan.name + "_probe", {}, {}};
   made.text = str_cat(include_text(plan), "#include \"kernel/contract_probe.cuh\"\n",
-                   kernel_text(plan, default_kernel_config(plan, Target::cpu())), watch.run(),
-                   "extern \"C\" __attribute__((visibility(\"default\"))) void jitstep_probe(\n"
-                   "    const void* args, long long, long long) {\n"
-                   "  jitstep::probe<UnitSpec, UnitWatch, ",
-                   plan.passes, ", ", plan.slots_known,
-                   ">(*static_cast<const jitstep::ProbeArgs*>(args));\n}\n");
+                      kernel_text(plan, default_kernel_config(plan, Target::cpu())), watch.run(),
+                      "extern \"C\" __attribute__((visibility(\"default\"))) void jitstep_probe(\n"
+                      "    const void* args, long long, long long) {\n"
+                      "  jitstep::probe<UnitSpec, UnitWatch, ",
+                      plan.passes, ", ", plan.slots_known,
+                      ">(*static_cast<const jitstep::ProbeArgs*>(args));\n}\n");
   made.findings = std::move(watch).findings();
   return made;
 }

@@ -58,12 +58,13 @@ bool same_reductions(const Manifest& a, const Manifest& b) {
 // Two catalogs may have different files of one name, and one catalog two versions of a file.
 void check_same_sums(const Plan& a, const Plan& b) {
   for (const SumName& name : sums_of(a)) {
-    if (find_sum(b, name) == nullptr || same_reductions(*a.components[name.part], *b.components[name.part]))
+    if (find_sum(b, name) == nullptr ||
+        same_reductions(*a.components[name.part], *b.components[name.part]))
       continue;
     throw Error(str_cat("kernels that step together take the sum '", name.name,
-                     "' over all tensors, but ",
-                     "two different files, or versions of one, declare it as ", name.declared_by,
-                     "'s; give all of them the same file, or step them apart"));
+                        "' over all tensors, but ",
+                        "two different files, or versions of one, declare it as ", name.declared_by,
+                        "'s; give all of them the same file, or step them apart"));
   }
 }
 

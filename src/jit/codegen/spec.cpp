@@ -31,8 +31,8 @@ NamedValues override(NamedValues values, const NamedValues& given, const Manifes
                      [&wanted = name](const Option& option) { return option.name == wanted; });
     if (declared == manifest.flags.end()) {
       throw Error(str_cat(manifest.name, " has no flag \"", name, "\"",
-                       did_you_mean(name, names_of(manifest.flags)), "; it has ",
-                       listed(manifest.flags)));
+                          did_you_mean(name, names_of(manifest.flags)), "; it has ",
+                          listed(manifest.flags)));
     }
     auto problem = declared->type_problem(value);
     if (problem)
@@ -56,7 +56,7 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
   auto& slots = spec.state.slots;
   if (slots.size() != rule.slots.size()) {
     throw Error(str_cat(rule.name, " has ", rule.slots.size(), " slots (", listed(rule.slots),
-                     "); the spec lists ", slots.size()));
+                        "); the spec lists ", slots.size()));
   }
   for (std::size_t i = 0; i < rule.slots.size(); ++i) {
     const Slot& slot = rule.slots[i];
@@ -64,8 +64,8 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
     if (!is_stored(slot, spec.flags))
       choice.reset();
     else if (choice)
-      choice =
-          complete(for_slot(*choice, slot, catalog, spec.catalog_revision), catalog, spec.catalog_revision, &rule);
+      choice = complete(for_slot(*choice, slot, catalog, spec.catalog_revision), catalog,
+                        spec.catalog_revision, &rule);
     else
       throw Error(str_cat(rule.name, ": the slot ", slot.name, " has no codec"));
   }
@@ -76,8 +76,8 @@ int first_revision(const KernelSpec& spec, const Catalog& catalog) {
   int first = catalog.revision_since(Manifest::Kind::rule, spec.rule, spec.catalog_revision);
   for (const auto& choice : spec.state.slots) {
     if (!choice) continue;
-    first =
-        std::max(first, catalog.revision_since(Manifest::Kind::codec, choice->name, spec.catalog_revision));
+    first = std::max(
+        first, catalog.revision_since(Manifest::Kind::codec, choice->name, spec.catalog_revision));
   }
   return first;
 }
@@ -86,8 +86,8 @@ void check_weights(Dtype parameter, const Manifest& weights) {
   const auto& dtypes = weights.dtypes;
   if (std::find(dtypes.begin(), dtypes.end(), parameter) != dtypes.end()) return;
   const std::string known = joined(dtypes, ", ", [](Dtype dtype) { return to_string(dtype); });
-  throw Error(str_cat("the weight format \"", weights.name, "\" is for ", known, " parameters, not ",
-                   to_string(parameter)));
+  throw Error(str_cat("the weight format \"", weights.name, "\" is for ", known,
+                      " parameters, not ", to_string(parameter)));
 }
 
 }  // namespace
@@ -99,10 +99,12 @@ std::string to_string(const CodecChoice& choice) {
 
 CodecChoice complete(const CodecChoice& choice, const Catalog& catalog, int catalog_revision,
                      const Manifest* rule) {
-  return {choice.name, codec_options(catalog.codec(choice.name, catalog_revision), choice.options, rule)};
+  return {choice.name,
+          codec_options(catalog.codec(choice.name, catalog_revision), choice.options, rule)};
 }
 
-bool same_codes(const CodecChoice& a, const CodecChoice& b, const Catalog& catalog, int catalog_revision) {
+bool same_codes(const CodecChoice& a, const CodecChoice& b, const Catalog& catalog,
+                int catalog_revision) {
   if (a.name != b.name) return false;
   const auto constants = [&](const CodecChoice& choice) {
     NamedValues values = complete(choice, catalog, catalog_revision).options;

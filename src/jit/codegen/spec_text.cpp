@@ -50,7 +50,7 @@ void check_keys(const json& object, const char* what, const std::vector<std::str
   for (const auto& [key, value] : object.items())
     if (std::find(known.begin(), known.end(), key) == known.end())
       throw Error(str_cat(what, " has no \"", key, "\"", did_you_mean(key, known), "; it may have ",
-                       joined(known)));
+                          joined(known)));
 }
 
 std::string read_string(const json& value, const std::string& what) {

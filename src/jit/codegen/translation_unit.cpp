@@ -22,7 +22,8 @@ std::string flags_text(const Plan& plan, int part, const char* type) {
   const Manifest& manifest = *plan.components[part];
   const std::string space = namespace_of(manifest);
   const auto field = [&](const Option& option) {
-    return str_cat(".", option.name, " = ", literal(option, plan.flags(part).at(option.name), space));
+    return str_cat(".", option.name, " = ",
+                   literal(option, plan.flags(part).at(option.name), space));
   };
   return str_cat(space, type, "{", joined(manifest.flags, ", ", field), "}");
 }
@@ -48,12 +49,12 @@ std::string numbers_text(const Plan& plan, int part) {
   const auto field = [&](const Option& option) {
     const Value& value = plan.flags(part).at(option.name);
     return str_cat(".", option.name, " = ",
-                value.is_choice() ? "rule." + value.choice() : double_text(value.number()));
+                   value.is_choice() ? "rule." + value.choice() : double_text(value.number()));
   };
   const std::string type = namespace_of(codec) + "Hyper";
   return str_cat("struct ", numbers_name(part), " {\n  KHD static ", type,
-              " of([[maybe_unused]] const auto& rule) {\n    return ", type, "{",
-              joined(codec.hyper, ", ", field), "};\n  }\n};\n");
+                 " of([[maybe_unused]] const auto& rule) {\n    return ", type, "{",
+                 joined(codec.hyper, ", ", field), "};\n  }\n};\n");
 }
 
 std::string part_text(const Plan& plan, int part, const std::string& body) {
@@ -62,9 +63,10 @@ std::string part_text(const Plan& plan, int part, const std::string& body) {
   const auto own = [&](bool declared, const char* name) {
     return declared ? space + name : str_cat("jitstep::No", name);
   };
-  return str_cat("jitstep::Component<", body, ",\n    ", own(manifest.has_hyper, "Hyper"), ", ",
-              own(manifest.has_reductions, "Reductions"), ", ", own(manifest.has_aux_state, "AuxState"),
-              part >= kFirstCodecComponent && manifest.has_hyper ? ", " + numbers_name(part) : "", ">");
+  return str_cat(
+      "jitstep::Component<", body, ",\n    ", own(manifest.has_hyper, "Hyper"), ", ",
+      own(manifest.has_reductions, "Reductions"), ", ", own(manifest.has_aux_state, "AuxState"),
+      part >= kFirstCodecComponent && manifest.has_hyper ? ", " + numbers_name(part) : "", ">");
 }
 
 // `jitstep::codecs::int8::Codec<jitstep::Signed, ...>`.
@@ -87,13 +89,13 @@ std::string codecs_text(const Plan& plan) {
     const bool stored = plan.codec(slot) != nullptr;
     if (stored)
       types += str_cat(numbers_text(plan, part), "using ", part_name(part), " = ",
-                    part_text(plan, part, codec_type(plan, slot)), ";\n");
+                       part_text(plan, part, codec_type(plan, slot)), ";\n");
     codecs.push_back(stored ? part_name(part) : "jitstep::Absent");
     fields.push_back(str_cat("jitstep::FieldRef<&", namespace_of(plan.rule()),
-                          "Slots::", slots[static_cast<std::size_t>(slot)].name, ">"));
+                             "Slots::", slots[static_cast<std::size_t>(slot)].name, ">"));
   }
   return str_cat(types, "using UnitCodecs = jitstep::List<", joined(codecs), ">;\n",
-              "using UnitSlotFields = jitstep::List<", joined(fields, ",\n    "), ">;\n");
+                 "using UnitSlotFields = jitstep::List<", joined(fields, ",\n    "), ">;\n");
 }
 
 // A row for each reduction that is taken, by name, and the list of them.
@@ -104,11 +106,12 @@ std::string reductions_text(const Plan& plan) {
     if (!r.active()) continue;
     names.push_back(reduction_name(r));
     rows += str_cat("using ", names.back(), " = jitstep::Reduction<", part_name(r.component),
-                 ", jitstep::Resolved{.component = ", r.component, ", .number = ", r.number,
-                 ", .pass = ", r.pass, ", .reduction_layout = ", r.reduction_layout);
+                    ", jitstep::Resolved{.component = ", r.component, ", .number = ", r.number,
+                    ", .pass = ", r.pass, ", .reduction_layout = ", r.reduction_layout);
     if (r.has_source) rows += str_cat(", .source = ", r.source_number);
-    rows += str_cat("},\n    &", namespace_of(*plan.components[static_cast<std::size_t>(r.component)]),
-                 "Reductions::", r.name, ">;\n");
+    rows +=
+        str_cat("},\n    &", namespace_of(*plan.components[static_cast<std::size_t>(r.component)]),
+                "Reductions::", r.name, ">;\n");
   }
   return str_cat(rows, "using UnitReductions = jitstep::List<", joined(names), ">;\n");
 }
@@ -118,8 +121,8 @@ std::string aux_state_text(const Plan& plan) {
   for (const auto* fields : {&plan.aux_state, &plan.shared_state})
     for (const ResolvedAuxState& m : *fields)
       rows.push_back(str_cat("jitstep::AuxField<", m.component, ", ", m.number, ", &",
-                          namespace_of(*plan.components[static_cast<std::size_t>(m.component)]),
-                          "AuxState::", m.name, ">"));
+                             namespace_of(*plan.components[static_cast<std::size_t>(m.component)]),
+                             "AuxState::", m.name, ">"));
   return str_cat("using UnitMemory = jitstep::List<", joined(rows, ",\n    "), ">;\n");
 }
 
@@ -127,9 +130,9 @@ std::string aux_state_text(const Plan& plan) {
 
 void assert_part(std::set<std::string>& asserts, const Manifest& part, Dtype parameter) {
   const auto add = [&](const std::string& name, int bytes) {
-    asserts.insert(str_cat("static_assert(sizeof(", namespace_of(part), name, ") == ", bytes, ", \"",
-                        part.path, ": '", name,
-                        "' is not what its declaration in one line a field says\");\n"));
+    asserts.insert(str_cat("static_assert(sizeof(", namespace_of(part), name, ") == ", bytes,
+                           ", \"", part.path, ": '", name,
+                           "' is not what its declaration in one line a field says\");\n"));
   };
   if (part.doubles() > 0) add("Hyper", 8 * part.doubles());
   if (part.has_meta) add("Meta", part.meta_bytes());
@@ -146,12 +149,12 @@ std::string asserts_text(const Plan& plan) {
     if (codec == nullptr) continue;
     const bool option = codec->find("block") != nullptr;
     asserts.insert(str_cat("static_assert(UnitSpec::Codec<", slot,
-                        ">::Body::block == ", plan.block(slot), ", \"", codec->path,
-                        " needs 'static constexpr int block = ", option ? "O.block" : "1",
-                        ";'\");\n"));
+                           ">::Body::block == ", plan.block(slot), ", \"", codec->path,
+                           " needs 'static constexpr int block = ", option ? "O.block" : "1",
+                           ";'\");\n"));
   }
   asserts.insert(str_cat("static_assert(sizeof(UnitSpec::Weights::Residual) == ",
-                      std::max(1, plan.weights->residual_bytes()), ");\n"));
+                         std::max(1, plan.weights->residual_bytes()), ");\n"));
   std::string out;
   for (const auto& one : asserts) out += one;
   return out;
@@ -165,17 +168,17 @@ std::string types_text(const Plan& plan, const KernelConfig& v) {
   const std::string body =
       space + "Rule" +
       (plan.rule().has_flags ? "<" + flags_text(plan, kRuleComponent, "Flags") + ">" : "");
-  return str_cat("using UnitGradient = ", part_text(plan, kGradientComponent, transform), ";\n",
-              "using UnitRule = ", part_text(plan, kRuleComponent, body), ";\n", codecs_text(plan),
-              reductions_text(plan), aux_state_text(plan),
-              "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
-              plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots",
-              ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitMemory, ",
-              "jitstep::weights::", spec.state.weights, "::Weights<",
-              template_type(spec.state.dtype), ">, ", template_type(spec.gradient), ", ",
-              spec.strided ? "true" : "false", ", ",
-              plan.rule().host_transform.empty() ? "false" : "true", ",\n    ", "jitstep::KernelConfig{",
-              v.threads, ", ", v.tile_lanes, ", ", v.vector_elems, ", ", v.leaves_per_item, "}>;\n");
+  return str_cat(
+      "using UnitGradient = ", part_text(plan, kGradientComponent, transform), ";\n",
+      "using UnitRule = ", part_text(plan, kRuleComponent, body), ";\n", codecs_text(plan),
+      reductions_text(plan), aux_state_text(plan),
+      "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
+      plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots",
+      ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitMemory, ",
+      "jitstep::weights::", spec.state.weights, "::Weights<", template_type(spec.state.dtype),
+      ">, ", template_type(spec.gradient), ", ", spec.strided ? "true" : "false", ", ",
+      plan.rule().host_transform.empty() ? "false" : "true", ",\n    ", "jitstep::KernelConfig{",
+      v.threads, ", ", v.tile_lanes, ", ", v.vector_elems, ", ", v.leaves_per_item, "}>;\n");
 }
 
 }  // namespace
@@ -188,7 +191,7 @@ std::string compiler_text(const KernelConfig& config) {
   std::string out;
   if (config.simd_bits != 0)
     out += str_cat("#if !defined(__clang__) && defined(__x86_64__)\n",
-                "#pragma GCC target(\"prefer-vector-width=", config.simd_bits, "\")\n#endif\n");
+                   "#pragma GCC target(\"prefer-vector-width=", config.simd_bits, "\")\n#endif\n");
   if (config.unroll != 0)
     out += "#if !defined(__clang__)\n#pragma GCC optimize(\"unroll-loops\")\n#endif\n";
   return out;
@@ -196,8 +199,8 @@ std::string compiler_text(const KernelConfig& config) {
 
 std::string include_text(const Plan& plan) {
   const KernelSpec& spec = plan.spec;
-  std::string out =
-      str_cat("#define JITSTEP_REAL ", real_bytes(spec.state.dtype) == 8 ? "double" : "float", "\n");
+  std::string out = str_cat("#define JITSTEP_REAL ",
+                            real_bytes(spec.state.dtype) == 8 ? "double" : "float", "\n");
   const auto include = [&](const Manifest& part) {
     out += str_cat("#include \"", part.source, "\"\n");
   };
@@ -214,7 +217,7 @@ std::string include_text(const Plan& plan) {
 
 std::string kernel_text(const Plan& plan, const KernelConfig& config) {
   return str_cat(types_text(plan, config), asserts_text(plan),
-              "using Kernel = jitstep::Step<UnitSpec, ", plan.passes, ">;\n");
+                 "using Kernel = jitstep::Step<UnitSpec, ", plan.passes, ">;\n");
 }
 
 }  // namespace jitstep::jit

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "jitstep/jit/plan.h"
 #include "jitstep/jit/kernel_config.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep::jit {
 

@@ -10,7 +10,8 @@
 namespace jitstep::jit {
 namespace {
 
-constexpr double kFurthest = 4;  // powers of two: a configuration for 1M elements says little about 64K
+constexpr double kFurthest =
+    4;  // powers of two: a configuration for 1M elements says little about 64K
 
 double log_of(std::int64_t elements) {
   return std::log2(static_cast<double>(std::max<std::int64_t>(elements, 1)));
@@ -35,7 +36,7 @@ std::string verdict(const TuningRecord& record) {
   switch (record.outcome) {
     case Outcome::won:
       return str_cat(to_string(record.config), " was ", fixed(record.gain, 2),
-                  " times as fast as the default");
+                     " times as fast as the default");
     case Outcome::default_config:
       return "no configuration was faster than the default";
     case Outcome::unresolved:
@@ -64,7 +65,7 @@ struct TunedConfigs::Fit {
 };
 
 TunedConfigs::TunedConfigs(std::vector<TuningRecord> records, const Hardware& hardware,
-                             Templates templates)
+                           Templates templates)
     : records_(std::move(records)), hardware_(hardware), templates_(std::move(templates)) {
   std::erase_if(records_, [&](const TuningRecord& record) {
     return !record.complete || record.hardware.target != hardware.target ||
@@ -73,7 +74,7 @@ TunedConfigs::TunedConfigs(std::vector<TuningRecord> records, const Hardware& ha
 }
 
 TunedConfigs::Fit TunedConfigs::fit_of(const TuningRecord& record, const WorkSize& size,
-                                         const std::string& templates) const {
+                                       const std::string& templates) const {
   Fit fit{.other_machine = !same_machine(record.hardware, hardware_),
           .other_threads = record.hardware.units != hardware_.units,
           .other_bucket = !same_bucket(record.size, size),
@@ -116,8 +117,9 @@ ConfigChoice TunedConfigs::choose(const Plan& plan, const WorkSize& size) const 
   choice.config = record->config;
   choice.match = fit.match;
   choice.distance = fit.distance;
-  choice.why = str_cat(verdict(*record), " for ", shown(record->size), " on ", record->hardware.name,
-                    " (", record->hardware.units, " units) on ", record->date);
+  choice.why =
+      str_cat(verdict(*record), " for ", shown(record->size), " on ", record->hardware.name, " (",
+              record->hardware.units, " units) on ", record->date);
   if (fit.other_machine)
     choice.why += ", another machine of this architecture";
   else if (fit.other_threads)

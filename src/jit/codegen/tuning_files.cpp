@@ -48,9 +48,9 @@ std::optional<RecordFile> read_if_trusted(const std::string& path, Trust trust, 
 std::optional<std::string> foreign(const std::string& path, const RecordFile& file) {
   if (file.problems.empty() || !file.records.empty() || !file.newer.empty()) return {};
   return str_cat(path,
-              " holds no records but something else, which would be lost; name another file, or "
-              "remove it (",
-              file.problems.front(), ")");
+                 " holds no records but something else, which would be lost; name another file, or "
+                 "remove it (",
+                 file.problems.front(), ")");
 }
 
 }  // namespace
@@ -65,7 +65,8 @@ RecordFile parse_records(std::string_view content, const std::string& name) {
     RecordLine read = read_record(line);
     if (read.record) file.records.push_back(std::move(*read.record));
     if (read.newer) file.newer.push_back(line);
-    if (!read.problem.empty()) file.problems.push_back(str_cat(name, ":", number, ": ", read.problem));
+    if (!read.problem.empty())
+      file.problems.push_back(str_cat(name, ":", number, ": ", read.problem));
   }
   return file;
 }

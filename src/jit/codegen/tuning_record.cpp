@@ -19,10 +19,11 @@ constexpr struct {
   const char* name;
   int KernelConfig::*field;
   bool always;  // written also where it is 0
-} kConfigFields[] = {{"threads", &KernelConfig::threads, true}, {"lanes", &KernelConfig::tile_lanes, true},
-                      {"vector", &KernelConfig::vector_elems, true},   {"chunk", &KernelConfig::leaves_per_item, true},
-                      {"width", &KernelConfig::simd_bits, false},    {"unroll", &KernelConfig::unroll, false},
-                      {"grain", &KernelConfig::min_items, false},    {"workers", &KernelConfig::max_threads, false}};
+} kConfigFields[] = {
+    {"threads", &KernelConfig::threads, true},     {"lanes", &KernelConfig::tile_lanes, true},
+    {"vector", &KernelConfig::vector_elems, true}, {"chunk", &KernelConfig::leaves_per_item, true},
+    {"width", &KernelConfig::simd_bits, false},    {"unroll", &KernelConfig::unroll, false},
+    {"grain", &KernelConfig::min_items, false},    {"workers", &KernelConfig::max_threads, false}};
 
 constexpr struct {
   const char* name;
@@ -54,7 +55,8 @@ KernelConfig variant_of(const json& at) {
 }
 
 ordered_json json_of(const Trial& trial) {
-  ordered_json out = {{"configuration", json_of(trial.config)}, {"status", to_string(trial.status)}};
+  ordered_json out = {{"configuration", json_of(trial.config)},
+                      {"status", to_string(trial.status)}};
   if (!trial.detail.empty()) out["detail"] = trial.detail;
   if (trial.times.rounds == 0) return out;
   out["rounds"] = trial.times.rounds;
@@ -139,7 +141,8 @@ bool TuningRecord::replaces(const TuningRecord& other) const {
 
 TuningRecord record_of(const ConfigSearch& tournament, TuningRecord record) {
   record.outcome = tournament.outcome();
-  record.config = tournament.outcome() == Outcome::won ? tournament.chosen() : tournament.default_config();
+  record.config =
+      tournament.outcome() == Outcome::won ? tournament.chosen() : tournament.default_config();
   record.trials = tournament.trials();
   if (record.outcome != Outcome::won) return record;
   record.gain = 1 / tournament.confirmation()->ratio;
@@ -186,7 +189,7 @@ RecordLine read_record(const std::string& line) {
         at.at("schema") > kRecordSchema)
       return {.newer = true,
               .problem = str_cat("its schema is ", at.at("schema").dump(), ", newer than ",
-                              kRecordSchema, ": update jitstep to use it")};
+                                 kRecordSchema, ": update jitstep to use it")};
     if (const auto problem = schema_problem(at, record_schema())) return {.problem = *problem};
     return {.record = record_of(at)};
   } catch (const json::exception&) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "jit/codegen/hardware.h"
 #include "jit/codegen/config_search.h"
+#include "jit/codegen/hardware.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/kernel_config.h"
 

@@ -9,9 +9,9 @@ namespace jitstep::jit {
 Unit unit(const Plan& plan, const KernelConfig& config, const Target& target) {
   check_config(plan, config, target);
   Unit made{plan.name, {}, plan.passes, {}};
-  made.text = str_cat(compiler_text(config), include_text(plan),
-                   "#include \"kernel/contract_check.cuh\"\n", kernel_text(plan, config),
-                   contract_text(plan));
+  made.text =
+      str_cat(compiler_text(config), include_text(plan), "#include \"kernel/contract_check.cuh\"\n",
+              kernel_text(plan, config), contract_text(plan));
   const auto add = [&](const std::string& entry, const std::string& function) {
     made.entries.push_back(entry);
     made.text += str_cat("JITSTEP_ENTRY(", entry, ", ", function, ")\n");

@@ -38,7 +38,7 @@ std::string advice(const std::string& line, const std::string& folder) {
   if (says_any(line, {"No space left on device", "Disk quota exceeded", "Read-only file system",
                       "Input/output error", "terminated with signal"}))
     return str_cat("make room there, where ", free_space(folder),
-                " are free, or set TMPDIR to a folder on another disk");
+                   " are free, or set TMPDIR to a folder on another disk");
   return "";
 }
 
@@ -59,26 +59,27 @@ void refuse_failed(const std::string& source, const std::string& name, const Tar
                    const Finished& run, const std::string& folder) {
   if (run.status > 128 && run.status - 128 < NSIG) {
     throw Error(str_cat("the host compiler was killed by signal ", run.status - 128, " (",
-                     strsignal(run.status - 128), ") while compiling ", name,
-                     "; the machine may be out of memory\n", run.output));
+                        strsignal(run.status - 128), ") while compiling ", name,
+                        "; the machine may be out of memory\n", run.output));
   }
   if (const std::string line = environment_failure(source, run.output); !line.empty()) {
     throw Error(str_cat("the host compiler could not do its work for ", name, ": ", line,
-                     "\nIt worked in ", folder, "; ", advice(line, folder)));
+                        "\nIt worked in ", folder, "; ", advice(line, folder)));
   }
   const std::string first = diagnosis(source, run.output);
-  throw CompileError(str_cat(first, first.empty() ? "" : "\n", "compiling ", name, " for ",
-                          to_string(target), " failed:\n", run.output, excerpt(source, run.output)),
-                     run.output, numbered_sources(source, run.output));
+  throw CompileError(
+      str_cat(first, first.empty() ? "" : "\n", "compiling ", name, " for ", to_string(target),
+              " failed:\n", run.output, excerpt(source, run.output)),
+      run.output, numbered_sources(source, run.output));
 }
 
 void refuse_stopped(const std::vector<std::string>& words, std::int64_t seconds,
                     const Finished& run) {
   throw Error(str_cat("the host compiler did not end within ", seconds,
-                   " s and was stopped: ", joined(words, " "),
-                   "\nTry that command by hand; JITSTEP_CXX names another compiler, "
-                   "JITSTEP_COMPILE_SECONDS another limit (0: none). Its output so far: ",
-                   run.output));
+                      " s and was stopped: ", joined(words, " "),
+                      "\nTry that command by hand; JITSTEP_CXX names another compiler, "
+                      "JITSTEP_COMPILE_SECONDS another limit (0: none). Its output so far: ",
+                      run.output));
 }
 
 }  // namespace jitstep::jit

@@ -21,13 +21,16 @@ struct Hint {
 };
 constexpr View kWritten = "a rule's `update_state` sets each slot's `next`, its `update_param` e.p";
 constexpr View kReturned = "a codec's functions return what they make and write nothing";
-constexpr View kStaged = "e.transformed is for `update_param`, of a rule that declares a host transform";
+constexpr View kStaged =
+    "e.transformed is for `update_param`, of a rule that declares a host transform";
 constexpr View kAlone = "`e` is one element, without neighbours";
-constexpr View kMember = "name the member that is meant: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD";
+constexpr View kMember =
+    "name the member that is meant: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD";
 constexpr View kCopied = "`e` is not copied: what is written to a copy is lost";
 constexpr std::array kHints = {
     Hint{"ScalarsOfOneTensor",
-         "`prepare` reads a tensor's AuxState; a `finalize` over `all` has none: return the sum, and "
+         "`prepare` reads a tensor's AuxState; a `finalize` over `all` has none: return the sum, "
+         "and "
          "use "
          "scalars in `update_param`"},
     Hint{"LaterResult",
@@ -88,7 +91,8 @@ std::optional<SourceLocation> declaration(const Files& files, View words) {
     const bool named = is_extension(file) && has(words, file);
     if (!named && !file.starts_with("rules/")) continue;
     for (const auto& [number, line] : lines)
-      if (has(line, "struct Rule") || has(line, "struct Codec")) found = SourceLocation{file, number};
+      if (has(line, "struct Rule") || has(line, "struct Codec"))
+        found = SourceLocation{file, number};
     if (named) break;
   }
   return found;
@@ -117,11 +121,13 @@ View asserted(View what) {
 // The error's own place if a rule, codec or weight format has it, else the first such place that the log
 // mentions: what called what. What is missing is missing from the whole, or from the codec that the error names.
 std::optional<SourceLocation> location_of(const Files& files, View error, View words, View log) {
-  const std::vector<SourceLocation> own = locations_of(files, error), all = locations_of(files, log);
+  const std::vector<SourceLocation> own = locations_of(files, error),
+                                    all = locations_of(files, log);
   if (!own.empty() && is_extension(own[0].file)) return own[0];
   if (const auto begin = declaration(files, words); begin && !words.empty()) return begin;
-  const auto user = std::find_if(all.begin(), all.end(),
-                                 [](const SourceLocation& location) { return is_extension(location.file); });
+  const auto user = std::find_if(all.begin(), all.end(), [](const SourceLocation& location) {
+    return is_extension(location.file);
+  });
   if (user != all.end()) return *user;
   if (const auto codec = codec_in(files, error)) return codec;
   return own.empty() ? std::optional<SourceLocation>() : own[0];
@@ -174,16 +180,17 @@ std::string refusal(View function) {
     return "`fma` takes three `float` or three `double`: convert with static_cast";
   if (std::find(kOfDouble.begin(), kOfDouble.end(), function) != kOfDouble.end())
     return str_cat("`", function,
-                "` takes `double`, for `prepare` and `finalize`: convert with static_cast");
+                   "` takes `double`, for `prepare` and `finalize`: convert with static_cast");
   return str_cat("`", function, "` is a compiler's own, which differs between targets; ",
-              "templates/README.md lists what may be used");
+                 "templates/README.md lists what may be used");
 }
 
 std::string in_words(View what, View file, View line) {
   if (const View function = refused_function(what); !function.empty()) return refusal(function);
   const std::string out = without_arguments(without_values(what));
   for (const Hint& hint : kHints)
-    if (has(what, hint.sign) && file.starts_with(hint.folder)) return str_cat(out, ": ", hint.words);
+    if (has(what, hint.sign) && file.starts_with(hint.folder))
+      return str_cat(out, ": ", hint.words);
   const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
   return str_cat(out, " in `", line.substr(begin), "`");
 }
@@ -201,9 +208,9 @@ std::string diagnosis(View preprocessed, View log) {
   const View what = error.substr(*error_in(error)), words = asserted(what);
   const auto location = location_of(files, error, words, log);
   if (!location) return {};
-  const std::string said = words.empty()
-                               ? in_words(what, location->file, files[location->file][location->line])
-                               : std::string(words);
+  const std::string said =
+      words.empty() ? in_words(what, location->file, files[location->file][location->line])
+                    : std::string(words);
   std::string out = str_cat(location->file, ":", location->line, ": ", said);
   if (out.size() > kLongest) out = out.substr(0, kLongest - 3) + "...";
   return out;

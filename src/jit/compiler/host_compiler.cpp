@@ -95,7 +95,7 @@ std::string loose_arithmetic(const std::string& identity) {
 // The last line of an identity.
 std::string options_line(const Target& target, bool check, const std::string& cpu) {
   return str_cat("options: ", joined(code_flags(target, check, cpu), " "), " ",
-              joined(link_flags(target), " "));
+                 joined(link_flags(target), " "));
 }
 
 std::string options_line(const Target& target, const Settings& settings) {
@@ -219,8 +219,8 @@ std::string HostCompiler::program() const {
   if (std::string found = find(); !found.empty()) return found;
   const char* what = settings_.cxx.empty() ? "" : " (JITSTEP_CXX)";
   throw Error(str_cat("no host C++ compiler: looked for ", joined(names(), " "), what, " in PATH ",
-                   settings_.path,
-                   "; install one (apt install g++) or set JITSTEP_CXX to its path"));
+                      settings_.path,
+                      "; install one (apt install g++) or set JITSTEP_CXX to its path"));
 }
 
 // The first of this object removes what killed programs have left.
@@ -243,9 +243,9 @@ std::string HostCompiler::read_identity(const Target& target) const {
   if (run.status > 0 || found.empty()) {
     throw Error(
         str_cat(words[0], " is no g++ or clang++ that can be used (", joined(words, " "),
-             "); set JITSTEP_CXX to one",
-             baseline_level(settings_.cpu) > 0 ? " (g++ 11 or clang 12 for a baseline)" : "",
-             ". Its output: ", run.output));
+                "); set JITSTEP_CXX to one",
+                baseline_level(settings_.cpu) > 0 ? " (g++ 11 or clang 12 for a baseline)" : "",
+                ". Its output: ", run.output));
   }
   const std::string resolved = found + wrapper_line(words[0]);
   remembered.keep(resolved, run.output);
@@ -256,7 +256,8 @@ std::string HostCompiler::read_identity(const Target& target) const {
 Fitness HostCompiler::fitness(const std::string& identity, const Target& target) const {
   const std::string cpu = cpu_in(identity);
   if (!settings_.cpu.empty() && !cpu.empty() && cpu != settings_.cpu)
-    return {.problem = str_cat("it is made for ", cpu, ", and JITSTEP_CPU asks for ", settings_.cpu)};
+    return {.problem =
+                str_cat("it is made for ", cpu, ", and JITSTEP_CPU asks for ", settings_.cpu)};
   if (!identity.ends_with("\n" + options_line(target, settings_.check, cpu)))
     return {.problem = "its compiler options are others"};
   if (const std::string loose = loose_arithmetic(identity); !loose.empty())

@@ -78,7 +78,7 @@ std::vector<ScalarLoop> scalar_loops(std::string_view preprocessed, std::string_
 
 std::string to_string(const ScalarLoop& loop) {
   return str_cat(loop.what, " (", loop.location.file, ":", loop.location.line,
-              loop.reason.empty() ? "" : ": ", loop.reason, ")");
+                 loop.reason.empty() ? "" : ": ", loop.reason, ")");
 }
 
 }  // namespace jitstep::jit

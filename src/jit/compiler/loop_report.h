@@ -11,9 +11,9 @@ namespace jitstep::jit {
 
 /// A loop that the templates mark by `// vectorized: WHAT` in a line above it, and that takes one element at a time.
 struct ScalarLoop {
-  std::string what;    // "the loop over elements"
-  SourceLocation location;   // its `for`
-  std::string reason;  // the compiler's, "control flow in loop"; empty if it gives none
+  std::string what;         // "the loop over elements"
+  SourceLocation location;  // its `for`
+  std::string reason;       // the compiler's, "control flow in loop"; empty if it gives none
 };
 
 /// Each marked loop of which the compiler made no vectors in at least one of the functions that it is part of. `flat` is

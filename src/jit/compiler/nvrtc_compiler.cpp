@@ -96,13 +96,13 @@ std::string build_of(const NvrtcLibrary& library) {
   const std::string what = library.api.nvrtcGetErrorString(code);
   if (code == kBuiltinFailure) {
     throw Error(str_cat("NVRTC ", library.version(), " cannot open libnvrtc-builtins.so.",
-                     library.version(), ": it must lie beside ",
-                     library.path.empty() ? "libnvrtc.so" : library.path, "\n", log));
+                        library.version(), ": it must lie beside ",
+                        library.path.empty() ? "libnvrtc.so" : library.path, "\n", log));
   }
   const std::string first = diagnosis(source, log);
   const std::string message = str_cat(first, first.empty() ? "" : "\n", "compiling ", name, " for ",
-                                   to_string(target), " with NVRTC ", library.version(),
-                                   " failed (", what, "):\n", log, "\n", excerpt(source, log));
+                                      to_string(target), " with NVRTC ", library.version(),
+                                      " failed (", what, "):\n", log, "\n", excerpt(source, log));
   if (code != kCompilationError && log.find("error") == std::string::npos) throw Error(message);
   throw CompileError(message, log, numbered_sources(source, log));
 }
@@ -117,8 +117,8 @@ std::string architecture_option(const NvrtcLibrary& library, const Target& targe
   const auto newer = std::upper_bound(library.archs.begin(), library.archs.end(), target.sm);
   if (newer == library.archs.begin()) {
     throw Error(str_cat("NVRTC ", library.version(), " cannot compile for ", to_string(target),
-                     "; it knows ", list_of(library.archs),
-                     ". Install an older NVRTC for this GPU"));
+                        "; it knows ", list_of(library.archs),
+                        ". Install an older NVRTC for this GPU"));
   }
   const int best = *(newer - 1);
   return str_cat(best == target.sm ? "sm_" : "compute_", best);

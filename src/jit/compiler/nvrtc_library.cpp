@@ -158,9 +158,9 @@ std::optional<NvrtcLibrary> find_nvrtc(const Settings& settings, int driver_vers
     if (!first) first = std::move(library);
   }
   problem = settings.nvrtc.empty() ? str_cat("NVRTC, the compiler for NVIDIA GPUs, was not found; ",
-                                          kInstall, ". Looked for:", tried)
+                                             kInstall, ". Looked for:", tried)
                                    : str_cat("JITSTEP_NVRTC is set to ", settings.nvrtc,
-                                          ", which gives no NVRTC; ", kInstall, tried);
+                                             ", which gives no NVRTC; ", kInstall, tried);
   return first;
 }
 

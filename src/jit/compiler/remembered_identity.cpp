@@ -24,7 +24,7 @@ std::string stamp_of(const std::string& program) {
   struct stat s {};
   if (::stat(program.c_str(), &s) != 0) return {};
   return str_cat("program: ", s.st_dev, " ", s.st_ino, " ", s.st_size, " ", s.st_mtim.tv_sec, ".",
-              s.st_mtim.tv_nsec, " ", s.st_ctim.tv_sec, ".", s.st_ctim.tv_nsec, "\n");
+                 s.st_mtim.tv_nsec, " ", s.st_ctim.tv_sec, ".", s.st_ctim.tv_nsec, "\n");
 }
 
 // The SHA-256 of what follows finds damage.

@@ -40,8 +40,9 @@ std::optional<DiskCache::Found> find_shipped_baseline(DiskCache& disk, const Com
 void refuse_miss(DiskCache& disk, Compiler& compiler, const EntryHeader& wanted, LogLevel log) {
   const Target& target = wanted.key.target;
   const auto misfit = [&](const std::string& of) { return compiler.fitness(of, target).problem; };
-  const std::string miss = str_cat("the kernel ", wanted.name, " for ", to_string(target),
-                                " is not in ", disk.folders(), ": ", disk.explain(wanted, misfit));
+  const std::string miss =
+      str_cat("the kernel ", wanted.name, " for ", to_string(target), " is not in ", disk.folders(),
+              ": ", disk.explain(wanted, misfit));
   note(log, LogLevel::info, miss);
   throw Error(str_cat(miss, ". It cannot be compiled here: ", why_missing(compiler, target)));
 }

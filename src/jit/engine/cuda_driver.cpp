@@ -61,7 +61,7 @@ CudaApi open_cuda_api(const std::string& library) {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     throw Error(str_cat("no CUDA driver: ", dlerror(),
-                     "; install the NVIDIA driver (libcuda.so.1 comes with it)"));
+                        "; install the NVIDIA driver (libcuda.so.1 comes with it)"));
   }
   CudaApi api;
   std::string missing;
@@ -93,7 +93,7 @@ CudaApi open_cuda_api(const std::string& library) {
   load("cuFuncLoad", api.cuFuncLoad, false);
   if (!missing.empty()) {
     throw Error(str_cat("the CUDA driver is too old, ", library, " lacks", missing,
-                     "; install one for CUDA 12 or newer"));
+                        "; install one for CUDA 12 or newer"));
   }
   return api;
 }
@@ -128,7 +128,7 @@ void CudaDriver::fail(int code, const char* call, const std::string& doing) cons
   if (api_.cuGetErrorString(code, &sentence) != 0 || !sentence) sentence = "no description";
   const std::string_view advice = cuda_advice(code);
   throw CudaError(str_cat(doing, " failed: ", call, " returned ", name, " (", code, "), ", sentence,
-                       advice.empty() ? "" : "; ", advice),
+                          advice.empty() ? "" : "; ", advice),
                   call, code);
 }
 

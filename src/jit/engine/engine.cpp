@@ -16,9 +16,9 @@
 #include "jit/compiler/isa.h"
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/engine/cache_lookup.h"
-#include "jit/engine/preprocessed_text.h"
 #include "jit/engine/kernel_dump.h"
 #include "jit/engine/module.h"
+#include "jit/engine/preprocessed_text.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/log.h"
 
@@ -60,19 +60,22 @@ struct Engine::State {
 
   CudaDriver& cuda() { return driver ? *driver : cuda_driver(); }
 
-  BuiltPointer build(const PreprocessedPointer& preprocessed, const std::string& name, const Target& target,
-                     bool& found);
-  static BuiltPointer built_of(const PreprocessedPointer& preprocessed, const Key& key, CacheEntry entry,
-                               bool from_cache);
-  BuiltPointer found_of(const PreprocessedPointer& preprocessed, const std::string& name, const Key& key,
-                        CacheEntry entry);
-  BuiltPointer make(const PreprocessedPointer& preprocessed, const std::string& name, const Key& key);
-  BuiltPointer make_without_compiler(const PreprocessedPointer& preprocessed, const std::string& name,
-                                     const Key& key);
-  BuiltPointer compile(const PreprocessedPointer& preprocessed, const std::string& name, const Key& key);
-  Binary compiled(const PreprocessedPointer& preprocessed, const std::string& name, const Target& target);
-  KernelPointer load(const PreprocessedPointer& preprocessed, const std::string& name, const BuiltPointer& from,
-                     int device);
+  BuiltPointer build(const PreprocessedPointer& preprocessed, const std::string& name,
+                     const Target& target, bool& found);
+  static BuiltPointer built_of(const PreprocessedPointer& preprocessed, const Key& key,
+                               CacheEntry entry, bool from_cache);
+  BuiltPointer found_of(const PreprocessedPointer& preprocessed, const std::string& name,
+                        const Key& key, CacheEntry entry);
+  BuiltPointer make(const PreprocessedPointer& preprocessed, const std::string& name,
+                    const Key& key);
+  BuiltPointer make_without_compiler(const PreprocessedPointer& preprocessed,
+                                     const std::string& name, const Key& key);
+  BuiltPointer compile(const PreprocessedPointer& preprocessed, const std::string& name,
+                       const Key& key);
+  Binary compiled(const PreprocessedPointer& preprocessed, const std::string& name,
+                  const Target& target);
+  KernelPointer load(const PreprocessedPointer& preprocessed, const std::string& name,
+                     const BuiltPointer& from, int device);
   void check_cpu(const Built& from);
   std::unique_ptr<Module> load_module(const Built& from, int device);
 
@@ -104,21 +107,24 @@ struct Engine::State {
   Statistics statistics;
 };
 
-Engine::State::BuiltPointer Engine::State::build(const PreprocessedPointer& preprocessed, const std::string& name,
-                                                 const Target& target, bool& found) {
+Engine::State::BuiltPointer Engine::State::build(const PreprocessedPointer& preprocessed,
+                                                 const std::string& name, const Target& target,
+                                                 bool& found) {
   Compiler& compiler = compiler_for(target);
   const bool has_compiler = compiler.available(target);
   const Key key{preprocessed->digest, target, has_compiler ? compiler.identity(target) : ""};
   const auto make_it = [&] {
-    const auto made = has_compiler ? make(preprocessed, name, key) : make_without_compiler(preprocessed, name, key);
+    const auto made = has_compiler ? make(preprocessed, name, key)
+                                   : make_without_compiler(preprocessed, name, key);
     dump.write(*made, preprocessed->digest);
     return made;
   };
   return built.get(key.digest() + memory_id(*preprocessed), make_it, found);
 }
 
-Engine::State::BuiltPointer Engine::State::built_of(const PreprocessedPointer& preprocessed, const Key& key,
-                                                    CacheEntry entry, bool from_cache) {
+Engine::State::BuiltPointer Engine::State::built_of(const PreprocessedPointer& preprocessed,
+                                                    const Key& key, CacheEntry entry,
+                                                    bool from_cache) {
   return std::make_shared<Built>(Built{entry.name,
                                        key.digest(),
                                        key.target,
@@ -129,15 +135,15 @@ Engine::State::BuiltPointer Engine::State::built_of(const PreprocessedPointer& p
                                        {preprocessed, &preprocessed->text}});
 }
 
-Engine::State::BuiltPointer Engine::State::make(const PreprocessedPointer& preprocessed, const std::string& name,
-                                                const Key& key) {
+Engine::State::BuiltPointer Engine::State::make(const PreprocessedPointer& preprocessed,
+                                                const std::string& name, const Key& key) {
   if (auto entry = disk.find(key)) {
     const std::string problem = image_problem(entry->binary.image, key.target);
     if (problem.empty()) return found_of(preprocessed, name, key, std::move(*entry));
     count([](Statistics& s) { ++s.from_disk; });
     note(settings.log, LogLevel::info,
          str_cat(name, " for ", to_string(key.target),
-              " from the cache, whose binary is damaged: ", problem));
+                 " from the cache, whose binary is damaged: ", problem));
     disk.discard(key);
     return compile(preprocessed, name, key);
   }
@@ -146,8 +152,8 @@ Engine::State::BuiltPointer Engine::State::make(const PreprocessedPointer& prepr
       return found_of(preprocessed, name, found->key, std::move(found->entry));
   if (settings.log >= LogLevel::info) {
     note(settings.log, LogLevel::info,
-         str_cat(name, " for ", to_string(key.target),
-              " is not in the cache: ", disk.explain({key, name, 0, preprocessed->sources(), preprocessed->unit})));
+         str_cat(name, " for ", to_string(key.target), " is not in the cache: ",
+                 disk.explain({key, name, 0, preprocessed->sources(), preprocessed->unit})));
   }
   return compile(preprocessed, name, key);
 }
@@ -157,18 +163,19 @@ Engine::State::BuiltPointer Engine::State::found_of(const PreprocessedPointer& p
                                                     CacheEntry entry) {
   count([](Statistics& s) { ++s.from_disk; });
   note(settings.log, LogLevel::info,
-       str_cat(name, " for ", to_string(key.target), " from the cache, ", key.digest().substr(0, 12)));
+       str_cat(name, " for ", to_string(key.target), " from the cache, ",
+               key.digest().substr(0, 12)));
   return built_of(preprocessed, key, {name, std::move(entry.binary), entry.compile_ms}, true);
 }
 
 // A filled cache serves machines without a compiler.
-Engine::State::BuiltPointer Engine::State::make_without_compiler(const PreprocessedPointer& preprocessed,
-                                                                 const std::string& name,
-                                                                 const Key& key) {
+Engine::State::BuiltPointer Engine::State::make_without_compiler(
+    const PreprocessedPointer& preprocessed, const std::string& name, const Key& key) {
   Compiler& compiler = compiler_for(key.target);
   if (auto found = find_without_compiler(disk, compiler, key))
     return found_of(preprocessed, name, found->key, std::move(found->entry));
-  refuse_miss(disk, compiler, {key, name, 0, preprocessed->sources(), preprocessed->unit}, settings.log);
+  refuse_miss(disk, compiler, {key, name, 0, preprocessed->sources(), preprocessed->unit},
+              settings.log);
 }
 
 Binary Engine::State::compiled(const PreprocessedPointer& preprocessed, const std::string& name,
@@ -186,8 +193,8 @@ Binary Engine::State::compiled(const PreprocessedPointer& preprocessed, const st
   }
 }
 
-Engine::State::BuiltPointer Engine::State::compile(const PreprocessedPointer& preprocessed, const std::string& name,
-                                                   const Key& key) {
+Engine::State::BuiltPointer Engine::State::compile(const PreprocessedPointer& preprocessed,
+                                                   const std::string& name, const Key& key) {
   const auto start = std::chrono::steady_clock::now();
   Binary binary = compiled(preprocessed, name, key.target);
   const double seconds = seconds_since(start);
@@ -197,7 +204,8 @@ Engine::State::BuiltPointer Engine::State::compile(const PreprocessedPointer& pr
   });
   note(settings.log, LogLevel::info,
        str_cat("compiled ", name, " for ", to_string(key.target), " in ", seconds * 1e3, " ms"));
-  CacheEntry entry{name, std::move(binary), seconds * 1e3, preprocessed->sources(), preprocessed->unit};
+  CacheEntry entry{name, std::move(binary), seconds * 1e3, preprocessed->sources(),
+                   preprocessed->unit};
   disk.publish(key, entry);
   return built_of(preprocessed, key, std::move(entry), false);
 }
@@ -208,8 +216,9 @@ void Engine::State::check_cpu(const Built& from) {
   if (!host->available(from.target)) return;
   const Fitness fitness = host->fitness(host->identity(from.target), from.target);
   if (fitness.rank == 0)
-    throw Error(str_cat("cannot run ", from.name, ", which is compiled for JITSTEP_CPU=", settings.cpu,
-                     ": ", fitness.problem, ". Set JITSTEP_CPU to a lower level or to native"));
+    throw Error(str_cat("cannot run ", from.name,
+                        ", which is compiled for JITSTEP_CPU=", settings.cpu, ": ", fitness.problem,
+                        ". Set JITSTEP_CPU to a lower level or to native"));
 }
 
 std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device) {
@@ -221,15 +230,16 @@ std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device
   const Target there = Target::cuda(cuda().device(device).sm);
   if (there != from.target) {
     throw Error(str_cat(from.name, " is for ", to_string(from.target), ", but GPU ", device, " is ",
-                     to_string(there), "; ask for that target"));
+                        to_string(there), "; ask for that target"));
   }
   return load_cuda_module(from.binary.image, from.name, cuda(), device);
 }
 
 // A file from the cache that is whole but does not load is damage of another sort: compile anew. What does not load as it
 // was compiled here is not left to others.
-Engine::State::KernelPointer Engine::State::load(const PreprocessedPointer& preprocessed, const std::string& name,
-                                                 const BuiltPointer& from, int device) {
+Engine::State::KernelPointer Engine::State::load(const PreprocessedPointer& preprocessed,
+                                                 const std::string& name, const BuiltPointer& from,
+                                                 int device) {
   const Target target = from->target;
   Compiler& compiler = compiler_for(target);
   try {
@@ -253,11 +263,12 @@ const Settings& Engine::settings() const { return state_->settings; }
 
 TemplateStore& Engine::templates() { return state_->templates; }
 
-std::shared_ptr<const Kernel> Engine::kernel(const std::string& translation_unit, const std::string& name,
-                                             const Target& target, int device) {
+std::shared_ptr<const Kernel> Engine::kernel(const std::string& translation_unit,
+                                             const std::string& name, const Target& target,
+                                             int device) {
   const auto preprocessed = state_->preprocessed_sources.get(translation_unit, name);
-  const std::string id =
-      str_cat(state_->memory_id(*preprocessed), " ", to_string(target), " ", target.is_cuda() ? device : 0);
+  const std::string id = str_cat(state_->memory_id(*preprocessed), " ", to_string(target), " ",
+                                 target.is_cuda() ? device : 0);
   bool found = false;
   auto kernel = state_->kernels.get(
       id,
@@ -272,8 +283,8 @@ std::shared_ptr<const Kernel> Engine::kernel(const std::string& translation_unit
   return kernel;
 }
 
-std::shared_ptr<const Built> Engine::build(const std::string& translation_unit, const std::string& name,
-                                           const Target& target) {
+std::shared_ptr<const Built> Engine::build(const std::string& translation_unit,
+                                           const std::string& name, const Target& target) {
   const auto preprocessed = state_->preprocessed_sources.get(translation_unit, name);
   bool found = false;
   auto built = state_->build(preprocessed, name, target, found);
@@ -285,7 +296,8 @@ void Engine::build_all(const std::vector<NamedText>& units, const Target& target
   in_parallel(units.size(), [&](std::size_t i) { build(units[i].text, units[i].name, target); });
 }
 
-std::string Engine::preprocessed_text(const std::string& translation_unit, const std::string& name) const {
+std::string Engine::preprocessed_text(const std::string& translation_unit,
+                                      const std::string& name) const {
   return state_->preprocessed_sources.get(translation_unit, name)->text;
 }
 

@@ -12,7 +12,7 @@ namespace {
 void require(const Kernel& kernel, Target::Kind kind, const char* word) {
   if (kernel.target().kind == kind) return;
   throw Error(str_cat("the kernel ", kernel.name(), " is for ", to_string(kernel.target()),
-                   ", not for ", word));
+                      ", not for ", word));
 }
 
 }  // namespace

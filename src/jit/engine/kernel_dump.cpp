@@ -75,8 +75,8 @@ void KernelDump::write(const Built& built, const std::string& text_digest) noexc
   if (settings_.dump_folder.empty()) return;
   const auto problem = write_files(built, text_digest);
   if (problem && !warned_.exchange(true))
-    warn(settings_.log,
-         str_cat("JITSTEP_DUMP: ", *problem, "; kernels that cannot be written there are left out"));
+    warn(settings_.log, str_cat("JITSTEP_DUMP: ", *problem,
+                                "; kernels that cannot be written there are left out"));
 } catch (...) {
   // A step goes on without what is for people alone.
 }

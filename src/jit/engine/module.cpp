@@ -34,7 +34,7 @@ class HostModule : public Module {
   void* symbol(const std::string& entry) const override {
     if (void* found = dlsym(handle_, entry.c_str())) return found;
     throw Error(str_cat("the binary of ", name_, " has no entry ", entry,
-                     "; it must be extern \"C\" with default visibility"));
+                        "; it must be extern \"C\" with default visibility"));
   }
 
  private:
@@ -77,8 +77,8 @@ struct Failure {
     const std::string message = str_cat("loading the binary of ", name, " failed: ", what);
     if (of_image) throw ImageError(message);
     throw Error(str_cat(message,
-                     "; free memory and open files, or set TMPDIR to a folder with room, "
-                     "from which code may be loaded"));
+                        "; free memory and open files, or set TMPDIR to a folder with room, "
+                        "from which code may be loaded"));
   }
 };
 
@@ -178,7 +178,7 @@ std::unique_ptr<Module> load_cuda_module(std::span<const std::byte> image, const
     if (!is_image_failure(error)) throw;
     const int version = driver.version();
     throw ImageError(str_cat(error.what(), " (the driver is for CUDA ", version / 1000, ".",
-                          version % 1000 / 10, ")"));
+                             version % 1000 / 10, ")"));
   }
 }
 
@@ -197,8 +197,8 @@ void try_to_load(const Binary& binary, const std::string& name, const Target& ta
     if (target.kind == Target::Kind::cpu) load_host_module(binary.image, name, scratch);
   } catch (const ImageError& error) {
     throw ImageError(str_cat(error.what(), ". The compiler ended without an error; its output: ",
-                          binary.log.empty() ? "none" : binary.log,
-                          "\nLook for a full disk, and at the script if JITSTEP_CXX names one"));
+                             binary.log.empty() ? "none" : binary.log,
+                             "\nLook for a full disk, and at the script if JITSTEP_CXX names one"));
   }
 }
 

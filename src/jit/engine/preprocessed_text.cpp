@@ -43,10 +43,11 @@ PreprocessedPointer FlatTexts::get(const std::string& translation_unit, const st
 }
 
 void FlatTexts::override_with_edited(FlatText& preprocessed, const std::string& name) const {
-  auto edited = overriding_text(settings_.override_folder, name, preprocessed.text, preprocessed.digest);
+  auto edited =
+      overriding_text(settings_.override_folder, name, preprocessed.text, preprocessed.digest);
   if (!edited) return;
   warn(settings_.log, str_cat("JITSTEP_OVERRIDE: ", name, " is the edited text in ",
-                           folder_of_text(name, preprocessed.digest), ", not its own"));
+                              folder_of_text(name, preprocessed.digest), ", not its own"));
   preprocessed.text = std::move(*edited);
   preprocessed.digest = code_digest(preprocessed.text);
   preprocessed.is_overridden = true;

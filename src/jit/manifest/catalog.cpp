@@ -8,8 +8,8 @@
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
 #include "jit/manifest/codec_options.h"
-#include "jit/manifest/manifest_reader.h"
 #include "jit/manifest/internal_rule.h"
+#include "jit/manifest/manifest_reader.h"
 #include "jit/source/preprocess.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
@@ -96,8 +96,8 @@ const Manifest& Catalog::find(Kind kind, const std::string& name, int catalog_re
   const auto content = plain ? store_.find(path) : std::nullopt;
   if (!content) {
     throw Error(str_cat("there is no ", names_of(kind).one, " \"", name, "\"",
-                     did_you_mean(name, names(kind)), "; there are ", listed(names(kind)),
-                     names_of(kind).hint));
+                        did_you_mean(name, names(kind)), "; there are ", listed(names(kind)),
+                        names_of(kind).hint));
   }
   const std::string shown = store_.shown_name(path);
   Manifest manifest = read(*content, shown, kind);
@@ -124,8 +124,8 @@ std::string Catalog::keep(const Manifest& manifest, const std::string& content,
   if (auto source = store_.keep(manifest.path, {file, content, includes})) return *source;
   const std::string& one = names_of(manifest.kind).one;
   throw Error(str_cat("cannot load the ", one, " ", file, ": there is another ", one, " \"",
-                   manifest.name, "\" already (", store_.origin(manifest.path),
-                   "); rename the file and its namespace"));
+                      manifest.name, "\" already (", store_.origin(manifest.path),
+                      "); rename the file and its namespace"));
 }
 
 // With a look at the other files it names.
@@ -134,8 +134,8 @@ Manifest Catalog::read(const std::string& content, const std::string& path, Kind
   const auto check = [&](Kind named, const std::string& name, int line) {
     if (name.empty() || has(named, name)) return;
     throw Error(str_cat(path, ":", line, ": there is no ", names_of(named).one, " \"", name, "\"",
-                     did_you_mean(name, names(named)), "; there are ", listed(names(named)),
-                     names_of(named).hint, ", before the ", names_of(kind).one));
+                        did_you_mean(name, names(named)), "; there are ", listed(names(named)),
+                        names_of(named).hint, ", before the ", names_of(kind).one));
   };
   for (const Slot& slot : manifest.slots) check(Kind::codec, slot.codec, slot.line);
   for (const RuleDefault& state : manifest.default_states) {
@@ -178,7 +178,8 @@ int Catalog::revision_since(Kind kind, const std::string& name, int catalog_revi
 }
 
 // A file that was never loaded again is in every revision what it is now.
-std::pair<int, std::string> Catalog::source_at(const std::string& path, int catalog_revision) const {
+std::pair<int, std::string> Catalog::source_at(const std::string& path,
+                                               int catalog_revision) const {
   std::lock_guard lock(*mutex_);
   const auto found = revisions_.find(path);
   if (found == revisions_.end()) return {1, path};

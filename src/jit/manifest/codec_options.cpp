@@ -14,10 +14,10 @@ Problem following_problem(const Option& number, const std::string& name, const M
   const Option* const followed = rule.find(name);
   if (followed == nullptr || followed->type != Option::Type::number)
     return str_cat(number.name, " expects a number or the name of one of ", rule.name,
-                "'s, which has no number \"", name, "\"");
+                   "'s, which has no number \"", name, "\"");
   if (number.constraint.covers(followed->constraint)) return {};
   return str_cat(number.name, " must be ", to_string(number.constraint), ", and ", rule.name, "'s ",
-              name, " need not: it must be ", to_string(followed->constraint));
+                 name, " need not: it must be ", to_string(followed->constraint));
 }
 
 Problem problem(const Manifest& codec, const Option& option, const Value& value,
@@ -41,8 +41,8 @@ NamedValues codec_options(const Manifest& codec, const NamedValues& given, const
       const Option* const option = codec.find(name);
       if (option == nullptr)
         throw Error(str_cat(codec.name, " has no option \"", name, "\"",
-                         did_you_mean(name, codec.option_names()), "; it has ",
-                         values.empty() ? "none" : joined(codec.option_names())));
+                            did_you_mean(name, codec.option_names()), "; it has ",
+                            values.empty() ? "none" : joined(codec.option_names())));
       if (const Problem wrong = problem(codec, *option, value, rule))
         throw Error(str_cat(codec.name, ": ", *wrong));
       values[name] = value;

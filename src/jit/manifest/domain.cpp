@@ -46,7 +46,8 @@ unsigned Domain::reduced(int dims) const {
 
 std::string to_string(const Domain& domain) {
   const std::string_view name = kDomainNames[static_cast<std::size_t>(domain.kind)];
-  return domain.kind == Domain::Kind::axis ? str_cat(name, "<", domain.axis, ">") : std::string(name);
+  return domain.kind == Domain::Kind::axis ? str_cat(name, "<", domain.axis, ">")
+                                           : std::string(name);
 }
 
 }  // namespace jitstep::jit

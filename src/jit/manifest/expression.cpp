@@ -48,7 +48,7 @@ class ExpressionParser {
   [[noreturn]] void fail(const std::string& what) const {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
     throw Error(str_cat("in the condition \"", shortened(text_), "\": ", what, ", found ",
-                     rest.empty() ? "its end" : str_cat("\"", shortened(rest), "\"")));
+                        rest.empty() ? "its end" : str_cat("\"", shortened(rest), "\"")));
   }
 
   static std::string shortened(std::string_view quoted) {

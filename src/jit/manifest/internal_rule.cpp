@@ -12,8 +12,8 @@ namespace {
 
 std::string text_of(const std::string& name, const std::string& slots, const std::string& members) {
   const std::string state = slots.empty() ? "" : str_cat("struct Slots {\n", slots, "};\n");
-  return str_cat("#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::", name,
-              " {\n", state, "struct Rule {\n", members, "};\n}\n");
+  return str_cat("#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::",
+                 name, " {\n", state, "struct Rule {\n", members, "};\n}\n");
 }
 
 struct AddedRules {
@@ -29,9 +29,10 @@ AddedRules& added_rules() {
 }  // namespace
 
 OptionValues internal_rule(const std::string& name, const std::string& slots,
-                      const std::string& members) {
+                           const std::string& members) {
   if (!is_internal_rule(name)) {  // two threads may add the same text
-    default_engine().templates().add(str_cat("rules/", name, ".cuh"), text_of(name, slots, members));
+    default_engine().templates().add(str_cat("rules/", name, ".cuh"),
+                                     text_of(name, slots, members));
     AddedRules& rules = added_rules();
     const std::lock_guard lock(rules.mutex);
     rules.names.insert(name);

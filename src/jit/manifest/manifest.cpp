@@ -102,8 +102,8 @@ std::string to_string(const Constraint& constraint) {
   std::string out;
   const auto& [low, high, above, below, integer, power_of_two] = constraint;
   if (low && high)
-    out =
-        str_cat("in ", above ? "(" : "[", to_string(*low), ", ", to_string(*high), below ? ")" : "]");
+    out = str_cat("in ", above ? "(" : "[", to_string(*low), ", ", to_string(*high),
+                  below ? ")" : "]");
   else if (low)
     out = str_cat(above ? "> " : ">= ", to_string(*low));
   else if (high)
@@ -140,7 +140,7 @@ std::optional<std::string> Option::range_problem(const Value& value) const {
     const bool unsaid = !std::isfinite(x) && must != "finite";
     const bool too_large = constraint.integer && std::isfinite(x) && !fits_int(x);
     return str_cat(what, " is ", to_string(x), " and must be ", unsaid ? "finite and " : "", must,
-                too_large ? " that an int holds" : "");
+                   too_large ? " that an int holds" : "");
   };
   if (value.is_number() && !constraint.accepts(value.number()))
     return problem(name, value.number());

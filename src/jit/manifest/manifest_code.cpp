@@ -59,8 +59,8 @@ void check_directive(View code, const Place& location) {
   if (begins_with(words, kTaken)) return;
   if (words.size() == 2 && words[0] == "pragma" && words[1] == "once") return;
   location.fail(str_cat("`", code,
-                  "` changes how this and the files after it are compiled; a constant is ",
-                  "`static constexpr`, the rest is the compiler's: take it out"));
+                        "` changes how this and the files after it are compiled; a constant is ",
+                        "`static constexpr`, the rest is the compiler's: take it out"));
 }
 
 // What the rule language was called before, and is called now.
@@ -81,7 +81,8 @@ void check_renamed(View code, const Place& location) {
       const std::size_t end = at + one.old.size();
       if (in_word(one.old.back()) && end < code.size() && in_word(code[end])) continue;
       if (in_word(one.old[0]) && at > 0 && in_word(code[at - 1])) continue;
-      location.fail(str_cat("`", one.old.substr(0, one.old.find('(')), "` is now called `", one.current, "`"));
+      location.fail(str_cat("`", one.old.substr(0, one.old.find('(')), "` is now called `",
+                            one.current, "`"));
     }
 }
 
@@ -182,7 +183,8 @@ bool declares_no_variable(View statement) {
 
 void CodeCheck::take(View code, const Place& location) {
   check_line(code, location);
-  if (code.starts_with("#") || code.starts_with("%:")) return check_directive(trimmed(code), location);
+  if (code.starts_with("#") || code.starts_with("%:"))
+    return check_directive(trimmed(code), location);
   for (const char c : code) read(c, location);
   read(' ', location);
 }
@@ -237,9 +239,10 @@ void CodeCheck::end_statement() {
   if (declares_no_variable(ended) || is_constant(words)) return;
   const bool outlives = scope() == Scope::of_namespace || has(words, "static");
   if (outlives && (local || !is_function(ended)))
-    begin_.fail(str_cat("`", trimmed(ended),
-                     "` outlives an element, and elements come in any order; keep it in Slots or ",
-                     "AuxState, or make it `static constexpr`"));
+    begin_.fail(
+        str_cat("`", trimmed(ended),
+                "` outlives an element, and elements come in any order; keep it in Slots or ",
+                "AuxState, or make it `static constexpr`"));
 }
 
 }  // namespace jitstep::jit

@@ -87,7 +87,8 @@ double Cursor::number() {
 
 int Cursor::integer(int low, int high) {
   const double x = number();
-  if (x < low || x > high || x != std::floor(x)) fail(str_cat("an integer from ", low, " to ", high));
+  if (x < low || x > high || x != std::floor(x))
+    fail(str_cat("an integer from ", low, " to ", high));
   return static_cast<int>(x);
 }
 
@@ -108,8 +109,8 @@ std::string_view Cursor::rest() {
 void Cursor::fail(const std::string& expected) {
   const std::string_view left = rest();
   location_.fail(str_cat("expected ", expected, ", found ",
-                   left.empty() ? std::string("the end") : str_cat("`", left, "`"), " in `", text_,
-                   "`"));
+                         left.empty() ? std::string("the end") : str_cat("`", left, "`"), " in `",
+                         text_, "`"));
 }
 
 }  // namespace jitstep::jit

@@ -99,8 +99,8 @@ void read_flag_type(Cursor& cursor, const Enumerations& enums, bool integers, Op
   }
   const auto found = enums.find(type);
   if (found == enums.end())
-    cursor.fail(str_cat("bool", integers ? ", int" : "", " or a choice declared as `enum class ", type,
-                     " { a, b };` on one line"));
+    cursor.fail(str_cat("bool", integers ? ", int" : "", " or a choice declared as `enum class ",
+                        type, " { a, b };` on one line"));
   option.type = Option::Type::choice;
   option.enumeration = type;
   option.choices = found->second;
@@ -157,7 +157,8 @@ void read_after(std::string_view list, const Place& location, const std::vector<
     const auto found = std::find_if(earlier.begin(), earlier.end(),
                                     [&](const Reduction& r) { return r.name == name; });
     if (found == earlier.end())
-      location.fail(str_cat("no reduction `", name, "` is declared before; move it up or name another"));
+      location.fail(
+          str_cat("no reduction `", name, "` is declared before; move it up or name another"));
     after.push_back(static_cast<int>(found - earlier.begin()));
   } while (cursor.take(","));
   cursor.expect_end();
@@ -165,7 +166,8 @@ void read_after(std::string_view list, const Place& location, const std::vector<
 
 }  // namespace
 
-Expression read_condition(std::string_view condition, const Symbols& symbols, const Place& location) {
+Expression read_condition(std::string_view condition, const Symbols& symbols,
+                          const Place& location) {
   try {
     return Expression::parse(condition, [&](std::string_view name) -> const Symbol* {
       const auto found = symbols.find(name);
@@ -280,7 +282,8 @@ namespace {
 // Groups of one optimizer may differ in dtypes and flags, and all of them share it.
 void check_shared_state(const AuxField& field, const Place& location) {
   if (!field.is_shared()) return;
-  if (!field.is_double) location.fail("memory of all tensors is kept in double: `Entry<all, double>`");
+  if (!field.is_double)
+    location.fail("memory of all tensors is kept in double: `Entry<all, double>`");
   if (field.condition)
     location.fail(
         "memory of all tensors is kept whatever the flags, which may differ by group; leave "

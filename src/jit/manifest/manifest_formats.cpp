@@ -51,7 +51,8 @@ void check_no_code(const SourceLines& lines) {
 void check_block(const SourceLines& lines, const Manifest& made) {
   const Option* const block = made.find("block");
   if (made.has_meta && block == nullptr)
-    lines.structs.find("Meta")->second.location.fail("a codec with Meta has the option `int block`");
+    lines.structs.find("Meta")->second.location.fail(
+        "a codec with Meta has the option `int block`");
   if (block != nullptr && (block->type != Option::Type::number || !block->constraint.power_of_two ||
                            !block->constraint.low || !block->constraint.high))
     Place{made.path, block->line}.fail("expected `int block = N;  // power of two in [a, b]`");

@@ -66,9 +66,11 @@ void read_name(std::string_view value, const char* key, const char* of, const Pl
 }
 
 // A key that has one value.
-bool read_only(std::string_view value, const char* key, std::string_view only, const Place& location) {
+bool read_only(std::string_view value, const char* key, std::string_view only,
+               const Place& location) {
   if (value != only)
-    location.fail(str_cat("cannot read the ", key, " `", value, "`: there is `", key, ": ", only, "`"));
+    location.fail(
+        str_cat("cannot read the ", key, " `", value, "`: there is `", key, ": ", only, "`"));
   return true;
 }
 
@@ -95,12 +97,14 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& locatio
   } else if (rule && starts("default state: ")) {
     add_state_default(state_default(value, flags, location), location, made);
   } else if (rule && starts("default weights: ")) {
-    read_name(value, "default weights", "a weight format", location, made, &Manifest::default_weights);
+    read_name(value, "default weights", "a weight format", location, made,
+              &Manifest::default_weights);
   } else if (rule && starts("min_quantized_size: ")) {
     made.min_quantized_sizes.push_back(rule_default(value, flags, location));
     Cursor(made.min_quantized_sizes.back().value, location).integer(0, 1 << 30);
   } else if (rule && starts("host transform: ")) {
-    read_name(value, "host transform", "the name of a host transform", location, made, &Manifest::host_transform);
+    read_name(value, "host transform", "the name of a host transform", location, made,
+              &Manifest::host_transform);
   } else if (rule && starts("host stage: ")) {
     location.fail("`host stage:` is now called `host transform:`");
   } else if (rule && starts("modes: ")) {
@@ -129,7 +133,7 @@ void refuse_key(std::string_view piece, const Place& location) {
     if (value.starts_with(':')) value = trimmed(value.substr(1));
     if (key == "class" && !is_word(value)) continue;  // a sentence about classes
     location.fail(str_cat("cannot read `", piece, "`: write `", key, ": ", of,
-                    "`, or begin prose with another word"));
+                          "`, or begin prose with another word"));
   }
 }
 

@@ -157,14 +157,15 @@ class Cutter {
     if (!here_.has_comment || !here_.code.empty()) return;
     for (const auto& [key, of] : kRuleKeys)
       if (here_.comment.starts_with(str_cat(key, ": ")))
-        location_.fail(str_cat("`// ", key, ": ...` belongs into the comment that the file begins with"));
+        location_.fail(
+            str_cat("`// ", key, ": ...` belongs into the comment that the file begins with"));
   }
 
   void directive() {
     Cursor cursor(here_.code.substr(1), location_);
     if (cursor.take_word("include") && cursor.take("<"))
       location_.fail(str_cat("a template includes nothing from outside; take `", here_.code,
-                       "` out: templates/README.md lists what may be used"));
+                             "` out: templates/README.md lists what may be used"));
     if (here_.code.starts_with("#if")) ++conditions_;
     if (here_.code.starts_with("#endif")) --conditions_;
   }

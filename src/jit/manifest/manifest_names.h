@@ -24,7 +24,7 @@ void check_archived(const std::vector<T>& all, const Place& location) {
     for (const std::string& name : {other.name, other.torch_name})
       if (&other != &made && (name == made.name || name == made.torch_name))
         location.fail("`" + name + "` names `" + other.name + "` and `" + made.name +
-                   "`, which archives could not tell apart; rename one");
+                      "`, which archives could not tell apart; rename one");
 }
 
 }  // namespace jitstep::jit

@@ -83,7 +83,7 @@ void refuse_note(std::string_view segment, const Place& location) {
   for (const auto& [word, form, owners] : kNoteForms) {
     if (!begins_with_word(segment, word)) continue;
     location.fail(str_cat("cannot read `", segment, "` here: `", form, "` is for ", owners,
-                    ", and prose begins with another word"));
+                          ", and prose begins with another word"));
   }
 }
 
@@ -112,8 +112,9 @@ static bool looks_like_range(std::string_view segment) {
 // It would hold nobody back.
 static void refuse_range(std::string_view segment, const Place& location) {
   if (looks_like_range(segment))
-    location.fail(str_cat("the note `", segment, "` is no range; write `>= 0`, `in [0, 1)` or the like, ",
-                    "or begin prose with another word"));
+    location.fail(str_cat("the note `", segment,
+                          "` is no range; write `>= 0`, `in [0, 1)` or the like, ",
+                          "or begin prose with another word"));
 }
 
 void keep_prose(std::string_view segment, const Place& location, std::string* note) {
@@ -121,10 +122,12 @@ void keep_prose(std::string_view segment, const Place& location, std::string* no
   const auto key = key_of(segment);
   if (key == "keeps") location.fail("the note `keeps:` is now called `codec:`");
   if (!key.empty())
-    location.fail(str_cat("the note `", key, ":` has no meaning here; prose has no word before a colon"));
+    location.fail(
+        str_cat("the note `", key, ":` has no meaning here; prose has no word before a colon"));
   if (std::string_view("<>=!&|").find(segment[0]) != std::string_view::npos)
-    location.fail(str_cat("cannot read the note `", segment,
-                    "`; a range is `>= 0`, `in [0, 1)` or the like, and prose begins with a word"));
+    location.fail(
+        str_cat("cannot read the note `", segment,
+                "`; a range is `>= 0`, `in [0, 1)` or the like, and prose begins with a word"));
   if (note == nullptr) return;
   refuse_range(segment, location);
   *note += (note->empty() ? "" : "; ") + std::string(segment);

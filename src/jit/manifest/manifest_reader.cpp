@@ -78,12 +78,13 @@ class Reader {
       check_archived(made_.slots, line.location);
     });
     each("Reductions", made_.has_reductions, [&](const SourceLine& line) {
-      add(made_.reductions, read_reduction(line, flags_, made_.reductions), line.location, kMostLines,
-          "reductions");
+      add(made_.reductions, read_reduction(line, flags_, made_.reductions), line.location,
+          kMostLines, "reductions");
       finalize_reduction(line.location);
     });
     each("AuxState", made_.has_aux_state, [&](const SourceLine& line) {
-      add(made_.aux_state, read_aux_state(line, flags_), line.location, kMostMemory, "fields of memory");
+      add(made_.aux_state, read_aux_state(line, flags_), line.location, kMostMemory,
+          "fields of memory");
       check_aux_state(made_.aux_state.back(), line.location);
       check_archived(made_.aux_state, line.location);
     });
@@ -122,12 +123,12 @@ class Reader {
     const bool own = made_.kind != Kind::gradient;
     if (const auto problem = file_name_problem(stem); own && !problem.empty())
       top_.fail(str_cat("the file's name is the name of its namespace, and `", stem, "` ", problem,
-                     "; rename both"));
+                        "; rename both"));
     if (!lines_.enclosing) top_.fail(str_cat("expected `namespace ", space, "::", stem, " {`"));
     if (lines_.enclosing->code != space + "::" + stem)
       lines_.enclosing->location.fail(str_cat("expected `namespace ", space, "::", stem,
-                                        " {`, as the file's name says",
-                                        advice(lines_.enclosing->code, made_.kind)));
+                                              " {`, as the file's name says",
+                                              advice(lines_.enclosing->code, made_.kind)));
     made_.name = stem;
   }
 
@@ -161,7 +162,7 @@ class Reader {
     if (option.type != Option::Type::number || option.name == "dims" || option.name == "block")
       location.fail(
           str_cat("a number of a codec is a plain `double`, and no `dims` or `block`, which are ",
-               "constants in Options"));
+                  "constants in Options"));
   }
 
   void check_construction(const Option& option) {
@@ -170,15 +171,17 @@ class Reader {
     if (made_.kind != Kind::rule) refuse_note("at construction:", location);
     const Option* const from = made_.find(option.at_construction);
     if (from == nullptr || from->type != Option::Type::number)
-      location.fail(str_cat("no number `", option.at_construction, "` is declared among the options; ",
-                      "`at construction:` takes the name of one"));
+      location.fail(str_cat("no number `", option.at_construction,
+                            "` is declared among the options; ",
+                            "`at construction:` takes the name of one"));
   }
 
   void name_option(const Option& option, const Place& location) {
     const bool of_codec = made_.kind == Kind::codec && option.type == Option::Type::number;
     if (option.name == "null" || option.name == "true" || option.name == "false" ||
         (option.name == "dims" && !of_codec))
-      location.fail(str_cat("`", option.name, "` is a word of conditions, not a name for an option"));
+      location.fail(
+          str_cat("`", option.name, "` is a word of conditions, not a name for an option"));
     refuse_in_archives(option.name, location);
     if (!names_.insert(option.name).second)
       location.fail(str_cat("`", option.name, "` is declared twice; rename one"));
@@ -195,14 +198,16 @@ class Reader {
       made_.refusals.push_back(
           {read_condition(trimmed(std::string_view(line.notes).substr(0, comma)), symbols_,
                           line.location),
-           std::string(trimmed(std::string_view(line.notes).substr(comma + 1))), line.location.line});
+           std::string(trimmed(std::string_view(line.notes).substr(comma + 1))),
+           line.location.line});
     }
   }
 
   // ---- slots, reductions, memory
 
   void check_slot(const Slot& slot, const Place& location) {
-    if (slot.name == "transformed") location.fail("`transformed` is what a host transform returns, not a slot");
+    if (slot.name == "transformed")
+      location.fail("`transformed` is what a host transform returns, not a slot");
     if (slot.name == "p" || slot.name == "g")
       location.fail(str_cat("`", slot.name, "` is the parameter or the gradient, not a slot"));
     for (const std::string& name : {slot.name, slot.torch_name}) {
@@ -225,9 +230,10 @@ class Reader {
         std::any_of(made_.reductions.begin(), made_.reductions.end(),
                     [&](const Reduction& reduction) { return reduction.domain == field.domain; });
     if (!prepared && !finished)
-      location.fail(str_cat("no reduction over `", to_string(field.domain),
-                      "` writes this memory; declare one, or keep it for each `tensor` of a rule "
-                      "or for `all`"));
+      location.fail(
+          str_cat("no reduction over `", to_string(field.domain),
+                  "` writes this memory; declare one, or keep it for each `tensor` of a rule "
+                  "or for `all`"));
   }
 
   void check_initial(const Initial& initial, bool list, const Place& location) {
@@ -238,7 +244,7 @@ class Reader {
     if (!right)
       location.fail(
           str_cat("no number `", initial.option,
-               "` is declared among the options; `initial:` takes a number or the name of one"));
+                  "` is declared among the options; `initial:` takes a number or the name of one"));
   }
 
   void finalize_reduction(const Place& location) {
@@ -247,21 +253,22 @@ class Reader {
                                       [](const Reduction& one) { return !one.condition; });
     if (always > kMostReductions)
       location.fail(str_cat("a kernel takes at most ", kMostReductions,
-                      " reductions; leave some out by `if`, or sum several terms in one"));
+                            " reductions; leave some out by `if`, or sum several terms in one"));
     const std::size_t taken = made_.kind == Kind::codec && reduction.source ? 1 : 0;
     if (made_.kind != Kind::rule && (reduction.after.size() > taken || reduction.moments))
       location.fail(
-          "only a rule's reductions come `after:` others or feed `update_state`; leave these notes out");
+          "only a rule's reductions come `after:` others or feed `update_state`; leave these notes "
+          "out");
     for (const Reduction& other : made_.reductions) {
       if (&other != &reduction && other.coefficients == reduction.coefficients)
-        location.fail(
-            str_cat("`", reduction.coefficients,
-                 "` names the coefficients of two reductions; give each a structure of its own"));
+        location.fail(str_cat(
+            "`", reduction.coefficients,
+            "` names the coefficients of two reductions; give each a structure of its own"));
     }
     const auto found = lines_.structs.find(reduction.coefficients);
     if (found == lines_.structs.end())
       location.fail(str_cat("expected `struct ", reduction.coefficients,
-                      " { real x; };` with the coefficients, in this file"));
+                            " { real x; };` with the coefficients, in this file"));
     for (const SourceLine& line : found->second.fields) {
       for (Field& field : read_fields(line, {"real", "double", "float", "int", "bool", "uint32"}))
         reduction.fields.push_back(std::move(field));

@@ -75,7 +75,7 @@ const Manifest* OptionValues::owner(std::string_view name) const {
 const Option& OptionValues::declaration(std::string_view name) const {
   if (const Manifest* manifest = owner(name)) return *manifest->find(name);
   throw Error(str_cat(rule_->name, " has no option \"", name, "\"", did_you_mean(name, names()),
-                   "; it has ", joined(names())));
+                      "; it has ", joined(names())));
 }
 
 const Value* OptionValues::values_of(const Manifest& manifest) const {
@@ -195,7 +195,7 @@ double OptionValues::initial(const Initial& initial, std::size_t parameter) cons
   if (value.numbers().empty()) return initial.number;
   if (parameter < value.numbers().size()) return value.numbers()[parameter];
   throw Error(str_cat(rule_->name, ": the option \"", initial.option, "\" holds ",
-                   value.numbers().size(), " numbers, none for parameter ", parameter));
+                      value.numbers().size(), " numbers, none for parameter ", parameter));
 }
 
 }  // namespace jitstep::jit

@@ -64,9 +64,9 @@ class Preprocessor {
       if (const auto content = find(stored)) return expand_included(*content, stored);
     }
     throw Error(str_cat(from, ":", line, ": includes \"", wanted,
-                     "\", which is no template: looked for ", beside,
-                     beside == at_root ? "" : " and " + at_root,
-                     "; give its folder in JITSTEP_TEMPLATES or add it at run time"));
+                        "\", which is no template: looked for ", beside,
+                        beside == at_root ? "" : " and " + at_root,
+                        "; give its folder in JITSTEP_TEMPLATES or add it at run time"));
   }
 
   std::optional<std::string> find(const std::string& stored) const {
@@ -110,7 +110,7 @@ std::string_view without_version(std::string_view name) {
 }
 
 std::string preprocess(std::string_view translation_unit, const std::string& unit_name,
-                    const TemplateStore& store, Texts& included) {
+                       const TemplateStore& store, Texts& included) {
   std::string name = unit_name;  // it stands in quotes on marker lines
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '"' || c == '\\' || c < ' '; }, '_');
@@ -121,7 +121,7 @@ std::string preprocess(std::string_view translation_unit, const std::string& uni
 }
 
 std::string preprocess(std::string_view translation_unit, const std::string& unit_name,
-                    const TemplateStore& store) {
+                       const TemplateStore& store) {
   Texts included;
   return preprocess(translation_unit, unit_name, store, included);
 }

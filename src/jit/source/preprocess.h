@@ -17,10 +17,10 @@ std::string_view without_version(std::string_view name);
 /// Inside a file that the store keeps, includes are what they were when it was loaded.
 /// Note: conditions are not evaluated, so an include must not stand inside #if.
 std::string preprocess(std::string_view translation_unit, const std::string& unit_name,
-                    const TemplateStore& store);
+                       const TemplateStore& store);
 /// The same, with the texts of all that was included.
 std::string preprocess(std::string_view translation_unit, const std::string& unit_name,
-                    const TemplateStore& store, Texts& included);
+                       const TemplateStore& store, Texts& included);
 
 /// All that a text includes, each the newest of its name.
 Texts newest_includes(std::string_view content, const std::string& name,

@@ -74,7 +74,8 @@ std::vector<SourceLocation> locations_of(const Files& files, std::string_view lo
     const std::string_view line = next_line(log);
     for (const auto& [file, lines] : files) {
       const SourceLocation location{file, mentioned(file, line)};
-      if (location.line > 0 && std::find(locations.begin(), locations.end(), location) == locations.end())
+      if (location.line > 0 &&
+          std::find(locations.begin(), locations.end(), location) == locations.end())
         locations.push_back(location);
     }
   }

@@ -42,9 +42,11 @@ std::vector<std::byte> left_by(Backend& backend, const Candidate& kernel,
   return tensors.content(download);
 }
 
-std::optional<Trial> compared(Backend& backend, const Candidate& kernel, const KernelConfig& default_config,
-                              const KernelConfig& candidate, const DownloadFrom& download) {
-  const auto sizes = scratch_sizes(kernel.sizes, std::max(default_config.leaves_per_item, candidate.leaves_per_item));
+std::optional<Trial> compared(Backend& backend, const Candidate& kernel,
+                              const KernelConfig& default_config, const KernelConfig& candidate,
+                              const DownloadFrom& download) {
+  const auto sizes = scratch_sizes(
+      kernel.sizes, std::max(default_config.leaves_per_item, candidate.leaves_per_item));
   {
     ScratchTensors tensors(backend, kernel.plan, kernel.numbers, {sizes});
     const Step step = tensors.step_by(candidate);
@@ -57,7 +59,7 @@ std::optional<Trial> compared(Backend& backend, const Candidate& kernel, const K
   return Trial{.config = candidate,
                .status = TrialStatus::wrong_bits,
                .detail = str_cat("byte ", at - expected.begin(), " of ", expected.size(),
-                              " differs from what the default leaves")};
+                                 " differs from what the default leaves")};
 }
 
 }  // namespace
@@ -76,16 +78,17 @@ std::optional<Trial> resource_problem(const KernelConfig& config,
       return Trial{.config = config,
                    .status = TrialStatus::exceeds_resources,
                    .detail = str_cat(entry.entry, " takes ", registers, " registers and ",
-                                  entry.shared_bytes, " bytes of shared memory in a block")};
+                                     entry.shared_bytes, " bytes of shared memory in a block")};
   }
   return {};
 }
 
 std::optional<Trial> check_candidate(Backend& backend, const Candidate& kernel,
-                                     const KernelConfig& default_config, const KernelConfig& candidate,
-                                     const DownloadFrom& download) {
+                                     const KernelConfig& default_config,
+                                     const KernelConfig& candidate, const DownloadFrom& download) {
   if (const auto constraint = config_problem(kernel.plan, candidate, backend.target()))
-    return Trial{.config = candidate, .status = TrialStatus::exceeds_resources, .detail = *constraint};
+    return Trial{
+        .config = candidate, .status = TrialStatus::exceeds_resources, .detail = *constraint};
   try {
     return compared(backend, kernel, default_config, candidate, download);
   } catch (const Error& error) {

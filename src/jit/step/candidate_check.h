@@ -25,7 +25,8 @@ JITSTEP_API std::optional<Trial> resource_problem(const KernelConfig& config,
 /// Runs both configurations on two chunks of scratch and compares everything they leave. The trial that failed, or nothing.
 /// Whatever goes wrong with the candidate is such a trial and no exception.
 JITSTEP_API std::optional<Trial> check_candidate(Backend& backend, const Candidate& kernel,
-                                                 const KernelConfig& default_config, const KernelConfig& candidate,
+                                                 const KernelConfig& default_config,
+                                                 const KernelConfig& candidate,
                                                  const DownloadFrom& download);
 
 }  // namespace jitstep::jit

@@ -23,8 +23,8 @@ void check_rule_contract(const Plan& plan, Engine& engine) {
   const auto first = std::find(found.begin(), found.end(), 1);
   if (first != found.end())
     throw Error(str_cat(engine.templates().shown_name(plan.rule().path), ": ",
-                     probe.findings[static_cast<std::size_t>(first - found.begin())],
-                     " (found by JITSTEP_CHECK)"));
+                        probe.findings[static_cast<std::size_t>(first - found.begin())],
+                        " (found by JITSTEP_CHECK)"));
 }
 
 }  // namespace jitstep::jit

@@ -21,16 +21,16 @@ std::string stamp_of(const std::string& path) {
   struct stat status {};
   if (path.empty() || ::stat(path.c_str(), &status) != 0) return {};
   return str_cat(status.st_ino, " ", status.st_size, " ", status.st_mtim.tv_sec, " ",
-              status.st_mtim.tv_nsec);
+                 status.st_mtim.tv_nsec);
 }
 
 void warn_of(const RecordFile& file, const std::string& path, LogLevel level) {
   if (file.problems.empty()) return;
   warn(level, str_cat(file.problems.front(),
-                   file.problems.size() > 1
-                       ? str_cat(" (and ", file.problems.size() - 1, " more lines of ", path, ")")
-                       : "",
-                   "; what cannot be read is skipped: delete the file, or tune again"));
+                      file.problems.size() > 1 ? str_cat(" (and ", file.problems.size() - 1,
+                                                         " more lines of ", path, ")")
+                                               : "",
+                      "; what cannot be read is skipped: delete the file, or tune again"));
 }
 
 // In the order in which they count; the file that was written last of all has the newest at its end.

@@ -26,25 +26,26 @@ Unit conversion_unit(const Plan& plan, const KernelConfig& config, const Directi
   const std::string entry = str_cat("jitstep_", way.name, of);
   return {str_cat(way.name, of, "_", plan.name),
           str_cat(include_text(plan), "#include \"kernel/step.cuh\"\n", kernel_text(plan, config),
-               "JITSTEP_ENTRY(", entry, ", ", way.name, arguments, ")\n"),
+                  "JITSTEP_ENTRY(", entry, ", ", way.name, arguments, ")\n"),
           0,
           {entry}};
 }
 
 // Whether a codec encodes by what it finds out of the whole slot.
 bool sums_first(const Plan& plan, int slot) {
-  return std::any_of(
-      plan.reductions.begin(), plan.reductions.end(),
-      [&](const ResolvedReduction& r) { return r.component == codec_component(slot) && r.active(); });
+  return std::any_of(plan.reductions.begin(), plan.reductions.end(),
+                     [&](const ResolvedReduction& r) {
+                       return r.component == codec_component(slot) && r.active();
+                     });
 }
 
 // A rule whose only slot, of the kind of another one's, becomes the gradient.
 OptionValues slot_rule(const Slot& slot) {
   const bool is_signed = slot.is_signed;
   return internal_rule(is_signed ? "jitstep_signed_slot" : "jitstep_non_negative_slot",
-                  is_signed ? "  Signed x;\n" : "  NonNegative x;\n",
-                  "  KHD static void moments(auto& e, const auto&) { e.x.next = e.g; }\n"
-                  "  KHD static void apply(auto&, const auto&) {}\n");
+                       is_signed ? "  Signed x;\n" : "  NonNegative x;\n",
+                       "  KHD static void moments(auto& e, const auto&) { e.x.next = e.g; }\n"
+                       "  KHD static void apply(auto&, const auto&) {}\n");
 }
 
 // One of a rule's numbers.

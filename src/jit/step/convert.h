@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "jitstep/jit/export.h"
 #include "jitstep/jit/backend.h"
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/step_tensor.h"
 
@@ -25,7 +25,8 @@ JITSTEP_API void decode_slot(Backend& backend, const StoredTensor& from, int slo
 
 /// Sets the slot from such values. Of a codec that remembers what it found out of the whole tensor both are set, by
 /// a step of a rule that does nothing else.
-JITSTEP_API void encode_slot(Backend& backend, const StoredTensor& to, int slot, const void* values);
+JITSTEP_API void encode_slot(Backend& backend, const StoredTensor& to, int slot,
+                             const void* values);
 
 /// Writes the weights as a rule sees them, from the parameter and what its format keeps beside it.
 JITSTEP_API void decode_weights(Backend& backend, const StoredTensor& from, void* values);

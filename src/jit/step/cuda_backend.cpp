@@ -37,7 +37,8 @@ class CudaLaunches : public Launches {
 
   void launch(int entry, const Args& args) override {
     if (args.item_count == 0) return;
-    const auto grid = static_cast<unsigned>(std::min<std::int64_t>(args.item_count, location_.blocks));
+    const auto grid =
+        static_cast<unsigned>(std::min<std::int64_t>(args.item_count, location_.blocks));
     entries_[entry].launch(stream_, grid, threads_, &args);
   }
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "jit/engine/cuda_driver.h"
+#include "jitstep/jit/backend.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/backend.h"
 
 namespace jitstep::jit {
 

@@ -44,10 +44,11 @@ void LaunchBatch::add_buffers(const ResolvedReduction& r) {
     buffers_.emplace_back().reserve(backend_, static_cast<std::size_t>(bytes));
     return buffers_.back().data();
   };
-  record.partials = static_cast<double*>(
-      buffer(tables_.partial_count[r.reduction_layout] * r.terms * static_cast<int>(sizeof(double))));
+  record.partials = static_cast<double*>(buffer(tables_.partial_count[r.reduction_layout] *
+                                                r.terms * static_cast<int>(sizeof(double))));
   if (!r.is_global)
-    record.coefficients = buffer(tables_.entries[r.reduction_layout] * std::max(r.coefficient_bytes, 1));
+    record.coefficients =
+        buffer(tables_.entries[r.reduction_layout] * std::max(r.coefficient_bytes, 1));
 }
 
 template <class Chosen>
@@ -67,12 +68,14 @@ void LaunchBatch::choose(const StepInput* inputs) {
     StepTables::Items items;
     items.reserve(all.size());
     for (const Item& item : all)
-      if (item.reduction_layout == kGlobalLayout ? any : !inputs[item.tensor].inactive) items.push_back(item);
+      if (item.reduction_layout == kGlobalLayout ? any : !inputs[item.tensor].inactive)
+        items.push_back(item);
     return items;
   });
 }
 
-void LaunchBatch::set_inputs(const StepRecord* steps, const HyperParams* hyper_params, int hyper_params_count) {
+void LaunchBatch::set_inputs(const StepRecord* steps, const HyperParams* hyper_params,
+                             int hyper_params_count) {
   args_.steps = steps;
   args_.hyper_params = hyper_params;
   args_.hyper_params_count = hyper_params_count;

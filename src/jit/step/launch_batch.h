@@ -7,11 +7,11 @@
 
 #include "jit/step/device_table.h"
 #include "jit/step/step_tables.h"
-#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/kernel_config.h"
 #include "jitstep/jit/plan.h"
+#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/jit/unit.h"
-#include "jitstep/jit/kernel_config.h"
 
 namespace jitstep::jit {
 

@@ -14,8 +14,8 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
 
 std::int64_t product(const std::vector<std::int64_t>& sizes) {
   const auto refuse = [&](const char* why) {
-    throw Error(str_cat("a tensor of sizes [", joined(sizes, ", ", [](auto n) { return str_cat(n); }),
-                     "] ", why));
+    throw Error(str_cat("a tensor of sizes [",
+                        joined(sizes, ", ", [](auto n) { return str_cat(n); }), "] ", why));
   };
   std::int64_t elements = 1;  // of a tensor without sizes of 0
   for (const std::int64_t size : sizes) {

@@ -72,7 +72,10 @@ SharedState shared_state_of(Backend& backend, const Plan& plan) {
 
 ScratchTensors::ScratchTensors(Backend& backend, const Plan& plan, const HyperParams& numbers,
                                const std::vector<std::vector<std::int64_t>>& shapes)
-    : backend_(backend), plan_(plan), numbers_(numbers), shared_state_(shared_state_of(backend, plan)) {
+    : backend_(backend),
+      plan_(plan),
+      numbers_(numbers),
+      shared_state_(shared_state_of(backend, plan)) {
   numbers_.found_inf = nullptr;
   numbers_.step_offset = numbers_.shared_step_offset = nullptr;
   if (numbers_.grad_scale != nullptr) {
@@ -84,7 +87,8 @@ ScratchTensors::ScratchTensors(Backend& backend, const Plan& plan, const HyperPa
   for (const auto& sizes : shapes) add(sizes, static_cast<int>(tensors_.size()));
   const std::ptrdiff_t fields = shared_state_.buffers[1] - shared_state_.buffers[0];
   if (fields > 0)
-    parts_.push_back({shared_state_.buffers[0], 2 * sizeof(double) * static_cast<std::size_t>(fields)});
+    parts_.push_back(
+        {shared_state_.buffers[0], 2 * sizeof(double) * static_cast<std::size_t>(fields)});
 }
 
 void* ScratchTensors::filled(std::int64_t elements, Dtype dtype, std::uint64_t seed) {
@@ -135,14 +139,16 @@ std::int64_t ScratchTensors::bytes(const Plan& plan,
 }
 
 Step ScratchTensors::step_by(const KernelConfig& config) {
-  return Step(backend_, {{plan_, tensors_, config}}, plan_.shared_state.empty() ? nullptr : &shared_state_);
+  return Step(backend_, {{plan_, tensors_, config}},
+              plan_.shared_state.empty() ? nullptr : &shared_state_);
 }
 
 void ScratchTensors::run(Step& step) {
   numbers_.t = ++t_;
   // The values of a host transform stay as they are.
-  const HostTransform stage =
-      plan_.rule().host_transform.empty() ? HostTransform() : [](const std::vector<TransformedTensor>&) {};
+  const HostTransform stage = plan_.rule().host_transform.empty()
+                                  ? HostTransform()
+                                  : [](const std::vector<TransformedTensor>&) {};
   step.run(inputs_, {numbers_}, stage);
 }
 

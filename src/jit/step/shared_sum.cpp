@@ -55,8 +55,10 @@ std::vector<AllRecord> SharedSum::records_of(const std::vector<LaunchBatch>& bat
       const bool inactive = (input++)->inactive;
       if (inactive || tensor.n == 0) continue;
       const ReductionLayout& reduction_layout =
-          tensor.reduction_layouts[taker.reduction_layout];  // of its elements, or of the entries that it takes
-      records.push_back({partials + reduction_layout.first_partial * taker.terms, reduction_layout.leaves >> reduction_layout.log2_leaves,
+          tensor.reduction_layouts
+              [taker.reduction_layout];  // of its elements, or of the entries that it takes
+      records.push_back({partials + reduction_layout.first_partial * taker.terms,
+                         reduction_layout.leaves >> reduction_layout.log2_leaves,
                          reduction_layout.members, tensor.id, 0});
     }
   }

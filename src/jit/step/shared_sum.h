@@ -21,7 +21,8 @@ class SharedSum {
               const std::vector<StepInput>& inputs);
 
   /// Room for what `finalize` makes of each of the step's sets.
-  void reserve_coefficients(Backend& backend, std::vector<LaunchBatch>& batches, int hyper_params_count);
+  void reserve_coefficients(Backend& backend, std::vector<LaunchBatch>& batches,
+                            int hyper_params_count);
 
   /// Its memory is used on the stream that is current.
   void record_stream(Backend& backend) const;

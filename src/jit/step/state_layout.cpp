@@ -28,8 +28,8 @@ bool StateLayout::same_memory(const StateLayout& other) const {
   return residual == other.residual &&
          std::equal(slots.begin(), slots.end(), other.slots.begin(), other.slots.end(),
                     same_slot) &&
-         std::equal(aux_state.begin(), aux_state.end(), other.aux_state.begin(), other.aux_state.end(),
-                    same_field);
+         std::equal(aux_state.begin(), aux_state.end(), other.aux_state.begin(),
+                    other.aux_state.end(), same_field);
 }
 
 StateLayout state_layout(const Plan& plan, const Shape& shape,
@@ -41,7 +41,7 @@ StateLayout state_layout(const Plan& plan, const Shape& shape,
   const int dims = static_cast<int>(shape.sizes.size());
   for (const ResolvedAuxState& field : plan.aux_state)
     layout.aux_state.push_back({extent(shape, field.domain.reduced(dims)).entries, field.bytes,
-                             initial_memory.at(static_cast<std::size_t>(field.number))});
+                                initial_memory.at(static_cast<std::size_t>(field.number))});
   layout.residual = elements * plan.weights->residual_bytes();
   return layout;
 }

@@ -27,15 +27,15 @@ std::vector<std::byte> filled(const StateLayout::AuxState& field) {
 }  // namespace
 
 StateStorage::StateStorage(Backend& backend, const Plan& plan, const OptionValues& options,
-                         const std::vector<std::int64_t>& sizes)
+                           const std::vector<std::int64_t>& sizes)
     : StateStorage(backend, plan,
-                  (options.validate_dims(static_cast<int>(std::max<std::size_t>(sizes.size(), 1))),
-                   initial_memory(plan, options)),
-                  sizes) {}
+                   (options.validate_dims(static_cast<int>(std::max<std::size_t>(sizes.size(), 1))),
+                    initial_memory(plan, options)),
+                   sizes) {}
 
 StateStorage::StateStorage(Backend& backend, const Plan& plan,
-                         const std::vector<double>& initial_memory,
-                         const std::vector<std::int64_t>& sizes)
+                           const std::vector<double>& initial_memory,
+                           const std::vector<std::int64_t>& sizes)
     : shape_(dense_shape(sizes)), layout_(state_layout(plan, shape_, initial_memory)) {
   for (const StateLayout::Slot& slot : layout_.slots)
     slots_.push_back({add_zeros(backend, slot.codes), add_zeros(backend, slot.meta)});

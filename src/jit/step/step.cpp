@@ -7,12 +7,12 @@
 
 #include "jit/codegen/shared_sums.h"
 #include "jit/step/check_rule_contract.h"
+#include "jit/step/config_chooser.h"
 #include "jit/step/launch_batch.h"
 #include "jit/step/shared_sum.h"
-#include "jit/step/transform_values.h"
 #include "jit/step/step_checks.h"
 #include "jit/step/step_counter.h"
-#include "jit/step/config_chooser.h"
+#include "jit/step/transform_values.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -36,19 +36,20 @@ struct Step::State {
   std::vector<LaunchBatch> batches = {};
   std::vector<SharedSum> sums = {};
   std::vector<const TensorRecord*> tensors = {};  // of all batches
-  std::vector<char> inactive = {};                 // whom the items leave out; empty: not known
+  std::vector<char> inactive = {};                // whom the items leave out; empty: not known
   std::vector<StepRecord> records = {};           // of all tensors
   DeviceTables live = {};
   std::deque<DeviceTables> captured = {};  // of the steps that graphs repeat, which send them again
   std::optional<StepCounter> counter = {};  // where the device counts
   bool capturing = false;
-  SharedState* shared_state = nullptr;       // where a rule keeps some
-  std::vector<HyperParams> numbered_params = {};  // then: a step's sets, with the number all tensors count
+  SharedState* shared_state = nullptr;  // where a rule keeps some
+  std::vector<HyperParams> numbered_params =
+      {};  // then: a step's sets, with the number all tensors count
   int passes = 0;
   bool has_host_transform = false;
   Phase phase = Phase::idle;
   bool has_writer = false;               // some tensor that takes part has elements
-  bool has_aux_state = false;        // every tensor has what its kernel needs
+  bool has_aux_state = false;            // every tensor has what its kernel needs
   std::optional<Mode> target_mode = {};  // what is prepared; none: a step
 
   void choose_shared_state_writer();
@@ -97,7 +98,8 @@ void Step::State::add_batches(const std::vector<Batch>& given) {
   const std::vector<Unit> units = units_of(backend, plans, choices);
   batches.reserve(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
-    batches.emplace_back(backend, plans[i], choices[i].config, units[i], given[i].tensors, shared_state);
+    batches.emplace_back(backend, plans[i], choices[i].config, units[i], given[i].tensors,
+                         shared_state);
     passes = std::max(passes, plans[i].passes);
     has_host_transform = has_host_transform || !plans[i].rule().host_transform.empty();
     for (const TensorRecord& tensor : batches.back().tensors()) tensors.push_back(&tensor);
@@ -163,13 +165,16 @@ void Step::State::follow_capture(const std::vector<StepInput>& inputs) {
   captured.emplace_back();
 }
 
-void Step::State::send(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params) {
+void Step::State::send(const std::vector<StepInput>& inputs,
+                       const std::vector<HyperParams>& hyper_params) {
   choose(inputs);
   records.clear();
   for (const LaunchBatch& batch : batches)
     for (const int layout : batch.layout()) {
       const StepInput& input = inputs[records.size()];
-      void* const values = has_host_transform && !target_mode ? device_tables().transformed.all()[records.size()] : nullptr;
+      void* const values = has_host_transform && !target_mode
+                               ? device_tables().transformed.all()[records.size()]
+                               : nullptr;
       records.push_back({input.g, input.cleared, values, input.inactive ? -1 : input.hyper_index,
                          layout | (input.aligned ? kAligned : 0)});
     }
@@ -235,7 +240,8 @@ void Step::State::prepare(const std::vector<StepInput>& inputs,
     throw Error("a Step that was captured is the graph's; make another one for steps outside");
   else
     wait_for_last_step();
-  if (has_host_transform && !target_mode) device_tables().transformed.reserve(backend, batches, inputs);
+  if (has_host_transform && !target_mode)
+    device_tables().transformed.reserve(backend, batches, inputs);
   send(inputs, hyper_params);
   phase = Phase::prepared;
 }
@@ -251,7 +257,8 @@ void Step::State::launch_host_transform(const HostTransform& transform) {
   for (LaunchBatch& batch : batches) batch.launch_host_transform();
   std::vector<TransformedTensor> handed;
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
-    if (void* const values = device_tables().transformed.all()[tensor]) handed.push_back({tensor, values});
+    if (void* const values = device_tables().transformed.all()[tensor])
+      handed.push_back({tensor, values});
   transform(handed);
 }
 
@@ -259,18 +266,21 @@ void Step::State::finish_step() {
   for (LaunchBatch& batch : batches) batch.launch_apply();
   if (!capturing) live.transformed.release();
   if (counter) {
-    counter->launch(device_tables().steps.data(), records.size(), device_tables().hyper_params.data(), has_writer);
+    counter->launch(device_tables().steps.data(), records.size(),
+                    device_tables().hyper_params.data(), has_writer);
   } else if (has_writer) {
     ++shared_state->steps;
   }
 }
 
-void Step::prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params) {
+void Step::prepare(const std::vector<StepInput>& inputs,
+                   const std::vector<HyperParams>& hyper_params) {
   State& state = this->state();
   state.phase = State::Phase::idle;
   check_inputs(inputs, state.tensors, hyper_params);
   check_gradients(inputs, state.tensors);
-  check_counters(inputs, state.tensors, hyper_params, state.shared_state, state.counter.has_value());
+  check_counters(inputs, state.tensors, hyper_params, state.shared_state,
+                 state.counter.has_value());
   for (const LaunchBatch& batch : state.batches) check_scale(batch.plan(), hyper_params);
   state.target_mode.reset();
   state.prepare(inputs, hyper_params);
@@ -315,7 +325,8 @@ void Step::launch() {
     throw Error("Step::launch() without a prepare() that succeeded before it");
   if (phase == State::Phase::prepared && !state.target_mode) {
     if (state.has_host_transform)
-      throw Error("Step::launch() of a rule with a host transform: call Step::host_transform() before it");
+      throw Error(
+          "Step::launch() of a rule with a host transform: call Step::host_transform() before it");
     state.launch_sums();
   }
   if (!state.target_mode) state.finish_step();
@@ -333,7 +344,8 @@ void Step::run(const std::vector<StepInput>& inputs, const std::vector<HyperPara
   launch();
 }
 
-void Step::run(Mode to, const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params) {
+void Step::run(Mode to, const std::vector<StepInput>& inputs,
+               const std::vector<HyperParams>& hyper_params) {
   prepare(to, inputs, hyper_params);
   launch();
 }

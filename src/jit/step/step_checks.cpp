@@ -33,8 +33,9 @@ bool can_be_flat(const Plan& plan, const StepTensor& tensor) {
   const auto compact = compact_strides(tensor.shape);
   return is_dense(tensor.shape, compact) &&
          is_dense({tensor.shape.sizes, tensor.g_strides}, compact) &&
-         std::none_of(plan.reductions.begin(), plan.reductions.end(),
-                      [](const ResolvedReduction& r) { return r.active() && r.reduction_layout != 0; });
+         std::none_of(
+             plan.reductions.begin(), plan.reductions.end(),
+             [](const ResolvedReduction& r) { return r.active() && r.reduction_layout != 0; });
 }
 
 void check_tensor(const Plan& plan, const StepTensor& tensor) {
@@ -75,12 +76,12 @@ void check_shared_state(const std::vector<Plan>& plans, const SharedState* share
     if (plan.shared_state.empty()) continue;
     if (shared_state == nullptr || shared_state->buffers[0] == nullptr)
       throw Error(str_cat("the rule ", plan.spec.rule,
-                       " keeps memory of all tensors; make it once by ",
-                       "make_shared_state() and give it to every Step"));
+                          " keeps memory of all tensors; make it once by ",
+                          "make_shared_state() and give it to every Step"));
     if (owner != nullptr && owner != &plan.rule())
       throw Error(str_cat("the rules ", owner->name, " and ", plan.spec.rule,
-                       " both keep memory of all ",
-                       "tensors, and are not the same; step them apart"));
+                          " both keep memory of all ",
+                          "tensors, and are not the same; step them apart"));
     owner = &plan.rule();
   }
 }
@@ -91,8 +92,8 @@ void check_ids(const std::vector<const StepTensor*>& tensors) {
     const auto [found, fresh] = seen.emplace(tensors[i]->id, i);
     if (!fresh)
       throw Error(str_cat("a step: its tensors number ", found->second, " and ", i,
-                       " (counted from 0) both have the id ", tensors[i]->id,
-                       "; ids order the sums over all tensors: give each its own"));
+                          " (counted from 0) both have the id ", tensors[i]->id,
+                          "; ids order the sums over all tensors: give each its own"));
   }
 }
 
@@ -103,9 +104,10 @@ void check_distinct(const std::vector<const StepTensor*>& tensors) {
       const auto [found, fresh] = owners.emplace(address, i);
       if (fresh || found->second == i || address == nullptr) return;
       throw Error(str_cat("a step: its tensors number ", found->second, " and ", i,
-                       " (counted from 0), with the ids ", tensors[found->second]->id, " and ",
-                       tensors[i]->id, ", share memory: ", what, " of the second lie in it; give ",
-                       "each tensor an array and a StateStorage of its own"));
+                          " (counted from 0), with the ids ", tensors[found->second]->id, " and ",
+                          tensors[i]->id, ", share memory: ", what,
+                          " of the second lie in it; give ",
+                          "each tensor an array and a StateStorage of its own"));
     };
     if (tensors[i]->shape.elements() == 0) continue;
     own(tensors[i]->p, "the values");
@@ -161,15 +163,17 @@ void check_inputs(const std::vector<StepInput>& inputs,
                   const std::vector<HyperParams>& hyper_params) {
   if (inputs.size() != tensors.size())
     throw Error(str_cat("a step of ", tensors.size(), " tensors was given ", inputs.size(),
-                     " inputs; give one for each tensor, batch after batch"));
+                        " inputs; give one for each tensor, batch after batch"));
   for (std::size_t i = 0; i < hyper_params.size(); ++i)
     if (hyper_params[i].t < 1)
       throw Error(str_cat("a step: set ", i, " has the step number ", hyper_params[i].t,
-                       "; steps are counted from 1"));
+                          "; steps are counted from 1"));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].inactive) continue;
-    if (inputs[i].hyper_index < 0 || static_cast<std::size_t>(inputs[i].hyper_index) >= hyper_params.size())
-      refuse_input(i, *tensors[i], "names set ", inputs[i].hyper_index, "; the step has ", hyper_params.size());
+    if (inputs[i].hyper_index < 0 ||
+        static_cast<std::size_t>(inputs[i].hyper_index) >= hyper_params.size())
+      refuse_input(i, *tensors[i], "names set ", inputs[i].hyper_index, "; the step has ",
+                   hyper_params.size());
   }
 }
 
@@ -184,7 +188,8 @@ void check_gradients(const std::vector<StepInput>& inputs,
 
 void check_counters(const std::vector<StepInput>& inputs,
                     const std::vector<const TensorRecord*>& tensors,
-                    const std::vector<HyperParams>& hyper_params, const SharedState* shared_state, bool on_device) {
+                    const std::vector<HyperParams>& hyper_params, const SharedState* shared_state,
+                    bool on_device) {
   if (hyper_params.empty()) return;
   for (const HyperParams& hyper_index : hyper_params)
     if (hyper_index.found_inf != hyper_params.front().found_inf)
@@ -194,27 +199,30 @@ void check_counters(const std::vector<StepInput>& inputs,
   if (hyper_params.front().found_inf == nullptr && !on_device) return;
   const char* const why = on_device ? "counted on the device" : "with found_inf";
   if (shared_state != nullptr && shared_state->step_offset == nullptr)
-    throw Error(
-        str_cat("a step ", why,
-             " by a rule that keeps memory of all tensors: SharedState::step_offset is null; give it an "
-             "integer, 0, in the machine's memory"));
+    throw Error(str_cat(
+        "a step ", why,
+        " by a rule that keeps memory of all tensors: SharedState::step_offset is null; give it an "
+        "integer, 0, in the machine's memory"));
   std::unordered_set<const int64*> seen;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].inactive) continue;
-    const int64* const step_offset = hyper_params[static_cast<std::size_t>(inputs[i].hyper_index)].step_offset;
+    const int64* const step_offset =
+        hyper_params[static_cast<std::size_t>(inputs[i].hyper_index)].step_offset;
     if (step_offset == nullptr || !seen.insert(step_offset).second)
-      refuse_input(i, *tensors[i], step_offset == nullptr ? "has no" : "shares its", " lag in a step ", why,
-                   "; give each tensor a set with an integer of its own");
+      refuse_input(i, *tensors[i], step_offset == nullptr ? "has no" : "shares its",
+                   " lag in a step ", why, "; give each tensor a set with an integer of its own");
   }
 }
 
 void check_scale(const Plan& plan, const std::vector<HyperParams>& hyper_params) {
-  const auto divided = [](const HyperParams& hyper_index) { return hyper_index.grad_scale != nullptr; };
+  const auto divided = [](const HyperParams& hyper_index) {
+    return hyper_index.grad_scale != nullptr;
+  };
   if (std::any_of(hyper_params.begin(), hyper_params.end(), divided) &&
       !plan.spec.gradient_flags.at("scaled").boolean())
     throw Error(str_cat("a step with a grad_scale by ", plan.name,
-                     ", which does not divide; resolve() ",
-                     "its plan with the gradient flag \"scaled\""));
+                        ", which does not divide; resolve() ",
+                        "its plan with the gradient flag \"scaled\""));
 }
 
 }  // namespace jitstep::jit

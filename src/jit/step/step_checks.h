@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/plan.h"
+#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/jit/step_tensor.h"
 
@@ -44,8 +44,8 @@ void check_gradients(const std::vector<StepInput>& inputs,
 /// its own. `common`: null for a rule that keeps no memory of all.
 JITSTEP_API void check_counters(const std::vector<StepInput>& inputs,
                                 const std::vector<const TensorRecord*>& tensors,
-                                const std::vector<HyperParams>& hyper_params, const SharedState* shared_state,
-                                bool on_device);
+                                const std::vector<HyperParams>& hyper_params,
+                                const SharedState* shared_state, bool on_device);
 
 /// Sets with a grad_scale for a kernel that does not divide.
 JITSTEP_API void check_scale(const Plan& plan, const std::vector<HyperParams>& hyper_params);

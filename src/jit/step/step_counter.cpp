@@ -16,8 +16,8 @@ StepCounter::StepCounter(Backend& backend) {
   launches_ = backend.launches(kernel_, unit.entries, {.threads = kThreads});
 }
 
-void StepCounter::launch(const StepRecord* steps, std::size_t tensors, const HyperParams* hyper_params,
-                         bool shared_state) {
+void StepCounter::launch(const StepRecord* steps, std::size_t tensors,
+                         const HyperParams* hyper_params, bool shared_state) {
   Args args{};
   args.steps = steps;
   args.hyper_params = hyper_params;

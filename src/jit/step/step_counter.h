@@ -18,7 +18,8 @@ class StepCounter {
 
   /// After everything else of a step: takes one from the lag of every tensor whose record names a set, and, if `common`,
   /// from that of all.
-  void launch(const StepRecord* steps, std::size_t tensors, const HyperParams* hyper_params, bool shared_state);
+  void launch(const StepRecord* steps, std::size_t tensors, const HyperParams* hyper_params,
+              bool shared_state);
 
  private:
   std::shared_ptr<const Kernel> kernel_;

@@ -100,20 +100,23 @@ class Builder {
 
   ReductionLayout make_layout(const Shape& shape, const ResolvedReduction& r) {
     const int dims = static_cast<int>(shape.sizes.size());
-    const Extent size = r.has_source ? extent_over(shape, r) : extent(shape, r.domain.reduced(dims));
+    const Extent size =
+        r.has_source ? extent_over(shape, r) : extent(shape, r.domain.reduced(dims));
     ReductionLayout reduction_layout{};
     reduction_layout.entries = size.entries;
     reduction_layout.members = size.members;
     const std::int64_t leaves = ceil_div(size.members, kLeaf);
     const int enough = std::bit_width(static_cast<std::uint64_t>(leaves - 1));
-    const int most =
-        leaf_by_leaf(r.reduction_layout) ? 0 : std::countr_zero(static_cast<unsigned>(config_.leaves_per_item));
+    const int most = leaf_by_leaf(r.reduction_layout)
+                         ? 0
+                         : std::countr_zero(static_cast<unsigned>(config_.leaves_per_item));
     reduction_layout.log2_leaves = std::min(enough, most);
     const std::int64_t run = std::int64_t{1} << reduction_layout.log2_leaves;
     reduction_layout.leaves = ceil_div(leaves, run) * run;
     reduction_layout.first_partial = tables_.partial_count[r.reduction_layout];
     reduction_layout.first_entry = tables_.entries[r.reduction_layout];
-    tables_.partial_count[r.reduction_layout] += reduction_layout.entries * (reduction_layout.leaves >> reduction_layout.log2_leaves);
+    tables_.partial_count[r.reduction_layout] +=
+        reduction_layout.entries * (reduction_layout.leaves >> reduction_layout.log2_leaves);
     tables_.entries[r.reduction_layout] += reduction_layout.entries;
     return reduction_layout;
   }
@@ -125,10 +128,12 @@ class Builder {
       const ReductionLayout& reduction_layout = record.reduction_layouts[r.reduction_layout];
       const std::uint32_t bit = 1u << r.reduction_layout;
       if (!(walked & bit))
-        push(tables_.partials[pass], index, r.reduction_layout, reduction_layout.entries * reduction_layout.leaves,
+        push(tables_.partials[pass], index, r.reduction_layout,
+             reduction_layout.entries * reduction_layout.leaves,
              leaf_by_leaf(r.reduction_layout) ? kLeaf : config_.leaves_per_item);
       if (!(finished & bit) && !r.is_global)
-        push(tables_.finish[pass], index, r.reduction_layout, reduction_layout.entries, config_.leaves_per_item);
+        push(tables_.finish[pass], index, r.reduction_layout, reduction_layout.entries,
+             config_.leaves_per_item);
       walked |= bit;
       if (!r.is_global) finished |= bit;
     }
@@ -136,9 +141,12 @@ class Builder {
 
   // Whether a thread that is alone makes a partial sum of each leaf: of all spaces but the elements' own order
   // (kernel/entry_sums.cuh).
-  bool leaf_by_leaf(int reduction_layout) const { return config_.threads == 1 && reduction_layout != 0; }
+  bool leaf_by_leaf(int reduction_layout) const {
+    return config_.threads == 1 && reduction_layout != 0;
+  }
 
-  void push(StepTables::Items& items, int index, int reduction_layout, std::int64_t units, int step) {
+  void push(StepTables::Items& items, int index, int reduction_layout, std::int64_t units,
+            int step) {
     for (std::int64_t first = 0; first < units; first += step)
       items.push_back({index, reduction_layout, first});
   }

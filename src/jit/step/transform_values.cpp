@@ -16,7 +16,7 @@ std::int64_t bytes_of(const TensorRecord& tensor, const Plan& plan) {
 }  // namespace
 
 void TransformValues::reserve(Backend& backend, const std::vector<LaunchBatch>& batches,
-                          const std::vector<StepInput>& inputs) {
+                              const std::vector<StepInput>& inputs) {
   release();
   std::vector<std::int64_t> sizes;
   std::int64_t sum = 0;

@@ -15,7 +15,8 @@ std::map<void*, std::unique_ptr<ParamState>> Optimizer::early_states(const Param
   if (!options.manifest().early_state) return states;
   GroupRecord record;
   HyperParams hyper_params;
-  with_group_context(first.group, [&] { record.refresh(options, ValidationPhase::step, hyper_params); });
+  with_group_context(first.group,
+                     [&] { record.refresh(options, ValidationPhase::step, hyper_params); });
   std::map<void*, int> numbered;  // in its group, where none counts twice
   const auto number_of = [&](const torch::Tensor& p) {
     const int next = static_cast<int>(numbered.size());

@@ -19,9 +19,9 @@
 #include "jitstep/state_buffers.h"
 #include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/stepper.h"
+#include "optim/tensor/backends.h"
 #include "optim/tensor/checks.h"
 #include "optim/tensor/kernel_tensors.h"
-#include "optim/tensor/backends.h"
 #include "optim/tensor/memory_overlap.h"
 #include "optim/tensor/own_operations.h"
 #include "optim/tensor/tensor_fingerprint.h"
@@ -32,8 +32,8 @@ namespace {
 // To add a gradient is the step of a rule whose parameter is the sum.
 jit::OptionValues rule_values() {
   return jit::internal_rule("jitstep_gradient_sum", "",
-                       "  static constexpr uint32 weights_stream = 128;\n"
-                       "  KHD static void apply(auto& e, const auto&) { e.p += e.g; }\n");
+                            "  static constexpr uint32 weights_stream = 128;\n"
+                            "  KHD static void apply(auto& e, const auto&) { e.p += e.g; }\n");
 }
 
 namespace autograd = torch::autograd;
@@ -64,12 +64,12 @@ struct Sum {
   torch::Tensor p;
   torch::Dtype dtype = torch::kBFloat16;
   torch::Tensor values = {};               // kept from one window to the next
-  bool started = false;                      // it holds something
+  bool started = false;                    // it holds something
   bool waits = false;                      // for its gradient to be added
   StateBuffers state = {};                 // the kernel, and the parameter's number
   int version = 0;                         // another one when values or gradient have another form
-  TensorFingerprint fingerprint = {};                  // of the values
-  TensorFingerprint gradient_form = {};          // as it was last read
+  TensorFingerprint fingerprint = {};      // of the values
+  TensorFingerprint gradient_form = {};    // as it was last read
   std::optional<c10::Stream> stream = {};  // on which it came
 
   ParameterName name() const { return {0, static_cast<std::size_t>(state.id)}; }

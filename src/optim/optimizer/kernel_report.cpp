@@ -22,7 +22,8 @@ std::string names_of(const std::vector<KernelReport::Parameter>& parameters) {
                                                    parameters.begin() + std::ptrdiff_t(shown));
   std::string names = jit::joined(
       first, ", ", [](const auto& one) { return jit::str_cat(one.group, "/", one.index); });
-  if (shown < parameters.size()) names += jit::str_cat(" and ", parameters.size() - shown, " others");
+  if (shown < parameters.size())
+    names += jit::str_cat(" and ", parameters.size() - shown, " others");
   return names;
 }
 
@@ -37,8 +38,8 @@ std::string KernelReport::text() const {
       " (group/place ", names_of(parameters), ")\n");
   for (const jit::Resources& one : resources())
     lines += jit::str_cat("  ", one.entry, ": ", one.registers, " registers, ", one.shared_bytes,
-                       " bytes shared, ", one.stack_bytes, " stack, ",
-                       one.spill_store_bytes + one.spill_load_bytes, " spilled\n");
+                          " bytes shared, ", one.stack_bytes, " stack, ",
+                          one.spill_store_bytes + one.spill_load_bytes, " spilled\n");
   return lines;
 }
 
@@ -72,7 +73,8 @@ std::vector<KernelReport> Optimizer::compiled_kernels() {
   }
   SharedStateTensors shared_state;
   if (!parameters.empty())
-    shared_state.bind(parameters.front().p->device(), impl_->groups.front().record.initial_common());
+    shared_state.bind(parameters.front().p->device(),
+                      impl_->groups.front().record.initial_common());
   Stepper stepper;
   stepper.prepare(parameters, {}, shared_state.aux_state(), impl_->extras.grad_scale.defined());
   return stepper.kernels();

@@ -45,7 +45,8 @@ class Measure {
     if (!tensor.defined()) return;
     const std::int64_t bytes = has_aux_state(tensor) ? bytes_of(tensor) : 0;
     if (!entries.empty() && entries.back().kind == kind && entries.back().name == name) {
-      ++entries.back().tensors, entries.back().bytes += bytes;  // the other half of a field of memory
+      ++entries.back().tensors,
+          entries.back().bytes += bytes;  // the other half of a field of memory
       return;
     }
     entries.push_back({kind, name, format, 1, bytes});
@@ -109,8 +110,9 @@ MemoryReport Optimizer::memory_report() const {
     }
   for (const auto& [key, held] : states) add_state(measure, held, report.others);
   const SharedStateTensors& shared_state = impl_->shared_state;
-  measure.add(report.others, Kind::aux_state, jit::joined(shared_names(default_options().manifest())),
-              "float64", shared_state.buffers());
+  measure.add(report.others, Kind::aux_state,
+              jit::joined(shared_names(default_options().manifest())), "float64",
+              shared_state.buffers());
   measure.add(report.others, Kind::aux_state, "skipped steps", "int64", shared_state.step_offset());
   return report;
 }

@@ -27,9 +27,10 @@ bool is_state(const Entry& entry) { return entry.kind > Kind::gradients; }
 
 template <class Entries, class Choice>
 std::int64_t sum_of(const Entries& entries, Choice choice) {
-  return std::accumulate(
-      entries.begin(), entries.end(), std::int64_t{0},
-      [&](std::int64_t sum, const Entry& entry) { return choice(entry) ? sum + entry.bytes : sum; });
+  return std::accumulate(entries.begin(), entries.end(), std::int64_t{0},
+                         [&](std::int64_t sum, const Entry& entry) {
+                           return choice(entry) ? sum + entry.bytes : sum;
+                         });
 }
 
 std::int64_t bytes_of(const std::vector<Entry>& entries, Kind kind) {
@@ -50,20 +51,20 @@ std::string head(const MemoryReport& report) {
       std::count_if(report.parameters.begin(), report.parameters.end(),
                     [](const Parameter& parameter) { return !parameter.has_state; }));
   std::string line = jit::str_cat(count(report.parameters.size(), "parameter"), " of ",
-                               report.elements(), " elements: ", report.bytes(), " bytes");
+                                  report.elements(), " elements: ", report.bytes(), " bytes");
   if (without > 0)
     line += jit::str_cat("; ", without, without == 1 ? " has" : " have",
-                      " no state, which the first step makes");
+                         " no state, which the first step makes");
   return line + "\n\n";
 }
 
 std::string formats_table(const MemoryReport& report) {
   std::vector<Row> rows = {{"", "kept in", "tensors", "bytes", "bytes/element"}};
   for (const Entry& entry : report.by_format())
-    rows.push_back({name_of(entry.kind), entry.format, jit::str_cat(entry.tensors), jit::str_cat(entry.bytes),
-                    per_element(entry.bytes, report.elements())});
-  rows.push_back(
-      {"all", "", "", jit::str_cat(report.bytes()), per_element(report.bytes(), report.elements())});
+    rows.push_back({name_of(entry.kind), entry.format, jit::str_cat(entry.tensors),
+                    jit::str_cat(entry.bytes), per_element(entry.bytes, report.elements())});
+  rows.push_back({"all", "", "", jit::str_cat(report.bytes()),
+                  per_element(report.bytes(), report.elements())});
   return jit::text_table(rows, {2, 3, 4});
 }
 
@@ -71,7 +72,8 @@ std::string formats_table(const MemoryReport& report) {
 std::string kept_in(const Parameter& parameter) {
   Row words;
   for (const Entry& entry : parameter.entries)
-    if (entry.kind == Kind::parameters || entry.kind == Kind::residual) words.push_back(entry.format);
+    if (entry.kind == Kind::parameters || entry.kind == Kind::residual)
+      words.push_back(entry.format);
   for (const Entry& entry : parameter.entries)
     if (entry.kind == Kind::state) words.push_back(entry.name + " " + entry.format);
   if (!parameter.has_state) words.push_back("no state yet");

@@ -11,8 +11,8 @@
 
 #include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
-#include "optim/optimizer/optimizer_impl.h"
 #include "optim/optimizer/host_transforms.h"
+#include "optim/optimizer/optimizer_impl.h"
 #include "optim/options/group_options.h"
 #include "optim/tensor/memory_overlap.h"
 #include "optim/tensor/own_operations.h"
@@ -57,7 +57,8 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Opti
     : torch::optim::Optimizer(std::vector<ParamGroup>{}, of_today(std::move(defaults))),
       impl_(std::make_unique<Impl>(*this, frozen)) {
   HyperParams hyper_params;
-  GroupRecord().refresh(default_options(), ValidationPhase::construction, hyper_params);  // validates
+  GroupRecord().refresh(default_options(), ValidationPhase::construction,
+                        hyper_params);  // validates
   impl_->tunes = default_options().tunes();
   for (const auto& group : groups) add_param_group(group);
 }
@@ -248,7 +249,8 @@ void Optimizer::sync_groups() {
     param_groups_[g] = merged(param_groups_[g]);
   for (std::size_t g = 0; g < param_groups_.size(); ++g)
     if (g >= known || !group_unchanged(g))
-      check_group(param_groups_[g], {g, 0}, g < known ? ValidationPhase::step : ValidationPhase::construction);
+      check_group(param_groups_[g], {g, 0},
+                  g < known ? ValidationPhase::step : ValidationPhase::construction);
   check_distinct();
   impl_->resize(param_groups_.size());
   for (std::size_t g = 0; g < impl_->groups.size(); ++g)
@@ -267,9 +269,9 @@ void Optimizer::register_members(std::size_t g) {
   for (const auto& p : param_groups_[g].params()) {
     const bool repeated = !listed.insert(key_of(p)).second;
     param_records.push_back({.key = key_of(p),
-                       .id = impl_->id_of(key_of(p)),
-                       .number = static_cast<int>(listed.size()) - 1,
-                       .repeated = repeated});
+                             .id = impl_->id_of(key_of(p)),
+                             .number = static_cast<int>(listed.size()) - 1,
+                             .repeated = repeated});
   }
   warn_of_repeated(g);
 }
@@ -277,7 +279,8 @@ void Optimizer::register_members(std::size_t g) {
 // Names the first parameter that its group lists again, and how many more there are.
 void Optimizer::warn_of_repeated(std::size_t g) const {
   const auto& param_records = impl_->groups[g].param_records;
-  const auto again = std::find_if(param_records.begin(), param_records.end(), std::mem_fn(&ParamRecord::repeated));
+  const auto again =
+      std::find_if(param_records.begin(), param_records.end(), std::mem_fn(&ParamRecord::repeated));
   if (again == param_records.end()) return;
   const auto same = [&](const ParamRecord& param_record) { return param_record.key == again->key; };
   const auto first = std::find_if(param_records.begin(), param_records.end(), same);
@@ -339,8 +342,8 @@ std::vector<double> Optimizer::shared_values() const {
   if (auto values = impl_->shared_state.values()) return *values;
   GroupRecord record;
   HyperParams hyper_params;
-  record.refresh(param_groups_.empty() ? default_options() : group_options(0), ValidationPhase::step,
-                 hyper_params);
+  record.refresh(param_groups_.empty() ? default_options() : group_options(0),
+                 ValidationPhase::step, hyper_params);
   return record.initial_common();
 }
 

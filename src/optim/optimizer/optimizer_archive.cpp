@@ -40,7 +40,8 @@ class Optimizer::Conversions {
     for (std::size_t i = 0; i < saved.buffers().slots.size(); ++i) {
       const auto& from = saved.buffers().format.slots[i];
       const auto& to = plan.spec.state.slots.at(i);
-      if (!from || !to || jit::same_codes(*from, *to, jit::default_catalog(), plan.spec.catalog_revision))
+      if (!from || !to ||
+          jit::same_codes(*from, *to, jit::default_catalog(), plan.spec.catalog_revision))
         continue;
       formats_.insert(plan.rule().slots[i].name + " from " + jit::to_string(*from) + " to " +
                       jit::to_string(*to));
@@ -135,7 +136,8 @@ void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& 
   GroupRecord record;
   HyperParams hyper_params;
   with_group_context(g, [&] {
-    record.refresh(group.options ? *group.options : group_options(g), ValidationPhase::step, hyper_params);
+    record.refresh(group.options ? *group.options : group_options(g), ValidationPhase::step,
+                   hyper_params);
   });
   for (std::size_t i = 0; i < group.states.size(); ++i) {
     const torch::Tensor& p = param_groups_[g].params()[i];

@@ -116,8 +116,7 @@ void Optimizer::point_to_lr(std::size_t g) {
 
 void Optimizer::check_extras() const {
   for (const StepParameter& one : impl_->work) {
-    if (one.name.group < impl_->lrs.size())
-      check_place(impl_->lrs[one.name.group], "lr", one);
+    if (one.name.group < impl_->lrs.size()) check_place(impl_->lrs[one.name.group], "lr", one);
     check_place(impl_->extras.grad_scale, "grad_scale", one);
     check_place(impl_->extras.found_inf, "found_inf", one);
   }

@@ -32,8 +32,8 @@ struct Optimizer::ParamRecord {
   ParamState* state = nullptr;           // the same, once it is known to be one
   const std::type_info* type = nullptr;  // of what is held: another object may come to lie there
   std::shared_ptr<const jit::Plan> plan = nullptr;  // of this binding of the state alone
-  TensorFingerprint fingerprint = {};                           // when last looked at
-  TensorFingerprint gradient = {};                        // as it was last read
+  TensorFingerprint fingerprint = {};               // when last looked at
+  TensorFingerprint gradient = {};                  // as it was last read
   bool gradient_checked = false;                    // as long as it lies there
   int version = 0;                                  // another one when the kernels' tables must be
   int revision = -1;                                // of the group when the state was bound
@@ -93,10 +93,10 @@ struct Optimizer::Impl {
   ParameterMemory memory;
   bool memory_checked = false;  // as long as no parameter lies elsewhere
   StepExtras extras;
-  std::vector<torch::Tensor> lrs;  // of the first groups; undefined: the options'
-  int versions = 0;                // given to members
-  bool clearing_checked = false;   // as long as no gradient and no state lies elsewhere
-  SharedStateTensors shared_state;              // outlives the stepper's tables
+  std::vector<torch::Tensor> lrs;   // of the first groups; undefined: the options'
+  int versions = 0;                 // given to members
+  bool clearing_checked = false;    // as long as no gradient and no state lies elsewhere
+  SharedStateTensors shared_state;  // outlives the stepper's tables
   Stepper stepper;
   bool tunes = false;              // as the options ask
   bool tuning_is_settled = false;  // the stepper has a tuner, or is to have none

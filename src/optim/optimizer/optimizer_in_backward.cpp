@@ -55,23 +55,22 @@ void Optimizer::hook_gradients() {
       parameters.push_back(param_groups_[g].params()[i]);
       names.push_back({g, i});
     }
-  impl_->hooks.emplace(
-      "an optimizer that steps in backward()", std::move(parameters),
-      [records = impl_.get(), names = std::move(names)](std::size_t parameter) {
-        const std::lock_guard lock(records->stepping);
-        records->optimizer->step_alone(names[parameter]);
-      });
+  impl_->hooks.emplace("an optimizer that steps in backward()", std::move(parameters),
+                       [records = impl_.get(), names = std::move(names)](std::size_t parameter) {
+                         const std::lock_guard lock(records->stepping);
+                         records->optimizer->step_alone(names[parameter]);
+                       });
 }
 
 void Optimizer::step_alone(const ParameterName& name) {
   const OwnOperations own;
   check_training();
   const auto& [g, i] = name;
-  TORCH_CHECK(
-      g < param_groups_.size() && i < param_groups_[g].params().size() &&
-          param_groups_[g].params()[i].unsafeGetTensorImpl() == impl_->groups[g].param_records[i].key,
-      "jitstep: the parameters of group ", g, " were changed after step_in_backward(); ",
-      "call it again");
+  TORCH_CHECK(g < param_groups_.size() && i < param_groups_[g].params().size() &&
+                  param_groups_[g].params()[i].unsafeGetTensorImpl() ==
+                      impl_->groups[g].param_records[i].key,
+              "jitstep: the parameters of group ", g, " were changed after step_in_backward(); ",
+              "call it again");
   collect_alone(name);
   ParamRecord& param_record = impl_->groups[g].param_records[i];
   if (!param_record.alone) param_record.alone.emplace();
@@ -80,7 +79,7 @@ void Optimizer::step_alone(const ParameterName& name) {
   with_rollback([&] {
     count_steps();
     param_record.alone->step({impl_->work, impl_->inactive, impl_->hyper_params}, nullptr, extras,
-                       impl_->stage());
+                             impl_->stage());
   });
   param_groups_[g].params()[i].mutable_grad().reset();
 }

@@ -57,7 +57,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     count_steps();
     const StepExtras& extras = impl_->extras;
     impl_->stepper.step({impl_->work, impl_->inactive, impl_->hyper_params},
-                           impl_->shared_state.aux_state(), extras, impl_->stage());
+                        impl_->shared_state.aux_state(), extras, impl_->stage());
   });
   clear_materialised();
   return loss;
@@ -82,7 +82,7 @@ void Optimizer::switch_mode(jit::Mode to) {
     auto& work = impl_->work;
     std::erase_if(work, [](const StepParameter& one) { return one.state->t == 0; });
     impl_->stepper.switch_mode(to, {work, impl_->inactive, impl_->hyper_params},
-                           impl_->shared_state.aux_state());
+                               impl_->shared_state.aux_state());
   });
   impl_->mode = to;
 }
@@ -137,7 +137,8 @@ void Optimizer::check_memory() {
     for (std::size_t i = 0; i < impl_->groups[g].param_records.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
       ParamRecord& param_record = impl_->groups[g].param_records[i];
-      impl_->storage_unchanged(param_record, p);  // those that this step is not about have tables as well
+      impl_->storage_unchanged(param_record,
+                               p);  // those that this step is not about have tables as well
       param_record.gradient_checked = false;
       impl_->memory.add({&p, {g, i}});
       if (p.grad().defined() && !is_lazy(p.grad())) impl_->new_gradients.push_back({g, i});
@@ -173,7 +174,8 @@ const torch::Tensor* Optimizer::gradient_of(const torch::Tensor& p, const Parame
 
 void Optimizer::refresh_options(std::size_t g) {
   GroupRecord& record = impl_->groups[g].record;
-  with_group_context(g, [&] { record.refresh(group_options(g), ValidationPhase::step, impl_->hyper_params[g]); });
+  with_group_context(
+      g, [&] { record.refresh(group_options(g), ValidationPhase::step, impl_->hyper_params[g]); });
   point_to_lr(g);
 }
 
@@ -191,7 +193,8 @@ void Optimizer::gather_param(std::size_t g, std::size_t i, Operation operation) 
   const bool storage_unchanged = impl_->storage_unchanged(param_record, p);
   const torch::Tensor* const grad = stepping ? gradient_of(p, {g, i}) : &p;
   if (grad == nullptr) {
-    if (param_record.is_bound(held_in(state_, param_record.key), group.record.revision(), p, storage_unchanged))
+    if (param_record.is_bound(held_in(state_, param_record.key), group.record.revision(), p,
+                              storage_unchanged))
       impl_->inactive.push_back(param_record.in_step(p, nullptr, {g, i}));
     return;
   }
@@ -216,7 +219,8 @@ bool Optimizer::is_bound(std::size_t g, std::size_t i, bool storage_unchanged) {
   auto* const held = held_in(state_, param_record.key);
   if (param_record.knows(held)) {
     if (held != nullptr) param_record.state->check_unharmed(), param_record.state->check_step();
-    if (param_record.is_bound(held, group.record.revision(), param_groups_[g].params()[i], storage_unchanged))
+    if (param_record.is_bound(held, group.record.revision(), param_groups_[g].params()[i],
+                              storage_unchanged))
       return true;
   }
   look_up(param_record, held, group.rule);
@@ -327,7 +331,7 @@ void Optimizer::bind_shared_state() {
                     impl_->shared_state.has_stepped();  // asked last: it may wait for the device
   if (anew) impl_->shared_state.clear();
   impl_->shared_state.bind(impl_->work.front().p->device(),
-                        impl_->groups.front().record.initial_common());
+                           impl_->groups.front().record.initial_common());
 }
 
 }  // namespace jitstep

@@ -2,8 +2,8 @@
 
 namespace jitstep {
 
-int hyper_index_for(std::vector<HyperParams>& hyper_params, std::vector<int>& made, const HyperParams& base,
-            std::int64_t t, const torch::Tensor& step_offset) {
+int hyper_index_for(std::vector<HyperParams>& hyper_params, std::vector<int>& made,
+                    const HyperParams& base, std::int64_t t, const torch::Tensor& step_offset) {
   for (const int one : made)
     if (hyper_params[one].t == t && !step_offset.defined()) return one;
   hyper_params.push_back(base);

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "jit/base/text.h"
-#include "jit/codegen/tuning_files.h"
 #include "jit/codegen/config_space.h"
+#include "jit/codegen/tuning_files.h"
 #include "jit/step/candidate_check.h"
 #include "jitstep/jit/log.h"
 
@@ -54,7 +54,8 @@ StepTuner::Kernel& StepTuner::kernel_of(const jit::Batch& batch) {
   const jit::KernelConfig default_config = jit::default_kernel_config(batch.plan, hardware_.target);
   const auto space = jit::config_space(batch.plan, hardware_);
   Kernel made{batch.plan, size,
-              jit::ConfigSearch(default_config, jit::in_order(space.single_changes(default_config)), rules_, agree_)};
+              jit::ConfigSearch(default_config, jit::in_order(space.single_changes(default_config)),
+                                rules_, agree_)};
   return kernels_.emplace(key, std::move(made)).first->second;
 }
 
@@ -86,11 +87,13 @@ void StepTuner::drop_unusable(const TunedTables& tables, const std::vector<jit::
         std::find(of_batches_.begin(), of_batches_.end(), kernel) - of_batches_.begin());
     std::size_t first = 0;
     for (std::size_t i = 0; i < batch; ++i) first += tables.batches[i].tensors.size();
-    const jit::Candidate tried{kernel->plan, hyper_params.at(static_cast<std::size_t>(inputs[first].hyper_index)),
-                                 tables.batches[batch].tensors.front().shape.sizes};
-    const jit::KernelConfig default_config = jit::default_kernel_config(kernel->plan, hardware_.target);
-    const auto problem =
-        jit::check_candidate(tables.backend, tried, default_config, tournament.next(), tables.download);
+    const jit::Candidate tried{kernel->plan,
+                               hyper_params.at(static_cast<std::size_t>(inputs[first].hyper_index)),
+                               tables.batches[batch].tensors.front().shape.sizes};
+    const jit::KernelConfig default_config =
+        jit::default_kernel_config(kernel->plan, hardware_.target);
+    const auto problem = jit::check_candidate(tables.backend, tried, default_config,
+                                              tournament.next(), tables.download);
     if (!problem) return;
     tournament.reject(problem->status, problem->detail);
   }
@@ -154,10 +157,11 @@ std::unique_ptr<StepTuner> make_step_tuner(bool requested, jit::Agreement agree)
   const jit::Settings& settings = engine.settings();
   if ((!requested && !settings.tune) || settings.check) return nullptr;
   if (settings.ranks > 1 && !agree) {
-    jit::warn(settings.log,
-              jit::str_cat("steps are not tuned: WORLD_SIZE is ", settings.ranks,
-                        ", and processes that train together must choose alike; give the optimizer "
-                        "a set_tuning_agreement, or tune before by `jitstep tune`"));
+    jit::warn(
+        settings.log,
+        jit::str_cat("steps are not tuned: WORLD_SIZE is ", settings.ranks,
+                     ", and processes that train together must choose alike; give the optimizer "
+                     "a set_tuning_agreement, or tune before by `jitstep tune`"));
     return nullptr;
   }
   return std::make_unique<StepTuner>(engine, std::move(agree));

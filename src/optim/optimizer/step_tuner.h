@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "jit/codegen/config_search.h"
-#include "jit/step/scratch_tensors.h"
 #include "jit/step/config_chooser.h"
+#include "jit/step/scratch_tensors.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/step.h"
 
@@ -64,13 +64,13 @@ class StepTuner {
   jit::Engine& engine_;
   jit::Agreement agree_;
   jit::TrialRules rules_;
-  jit::Hardware hardware_;                      // of the current tables
+  jit::Hardware hardware_;                     // of the current tables
   std::optional<jit::ConfigChooser> chooser_;  // for it
   std::map<std::string, Kernel> kernels_;
   std::vector<Kernel*> of_batches_;  // of the current tables; null: known before
   std::map<std::vector<jit::KernelConfig>, jit::Step> steps_;
   std::vector<jit::KernelConfig> known_;  // of batches that are not tuned
-  bool timed_ = false;               // whether the step that was chosen is a trial
+  bool timed_ = false;                    // whether the step that was chosen is a trial
 };
 
 /// A tuner as settings and options ask for, or null; a warning says why one that is asked for cannot be had.

@@ -10,8 +10,8 @@
 #include "jit/step/step_checks.h"
 #include "jitstep/jit/catalog.h"
 #include "optim/optimizer/step_hyper_params.h"
-#include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/backends.h"
+#include "optim/tensor/kernel_tensors.h"
 
 namespace jitstep {
 namespace {
@@ -62,11 +62,11 @@ std::size_t find_or_add(std::vector<T>& items, Same same, Make make) {
 
 struct Stepper::State {
   std::vector<TableRow> rows;
-  std::vector<const TableRow*> found;       // of the parameters of this step
+  std::vector<const TableRow*> found;    // of the parameters of this step
   std::vector<std::vector<int>> row_of;  // of the members, by group and place; -1: none
   std::vector<DeviceStep> devices;
   std::array<double*, 2> shared_state = {};  // where that memory lay when the tables were built
-  bool scaled = false;                 // whether their kernels divide by a grad_scale
+  bool scaled = false;                       // whether their kernels divide by a grad_scale
   std::vector<HyperParams> hyper_params;
   std::vector<std::vector<int>> hyper_params_of_group;  // those made in this step
 
@@ -113,8 +113,9 @@ void Stepper::State::add(TableRow m, const StepParameter& of, const jit::KernelS
       [&] {
         return jit::Batch{jit::resolve(spec), {}};
       });
-  about(*of.p, of.name,
-        [&] { rethrow_as_torch_error([&] { jit::check_tensors(batches[m.batch].plan, {m.tensor}); }); });
+  about(*of.p, of.name, [&] {
+    rethrow_as_torch_error([&] { jit::check_tensors(batches[m.batch].plan, {m.tensor}); });
+  });
   m.index = batches[m.batch].tensors.size();
   batches[m.batch].tensors.push_back(m.tensor);
   const auto& [group, index] = of.name;
@@ -148,7 +149,7 @@ void bump_version(const torch::Tensor& p) {
 
 // One group after another, each with all of its parameters on the device.
 void run_transform(const TransformOfGroup& transform, const std::vector<StepParameter>& parameters,
-               const DeviceStep& device, const std::vector<jit::TransformedTensor>& tensors) {
+                   const DeviceStep& device, const std::vector<jit::TransformedTensor>& tensors) {
   std::map<std::size_t, std::vector<torch::Tensor>> values;
   for (const jit::TransformedTensor& one : tensors) {
     const StepParameter& parameter = parameters[device.parameters[one.tensor]];
@@ -210,13 +211,13 @@ void Stepper::leave_to_graphs() {
 
 // Brings tables and inputs in line with the parameters, each with the numbers of the step it has taken last
 // (`ahead` 0) or is about to take (1). Says whether the tables are new.
-bool Stepper::update(const StepMembers& now, jit::SharedState* shared_state, const StepExtras& extras,
-                     int ahead) {
+bool Stepper::update(const StepMembers& now, jit::SharedState* shared_state,
+                     const StepExtras& extras, int ahead) {
   State& state = *state_;
   const auto& [parameters, inactive, groups] = now;
   const bool scaled = extras.grad_scale.defined();
-  const bool known =
-      state.shared_state == buffers_of(shared_state) && state.scaled == scaled && state.find_all(parameters);
+  const bool known = state.shared_state == buffers_of(shared_state) && state.scaled == scaled &&
+                     state.find_all(parameters);
   if (!known) {
     prepare(parameters, inactive, shared_state, scaled);
     state.find_all(parameters);
@@ -233,10 +234,11 @@ bool Stepper::update(const StepMembers& now, jit::SharedState* shared_state, con
     void* const cleared = extras.clears ? parameter.grad->mutable_data_ptr() : nullptr;
     const void* g = parameter.grad->const_data_ptr();
     const StepCount& t = parameter.state->t;
-    const int hyper_index = hyper_index_for(state.hyper_params, state.hyper_params_of_group[parameter.name.group],
-                            groups[parameter.name.group], t.counted() + ahead, t.step_offset());
+    const int hyper_index =
+        hyper_index_for(state.hyper_params, state.hyper_params_of_group[parameter.name.group],
+                        groups[parameter.name.group], t.counted() + ahead, t.step_offset());
     device.inputs[row.index] = {g, hyper_index, device.device.is_cpu() || is_aligned(row.tensor, g),
-                                   cleared};
+                                cleared};
     device.parameters[row.index] = i;
   }
   for (HyperParams& one : state.hyper_params) {
@@ -282,7 +284,8 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
     return tuned != nullptr ? *tuned : *device.step;
   };
   // All devices are ready before the first of them changes anything.
-  for (DeviceStep& device : state.devices) step_on(device).prepare(device.inputs, state.hyper_params);
+  for (DeviceStep& device : state.devices)
+    step_on(device).prepare(device.inputs, state.hyper_params);
   if (is_trial) wait_for_all(state.devices[0].device);
   const auto start = std::chrono::steady_clock::now();
   if (transform)
@@ -310,7 +313,8 @@ void Stepper::switch_mode(jit::Mode to, const StepMembers& now, jit::SharedState
   if (rebuilt)  // of tables that know nothing of gradients: the next step makes its own
     for (TableRow& row : state.rows) row.version = -1;
   activate(nullptr);
-  for (DeviceStep& device : state.devices) device.step->prepare(to, device.inputs, state.hyper_params);
+  for (DeviceStep& device : state.devices)
+    device.step->prepare(to, device.inputs, state.hyper_params);
   for (DeviceStep& device : state.devices) device.step->launch();
   for (const auto& parameter : now.parameters) bump_version(*parameter.p);
 }

@@ -61,7 +61,8 @@ class Stepper {
   /// anything is changed. `common`: what the rule keeps for all of them, or null; it must outlive them.
   /// `scaled`: the steps to come have a grad_scale.
   void prepare(const std::vector<StepParameter>& parameters,
-               const std::vector<StepParameter>& inactive, jit::SharedState* shared_state, bool scaled);
+               const std::vector<StepParameter>& inactive, jit::SharedState* shared_state,
+               bool scaled);
 
   /// One step of all parameters; counts each one's t. Calls `prepare` when there are others than were known, or
   /// their specs or layouts have changed since the last step. Memory and tables are made ready on all
@@ -90,7 +91,8 @@ class Stepper {
   bool update(const StepMembers& rows, jit::SharedState* shared_state, const StepExtras& extras,
               int ahead);
   void leave_to_graphs();
-  jit::Step* tuned_step(bool tables_are_new, jit::SharedState* shared_state, const StepExtras& extras);
+  jit::Step* tuned_step(bool tables_are_new, jit::SharedState* shared_state,
+                        const StepExtras& extras);
   void activate(jit::Step* tuned);
   std::unique_ptr<State> state_;
   std::vector<std::unique_ptr<State>> captured_;  // which graphs repeat

@@ -17,7 +17,8 @@ void validate(const jit::OptionValues& values, ValidationPhase phase) {
   const jit::Option* const lr = values.rule().find("lr");
   const bool number = lr != nullptr && lr->type == jit::Option::Type::number;
   const double rate = number ? values.get("lr").number() : 0;
-  if (phase == ValidationPhase::construction || rate >= 0 || !std::isfinite(rate)) return values.validate();
+  if (phase == ValidationPhase::construction || rate >= 0 || !std::isfinite(rate))
+    return values.validate();
   jit::OptionValues other_way = values;
   other_way.set("lr", -rate);
   other_way.validate();

@@ -18,9 +18,9 @@ enum class ValidationPhase { construction, step };
 
 /// What a parameter's state holds before step 1.
 struct InitialValues {
-  std::vector<double> slots;   // [slot]
+  std::vector<double> slots;      // [slot]
   std::vector<double> aux_state;  // [field of the kernel's plan]
-  std::vector<double> hyper;   // HyperParams::hyper, where a codec may take numbers from there
+  std::vector<double> hyper;      // HyperParams::hyper, where a codec may take numbers from there
 };
 
 /// The validated options of one group in the words of the kernels.

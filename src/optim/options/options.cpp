@@ -192,7 +192,8 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
   if (!archive.try_read(kFormatsKey, value)) return;
   TORCH_CHECK(value.isString(), "\"", kFormatsKey, "\" of the archive is ", value.tagKind(),
               " instead of a string; it is damaged: save the optimizer again");
-  edit_formats() = rethrow_as_torch_error([&] { return jit::formats_from_json(value.toStringRef()); });
+  edit_formats() =
+      rethrow_as_torch_error([&] { return jit::formats_from_json(value.toStringRef()); });
 }
 
 double Options::get_lr() const {

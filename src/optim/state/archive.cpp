@@ -228,7 +228,7 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
 }
 
 std::optional<std::vector<double>> read_shared_state(InputArchive& archive, const Options& defaults,
-                                               const std::vector<ArchivedGroup>& groups) {
+                                                     const std::vector<ArchivedGroup>& groups) {
   InputArchive ours;
   if (!archive.try_read("jitstep", ours)) return std::nullopt;
   std::vector<double> values;

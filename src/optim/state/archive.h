@@ -42,8 +42,8 @@ void write_archive(torch::serialize::OutputArchive& archive, const Options& defa
 /// What an archive says of memory that all parameters share; nothing if it says nothing and none of its states has taken
 /// a step. A c10::Error if it is not what the rule of these defaults keeps.
 std::optional<std::vector<double>> read_shared_state(torch::serialize::InputArchive& archive,
-                                               const Options& defaults,
-                                               const std::vector<ArchivedGroup>& groups);
+                                                     const Options& defaults,
+                                                     const std::vector<ArchivedGroup>& groups);
 
 /// Whether the archive is in torch's layout of today; not if it is of before torch 1.5, or no optimizer's. A c10::Error
 /// for a layout or schema that is newer.

@@ -80,7 +80,8 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
     return;
   }
   if (has_id() && values.defined() && values.sizes() != layout_.sizes) resize(values.sizes());
-  if (catalog_revision_ == 0) catalog_revision_ = jit::default_catalog().catalog_revision();  // by which slots are numbered
+  if (catalog_revision_ == 0)
+    catalog_revision_ = jit::default_catalog().catalog_revision();  // by which slots are numbered
   buffers_.slots.resize(declared_slots().size());
   buffers_.format.slots.resize(buffers_.slots.size());
   buffers_.slots[slot] = {values, {}};
@@ -132,7 +133,8 @@ bool ParamState::equals(const ParamState& other) const {
 }
 
 std::unique_ptr<ParamState> make_param_state(const std::string& rule, int catalog_revision) {
-  return is_shipped(rule) ? make_shipped_state(rule) : std::make_unique<ParamState>(rule, catalog_revision);
+  return is_shipped(rule) ? make_shipped_state(rule)
+                          : std::make_unique<ParamState>(rule, catalog_revision);
 }
 
 }  // namespace jitstep

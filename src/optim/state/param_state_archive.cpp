@@ -32,13 +32,14 @@ std::string aux_state_key(const std::string& key, int half) {
 
 // ResolvedAuxState::key of whatever may be kept in this format.
 std::vector<std::string> aux_state_keys(const std::string& name, int catalog_revision,
-                                     const jit::StateFormat& format) {
+                                        const jit::StateFormat& format) {
   const jit::Manifest& rule = jit::default_catalog().rule(name, catalog_revision);
   std::vector<std::string> keys;
   for (const auto& field : rule.aux_state) keys.push_back(field.name);
   for (std::size_t i = 0; i < rule.slots.size(); ++i) {
     if (!format.slots.at(i)) continue;
-    const jit::Manifest& codec = jit::default_catalog().codec(format.slots[i]->name, catalog_revision);
+    const jit::Manifest& codec =
+        jit::default_catalog().codec(format.slots[i]->name, catalog_revision);
     for (const auto& field : codec.aux_state) keys.push_back(rule.slots[i].name + "." + field.name);
   }
   return keys;
@@ -61,7 +62,8 @@ void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
     write_tensor(archive, "meta_" + slots[i].name, buffers_.slots[i].meta);
   }
   for (const auto& [key, buffers] : buffers_.aux_state)
-    for (int half = 0; half < 2; ++half) write_tensor(archive, aux_state_key(key, half), buffers[half]);
+    for (int half = 0; half < 2; ++half)
+      write_tensor(archive, aux_state_key(key, half), buffers[half]);
   if (buffers_.t > 0 || buffers_.residual_is_set) write_tensor(archive, "extra", buffers_.residual);
 }
 
@@ -100,7 +102,8 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
     if (c10::IValue codec; !archive.try_read(key, codec)) continue;
     buffers_.format.slots[i] = rethrow_as_torch_error([&] {
       return jit::complete(jit::parse_codec(read_string(archive, key)), jit::default_catalog(),
-                           catalog_revision_, &jit::default_catalog().rule(rule_, catalog_revision_));
+                           catalog_revision_,
+                           &jit::default_catalog().rule(rule_, catalog_revision_));
     });
     buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
                          read_bytes(archive, "meta_" + slots[i].name)};
@@ -113,7 +116,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
               "jitstep, and only that can load it");
   for (const std::string& key : aux_state_keys(rule_, catalog_revision_, buffers_.format)) {
     const std::array buffers = {read_tensor(archive, aux_state_key(key, 0)),
-                               read_tensor(archive, aux_state_key(key, 1))};
+                                read_tensor(archive, aux_state_key(key, 1))};
     TORCH_CHECK(buffers[0].defined() == buffers[1].defined(), "one half of the memory ", key,
                 " is missing; the archive is damaged");
     if (buffers[0].defined()) buffers_.aux_state.push_back({key, buffers});

@@ -94,7 +94,8 @@ bool ParamState::same_layout(const torch::Tensor& p) const {
 bool ParamState::fits(const torch::Tensor& p) const {
   auto index = places_->begin();
   bool same = index++->same_metadata(p);
-  buffers_.for_each_tensor([&](const torch::Tensor& t) { same = index++->same_storage(t) && same; });
+  buffers_.for_each_tensor(
+      [&](const torch::Tensor& t) { same = index++->same_storage(t) && same; });
   return same;
 }
 

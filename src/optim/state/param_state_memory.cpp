@@ -105,7 +105,8 @@ void ParamState::check_aux_state(const StateBuffers& fresh) const {
     const auto same = [&](const auto& other) { return other.key == field.key; };
     const auto held = std::find_if(buffers_.aux_state.begin(), buffers_.aux_state.end(), same);
     const auto made = std::find_if(fresh.aux_state.begin(), fresh.aux_state.end(), same);
-    if (field.component != jit::kRuleComponent || held == buffers_.aux_state.end() || made == fresh.aux_state.end())
+    if (field.component != jit::kRuleComponent || held == buffers_.aux_state.end() ||
+        made == fresh.aux_state.end())
       continue;
     TORCH_CHECK(held->buffers[0].numel() == made->buffers[0].numel(), "the state keeps ",
                 held->buffers[0].numel(), " numbers as \"", field.key,

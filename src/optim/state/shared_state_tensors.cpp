@@ -47,7 +47,7 @@ void SharedStateTensors::bind(const torch::Device& device, const std::vector<dou
   if (!here) {
     const auto held = fresh ? std::nullopt : values();
     buffers_ = torch::empty({2, static_cast<std::int64_t>(initial.size())},
-                           torch::dtype(torch::kFloat64).device(device));
+                            torch::dtype(torch::kFloat64).device(device));
     auto* const first = buffers_.data_ptr<double>();
     aux_state_.buffers = {first, first + initial.size()};
     if (held) write(*held);
@@ -72,14 +72,16 @@ void SharedStateTensors::count_on_device(bool on) {
 }
 
 void SharedStateTensors::attach(std::int64_t step_offset) {
-  step_offset_ = torch::full({}, step_offset, torch::dtype(torch::kInt64).device(buffers_.device()));
+  step_offset_ =
+      torch::full({}, step_offset, torch::dtype(torch::kInt64).device(buffers_.device()));
   aux_state_.step_offset = reinterpret_cast<int64*>(step_offset_.data_ptr());
 }
 
 // The steps that were not skipped. From then on nobody counts those that are, until the next count_skips().
 std::int64_t SharedStateTensors::steps() const {
   if (on_device_) return aux_state_.steps - step_offset_.item<std::int64_t>();
-  if (step_offset_.defined()) aux_state_.steps -= std::exchange(step_offset_, {}).item<std::int64_t>();
+  if (step_offset_.defined())
+    aux_state_.steps -= std::exchange(step_offset_, {}).item<std::int64_t>();
   aux_state_.step_offset = nullptr;
   return aux_state_.steps;
 }
@@ -115,6 +117,8 @@ void SharedStateTensors::clear() {
 }
 
 // Into both halves, so that it does not matter which is read next.
-void SharedStateTensors::write(const std::vector<double>& values) { buffers_.copy_(row_of(values)); }
+void SharedStateTensors::write(const std::vector<double>& values) {
+  buffers_.copy_(row_of(values));
+}
 
 }  // namespace jitstep

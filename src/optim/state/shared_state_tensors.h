@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/manifest.h"
+#include "jitstep/jit/shared_state.h"
 
 namespace jitstep {
 
@@ -56,13 +56,13 @@ class SharedStateTensors {
   void attach(std::int64_t step_offset);
   void restart();
 
-  torch::Tensor buffers_;       // [2, fields]
+  torch::Tensor buffers_;              // [2, fields]
   mutable torch::Tensor step_offset_;  // of the device; undefined: it skips none
-  bool on_device_ = false;     // which counts all steps; `memory_.steps` stays as it is then
+  bool on_device_ = false;  // which counts all steps; `memory_.steps` stays as it is then
   mutable jit::SharedState
-      aux_state_;                 // mutable: its steps are brought up to date when somebody asks
+      aux_state_;                // mutable: its steps are brought up to date when somebody asks
   std::vector<double> started_;  // what was last written as the initial values
-  bool given_ = false;         // its values are not the initial ones
+  bool given_ = false;           // its values are not the initial ones
 };
 
 }  // namespace jitstep

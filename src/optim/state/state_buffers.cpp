@@ -9,9 +9,9 @@
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/state_layout.h"
+#include "optim/tensor/backends.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
-#include "optim/tensor/backends.h"
 #include "optim/tensor/memory_overlap.h"
 
 namespace jitstep {
@@ -100,7 +100,7 @@ void check_sign(const jit::Slot& slot, const torch::Tensor& values) {
 }
 
 std::vector<StateBuffers::AuxState> make_aux_state(const torch::Tensor& p, const jit::Plan& plan,
-                                              const std::vector<double>& initial) {
+                                                   const std::vector<double>& initial) {
   std::vector<StateBuffers::AuxState> aux_state;
   for (const auto& field : jit::state_layout(plan, shape_of(p), initial).aux_state) {
     const auto options = p.options().requires_grad(false).dtype(field.bytes == 8 ? torch::kFloat64

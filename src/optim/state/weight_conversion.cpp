@@ -5,8 +5,8 @@
 #include "jit/step/convert.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
-#include "optim/tensor/errors.h"
 #include "optim/tensor/backends.h"
+#include "optim/tensor/errors.h"
 #include "optim/tensor/memory_overlap.h"
 
 namespace jitstep {
@@ -70,7 +70,7 @@ torch::Tensor weights_of(const StateBuffers& held, const std::vector<std::int64_
 }
 
 torch::Tensor reordered_residual(const StateBuffers& held, const std::vector<std::int64_t>& strides,
-                              const torch::Tensor& p) {
+                                 const torch::Tensor& p) {
   const std::int64_t of_each = held.plan->weights->residual_bytes();
   const torch::Tensor made = torch::empty_like(held.residual);
   by_element(made, of_each, p.sizes(), p.strides().vec())

@@ -28,7 +28,7 @@ torch::Tensor weights_of(const StateBuffers& held, const std::vector<std::int64_
 
 /// What is kept, in the order that the parameter's elements have now.
 torch::Tensor reordered_residual(const StateBuffers& held, const std::vector<std::int64_t>& strides,
-                              const torch::Tensor& p);
+                                 const torch::Tensor& p);
 
 /// What is kept, in the same order, with zeros beside the elements where `same`, of the parameter's sizes, is false.
 torch::Tensor extra_where(const StateBuffers& held, const std::vector<std::int64_t>& strides,

@@ -73,8 +73,9 @@ std::unique_ptr<jit::Backend> make_backend(const torch::Device& device) {
   jit::Engine& engine = jit::default_engine();
   if (device.is_cpu()) return std::make_unique<jit::CpuBackend>(engine, torch_parallel_for);
   if (!device.is_cuda())
-    throw jit::Error(jit::str_cat("jitstep: a parameter on ", device.str(),
-                               ": only CPU and CUDA devices have kernels; move it to one of them"));
+    throw jit::Error(
+        jit::str_cat("jitstep: a parameter on ", device.str(),
+                     ": only CPU and CUDA devices have kernels; move it to one of them"));
   add_nvrtc_beside_torch(engine);
   return std::make_unique<jit::CudaBackend>(engine, device.index(),
                                             std::make_unique<TorchCudaHost>(device));

@@ -23,7 +23,7 @@ std::map<std::string, std::string> picture_of(const std::string& folder) {
     struct stat status {};
     EXPECT_EQ(::lstat(file.c_str(), &status), 0);
     picture[file] = str_cat(status.st_mode, " ", status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec,
-                         " ", status.st_ino, " ", content_of(file));
+                            " ", status.st_ino, " ", content_of(file));
   }
   return picture;
 }

@@ -33,7 +33,8 @@ TEST(ConfigSpace, LeavesOutWhatTheLawRefuses) {
   const Plan plan = adamw_plan();
   const auto all = config_space(plan, gpu_hardware(Target::cuda(90), 132, 50 << 20)).all();
   int widest = 0;
-  for (const KernelConfig& config : all) widest = std::max(widest, config.tile_lanes * config.vector_elems);
+  for (const KernelConfig& config : all)
+    widest = std::max(widest, config.tile_lanes * config.vector_elems);
   EXPECT_EQ(widest, 256) << "16 values by 32 lanes are among the numbers";
 }
 
@@ -69,7 +70,8 @@ TEST(ConfigSpace, LeavesOutWhatTheMachineDoesNotHave) {
   }
   Hardware narrow = abacus();
   narrow.architecture = "x86-64 Beads family 6 avx2";
-  for (const KernelConfig& config : config_space(plan, narrow).all()) EXPECT_NE(config.simd_bits, 512);
+  for (const KernelConfig& config : config_space(plan, narrow).all())
+    EXPECT_NE(config.simd_bits, 512);
 }
 
 int changes(const KernelConfig& a, const KernelConfig& b, const ConfigSpace& space) {
@@ -90,7 +92,8 @@ TEST(ConfigSpace, NeighboursDifferInOnePlaceOfOneParameter) {
   }
   EXPECT_EQ(chunks, (std::set<int>{4, 16, 64})) << "256 is two places away";
   std::set<int> any;
-  for (const KernelConfig& other : space.single_changes(default_config)) any.insert(other.leaves_per_item);
+  for (const KernelConfig& other : space.single_changes(default_config))
+    any.insert(other.leaves_per_item);
   EXPECT_EQ(any, (std::set<int>{4, 16, 64, 256}));
 }
 

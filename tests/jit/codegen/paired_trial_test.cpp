@@ -15,7 +15,8 @@ struct Times {
 // A whole trial of two clocks; how often each was asked is in `rounds` of the result.
 TrialTimes run(const Times& times, const TrialRules& rules = {}) {
   PairedTrial trial(rules);
-  while (!trial.done()) trial.record(trial.usual_is_next() ? times.default_config() : times.tried());
+  while (!trial.done())
+    trial.record(trial.usual_is_next() ? times.default_config() : times.tried());
   return trial.times();
 }
 

@@ -61,8 +61,9 @@ std::string chained(bool memory) {
               memory ? ", AuxState& m) { m.x.next = m.x.prev + static_cast<real>(sum[0]); " + left
                      : ") { " + left);
   return with(rule, "ADVANCE_ENTRIES",
-              memory ? ", AuxState& m) { m.x.next = 2 * m.x.next + static_cast<real>(sum[0]); " + left
-                     : ") { " + left);
+              memory
+                  ? ", AuxState& m) { m.x.next = 2 * m.x.next + static_cast<real>(sum[0]); " + left
+                  : ") { " + left);
 }
 
 class PassesTest : public ::testing::Test {
@@ -121,7 +122,8 @@ std::map<std::string, int> passes_by_name(const Plan& plan) {
   for (const ResolvedReduction& r : plan.reductions) {
     std::string of = r.component == kGradientComponent ? "g." : "";
     if (r.component >= kFirstCodecComponent)
-      of = plan.rule().slots[static_cast<std::size_t>(r.component - kFirstCodecComponent)].name + ".";
+      of = plan.rule().slots[static_cast<std::size_t>(r.component - kFirstCodecComponent)].name +
+           ".";
     if (r.active()) passes[of + r.name] = r.pass;
   }
   return passes;

@@ -13,7 +13,7 @@ using testing::won_record;
 constexpr WorkSize kMega = {1 << 20, 1};
 
 ConfigChoice choose(std::vector<TuningRecord> records, const WorkSize& size = kMega,
-                     const Plan& plan = adamw_plan()) {
+                    const Plan& plan = adamw_plan()) {
   const auto digest = [](const Plan&) { return std::string("0123456789abcdef"); };
   return TunedConfigs(std::move(records), abacus(), digest).choose(plan, size);
 }
@@ -102,7 +102,9 @@ TEST(TunedConfigs, AnotherArchitectureOrTargetSaysNothing) {
 }
 
 TEST(TunedConfigs, OfEqualsTheFirstCountsAndTodaysTemplatesBeforeOthers) {
-  EXPECT_EQ(choose({with_chunk(won_record(), 4), with_chunk(won_record(), 256)}).config.leaves_per_item, 4);
+  EXPECT_EQ(
+      choose({with_chunk(won_record(), 4), with_chunk(won_record(), 256)}).config.leaves_per_item,
+      4);
   TuningRecord old = with_chunk(won_record(), 4);
   old.versions.templates = "f";
   EXPECT_EQ(choose({old, won_record()}).config.leaves_per_item, 64);

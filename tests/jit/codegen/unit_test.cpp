@@ -82,15 +82,17 @@ class UnitTest : public ::testing::Test {
         out += str_cat("static_assert(", what, "(", type, ") == ", value, ");\n");
     };
     const std::string asked =
-        "#define DOMAIN(...) __VA_ARGS__::Domain::reduction_layout\n#define TERMS(...) __VA_ARGS__::terms\n"
+        "#define DOMAIN(...) __VA_ARGS__::Domain::reduction_layout\n#define TERMS(...) "
+        "__VA_ARGS__::terms\n"
         "#define BYTES(...) sizeof(__VA_ARGS__::Coefficients)\n"
         "#define VALUE(...) sizeof(__VA_ARGS__::Value)\n"
         "#define OVER(...) __VA_ARGS__::Type::Over::Domain::reduction_layout\n";
     for (const auto& r : plan.reductions) {
       if (!r.active()) continue;
       const std::string type = str_cat("jitstep::At<", r.number, ", UnitReductions>::type");
-      all_equal(type,
-                {{"DOMAIN", r.domain.reduction_layout()}, {"TERMS", r.terms}, {"BYTES", r.coefficient_bytes}});
+      all_equal(type, {{"DOMAIN", r.domain.reduction_layout()},
+                       {"TERMS", r.terms},
+                       {"BYTES", r.coefficient_bytes}});
       if (r.has_source) all_equal(type, {{"OVER", r.source_domain.reduction_layout()}});
     }
     for (const auto& m : plan.aux_state)

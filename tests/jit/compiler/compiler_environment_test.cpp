@@ -71,8 +71,8 @@ TEST_F(CompilerEnvironment, IsTheSameForTheIdentityAndForTheWork) {
   settings.tmpdir = folder.path();
   const std::string seen = folder / "seen";
   settings.cxx = script(folder / "c++", str_cat("/usr/bin/env | sed 's/=.*jitstep.*/=work/' | sort",
-                                             " | grep -vE '^(PWD|SHLVL|_|OLDPWD)=' >> ", seen,
-                                             "; echo end >> ", seen, "; exec c++ \"$@\""));
+                                                " | grep -vE '^(PWD|SHLVL|_|OLDPWD)=' >> ", seen,
+                                                "; echo end >> ", seen, "; exec c++ \"$@\""));
   HostCompiler compiler(settings);
   compiler.identity(Target::cpu());
   compiler.compile(adding_unit("1"), "unit", Target::cpu());

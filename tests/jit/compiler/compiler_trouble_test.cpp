@@ -75,9 +75,10 @@ TEST(CompilerTrouble, ALimitOnFileSizesUnderTheHostCompilerIsNotTheTextsFault) {
 
 // A compiler that names itself as the real one does, and then fails with a message.
 void write_failing_compiler(const std::string& path, const std::string& message) {
-  testing::write_file(path, str_cat("#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\n",
-                                 "if [ -e \"$0.fixed\" ]; then exec c++ \"$@\"; fi\n",
-                                 "cat >&2 <<'END'\n", message, "\nEND\nexit 1\n"));
+  testing::write_file(
+      path, str_cat("#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\n",
+                    "if [ -e \"$0.fixed\" ]; then exec c++ \"$@\"; fi\n", "cat >&2 <<'END'\n",
+                    message, "\nEND\nexit 1\n"));
   ::chmod(path.c_str(), 0700);
 }
 
@@ -177,9 +178,9 @@ TEST(CompilerTrouble, OfAFloodOfErrorsTheFirstAndTheLastAreToldAndNoMemoryIsTake
 void write_spoiling_compiler(const std::string& path, const std::string& spoil) {
   testing::write_file(
       path, str_cat("#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\nc++ \"$@\"\n",
-                 "if [ -e \"$0.fixed\" ]; then exit 0; fi\n",
-                 "for word; do [ \"$before\" = -o ] && out=$word; before=$word; done\n", spoil,
-                 "\nexit 0\n"));
+                    "if [ -e \"$0.fixed\" ]; then exit 0; fi\n",
+                    "for word; do [ \"$before\" = -o ] && out=$word; before=$word; done\n", spoil,
+                    "\nexit 0\n"));
   ::chmod(path.c_str(), 0700);
 }
 

@@ -42,11 +42,10 @@ TEST(LoopReport, OfGccNamesTheMarkedLoopsWithItsReason) {
 
 TEST(LoopReport, OfClangNamesTheMarkedLoopsWithItsReason) {
   EXPECT_EQ(
-      loops_in(
-          "kernel/loop.cuh:7:3: remark: loop not vectorized: call instruction cannot be "
-          "vectorized [-Rpass-analysis=loop-vectorize]\n"
-          "kernel/loop.cuh:7:3: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"
-          "mine.cuh:2:5: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"),
+      loops_in("kernel/loop.cuh:7:3: remark: loop not vectorized: call instruction cannot be "
+               "vectorized [-Rpass-analysis=loop-vectorize]\n"
+               "kernel/loop.cuh:7:3: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"
+               "mine.cuh:2:5: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"),
       (Loops{"the loop that encodes (kernel/loop.cuh:7: call instruction cannot be vectorized)",
              "my loop (mine.cuh:2)"}));
 }
@@ -73,7 +72,8 @@ TEST(LoopReport, OfTheHostCompilerTellsALoopWithBranchesFromOneWithout) {
             "    while (x[i] > 1) x[i] *= 0.5f;\n}\n");
   const std::string preprocessed = preprocess("#include \"loops.cuh\"\n", "unit", store);
   HostCompiler compiler(Settings::from_environment());
-  const auto loops = scalar_loops(preprocessed, compiler.loop_report(preprocessed, "unit", Target::cpu()));
+  const auto loops =
+      scalar_loops(preprocessed, compiler.loop_report(preprocessed, "unit", Target::cpu()));
   ASSERT_EQ(loops.size(), 1u);
   EXPECT_EQ(loops[0].what, "the loop that halves");
   EXPECT_EQ(loops[0].location, (SourceLocation{"loops.cuh", 7}));

@@ -17,10 +17,10 @@ std::string fake_nvrtc(int major, int minor, const std::string& image) {
   return str_cat(R"(
 #define API extern "C" __attribute__((visibility("default")))
 static const char image[] = {)",
-              bytes, R"(};
+                 bytes, R"(};
 typedef unsigned long size;
 API int nvrtcVersion(int* major, int* minor) { *major = )",
-              major, "; *minor = ", minor, R"(; return 0; }
+                 major, "; *minor = ", minor, R"(; return 0; }
 API const char* nvrtcGetErrorString(int) { return "none"; }
 API int nvrtcGetNumSupportedArchs(int* count) { *count = 2; return 0; }
 API int nvrtcGetSupportedArchs(int* archs) { archs[0] = 80; archs[1] = 90; return 0; }

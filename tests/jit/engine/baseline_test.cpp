@@ -4,8 +4,8 @@
 #include "jit/cache/cache_fixtures.h"
 #include "jit/compiler/host_compiler.h"
 #include "jit/compiler/isa.h"
-#include "jitstep/jit/formats.h"
 #include "jitstep/jit/backend.h"
+#include "jitstep/jit/formats.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 

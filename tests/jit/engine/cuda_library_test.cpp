@@ -50,8 +50,8 @@ class DriverLibrary : public ::testing::Test {
   // One that knows its version and may not be started.
   std::string versioned_library(int version) {
     return built(str_cat(kExport, "cuInit(unsigned) { __builtin_trap(); }\n", kExport,
-                      "cuDriverGetVersion(int* version) { *version = ", version,
-                      "; return 0; }\n"));
+                         "cuDriverGetVersion(int* version) { *version = ", version,
+                         "; return 0; }\n"));
   }
 
  private:

@@ -250,8 +250,8 @@ TEST(Engine, AWholeEntryThatDoesNotLoadIsCompiledAnew) {
 TEST(Engine, AHalfBinaryInTheCacheIsCompiledAnewAndReplaced) {
   TemporaryFolder folder;
   const Settings settings = settings_with_cache(folder.path());
-  const Key key{code_digest(Engine(settings).preprocessed_text(adding_unit("1"), "unit")), Target::cpu(),
-                HostCompiler(settings).identity(Target::cpu())};
+  const Key key{code_digest(Engine(settings).preprocessed_text(adding_unit("1"), "unit")),
+                Target::cpu(), HostCompiler(settings).identity(Target::cpu())};
   const auto whole = Engine(settings).build(adding_unit("1"), "unit", Target::cpu())->binary;
   for (const bool loaded : {true, false}) {
     CacheEntry half{"unit", whole};
@@ -277,8 +277,8 @@ TEST(Engine, AHalfBinaryInTheCacheIsCompiledAnewAndReplaced) {
 TEST(Engine, AHalfBinaryIsAnErrorThatSaysSoWhereThereIsNoCompiler) {
   TemporaryFolder folder;
   Settings settings = settings_with_cache(folder.path());
-  const Key key{code_digest(Engine(settings).preprocessed_text(adding_unit("1"), "unit")), Target::cpu(),
-                HostCompiler(settings).identity(Target::cpu())};
+  const Key key{code_digest(Engine(settings).preprocessed_text(adding_unit("1"), "unit")),
+                Target::cpu(), HostCompiler(settings).identity(Target::cpu())};
   CacheEntry half{"unit", Engine(settings).build(adding_unit("1"), "unit", Target::cpu())->binary};
   half.binary.image.resize(half.binary.image.size() / 2);
   DiskCache(settings).publish(key, half);

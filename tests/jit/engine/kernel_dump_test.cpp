@@ -52,8 +52,9 @@ TEST(KernelDump, HasTheTextsTheBinaryTheLogAndTheResources) {
   EXPECT_EQ(preprocessed, engine.preprocessed_text(unit, "my/unit"));
   EXPECT_EQ(preprocessed, *kernel->built()->text);
   EXPECT_EQ(kernel->built()->unit, unit);
-  EXPECT_TRUE(dump.file("flat.cuh")
-                  .ends_with("/dump/my_unit-" + code_digest(preprocessed).substr(0, 12) + "/flat.cuh"));
+  EXPECT_TRUE(
+      dump.file("flat.cuh")
+          .ends_with("/dump/my_unit-" + code_digest(preprocessed).substr(0, 12) + "/flat.cuh"));
   EXPECT_EQ(content_of(dump.file("cpu.so")), text_of(kernel->built()->binary.image));
   EXPECT_EQ(content_of(dump.file("cpu.log")), kernel->built()->binary.log);
   const auto summary = nlohmann::json::parse(content_of(dump.file("cpu.json")));

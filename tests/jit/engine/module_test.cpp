@@ -19,7 +19,7 @@ std::vector<std::byte> compiled(const std::string& unit) {
 
 std::string answering(int number) {
   return str_cat("extern \"C\" __attribute__((visibility(\"default\"))) int answer() { return ",
-              number, "; }\nextern \"C\" int hidden() { return 0; }\n");
+                 number, "; }\nextern \"C\" int hidden() { return 0; }\n");
 }
 
 int call(const Module& module) { return reinterpret_cast<IntFunction>(module.symbol("answer"))(); }
@@ -56,9 +56,9 @@ TEST(Module, ManyModulesLiveAndDieWithoutMixUp) {
 TEST(Module, AnObjectThatCannotBeUnloadedIsNotTakenForAnother) {
   const auto unit = [](int number) {
     return str_cat("template <class T> struct __attribute__((visibility(\"default\"))) S",
-                " { static T value; };\ntemplate <class T> T S<T>::value = ", number,
-                ";\nextern \"C\" __attribute__((visibility(\"default\"))) int* place()",
-                " { return &S<int>::value; }\n", answering(number));
+                   " { static T value; };\ntemplate <class T> T S<T>::value = ", number,
+                   ";\nextern \"C\" __attribute__((visibility(\"default\"))) int* place()",
+                   " { return &S<int>::value; }\n", answering(number));
   };
   const std::vector<std::byte> one = compiled(unit(1)), two = compiled(unit(2));
   for (int round = 0; round < 6; ++round) {

@@ -21,7 +21,7 @@ using Kind = Manifest::Kind;
 
 TEST(CatalogNames, LeaveOutTheLibrarysOwnRules) {
   internal_rule("jitstep_for_a_test", "",
-           "  KHD static void update_param(auto& e, const auto&) { e.p += e.g; }\n");
+                "  KHD static void update_param(auto& e, const auto&) { e.p += e.g; }\n");
   const std::vector<std::string> names = default_catalog().names(Kind::rule);
   EXPECT_EQ(std::count(names.begin(), names.end(), "jitstep_for_a_test"), 0);
   EXPECT_EQ(std::count(names.begin(), names.end(), "adamw"), 1);

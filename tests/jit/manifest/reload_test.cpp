@@ -16,11 +16,11 @@ namespace {
 // Adds `step` to each parameter; `option` is one of its own.
 std::string moving(const std::string& step, const std::string& option = "lr") {
   return str_cat("#pragma once\n#include \"../core/contract.cuh\"\n#include \"../core/mine.cuh\"\n",
-              "namespace jitstep::rules::moving {\nstruct Hyper {\n  double ", option,
-              " = 1;\n};\nstruct Slots {\n  Signed m;\n};\nstruct Rule {\n",
-              "  KHD static void update_state(auto& e, const auto&) { e.m.next = real(1); }\n",
-              "  KHD static void update_param(auto& e, const auto&) { e.p += real(", step,
-              ") * my_unit(); }\n", "};\n}\n");
+                 "namespace jitstep::rules::moving {\nstruct Hyper {\n  double ", option,
+                 " = 1;\n};\nstruct Slots {\n  Signed m;\n};\nstruct Rule {\n",
+                 "  KHD static void update_state(auto& e, const auto&) { e.m.next = real(1); }\n",
+                 "  KHD static void update_param(auto& e, const auto&) { e.p += real(", step,
+                 ") * my_unit(); }\n", "};\n}\n");
 }
 
 // State that is always `value` from the second step on.
@@ -41,8 +41,8 @@ class Reload : public ::testing::Test {
   // What every rule here is multiplied by, in a file that it includes.
   void set_unit(int unit) {
     engine_.templates().add(
-        "core/mine.cuh",
-        str_cat("#pragma once\nnamespace jitstep {\nKHD real my_unit() { return ", unit, "; }\n}\n"));
+        "core/mine.cuh", str_cat("#pragma once\nnamespace jitstep {\nKHD real my_unit() { return ",
+                                 unit, "; }\n}\n"));
   }
 
   const Manifest& load_rule(const std::string& content) {

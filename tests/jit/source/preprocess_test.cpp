@@ -26,7 +26,8 @@ TEST(Flatten, ANameIsLookedUpBesideItsIncluderAndThenFromTheRoot) {
       preprocess("#include \"rules/a.cuh\"\n#include \"rules/b.cuh\"\n", "u", store);
   EXPECT_NE(preprocessed.find("near_one"), std::string::npos);
   EXPECT_EQ(preprocessed.find("far_one"), std::string::npos);
-  EXPECT_EQ(preprocessed.find("int port"), preprocessed.rfind("int port")) << "each file is expanded once";
+  EXPECT_EQ(preprocessed.find("int port"), preprocessed.rfind("int port"))
+      << "each file is expanded once";
 }
 
 TEST(Flatten, AngleBracketsAndOtherDirectivesStay) {
@@ -38,7 +39,8 @@ TEST(Flatten, AngleBracketsAndOtherDirectivesStay) {
 TEST(Flatten, AMissingFileIsAnErrorWithFileAndLine) {
   TemplateStore store("", false);
   store.add("rules/a.cuh", "\n\n#include \"../codecs/none.cuh\"\n");
-  const std::string message = error_of([&] { preprocess("#include \"rules/a.cuh\"\n", "u", store); });
+  const std::string message =
+      error_of([&] { preprocess("#include \"rules/a.cuh\"\n", "u", store); });
   EXPECT_NE(message.find("rules/a.cuh:3:"), std::string::npos) << message;
   EXPECT_NE(message.find("codecs/none.cuh"), std::string::npos) << message;
 }
@@ -91,7 +93,8 @@ TEST(Flatten, InsideAKeptFileIncludesAreWhatTheyWereWhenItWasLoaded) {
   const std::string rest = ";\n#line 2 \"rules/a.cuh\"\nint rule;\n#line 2 \"u\"\n";
   Texts included;
   EXPECT_EQ(preprocess("#include \"rules/a.cuh\"\n", "u", store, included), marked + "one" + rest);
-  EXPECT_EQ(preprocess("#include \"rules/a.cuh@2\"\n", "u", store, included), marked + "two" + rest);
+  EXPECT_EQ(preprocess("#include \"rules/a.cuh@2\"\n", "u", store, included),
+            marked + "two" + rest);
   EXPECT_EQ(included, (Texts{{"rules/a.cuh", rule}, {"core/near.cuh", "int two;\n"}}));
 }
 

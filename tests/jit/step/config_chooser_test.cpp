@@ -2,10 +2,10 @@
 
 #include <sys/stat.h>
 
+#include "jit/codegen/config_space.h"
 #include "jit/codegen/embedded_records.h"
 #include "jit/codegen/tuning_files.h"
 #include "jit/codegen/tuning_samples.h"
-#include "jit/codegen/config_space.h"
 #include "jit/fixtures.h"
 #include "jit/step/step_fixtures.h"
 
@@ -122,7 +122,8 @@ TEST(VariantsOfTheCpu, LeaveTheSameBits) {
     c.spec = spec;
     const KernelConfig default_config = default_kernel_config(plan, Target::cpu());
     const auto expected = emulation::run_case(c, cpu, default_config);
-    for (const KernelConfig& other : config_space(plan, host_hardware()).single_changes(default_config))
+    for (const KernelConfig& other :
+         config_space(plan, host_hardware()).single_changes(default_config))
       EXPECT_EQ(emulation::differences(expected, emulation::run_case(c, cpu, other)),
                 std::vector<emulation::Difference>())
           << rule << ": " << to_string(other);

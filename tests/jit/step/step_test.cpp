@@ -63,9 +63,10 @@ TEST(Step, SevenHundredTensorsTakeOneLaunch) {
 
 TEST(Step, APassWithASumTakesTwoMore) {
   RecordingBackend backend;
-  EXPECT_EQ(launches_of(plan("lamb", true), backend),
-            (std::vector<std::string>{"jitstep_partials_0", "jitstep_finalize_0",
-                                      "jitstep_partials_1", "jitstep_finalize_1", "jitstep_apply"}));
+  EXPECT_EQ(
+      launches_of(plan("lamb", true), backend),
+      (std::vector<std::string>{"jitstep_partials_0", "jitstep_finalize_0", "jitstep_partials_1",
+                                "jitstep_finalize_1", "jitstep_apply"}));
 }
 
 TEST(Step, TablesAreSentAgainOnlyWhenTheyChange) {

@@ -72,7 +72,8 @@ StepCase case_of(const std::vector<StepCase>& all, int thread) {
 }
 
 StepOutcome run(Process& process, const StepCase& c) {
-  const KernelConfig config = default_kernel_config(emulation::kernel_of(c, process.catalog), Target::cpu());
+  const KernelConfig config =
+      default_kernel_config(emulation::kernel_of(c, process.catalog), Target::cpu());
   return run_case(c, process.backend, config, emulation::Grouping::kHalves, process.catalog);
 }
 
@@ -80,9 +81,10 @@ StepOutcome run(Process& process, const StepCase& c) {
 void load_another_rule(Process& process, const TemporaryFolder& folder, int thread) {
   const std::string name = str_cat("unused", thread), path = folder / (name + ".cuh");
   testing::write_file(
-      path, str_cat("#pragma once\n#include \"../core/contract.cuh\"\n",
-                 "namespace jitstep::rules::", name, " {\nstruct Rule {\n",
-                 "  KHD static void update_param(auto& e, const auto&) { e.p -= e.g; }\n", "};\n}\n"));
+      path,
+      str_cat("#pragma once\n#include \"../core/contract.cuh\"\n",
+              "namespace jitstep::rules::", name, " {\nstruct Rule {\n",
+              "  KHD static void update_param(auto& e, const auto&) { e.p -= e.g; }\n", "};\n}\n"));
   process.catalog.load_rule(path);
 }
 

@@ -36,9 +36,9 @@ TransformFunction& current() {
 std::string probing() {
   static const std::string rule = [] {
     register_host_transform("probe_stage",
-                   [](const torch::Tensor& values, const jit::OptionValues& options) {
-                     return current()(values, options);
-                   });
+                            [](const torch::Tensor& values, const jit::OptionValues& options) {
+                              return current()(values, options);
+                            });
     return rule_with_stage("probing", "probe_stage");
   }();
   return rule;
@@ -48,7 +48,8 @@ TEST(Stages, ThatNobodyRegisteredAreNamedWhenTheOptimizerIsMade) {
   const std::string rule = rule_with_stage("stageless", "nowhere");
   const std::string error =
       argument_error([&] { Optimizer(rule, make_parameters(), GenericOptions()); });
-  EXPECT_HAS(error, "the rule stageless has the host transform \"nowhere\"; there are newton_schulz");
+  EXPECT_HAS(error,
+             "the rule stageless has the host transform \"nowhere\"; there are newton_schulz");
   EXPECT_HAS(error, "register_host_transform adds one of your own");
 }
 
@@ -72,7 +73,8 @@ TEST(Stages, AreRegisteredOnce) {
   const auto same = [](const torch::Tensor& values, const jit::OptionValues&) { return values; };
   EXPECT_HAS(argument_error([&] { register_host_transform("newton_schulz", same); }),
              "there is a host transform \"newton_schulz\" already");
-  EXPECT_HAS(argument_error([&] { register_host_transform("nothing", nullptr); }), "without a function");
+  EXPECT_HAS(argument_error([&] { register_host_transform("nothing", nullptr); }),
+             "without a function");
 }
 
 TEST(Stages, SeeTensorsAsTheParametersAreAndTheOptionsOfTheirGroups) {

@@ -28,8 +28,10 @@ TEST(FactoredState, IsTheProductOfTheMeansOfRowsAndColumnsOverThatOfTheMatrix) {
     Squares squares(torch::zeros(sizes));
     const torch::Tensor kept = squares.kept(gradient), exact = gradient.square();
     EXPECT_TRUE(torch::allclose(kept.to(torch::kFloat64), factored(exact), 1e-6, 0)) << sizes;
-    EXPECT_TRUE(torch::allclose(squares.state().aux_state("v.row"), exact.mean(-1), 1e-6, 0)) << sizes;
-    EXPECT_TRUE(torch::allclose(squares.state().aux_state("v.col"), exact.mean(-2), 1e-6, 0)) << sizes;
+    EXPECT_TRUE(torch::allclose(squares.state().aux_state("v.row"), exact.mean(-1), 1e-6, 0))
+        << sizes;
+    EXPECT_TRUE(torch::allclose(squares.state().aux_state("v.col"), exact.mean(-2), 1e-6, 0))
+        << sizes;
     EXPECT_EQ(squares.state().codes("v").numel(), 0);
   }
 }

@@ -30,7 +30,8 @@ std::set<std::string> slots_kept(const std::string& rule, const GenericOptions& 
 
 bool keeps_more_by_default(const std::string& rule) {
   const auto default_config = slots_kept(rule, {}), switched = slots_kept(rule, all_switched(rule));
-  return !std::includes(switched.begin(), switched.end(), default_config.begin(), default_config.end());
+  return !std::includes(switched.begin(), switched.end(), default_config.begin(),
+                        default_config.end());
 }
 
 TEST(Resume, OfEveryRuleWithItsOptionsSwitchedIsBitForBit) {

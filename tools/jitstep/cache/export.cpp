@@ -35,7 +35,8 @@ void publish(const fs::path& path, fs::perms execute = fs::perms::none) {
                   fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read |
                       fs::perms::others_read | execute,
                   failure);
-  if (failure) throw Error(str_cat("cannot let others read ", path.string(), ": ", failure.message()));
+  if (failure)
+    throw Error(str_cat("cannot let others read ", path.string(), ": ", failure.message()));
 }
 
 void make(const fs::path& folder) {
@@ -57,9 +58,9 @@ int run(const Request& request) {
   std::erase_if(entries, [&](const ListedEntry& entry) {
     const auto& requested = request.requested;
     return !entry.problem.empty() ||
-           (!requested.empty() && std::none_of(requested.begin(), requested.end(), [&](const auto& word) {
-             return is_asked(entry, word);
-           }));
+           (!requested.empty() &&
+            std::none_of(requested.begin(), requested.end(),
+                         [&](const auto& word) { return is_asked(entry, word); }));
   });
   if (entries.empty())
     throw Error("there is no entry to export; `jitstep cache warm` compiles kernels");

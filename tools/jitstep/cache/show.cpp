@@ -34,7 +34,7 @@ std::string digest_of(const ListedEntry& entry) {
 
 Error no_entry(const std::string& beginning) {
   return Error(str_cat("no entry's name or key starts with \"", beginning,
-                    "\"; `jitstep cache list` lists all"));
+                       "\"; `jitstep cache list` lists all"));
 }
 
 bool is_asked(const ListedEntry& entry, const std::string& word) {

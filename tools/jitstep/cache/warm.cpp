@@ -6,8 +6,8 @@
 #include <jit/source/source_digests.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/unit.h>
 #include <jitstep/jit/kernel_config.h>
+#include <jitstep/jit/unit.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -62,7 +62,7 @@ struct Request {
 struct Wanted {
   std::string name, text;
   Target target;
-  std::string config = {};  // not known of a program's own
+  std::string config = {};   // not known of a program's own
   bool tuned = false;        // a record asks for the configuration
   std::string cpu = {};      // as Settings::cpu
   std::string problem = {};  // why it is not there
@@ -234,7 +234,7 @@ std::string line_of(const Wanted& one) {
                              : one.from_cache ? "cached"
                                               : fixed(one.compile_ms, 0) + " ms";
   return str_cat(one.name, "  ", to_string(one.target), "  ", one.cpu, one.cpu.empty() ? "" : "  ",
-              one.tuned ? one.config + " (tuned)  " : "", became, "\n");
+                 one.tuned ? one.config + " (tuned)  " : "", became, "\n");
 }
 
 json json_of(const Wanted& one) {

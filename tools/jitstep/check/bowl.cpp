@@ -71,7 +71,8 @@ class Descent {
   Bowl run() {
     SharedState common = make_shared_state(cpu_, options_);
     Step step(cpu_, {{plan_, {tensor_}}}, &common);
-    const HostTransform as_it_is = [](const auto&) {};  // the rule's, if it has one, is not known here
+    const HostTransform as_it_is = [](const auto&) {
+    };  // the rule's, if it has one, is not known here
     const double first = height(p_, goal_);
     for (int t = 1; t <= kSteps; ++t) {
       for (std::size_t i = 0; i < p_.size(); ++i) g_[i] = p_[i] - goal_[i];

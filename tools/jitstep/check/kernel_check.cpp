@@ -4,8 +4,8 @@
 #include <jit/codegen/probe.h>
 #include <jit/step/check_rule_contract.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/unit.h>
 #include <jitstep/jit/kernel_config.h>
+#include <jitstep/jit/unit.h>
 
 #include <algorithm>
 #include <atomic>
@@ -146,8 +146,9 @@ class KernelCheck {
     });
     for (const Resources& entry : target.entries)
       if (const int spilled = entry.spill_load_bytes + entry.spill_store_bytes; spilled > 0)
-        report_.warnings.push_back(str_cat("on ", to_string(job.target), ", ", entry.entry, " spills ",
-                                        spilled, " bytes of registers, which is slow"));
+        report_.warnings.push_back(str_cat("on ", to_string(job.target), ", ", entry.entry,
+                                           " spills ", spilled,
+                                           " bytes of registers, which is slow"));
     report_.targets.push_back(std::move(target));
   }
 

@@ -81,7 +81,8 @@ std::string resources(const Report& report) {
       std::string where = to_string(target.target);
       for (const Resources& entry : target.entries) {
         rows.push_back({std::exchange(name, ""), std::exchange(where, ""), entry.entry,
-                        str_cat(entry.registers), str_cat(entry.shared_bytes), str_cat(entry.stack_bytes),
+                        str_cat(entry.registers), str_cat(entry.shared_bytes),
+                        str_cat(entry.stack_bytes),
                         str_cat(entry.spill_store_bytes + entry.spill_load_bytes)});
       }
     }

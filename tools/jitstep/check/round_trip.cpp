@@ -143,10 +143,10 @@ std::vector<RoundTrip> round_trips(const CodecChoice& codec, Workbench& plain) {
 std::string problem_of(const RoundTrip& trip) {
   if (trip.loss <= trip.allowed) return "";
   return str_cat("of numbers that are encoded for slot '", trip.slot,
-              "' decode gives back others: ", fixed(100 * trip.loss, 1),
-              " % are lost, and codes of ", trip.bits, " bits should lose no more than ",
-              fixed(100 * trip.allowed, 1),
-              " %; the next step decodes by the Meta or Memory that the codes were made with");
+                 "' decode gives back others: ", fixed(100 * trip.loss, 1),
+                 " % are lost, and codes of ", trip.bits, " bits should lose no more than ",
+                 fixed(100 * trip.allowed, 1),
+                 " %; the next step decodes by the Meta or Memory that the codes were made with");
 }
 
 }  // namespace jitstep::tool::check

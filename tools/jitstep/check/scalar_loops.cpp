@@ -3,8 +3,8 @@
 #include <jit/base/parallel.h>
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/unit.h>
 #include <jitstep/jit/kernel_config.h>
+#include <jitstep/jit/unit.h>
 
 #include "../compilers.h"
 
@@ -18,14 +18,14 @@ std::string formats_of(const Candidate& candidate) {
   const KernelSpec& spec = candidate.steps.spec;
   const auto name = [](const auto& slot) { return slot ? slot->name : std::string(); };
   return str_cat(spec.rule, " ", joined(spec.state.slots, " ", name), " ", spec.state.weights, " ",
-              to_string(spec.state.dtype));
+                 to_string(spec.state.dtype));
 }
 
 std::string warning_of(const ScalarLoop& loop) {
   return str_cat("the CPU takes one element at a time, as the compiler does not vectorize ",
-              to_string(loop),
-              ". Write `c ? a : b` with both values at hand in place of branches; a codec that "
-              "chooses among the values of a table names it by `using Book`");
+                 to_string(loop),
+                 ". Write `c ? a : b` with both values at hand in place of branches; a codec that "
+                 "chooses among the values of a table names it by `using Book`");
 }
 
 }  // namespace

@@ -21,14 +21,15 @@ struct Side {
 std::string tensor_text(const StepCase& c, int tensor) {
   if (tensor == StoredBuffer::kNoTensor) return "all tensors together";
   const auto& sizes = c.tensors[static_cast<std::size_t>(tensor)].sizes;
-  return str_cat("tensor ", tensor, " (", joined(sizes, " x ", [](auto n) { return str_cat(n); }), ")");
+  return str_cat("tensor ", tensor, " (", joined(sizes, " x ", [](auto n) { return str_cat(n); }),
+                 ")");
 }
 
 std::string sentence(const Difference& found, const StepCase& c, int step, const Side& one,
                      const Side& other) {
   return str_cat("after step ", step, ", ", found.name, "[", found.element, "]",
-              found.outside ? ", which lies outside," : "", " of ", tensor_text(c, found.tensor),
-              " is ", found.one, " ", one.where, " and ", found.other, " ", other.where);
+                 found.outside ? ", which lies outside," : "", " of ", tensor_text(c, found.tensor),
+                 " is ", found.one, " ", one.where, " and ", found.other, " ", other.where);
 }
 
 std::string first_difference(const StepCase& c, Side one, Side other) {
@@ -62,9 +63,10 @@ StepRun on_the_cpu(const StepCase& c, Backend& cpu, const Catalog& catalog) {
 
 std::vector<Way> ways(const Plan& plan) {
   const KernelConfig default_config = default_kernel_config(plan, Target::emulated());
-  const KernelConfig other = {64, 16, std::max(default_config.vector_elems / 2, 1), 2 * default_config.leaves_per_item};
-  return {{"with the GPU's default configuration", default_config, Grouping::kTogether, 4, BlockOrder::kForward,
-           LaneOrder::kForward},
+  const KernelConfig other = {64, 16, std::max(default_config.vector_elems / 2, 1),
+                              2 * default_config.leaves_per_item};
+  return {{"with the GPU's default configuration", default_config, Grouping::kTogether, 4,
+           BlockOrder::kForward, LaneOrder::kForward},
           {"with another configuration", other, Grouping::kHalves, 7, BlockOrder::kShuffled,
            LaneOrder::kRandom}};
 }

@@ -61,7 +61,7 @@ std::string disassembled(const Built& built) {
                         "ELF"))
     throw Error(
         str_cat("there is no SASS of ", to_string(built.target),
-             ", which NVRTC does not know yet: the driver makes it of PTX; see --show ptx"));
+                ", which NVRTC does not know yet: the driver makes it of PTX; see --show ptx"));
   const std::string program = find_nvdisasm();
   const PrivateFolder folder(scratch_folders(Settings::from_environment()));
   const std::string file = folder.path() + "/kernel.cubin";

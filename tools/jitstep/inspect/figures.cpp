@@ -38,10 +38,10 @@ std::string gpu_resources(const Subject& subject, const Built& built) {
   }
   if (rows.size() == 1)
     return str_cat("NVRTC does not know ", to_string(subject.target),
-                " and made PTX, which the driver compiles: nobody here knows its registers\n");
+                   " and made PTX, which the driver compiles: nobody here knows its registers\n");
   return text_table(rows, {1, 2, 3, 4, 5, 6, 7}) +
          str_cat("\nblocks and warps: that a multiprocessor of sm_", gpu.sm, " (", gpu.name,
-              ") holds at a time. shared, stack, spills: bytes\n");
+                 ") holds at a time. shared, stack, spills: bytes\n");
 }
 
 json gpu_resources_json(const Subject& subject, const Built& built) {
@@ -165,12 +165,12 @@ std::string model_text(const Subject& subject) {
   const GpuModel& gpu = gpu_model(subject.target.sm);
   const Limit most = limit(subject, gpu, occupancy_of_apply(subject, gpu));
   return out + str_cat("limit on ", gpu.name, ", ", gpu.gigabytes_per_second,
-                    " GB/s: ", fixed(most.giga_parameters, 1),
-                    "e9 parameters a second, as far as memory goes\nin flight: ",
-                    fixed(most.in_flight / 1024, 0), " KB to a multiprocessor; ",
-                    fixed(most.needed / 1024, 0),
-                    " KB hide the memory's latency\nInstructions are not counted here; "
-                    "tools/sass_report.py reads them in the SASS.\n");
+                       " GB/s: ", fixed(most.giga_parameters, 1),
+                       "e9 parameters a second, as far as memory goes\nin flight: ",
+                       fixed(most.in_flight / 1024, 0), " KB to a multiprocessor; ",
+                       fixed(most.needed / 1024, 0),
+                       " KB hide the memory's latency\nInstructions are not counted here; "
+                       "tools/sass_report.py reads them in the SASS.\n");
 }
 
 json model_json(const Subject& subject) {

@@ -108,7 +108,8 @@ nlohmann::json json_of(const std::vector<KeyPart>& parts) {
 }  // namespace
 
 KeyReport key_report(const Subject& subject) {
-  const Key key{code_digest(subject.preprocessed), subject.target, compiler_identity(subject.target)};
+  const Key key{code_digest(subject.preprocessed), subject.target,
+                compiler_identity(subject.target)};
   KeyReport report;
   report.key = key.digest();
   report.found = where(report.key);

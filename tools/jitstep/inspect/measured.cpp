@@ -38,13 +38,13 @@ std::vector<std::string> row_of(const TuningRecord& record) {
 }  // namespace
 
 std::string records_text(const Subject& subject) {
-  std::vector<std::vector<std::string>> rows = {
-      {"elements", "tensors", "ms", "gain", "spread", "outcome", "configuration", "machine", "date"}};
+  std::vector<std::vector<std::string>> rows = {{"elements", "tensors", "ms", "gain", "spread",
+                                                 "outcome", "configuration", "machine", "date"}};
   for (const TuningRecord& record : records_of(subject.plan, subject.target))
     rows.push_back(row_of(record));
   if (rows.size() == 1)
     return str_cat("nobody has tuned this kernel for ", to_string(subject.target),
-                "; `jitstep tune` does\n");
+                   "; `jitstep tune` does\n");
   return text_table(rows, {0, 1, 2, 3, 4});
 }
 

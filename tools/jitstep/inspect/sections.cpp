@@ -23,9 +23,9 @@ using namespace jitstep::jit;
 
 void need(bool gpu, const char* section, const Subject& subject) {
   if (subject.target.is_cuda() == gpu) return;
-  throw UsageError(str_cat("--show ", section, " is for ",
-                        gpu ? "GPU targets, as in --target sm_90" : "--target cpu", ". Use --show ",
-                        gpu ? "asm" : "ptx or sass", " for ", to_string(subject.target), "."));
+  throw UsageError(str_cat(
+      "--show ", section, " is for ", gpu ? "GPU targets, as in --target sm_90" : "--target cpu",
+      ". Use --show ", gpu ? "asm" : "ptx or sass", " for ", to_string(subject.target), "."));
 }
 
 std::string ptx(const Subject& subject) {
@@ -53,9 +53,9 @@ std::string log(const Subject& subject) {
   const auto built = subject.built();
   const std::string& said = built->binary.log;
   return str_cat(command, identity.substr(options + 9), "\n", said,
-              said.empty() || said.ends_with('\n') ? "" : "\n",
-              built->from_cache ? "from the cache; it took " : "compiled in ",
-              fixed(built->compile_ms, 0), " ms; ", built->binary.image.size(), " bytes\n");
+                 said.empty() || said.ends_with('\n') ? "" : "\n",
+                 built->from_cache ? "from the cache; it took " : "compiled in ",
+                 fixed(built->compile_ms, 0), " ms; ", built->binary.image.size(), " bytes\n");
 }
 
 struct Section {
@@ -103,16 +103,17 @@ nlohmann::json section_json(const std::string& name, const Subject& subject) {
 }
 
 nlohmann::json config_json(const KernelConfig& config) {
-  return {{"threads", config.threads}, {"lanes", config.tile_lanes},    {"vector", config.vector_elems},
-          {"chunk", config.leaves_per_item},     {"width", config.simd_bits},    {"unroll", config.unroll},
+  return {{"threads", config.threads},     {"lanes", config.tile_lanes},
+          {"vector", config.vector_elems}, {"chunk", config.leaves_per_item},
+          {"width", config.simd_bits},     {"unroll", config.unroll},
           {"grain", config.min_items},     {"workers", config.max_threads}};
 }
 
 std::string heading(const Subject& subject) {
   return str_cat("kernel   ", subject.unit.name, "\ntarget   ", to_string(subject.target),
-              "\nconfig   ", to_string(subject.config), "\nwhy      ", subject.reason, "\n",
-              subject.edited ? "source   edited, given by --override\n" : "",
-              subject.note.empty() ? "" : "note     " + subject.note + "\n");
+                 "\nconfig   ", to_string(subject.config), "\nwhy      ", subject.reason, "\n",
+                 subject.edited ? "source   edited, given by --override\n" : "",
+                 subject.note.empty() ? "" : "note     " + subject.note + "\n");
 }
 
 }  // namespace jitstep::tool::inspect

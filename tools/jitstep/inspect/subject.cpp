@@ -40,8 +40,9 @@ int number_of(const std::string& flag, const std::string& name, const std::strin
 KernelConfig config_of(const KernelArgs& args, KernelConfig config) {
   const std::vector<std::string>& words = args.config;
   const std::pair<const char*, int*> fields[] = {
-      {"threads", &config.threads}, {"lanes", &config.tile_lanes},    {"vector", &config.vector_elems},
-      {"chunk", &config.leaves_per_item},     {"width", &config.simd_bits},    {"unroll", &config.unroll},
+      {"threads", &config.threads},     {"lanes", &config.tile_lanes},
+      {"vector", &config.vector_elems}, {"chunk", &config.leaves_per_item},
+      {"width", &config.simd_bits},     {"unroll", &config.unroll},
       {"grain", &config.min_items},     {"workers", &config.max_threads}};
   std::vector<std::string> names;
   for (const auto& [name, number] : fields) names.emplace_back(name);
@@ -52,8 +53,8 @@ KernelConfig config_of(const KernelArgs& args, KernelConfig config) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end() || (sign == words[i].npos && !bare))
       throw UsageError(str_cat(args.config_flag, ": there is no \"", name, "\"",
-                            did_you_mean(name, names), ". Give ", joined(names, "=N, "),
-                            "=N, or the first four numbers in this order."));
+                               did_you_mean(name, names), ". Give ", joined(names, "=N, "),
+                               "=N, or the first four numbers in this order."));
     *fields[found - names.begin()].second =
         number_of(args.config_flag, name, bare ? words[i] : words[i].substr(sign + 1));
   }
@@ -64,8 +65,8 @@ KernelConfig config_of(const KernelArgs& args, KernelConfig config) {
 std::string note_on(const Plan& plan, const Formats& requested) {
   const StateFormat& made = plan.spec.state;
   if (!requested.weights || *requested.weights == made.weights) return "";
-  return str_cat(*requested.weights, " is not for ", to_string(made.dtype), " parameters, which stay ",
-              made.weights);
+  return str_cat(*requested.weights, " is not for ", to_string(made.dtype),
+                 " parameters, which stay ", made.weights);
 }
 
 }  // namespace
@@ -86,7 +87,7 @@ Subject subject(const KernelArgs& args) {
   for (const std::string& entry : made.entries)
     if (edited && source.find(entry) == source.npos)
       throw Error(str_cat(args.override_file, " has no ", entry, ", which the kernel ", made.name,
-                       " is called by; edit the output of --show flat"));
+                          " is called by; edit the output of --show flat"));
   const std::string note = note_on(plan, requested.formats);
   return {.options = std::move(requested.options),
           .plan = plan,

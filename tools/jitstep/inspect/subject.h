@@ -22,8 +22,8 @@ struct Subject {
   jit::KernelConfig config;
   std::string reason;  // for the configuration
   jit::Unit unit;
-  std::string requested;  // the unit's text, or an edited one
-  std::string preprocessed;   // what the compiler is given
+  std::string requested;     // the unit's text, or an edited one
+  std::string preprocessed;  // what the compiler is given
   bool edited = false;
   std::string note;  // where the kernel is not all that was asked for; else empty
 

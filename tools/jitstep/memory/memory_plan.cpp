@@ -68,7 +68,8 @@ void add_state(Parts& parts, const Plan& kernel, const StateBytes& bytes) {
     parts.add("scales of " + slot.name, str_cat("one for ", kernel.block(static_cast<int>(i))),
               slot.scales);
   }
-  parts.add("auxiliary state", joined(kernel.aux_state, ", ", &ResolvedAuxState::key), bytes.aux_state);
+  parts.add("auxiliary state", joined(kernel.aux_state, ", ", &ResolvedAuxState::key),
+            bytes.aux_state);
 }
 
 // Where an optimizer does not do what the formats say, and what is not counted.
@@ -78,11 +79,11 @@ std::vector<std::string> notes_of(const Request& request, const Plan& kernel) {
   const std::string weights = request.formats.weights.value_or(state.weights);
   if (weights != state.weights)
     notes.push_back(str_cat("the weight format ", weights, " does not support ",
-                         to_string(state.dtype), ", so parameters stay ", state.weights));
+                            to_string(state.dtype), ", so parameters stay ", state.weights));
   if (!kernel.rule().host_transform.empty())
     notes.push_back(
         str_cat("a step of ", kernel.rule().name,
-             " runs a host transform on whole tensors, whose temporary memory is not counted"));
+                " runs a host transform on whole tensors, whose temporary memory is not counted"));
   return notes;
 }
 

@@ -49,9 +49,10 @@ std::string to_text(const MemoryPlan& plan) {
   for (const Part& part : plan.parts) rows.push_back(row(part, unit));
   for (const Part& part : {plan.all, torch}) rows.push_back(row(part, unit));
   const double share = static_cast<double>(plan.all.bytes) / static_cast<double>(torch.bytes);
-  std::string out = str_cat(plan.kernel.rule().name, ", ", counted(plan.parameters, "parameter"), ": ",
-                         fixed(100 * share, 1), " % of the memory of torch's AdamW in float32\n\n",
-                         text_table(rows, {2, 3}));
+  std::string out =
+      str_cat(plan.kernel.rule().name, ", ", counted(plan.parameters, "parameter"), ": ",
+              fixed(100 * share, 1), " % of the memory of torch's AdamW in float32\n\n",
+              text_table(rows, {2, 3}));
   for (const std::string& note : plan.notes) out += "\nnote: " + note + "\n";
   return out;
 }
