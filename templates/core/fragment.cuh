@@ -7,7 +7,7 @@
 namespace jitstep {
 
 // The location of a tile: elements base to base + valid - 1.
-struct UlpOf {
+struct TilePosition {
   int64 base;
   uint32 valid;
   bool
@@ -27,7 +27,7 @@ struct Linear {
 // Calls f with the tile's cursor. Everything about a tile is on one side of one branch, which is uniform in a warp, so
 // there may be shuffles.
 template <class F>
-KHD void with_cursor(const UlpOf& at, F&& f) {
+KHD void with_cursor(const TilePosition& at, F&& f) {
   if (at.whole)
     f(Linear<true>{at.base, at.valid});
   else

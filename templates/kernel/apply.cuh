@@ -230,7 +230,7 @@ KHD void for_tiles(const Scope<S>& scope, const Item& item, F&& f) {
   for (uint32 start = 0; start < end; start += Shape::teams * Shape::size) {
     const uint32 at = start + Shape::team() * Shape::size;
     const bool whole = vectors && start + (Shape::last_in_lockstep() + 1) * Shape::size <= end;
-    f(UlpOf{first + at, at < end ? min<uint32>(end - at, Shape::size) : 0, whole});
+    f(TilePosition{first + at, at < end ? min<uint32>(end - at, Shape::size) : 0, whole});
   }
 }
 
@@ -260,7 +260,7 @@ KHD void skip(const Args& args, Range range) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_without_scalars<S>(args, item.tensor);
     if (scope.step.cleared != nullptr)
-      for_tiles<S>(scope, item, [&](const UlpOf& at) {
+      for_tiles<S>(scope, item, [&](const TilePosition& at) {
         with_cursor(at, [&](const auto& cursor) { clear_gradient<S>(scope, cursor); });
       });
     if (item.first != 0 || thread_index() != 0) continue;
@@ -276,7 +276,7 @@ KHD void apply(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
-    for_tiles<S>(scope, item, [&](const UlpOf& at) {
+    for_tiles<S>(scope, item, [&](const TilePosition& at) {
       if constexpr (loops<S>())
         apply_loop<S, Pass, ApplyTile<S>::size()>(scope, at.base, static_cast<int>(at.valid));
       with_cursor(at, [&](const auto& cursor) {

@@ -233,16 +233,16 @@ class RuleCheck {
   using Context = const ContextView<ScalarsOf<Rule>, ResultsIn<Now>>;
 
   static_assert(!NamesPrepare<Body> || HasPrepare<Body, typename Rule::Hyper, AuxState>,
-                "'prepare' takes 'const Hyper& h, int64 t', then perhaps 'Memory& m'");
+                "'prepare' takes 'const Hyper& h, int64 t', then perhaps 'AuxState& m'");
   static_assert(!PreparesACopy<Body, ScalarsOf<Rule>, typename Rule::Hyper, AuxState>,
-                "'prepare' takes 'Memory& m': what it writes to a copy is lost");
+                "'prepare' takes 'AuxState& m': what it writes to a copy is lost");
   static_assert(__is_class(ScalarsOf<Rule>), "'prepare' returns a structure of scalars");
   static_assert(kSame<typename S::Slots, NoSlots> ||
                     HasUpdateState<Body, Open, Context<kInUpdateState>>,
-                "the rule has slots: it needs 'static void moments(auto& e, const auto& c)'");
+                "the rule has slots: it needs 'static void update_state(auto& e, const auto& c)'");
   static_assert(
       !S::transformed || HasTransformed<Body, const New, Context<kInUpdateParam>>,
-      "the rule declares a host transform: it needs 'static real staged(const auto& e, const "
+      "the rule declares a host transform: it needs 'static real transformed(const auto& e, const "
       "auto& c)'");
   static_assert(HasUpdateParam<Body, AtLast, Context<kInUpdateParam>>,
                 "the rule needs 'static void update_param(auto& e, const auto& c)'");
@@ -272,7 +272,7 @@ class RuleCheck {
     return count;
   }
   static_assert(sums_with_aux_state() <= 1,
-                "the 'finish' of one sum over all takes 'Memory& m'; leave it out of the others");
+                "the 'finalize' of one sum over all takes 'AuxState& m'; leave it out of the others");
 
   template <class R>
   static constexpr bool terms_fit = HasTerms<Body, R, typename From<R>::type, Context<R::pass>>;

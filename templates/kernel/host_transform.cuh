@@ -26,7 +26,7 @@ KHD void host_transform(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
-    for_tiles<S>(scope, item, [&](const UlpOf& at) {
+    for_tiles<S>(scope, item, [&](const TilePosition& at) {
       with_cursor(at, [&](const auto& cursor) { host_transform_tile<S, Pass>(scope, cursor); });
     });
   }
@@ -38,7 +38,7 @@ KHD void host_transform_zeros(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_without_scalars<S>(args, item.tensor);
-    for_tiles<S>(scope, item, [&](const UlpOf& at) {
+    for_tiles<S>(scope, item, [&](const TilePosition& at) {
       with_cursor(at, [&](const auto& cursor) {
         store_values<typename ApplyTile<S>::Shape>(
             static_cast<real*>(scope.step.transformed), cursor, [](int64 e) { return e; },

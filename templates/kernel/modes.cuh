@@ -48,7 +48,7 @@ KHD void switch_mode(const Args& args, Range range) {
     const Scope<S> last = scope_of<S, 0>(args, item.tensor, preparation.of(args, item.tensor));
     const Scope<S> held{args, last.tensor, last.step, args.hyper_params[last.step.hyper_index + 1],
                         {},   {},          {}};
-    for_tiles<S>(last, item, [&](const UlpOf& at) {
+    for_tiles<S>(last, item, [&](const TilePosition& at) {
       with_cursor(at, [&](const auto& cursor) {
         switch_mode_tile<S, To<typename S::Rule::Body>>(last, held, cursor);
       });

@@ -28,13 +28,13 @@ template <class Format_>
 struct Weights {
   using Format = Format_;
   using Residual = uint8;  // a signed number, in two's complement
-  using UlpOf = Ulp<Format>;
+  using FormatUlp = Ulp<Format>;
   static constexpr bool random = false;
 
   // Half an ulp of a stored value is 2 to this power.
   KHD static int half_ulp_exponent(typename Format::Bits bits) {
-    const int exponent = static_cast<int>(bits & 0x7fffu) >> UlpOf::mantissa;
-    return max(exponent, 1) - UlpOf::bias - UlpOf::mantissa - 1;
+    const int exponent = static_cast<int>(bits & 0x7fffu) >> FormatUlp::mantissa;
+    return max(exponent, 1) - FormatUlp::bias - FormatUlp::mantissa - 1;
   }
   KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
   KHD static real load(typename Format::Bits bits, Residual error) {

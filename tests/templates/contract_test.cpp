@@ -234,8 +234,8 @@ const std::vector<Mistake>& mistakes() {
        "{ e.transformed = 0; e.p -= c.lr",
        {"its `update_param` e.p"}},
       {"HasNoStaged",
-       "static real staged(",
-       "static real stage(",
+       "static real transformed(",
+       "static real transform(",
        {"the rule declares a host transform: it needs 'static real transformed(const auto& e, "
         "const auto& "
         "c)'"},
@@ -252,8 +252,8 @@ const std::vector<Mistake>& mistakes() {
        {"the rule needs 'static void update_param(auto& e, const auto& c)'"},
        kRuleBegins},
       {"HasNoMoments",
-       "static void moments(",
-       "static void moment(",
+       "static void update_state(",
+       "static void update_states(",
        {"the rule has slots: it needs 'static void update_state(auto& e, const auto& c)'"},
        kRuleBegins},
       {"HasAPrepareOfOneArgument",

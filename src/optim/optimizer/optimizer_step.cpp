@@ -137,8 +137,8 @@ void Optimizer::check_memory() {
     for (std::size_t i = 0; i < impl_->groups[g].param_records.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
       ParamRecord& param_record = impl_->groups[g].param_records[i];
-      impl_->storage_unchanged(param_record,
-                               p);  // those that this step is not about have tables as well
+      // Inactive parameters have tables as well.
+      impl_->storage_unchanged(param_record, p);
       param_record.gradient_checked = false;
       impl_->memory.add({&p, {g, i}});
       if (p.grad().defined() && !is_lazy(p.grad())) impl_->new_gradients.push_back({g, i});
