@@ -70,7 +70,7 @@ class Vectorised : public testing::TestWithParam<const char*> {
 
 constexpr const char* kRun = "kernel/encoded_range.cuh";
 constexpr Loop kElements = {"kernel/loop.cuh",
-                            "const int64 first = scope.tensor.offset + run.base;"};
+                            "const int64 first = scope.tensor.offset + elements.base;"};
 constexpr Loop kBlockOfOldValues = {kRun, "i < start + kBlock"};
 constexpr Loop kKeys = {kRun, "most = max(most, Codec::key("};
 constexpr Loop kCandidates = {kRun, "C::candidate("};

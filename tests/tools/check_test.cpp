@@ -134,7 +134,7 @@ TEST_F(CheckTool, TellsOptionsSlotsAndMemoryAsJson) {
   EXPECT_EQ(all.at("class"), "Mine");
   EXPECT_EQ(all.at("options").at(0).at("name"), "lr");
   EXPECT_EQ(all.at("options").at(0).at("default"), 0.001);
-  EXPECT_EQ(all.at("options").at(0).at("takes"), "> 0");
+  EXPECT_EQ(all.at("options").at(0).at("range"), "> 0");
   EXPECT_EQ(all.at("slots"),
             (json{{{"name", "m"}, {"signed", true}, {"torch", "buffer"}, {"if", nullptr}}}));
   EXPECT_EQ(all.at("memory"), (json{{{"name", "n"},

@@ -44,8 +44,8 @@ OptionValues slot_rule(const Slot& slot) {
   const bool is_signed = slot.is_signed;
   return internal_rule(is_signed ? "jitstep_signed_slot" : "jitstep_non_negative_slot",
                        is_signed ? "  Signed x;\n" : "  NonNegative x;\n",
-                       "  KHD static void moments(auto& e, const auto&) { e.x.next = e.g; }\n"
-                       "  KHD static void apply(auto&, const auto&) {}\n");
+                       "  KHD static void update_state(auto& e, const auto&) { e.x.next = e.g; }\n"
+                       "  KHD static void update_param(auto&, const auto&) {}\n");
 }
 
 // One of a rule's numbers.

@@ -33,7 +33,7 @@ namespace {
 jit::OptionValues rule_values() {
   return jit::internal_rule("jitstep_gradient_sum", "",
                             "  static constexpr uint32 weights_stream = 128;\n"
-                            "  KHD static void apply(auto& e, const auto&) { e.p += e.g; }\n");
+                            "  KHD static void update_param(auto& e, const auto&) { e.p += e.g; }\n");
 }
 
 namespace autograd = torch::autograd;

@@ -237,7 +237,7 @@ TEST(OwnRule, WithAMistakeSaysWhereAndShowsTheSource) {
     FAIL() << "a rule that does not compile was run";
   } catch (const jit::CompileError& error) {
     const std::string what = error.what();
-    EXPECT_TRUE(what.starts_with(path + ":31: ")) << what;
+    EXPECT_TRUE(what.starts_with(path + ":32: ")) << what;
     EXPECT_HAS(what, "sing");
   }
   EXPECT_TRUE(torch::equal(p.detach(), torch::ones({4})));
