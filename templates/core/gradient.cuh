@@ -9,8 +9,7 @@ namespace jitstep::gradient {
 
 struct Hyper {
   double grad_scale = 1;  // > 0; the gradient is divided by it, as in torch's fused optimizers
-  double centralization =
-      0;  // finite; of two or more dimensions: g -= this * mean over all but the first
+  double centralization = 0;  // finite; with 2 or more dims: g -= this * mean over dims 1...
   double max_grad_norm = 0;  // >= 0; torch.nn.utils.clip_grad_norm_ over all parameters; 0: off
 };
 // A lifted flag may be on although its number is neutral. Then nothing may change, not even with a NaN.
