@@ -7,12 +7,11 @@
 namespace jitstep::rules::adafactor {
 
 struct Hyper {
-  double lr = 1e-2;           // >= 0
-  double beta2_decay = -0.8;  // <= 0; weight of a step's squares: t to this power
-  Numbers<2> eps = {null,
-                    1e-3};  // >= 0; floor of the moment's root (null: machine epsilon), of the step
-  double d = 1;             // >= 1; largest root mean square of an update
-  double weight_decay = 0;  // >= 0
+  double lr = 1e-2;               // >= 0
+  double beta2_decay = -0.8;      // <= 0; weight of a step's squares: t to this power
+  Numbers<2> eps = {null, 1e-3};  // >= 0; floors of variance (null: machine epsilon) and step
+  double d = 1;                   // >= 1; largest root mean square of an update
+  double weight_decay = 0;        // >= 0
 };
 struct Flags {
   bool factored = false;  // lifted: dims > 1
