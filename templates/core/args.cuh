@@ -92,9 +92,9 @@ struct HyperParams {
   int64 global_step;          // step number of the optimizer
   uint64 seed;
   // Values that only the device knows, such as those of torch.amp. Null if not used.
-  const float* grad_scale = nullptr;  // the gradient is also divided by it
-  const float* found_inf = nullptr;   // not 0: skip the step; the same for all groups
-  int64* step_offset = nullptr;       // of one tensor: its step number is t - *step_offset
+  const float* grad_scale = nullptr;    // also divides the gradient
+  const float* found_inf = nullptr;     // not 0: skip the step; the same for all groups
+  int64* step_offset = nullptr;         // of one tensor: its step number is t - *step_offset
   int64* shared_step_offset = nullptr;  // the same for the optimizer's step number
   const void* lr = nullptr;             // replaces the option of this name
   int64 lr_bytes = 0;                   // 4: a float, 8: a double

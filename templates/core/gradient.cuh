@@ -7,9 +7,9 @@
 namespace jitstep::gradient {
 
 struct Hyper {
-  double grad_scale = 1;  // > 0; divides the gradient, as in torch's fused optimizers
+  double grad_scale = 1;      // > 0; divides the gradient, as in torch's fused optimizers
   double centralization = 0;  // finite; with 2 or more dims: g -= this * mean over dims 1...
-  double max_grad_norm = 0;  // >= 0; torch.nn.utils.clip_grad_norm_ over all parameters; 0: off
+  double max_grad_norm = 0;   // >= 0; torch.nn.utils.clip_grad_norm_ over all parameters; 0: off
 };
 // A lifted flag may be true although its number is neutral. The gradient must not change then, not even if its sum is
 // NaN.

@@ -271,8 +271,9 @@ class RuleCheck {
     });
     return count;
   }
-  static_assert(sums_with_aux_state() <= 1,
-                "the 'finalize' of one sum over all takes 'AuxState& m'; leave it out of the others");
+  static_assert(
+      sums_with_aux_state() <= 1,
+      "the 'finalize' of one sum over all takes 'AuxState& m'; leave it out of the others");
 
   template <class R>
   static constexpr bool terms_fit = HasTerms<Body, R, typename From<R>::type, Context<R::pass>>;

@@ -14,7 +14,9 @@ KHD void for_items(const Args& args, Range range, F&& f) {
     const StepRecord no_step{};
     const Scope<S> scope{args, args.tensors[item.tensor], no_step, args.hyper_params[0], {}, {},
                          {}};
-    for_tiles<S>(scope, item, [&](const TilePosition& at) { f(scope, Linear<false>{at.base, at.valid}); });
+    for_tiles<S>(scope, item, [&](const TilePosition& at) {
+      f(scope, Linear<false>{at.base, at.valid});
+    });
   }
 }
 

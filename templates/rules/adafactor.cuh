@@ -1,6 +1,6 @@
-// Adafactor (arXiv 1804.04235), as torch.optim.Adafactor. The second moment of a matrix (a tensor's last two dimensions)
-// is the product of its row and column means. A vector has a full second moment. The step is relative to the
-// parameter's root mean square, and is clipped by the update's.   class: Adafactor
+// Adafactor (arXiv 1804.04235), as torch.optim.Adafactor. The second moment of a matrix (a tensor's last two
+// dimensions) is the product of its row and column means. A vector has a full second moment. The step size is
+// relative to the parameter's root mean square. `d` limits the update's root mean square.   class: Adafactor
 #pragma once
 #include "../core/contract.cuh"
 
@@ -65,8 +65,8 @@ struct Rule {
     return s;
   }
 
-  // The new mean of squares of a row or column. It interpolates from the nearer end, as torch.lerp. From the other end, a
-  // much smaller new mean would be lost.
+  // The new mean of squares of a row or column. It interpolates from the nearer end, as torch.lerp does. From the
+  // other end, a much smaller new mean would be lost.
   KHD static real averaged(double sum, int64 count, const auto& c, real prev) {
     const double mean = sum / static_cast<double>(count), way = mean - prev;
     return static_cast<real>(c.weight < 0.5 ? prev + c.weight * way : mean - (1 - c.weight) * way);

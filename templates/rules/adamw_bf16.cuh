@@ -1,5 +1,5 @@
-// AdamW_BF16 (github.com/arogozhnikov/adamw_bfloat16): Adam in bfloat16 with Kahan compensation. It does not correct the
-// bias of the first moment. lr rises linearly over `preheat_steps`, and then follows a power of the step number.
+// AdamW_BF16 (github.com/arogozhnikov/adamw_bfloat16): Adam in bfloat16 with Kahan compensation. It does not correct
+// the bias of the first moment. lr rises linearly over `preheat_steps`, and then follows a power of the step number.
 // Weight decay accumulates until it is large enough to change bfloat16 weights.
 // class: AdamWBF16   default state: bf16   default weights: kahan
 #pragma once
@@ -14,7 +14,7 @@ struct Hyper {
   Numbers<2> betas = {0.9, 0.999};      // in [0, 1)
   double eps = 1e-8;                    // >= 0
   double weight_decay = 0;              // >= 0
-  List initial_accumulated_decay = {};  // in [0, 1); one per parameter; an empty list means 0
+  List initial_accumulated_decay = {};  // in [0, 1); one per parameter; an empty list means 0 for all
 };
 struct Slots {
   Signed m;       // torch: exp_avg

@@ -132,7 +132,7 @@ TEST(SeveralRules, WhatCannotBeMeantIsAnErrorThatSaysWhatToDo) {
     return argument_error([&] { Optimizer(groups_of(parameters, MuonOptions(), second)); });
   };
   EXPECT_HAS(error(GenericOptions(0.1)), "needs options that name its rule");
-  EXPECT_HAS(error(MuonOptions()), "takes matrices alone");
+  EXPECT_HAS(error(MuonOptions()), "only matrices");
   EXPECT_HAS(error(ProdigyOptions()),
              "the rule prodigy has memory of all parameters and cannot share an optimizer");
   EXPECT_HAS(error(ScheduleFreeAdamWOptions()), "schedulefree_adamw has modes");
