@@ -9,7 +9,7 @@ namespace jitstep::rules::adafactor {
 struct Hyper {
   double lr = 1e-2;               // >= 0
   double beta2_decay = -0.8;      // <= 0; weight of a step's squares: t to this power
-  Numbers<2> eps = {null, 1e-3};  // >= 0; floors of variance (null: machine epsilon) and step
+  Numbers<2> eps = {null, 1e-3};  // >= 0; floors of sqrt(v) (null: machine epsilon) and of rms(p)
   double d = 1;                   // >= 1; largest root mean square of an update
   double weight_decay = 0;        // >= 0
 };
