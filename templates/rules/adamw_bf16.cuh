@@ -14,7 +14,7 @@ struct Hyper {
   Numbers<2> betas = {0.9, 0.999};      // in [0, 1)
   double eps = 1e-8;                    // >= 0
   double weight_decay = 0;              // >= 0
-  List initial_accumulated_decay = {};  // in [0, 1); one per parameter; an empty list means 0 for all
+  List initial_accumulated_decay = {};  // in [0, 1); one per parameter; an empty list means 0
 };
 struct Slots {
   Signed m;       // torch: exp_avg
