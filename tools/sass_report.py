@@ -173,7 +173,7 @@ class Measured:
 
 def measure(tool, kernel, target, folder):
     made = compiled(tool, kernel, target, folder)
-    per_lane = TILE // made["config"]["lanes"]
+    per_lane = TILE // made["config"]["tile_lanes"]
     body = sass.parse(disassembled(made["file"]))[kernel.entry]
     lead, turn = sass.whole_tile(body, int(per_lane * kernel.loaded()), int(per_lane * kernel.stored()))
     by_lane = sass.lane_dependent(lead, turn)

@@ -1,7 +1,7 @@
 // Block-scaled 8-bit floats, E4M3: the largest magnitude of a block becomes 448 (torchao's AdamWFp8). It rounds to
-// nearest even. Different from torchao: a scale may be as small as its block's values. With positive_floor, a
-// positive value of a non-negative slot is never stored as zero, which would make the next update explode. A value
-// that is not finite is stored as NaN. stochastic selects stochastic rounding.
+// nearest even. Unlike torchao's, a scale may be as small as its block's values. With positive_floor, a positive
+// value of a non-negative slot is never stored as zero, which would make the next update explode. A value that is not
+// finite is stored as NaN. stochastic selects stochastic rounding.
 #pragma once
 #include "../core/scaled_float8.cuh"
 

@@ -1,9 +1,9 @@
-// LAMB16's format (github.com/vxst/LAMB16), with the same numbers: one norm per tensor, and each value divided by it, in
-// E4M3 up to 15 (signed) or in E5M2 (non-negative). The norm is the root of the sum of squares, divided by the number of
-// elements. So in a larger tensor more elements are cut off at 15. A non-negative value far above the others becomes
-// infinity, and stays infinite. least_norm is added to each norm. The original adds its optimizer's eps, and so does our
-// lamb16. Use this format only with that rule in its original form: int8_softsign has neither fault. A value that is not
-// finite is stored (E4M3: as NaN), and does not change the norm.
+// LAMB16's format (github.com/vxst/LAMB16), with the same numbers: one norm per tensor, and each value divided by it,
+// in E4M3 up to 15 (signed) or in E5M2 (non-negative). The norm is the root of the sum of squares, divided by the
+// number of elements. So in a larger tensor more elements are cut off at 15. A non-negative value far above the
+// others becomes infinity, and stays infinite. Each norm includes least_norm as a summand. The original adds its
+// optimizer's eps, and so does jitstep's lamb16. Use this format only with that rule in its original form:
+// int8_softsign has neither fault. A value that is not finite is stored (E4M3: as NaN), and does not change the norm.
 // lossy: values above 15 norms are cut off.
 #pragma once
 #include "../core/contract.cuh"

@@ -1,8 +1,8 @@
 // Block-scaled 4-bit state (arXiv 2309.01507; torchao, lpmm): dynamic-exponent values for a signed slot, (i + 1) / 16
-// for a non-negative one, so it is never zero. It rounds to nearest, ties to the larger value. Two codes share a byte,
-// the even element in the low half. A signed slot has no code for -1: a negative largest value becomes a ninth
-// smaller. With signed_scale that value is exact too. stochastic selects stochastic rounding; only values of a
-// non-negative slot below a sixteenth of the scale are then still biased.
+// for a non-negative one, so it is never zero. It rounds to nearest, ties to the larger value. Two codes share a
+// byte, the even element in the low half. A signed slot has no code for -1: a negative largest value becomes a ninth
+// smaller. With signed_scale that value is exact too. stochastic selects stochastic rounding. It is biased only for
+// values of a non-negative slot below a sixteenth of the scale.
 #pragma once
 #include "../core/codebook.cuh"
 

@@ -1,6 +1,7 @@
 // 4-bit state with rank-1 normalization (arXiv 2309.01507; lpmm). There is one scale per index of each dimension, the
 // largest magnitude along it, and none per block. An element's scale is the smallest of its scales. Otherwise as
-// `int4`. A value that is not finite does not change a scale. Of more than four dimensions, the first four have scales.
+// `int4`. A value that is not finite does not change a scale. Of more than four dimensions, the first four have
+// scales.
 // vectors: int4
 #pragma once
 #include "../core/codebook.cuh"
@@ -37,7 +38,7 @@ struct AuxState {
   Entry<axis<3>> scale3;  // if dims > 3
 };
 
-// Encodes a value divided by its scale. A value that is not finite stays so.
+// Encodes a value divided by its scale. The quotient is not finite if the value is not.
 template <class Sign, bool stochastic>
 struct Units {
   using Code = int4_rank1::Code;

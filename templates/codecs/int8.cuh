@@ -1,8 +1,8 @@
-// Block-scaled 8-bit dynamic-exponent state (arXiv 2110.02861; torchao and bitsandbytes), with a signed and an unsigned
-// codebook. It rounds to nearest, ties to the larger value. Different from the originals: with positive_floor, a
-// positive value of a non-negative slot is never stored as zero, which would make the next update
-// explode. The codebook has no -1. With signed_scale, a negative value of the largest magnitude is exact
-// too. stochastic selects stochastic rounding.
+// Block-scaled 8-bit dynamic-exponent state (arXiv 2110.02861; torchao and bitsandbytes), with a signed and an
+// unsigned codebook. It rounds to nearest, ties to the larger value. Unlike the originals, it has positive_floor: a
+// positive value of a non-negative slot is never stored as zero, which would make the next update explode. The
+// codebook has no -1. With signed_scale, a negative value of the largest magnitude is exact too. stochastic selects
+// stochastic rounding.
 #pragma once
 #include "../core/codebook.cuh"
 

@@ -1,6 +1,7 @@
-// `int8` with the signed codebook for non-negative slots too, which halves their values (bitsandbytes' one-state RMSprop
-// and Adagrad). It rounds to nearest, ties to the larger value. With positive_floor, a positive value of such a slot is
-// never stored as zero, which would make the next update explode. signed_scale and stochastic are as in `int8`.
+// `int8` with the signed codebook for non-negative slots too, which halves their values (bitsandbytes' one-state
+// RMSprop and Adagrad). It rounds to nearest, ties to the larger value. With positive_floor, a positive value of such
+// a slot is never stored as zero, which would make the next update explode. signed_scale and stochastic are as in
+// `int8`.
 #pragma once
 #include "../core/codebook.cuh"
 

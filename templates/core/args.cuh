@@ -1,10 +1,10 @@
-// Kernel arguments: plain structures for the host library and for every target.
-// The host fills the tables, kernels only read them. Independent of rules, codecs and compilers.
+// Kernel arguments: plain structures that the host library and every target share. The host fills the tables. Kernels
+// only read them. Independent of rules, codecs and compilers.
 #pragma once
 
 namespace jitstep {
 
-// Integers with the same width for every compiler.
+// Integers with the same width in every compiler.
 using int64 = long long;
 using uint64 = unsigned long long;
 using uint32 = unsigned int;
@@ -62,7 +62,7 @@ struct TensorRecord {
   int64 offset;  // global number of element 0, a multiple of 8; nonzero for a shard
   int id;
   int dims;
-  int residual_is_set;  // not 0: extra is what earlier steps left, whatever the number of the step
+  int residual_is_set;  // not 0: `residual` is valid although the tensor is at its step 1
   int reserved;
   Dim dim[kMaxDims];
   ReductionLayout reduction_layouts[kReductionLayouts];
@@ -92,9 +92,9 @@ struct HyperParams {
   int64 global_step;          // step number of the optimizer
   uint64 seed;
   // Values that only the device knows, such as those of torch.amp. Null if not used.
-  const float* grad_scale = nullptr;  // the gradient is also divided by it
-  const float* found_inf = nullptr;   // not 0: skip the step; the same for all groups
-  int64* step_offset = nullptr;       // subtracted from t, for example skipped steps; of one tensor
+  const float* grad_scale = nullptr;    // also divides the gradient
+  const float* found_inf = nullptr;     // not 0: skip the step; the same for all groups
+  int64* step_offset = nullptr;         // of one tensor: its step number is t - *step_offset
   int64* shared_step_offset = nullptr;  // the same for the optimizer's step number
   const void* lr = nullptr;             // replaces the option of this name
   int64 lr_bytes = 0;                   // 4: a float, 8: a double
@@ -111,7 +111,7 @@ struct Item {
 struct AllRecord {
   const double* partials;
   int64 count;
-  int64 n;  // its indices: elements, or entries of another reduction
+  int64 n;  // number of its values: elements, or entries of another reduction
   int id;
   int reserved;
 };
@@ -159,9 +159,9 @@ struct ProbeArgs {
 struct KernelConfig {
   int threads = 256;         // per block, a multiple of 32; 1 on the CPU
   int tile_lanes = 32;       // lanes per tile: a power of two, at most 32
-  int vector_elems = 4;      // consecutive elements of a lane; times lanes at most 256
+  int vector_elems = 4;      // consecutive elements of a lane; at most 256 / tile_lanes
   int leaves_per_item = 16;  // leaves per work item: a power of two
-  // ---- CPU only; 0: the compiler or the machine decides
+  // ---- CPU only. 0: the compiler or the back end decides
   int simd_bits = 0;    // vector width in bits that the compiler prefers
   int unroll = 0;       // 1: the compiler unrolls loops
   int min_items = 0;    // minimum of items per thread

@@ -1,14 +1,14 @@
-// Dynamic-exponent codebooks (Dettmers, arXiv 2110.02861). Each decade below 1 has twice as many values as the previous
-// one: midpoints of equal intervals of [0.1, 1]. Then come 0 and 1. The values are built in float, as torch's scalar
-// linspace does. tests/golden has reference values (`codebooks`).
+// Dynamic-exponent codebooks (Dettmers, arXiv 2110.02861). Each decade below 1 has twice as many values as the
+// previous one: midpoints of equal intervals of [0.1, 1]. The codebook also has 0 and 1. The values are computed in
+// float, as torch's scalar linspace does. tests/golden has reference values (`codebooks`).
 #pragma once
 #include "absmax.cuh"
 #include "lookup.cuh"
 
 namespace jitstep {
 
-// The magnitudes in order: 0, then `decades` decades, the first with `finest` values,
-// then 1. There are finest * (2^decades - 1) + 2.
+// The magnitudes in order: 0, then `Decades` decades, the first with `Finest` values, then 1. There are
+// Finest * (2^Decades - 1) + 2.
 template <int Decades, int Finest>
 struct Magnitudes {
   static constexpr int count = Finest * ((1 << Decades) - 1) + 2;
@@ -55,8 +55,8 @@ constexpr float float_not_below(double x) {
   return __builtin_bit_cast(float, near > 0 ? bits + 1 : bits - 1);
 }
 
-// At index `code`: the smallest float that is at least as near to its value as to the previous code's value.
-// The midpoint of two floats may not be a float. So it is computed in double, where it is exact.
+// At index `code`: the smallest float that is at least as near to its value as to the previous code's value. Computed
+// in double, where the midpoint of two floats is exact.
 template <int N>
 constexpr Table<N> thresholds_of(const Table<N>& codebook) {
   Table<N> table{};
@@ -67,10 +67,10 @@ constexpr Table<N> thresholds_of(const Table<N>& codebook) {
   return table;
 }
 
-// An index of a magnitude that is the nearest to y or the one below it. Arithmetic only, no search: a decade
-// has Finest << d values in equal steps, so the index is a linear function of y in it. The next decade's line is
-// flatter, and meets it at the decade's end. So the minimum of all lines is right. Half a step is subtracted,
-// because thresholds are at whole indices, and 0.2 above one where a decade begins.
+// The index of the magnitude nearest to y, or of the one below it. It needs no search. The Finest << d values of a
+// decade have equal steps, so the index is a linear function of y there. The next decade's line is flatter and meets
+// it at the decade's end, so the minimum over all lines is the index. The lines are half a step lower, because
+// thresholds are at whole indices, and 0.2 above one where a decade begins.
 template <int Decades, int Finest>
 KHD int magnitude_reached(float y) {
   using M = Magnitudes<Decades, Finest>;
@@ -114,7 +114,7 @@ KHD int nearest_code(float y, int candidate, float threshold) {
   return y >= threshold ? candidate : candidate - 1;
 }
 
-// That code or, with stochastic rounding, one of the two neighbors of y.
+// The nearest code or, with stochastic rounding, the code of one of the two neighbors of y.
 template <class Codebook, bool stochastic>
 KHD int code_in_codebook(float y, int candidate, float threshold, uint32 random_bits) {
   const int nearest = nearest_code(y, candidate, threshold);

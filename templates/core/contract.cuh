@@ -1,5 +1,5 @@
-// The kernel language of rules, codecs and weight formats: docs/extending/reference.md explains it.
-// Independent of rules, formats and threads.
+// The kernel language of rules, codecs and weight formats. docs/extending/reference.md explains it. Independent of
+// rules, formats and threads.
 #pragma once
 #include "formats.cuh"
 #include "refused.cuh"
@@ -21,7 +21,7 @@ struct Nullable {
   KHD bool has_value() const { return value == value; }
 };
 
-// One number per parameter, for `initial:`. An empty list means 0 for all. Kernels do not see it.
+// One number per parameter, for `initial:`. An empty list means 0 for all. Kernels never read it.
 namespace rules {
 struct List {
   double unused = 0;
@@ -101,8 +101,8 @@ struct Entries {  // source: entries of the reduction over Domain with this resu
   using Coefficients = Coefficients_;
 };
 
-// Sum and Max of N terms over each entry of Domain. Coefficients is the result that `finalize` returns, as a base class.
-// The last parameter is the source: elements, or Entries<...>.
+// Sum and Max of N terms over each entry of Domain. Coefficients is the result that `finalize` returns, as a base
+// class. The last parameter is the source: elements, or Entries<...>.
 template <class Domain_, int N, class Coefficients_, class Over_ = Elements>
 struct Sum : Coefficients_ {
   using Domain = Domain_;
@@ -140,7 +140,7 @@ struct Entry {
   Value next;
 };
 
-// ---- in place of what a file does not declare --------------------------------------------------
+// ---- for structures that a file does not declare -----------------------------------------------
 
 struct NoHyper {};
 struct NoFlags {};

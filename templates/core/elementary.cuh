@@ -1,8 +1,8 @@
 // exp, exp2, log, log2, pow and cbrt from + - * / and fma only, so that their bits are the same on every target.
-// They are correct for every argument, with zeros, infinities, NaN and subnormal numbers (pow as in C), to 0.53 ulp (log,
-// log2 and cbrt: 0.501). A result that a double can represent is exact. They are for `prepare` and `finalize`: all
-// take and return double, and long parts are calls. The float cbrt, log2_of_element and exp2_of_element are for
-// elements: they have no branches and no calls.
+// Every argument is valid, also zeros, infinities, NaN and subnormal numbers (pow as in C). The error is at most 0.53
+// ulp (log, log2 and cbrt: 0.501). A result that a double can represent is exact. They are for `prepare` and
+// `finalize`: all take and return double, and long parts are calls. The float cbrt, log2_of_element and
+// exp2_of_element are for elements: they have no branches and no calls.
 #pragma once
 #include "port.cuh"
 
@@ -20,12 +20,12 @@ inline constexpr DoubleDouble kLogOf2 = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803f
 inline constexpr DoubleDouble kThird = {0x1.5555555555555p-2, 0x1.5555555555555p-56};
 inline constexpr DoubleDouble kFifth = {0x1.999999999999ap-3, -0x1.999999999999ap-57};
 
-// a + b without error. a is 0, or not smaller than b in magnitude.
+// The exact a + b. a is 0, or not smaller than b in magnitude.
 KHD DoubleDouble sum(double a, double b) {
   const double high = a + b;
   return {high, b - (high - a)};
 }
-// a * b without error.
+// The exact a * b.
 KHD DoubleDouble product(double a, double b) {
   const double high = a * b;
   return {high, fma(a, b, -high)};
@@ -62,7 +62,7 @@ KHD double scaled(DoubleDouble x, int64 n) {
 SLOW_PATH double exp2_of(DoubleDouble x) {
   if (x.high >= 1025) return kInfinity;
   if (x.high <= -1080) return 0;
-  const double whole = x.high + 0x1.8p52 - 0x1.8p52;  // to the nearest
+  const double whole = x.high + 0x1.8p52 - 0x1.8p52;  // to nearest
   const DoubleDouble r = sum(x.high - whole, x.low) * kLogOf2;
   // e^r for |r| < 0.35: 1 + r + r^2 / 2 in twice the precision, r^3 / 3! + ... + r^15 / 15! in double.
   double factorial = 1307674368000.0, tail = 0;
@@ -183,7 +183,7 @@ KHD float log2_of_element(float x) {
 // 2^x, with a relative error of 2^-23. x is clamped to [-126, 127].
 KHD float exp2_of_element(float x) {
   const float inside = max(min(x, 127.0f), -126.0f);
-  const float whole = inside + 0x1.8p23f - 0x1.8p23f;  // to the nearest
+  const float whole = inside + 0x1.8p23f - 0x1.8p23f;  // to nearest
   const float r = (inside - whole) * 0x1.62e43p-1f;    // e^r for |r| < 0.35
   return polynomial(r, 1.0f, 1.0f, 1.0f / 2, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720,
                     1.0f / 5040) *

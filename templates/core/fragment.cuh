@@ -1,5 +1,5 @@
-// Moves one lane's fragment of a tile between memory and arrays: in vectors if the layout allows, otherwise element by
-// element. Independent of formulas.
+// Moves one lane's fragment of a tile between memory and arrays. It moves vectors if the layout allows, otherwise
+// single elements. Independent of formulas.
 #pragma once
 #include "philox.cuh"
 #include "team.cuh"
@@ -14,7 +14,7 @@ struct TilePosition {
       whole;  // all elements exist, dense and aligned: in all tiles of teams in lockstep, or in none
 };
 
-// A tile's indices are elements base, base + 1, ... In a Whole tile all exist, dense and aligned.
+// A tile of elements base, base + 1, ... In a Whole tile all exist, dense and aligned.
 template <bool Whole>
 struct Linear {
   static constexpr bool whole = Whole;
@@ -24,8 +24,8 @@ struct Linear {
   KHD bool has(uint32 within) const { return Whole || within < valid; }
 };
 
-// Calls f with the tile's cursor. Everything about a tile is on one side of one branch, which is uniform in a warp, so
-// there may be shuffles.
+// Calls f with the tile's cursor, in one of two branches. All lanes of a warp take the same branch, so f may use
+// shuffles.
 template <class F>
 KHD void with_cursor(const TilePosition& at, F&& f) {
   if (at.whole)
@@ -58,8 +58,8 @@ template <class T, int V>
 inline constexpr bool kPacked = sizeof(T) * V <= 32;
 
 // Loads the rows of a tile that begins at from[first], V elements per lane and row. Calls take(index in the fragment,
-// value). All loads are issued before the first use. Addresses are by number of pack, because compilers do not
-// combine element addresses to vectors.
+// value). It issues all loads before the first use. It addresses packs, because compilers do not combine element
+// addresses into vectors.
 template <class Shape, int V, class T, class F>
 KHD void load_rows(const T* from, int64 first, F&& take) {
   if constexpr (kPacked<T, V>) {
@@ -192,7 +192,7 @@ struct CodeStorage<NoCode> {
   KHD static NoCode load_one(const void*, int64) { return {}; }
 };
 
-// 16 random bits per element of the fragment, independent of how the tensor is split.
+// 16 random bits per element of the fragment. They do not depend on how the tensor is split.
 template <class Shape>
 KHD void random_fields(const RandomKey& key, int64 base, uint32* out) {
   constexpr int V = Shape::vector;

@@ -1,18 +1,18 @@
 // The gradient options of all rules: sign and loss scale, centralization, and clipping by the global norm, as
 // torch.nn.utils.clip_grad_norm_ before the step. The norm is that of the gradients before centralization. A mean
-// scales with its gradient, so the clipping factor is applied last. A rule's own option of the same name replaces a
-// common one.
+// scales with its gradient, so clipping can come last. A rule's own option of the same name replaces a common one.
 #pragma once
 #include "contract.cuh"
 
 namespace jitstep::gradient {
 
 struct Hyper {
-  double grad_scale = 1;  // > 0; the gradient is divided by it, as in torch's fused optimizers
+  double grad_scale = 1;      // > 0; divides the gradient, as in torch's fused optimizers
   double centralization = 0;  // finite; with 2 or more dims: g -= this * mean over dims 1...
-  double max_grad_norm = 0;  // >= 0; torch.nn.utils.clip_grad_norm_ over all parameters; 0: off
+  double max_grad_norm = 0;   // >= 0; torch.nn.utils.clip_grad_norm_ over all parameters; 0: off
 };
-// A lifted flag may be on although its number is neutral. Then nothing may change, not even with a NaN.
+// A lifted flag may be true although its number is neutral. The gradient must not change then, not even if its sum is
+// NaN.
 struct Flags {
   bool maximize = false;
   bool scaled = false;       // lifted: grad_scale != 1

@@ -1,5 +1,5 @@
 // Looks up the values of a table for many codes. If the table fits registers, as floats or as four tables of bytes,
-// permute instructions look up all codes before the loop that uses the values. Compilers would emit a load for each
+// permute instructions look up all codes before the loop that uses the values. Compilers would emit one load per
 // element.
 #pragma once
 #include "list.cuh"
@@ -23,14 +23,14 @@ inline constexpr int kFloatLanes = 8;
 inline constexpr int kFloatLanes = 0;
 #endif
 
-// each: one by one; bytes: in four tables of bytes; floats: in a table in registers.
+// each: one load per code; bytes: four tables of bytes in registers; floats: one table in registers.
 enum class LookUp { each, bytes, floats };
 template <const auto& table>
 inline constexpr LookUp kLookUp = kSizeOf<table> <= 2 * kFloatLanes ? LookUp::floats
                                   : kSizeOf<table> <= kPermuted     ? LookUp::bytes
                                                                     : LookUp::each;
 
-// table.x[index[i]] for i below Count. `room` indices must be readable.
+// table.x[index[i]] for i below Count. The caller provides `room` readable indices.
 template <const auto& table, int Count, LookUp How = kLookUp<table>>
 class LookedUp {
  public:
@@ -70,7 +70,7 @@ struct Register<64> {
   typedef uint16 Pairs __attribute__((vector_size(64)));
 };
 
-// Indices of N values in one or two registers, as a constant, so that compilers find instructions for it.
+// Indices of N values in one or two registers. A constant, so that compilers select one instruction.
 template <class Value, int N>
 struct Positions {
   alignas(N * sizeof(Value)) Value x[N] = {};
@@ -87,7 +87,7 @@ constexpr Positions<Value, N> interleaved() {
   }
   return indices;
 }
-// The order of bytes that two interleavings of four registers turn into the original order.
+// The order of bytes that two interleavings of four registers restore to the original order.
 template <int N>
 constexpr Positions<uint8, N> before_interleaving() {
   Positions<uint8, N> indices;
@@ -97,7 +97,7 @@ constexpr Positions<uint8, N> before_interleaving() {
   }
   return indices;
 }
-// Returns by reference, because the calling convention of such vectors depends on the machine.
+// Returns by reference, because the calling convention of such vectors depends on the instruction set.
 template <auto Table, class From, class To>
 KHD void permute(const From& a, const From& b, To& to) {
   From indices;
@@ -155,7 +155,7 @@ class LookedUp<table, Count, LookUp::bytes> {
 #endif
 
 #if defined(JITSTEP_BYTE_VECTORS) && defined(__AVX2__)
-// Widens sixteen or eight bytes to integers. Compilers that prefer shorter registers would do it piece by piece.
+// Widens sixteen or eight bytes to integers. Compilers that prefer shorter registers would use several instructions.
 template <int Width>
 struct Widened;
 template <>

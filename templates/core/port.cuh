@@ -27,14 +27,14 @@ inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 #endif
 }  // namespace jitstep
 
-// INDEPENDENT: before a loop whose iterations access different memory.
+// INDEPENDENT: before a loop whose iterations do not write what others access.
 #if defined(__clang__)
 #define INDEPENDENT_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define INDEPENDENT_LOOP _Pragma("GCC ivdep")
 #endif
-// SLOW_PATH: a call, because inlining would only slow down the compiler.
-// ONE_BY_ONE: before a loop that should not be unrolled.
+// SLOW_PATH: a function that is not inlined, because inlining would only slow down compilation.
+// ONE_BY_ONE: before a loop that the compiler should not unroll.
 #if defined(__CUDACC_RTC__)
 #define KHD __device__ __forceinline__
 #define SLOW_PATH static __device__ __noinline__
@@ -111,7 +111,7 @@ KHD double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 KHD float sqrt(float x) { return __builtin_sqrtf(x); }
 KHD double sqrt(double x) { return __builtin_sqrt(x); }
 KHD bool is_finite(float x) { return (bits_of(x) & 0x7f800000u) != 0x7f800000u; }
-// Clamps to [0, 1] as integers, which order as floats do. A NaN becomes 0 or 1.
+// Clamps to [0, 1] by integer comparisons, because floats have the same order as their bits. A NaN becomes 0 or 1.
 KHD float unit_clamped(float x) {
   const int bits = __builtin_bit_cast(int, x);
   const int positive = bits > 0 ? bits : 0;
@@ -127,8 +127,8 @@ KHD bool is_finite(double x) {
   return (bits_of(x) & 0x7ff0000000000000ull) != 0x7ff0000000000000ull;
 }
 
-// yes ? a : b without a branch. For a condition, the host compiler may emit two paths, each with its own shuffle, or not
-// vectorize the loop around it.
+// yes ? a : b without a branch. From a branch, the host compiler may make two paths, each with its own shuffle, or a
+// loop that is not vectorized.
 #if defined(__CUDACC_RTC__)
 template <class T>
 KHD T chosen(bool yes, T a, T b) {
@@ -169,7 +169,7 @@ KHD double power(double base, int64 n) {
   return result;
 }
 
-// ---- the machine -------------------------------------------------------------------------------
+// ---- threads, barriers and shared memory ----------------------------------------------------------
 
 #if defined(__CUDACC_RTC__)
 KHD uint32 thread_index() { return threadIdx.x; }
@@ -232,7 +232,7 @@ KHD T* shared() {
   return &value;
 }
 
-// Sets round-to-nearest without flushing for a step, whatever the caller has set.
+// Rounds to nearest, without flush-to-zero, during a step. Restores the caller's mode afterwards.
 class DefaultRounding {
  public:
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
-// Math functions of the compilers, whose bits differ between targets, and functions that only some targets have. NVRTC
-// knows them without any header. They are deleted here, so that every compiler rejects them in the same way. A file may
-// declare its own function of the same name.
+// Math functions of the compilers whose bits differ between targets, and functions that only some targets have. NVRTC
+// declares them without any header. This file deletes them, so that every compiler rejects them in the same way. A
+// rule or codec may declare its own function of the same name.
 #pragma once
 #include "elementary.cuh"
 
@@ -129,7 +129,7 @@ JITSTEP_REFUSED(atomicXor)
 JITSTEP_REFUSED(atomicInc)
 JITSTEP_REFUSED(atomicDec)
 
-// These take and return double. A float argument is rejected, so that no element becomes a double by accident.
+// These take and return double. A float argument does not compile, so that no element becomes a double by accident.
 #define JITSTEP_OF_DOUBLE(name) \
   template <class... Arguments> \
   requires((kSame<Arguments, float> || ...)) double name(Arguments...) = delete;

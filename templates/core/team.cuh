@@ -5,8 +5,8 @@
 
 namespace jitstep {
 
-// A tile larger than a leaf has a larger team, so that a lane holds no more elements than of a leaf, if the block's
-// threads divide into such teams.
+// A tile larger than a leaf gets a larger team, so that a lane holds no more elements than of a leaf. This requires
+// that the block's threads divide into such teams.
 constexpr int lanes_of_tile(int size, KernelConfig v) {
   int lanes = v.tile_lanes;
   for (int n = kLeaf; n < size && v.threads % (2 * lanes) == 0; n *= 2) lanes *= 2;
@@ -28,7 +28,7 @@ struct Tile {
   static constexpr int teams = V.threads / lanes;
   static constexpr int teams_of_warp = teams < 32 / lanes ? teams : 32 / lanes;
 
-  // Unsigned, so that a GPU adds them to an address without conversion.
+  // Unsigned, so that a GPU can add it to an address without a conversion.
   KHD static uint32 lane() { return lanes == 1 ? 0 : thread_index() % lanes; }
   KHD static uint32 team() { return teams == 1 ? 0 : thread_index() / lanes; }
   // The last team that shares a barrier with this one: in its warp, or in the block if a team has several warps.
@@ -44,8 +44,7 @@ inline constexpr int kLeafLevels = 8;
 static_assert(1 << kLeafLevels == kLeaf);
 
 // The rest of a leaf's tree, of values x[0] to x[Held - 1] in lanes that differ in bits up to Lane. Of two lanes, one
-// adds the values with even index, the other those with odd index. So each computes half of the sums that it would
-// otherwise need.
+// adds the values with even index, the other those with odd index. So each computes half of the sums.
 template <class Op, int Held, int Lane>
 KHD real lanes_tree(real* x) {
   if constexpr (Lane == 0) {
@@ -134,8 +133,8 @@ KHD double warp_tree(double x) {
 
 // ---- the location of a domain's entries --------------------------------------------------------
 
-// The index along dimension d, divided off `position` or `entry`. It selects values, because a reference to one
-// of the two would put both on the GPU's stack.
+// Removes the index along dimension d from `position` or `entry`, and returns it. It selects values, because a
+// reference to one of the two would put both on the GPU's stack.
 KHD int64 take_index(const TensorRecord& t, int d, uint32 reduced, int64& entry, int64& position) {
   const bool inside = reduced >> d & 1u;
   const int64 rest = inside ? position : entry, left = rest / t.dim[d].size;

@@ -1,4 +1,4 @@
-// The last launch of a step: computes and stores p and the new slots.
+// The last launch of a step. It computes and stores p and the new slots.
 #pragma once
 #include "finalize.cuh"
 #include "loop.cuh"
@@ -34,7 +34,7 @@ KHD uint32 max_of_warps(uint32 x) {
   x = 0;
   UNROLL
   for (int i = 0; i < Warps; ++i) x = max(x, of[warp / Warps * Warps + i]);
-  block_barrier();  // before they are others'
+  block_barrier();  // before the next call overwrites `of`
   return x;
 }
 
@@ -136,8 +136,8 @@ KHD void store_slot(const Scope<S>& scope, const Cursor& at, const Code* code,
   }
 }
 
-// Mode switches must be repeatable. So formats with stochastic rounding round to nearest there, by this fixed draw in the
-// middle of all draws.
+// Mode switches must be repeatable. Formats with stochastic rounding therefore round to nearest there, by this fixed
+// draw in the middle of all draws.
 inline constexpr uint32 kNearestDraw = 0x7fff;
 
 template <class S, class Shape, bool Stochastic = true, class Cursor>
@@ -216,8 +216,8 @@ KHD void apply_tile(const Scope<S>& scope, const Cursor& at) {
   });
 }
 
-// Calls f with the location of each of this team's tiles of an item. All teams iterate equally often, so that lanes of
-// one warp stay together. A team past the end gets tiles without elements.
+// Calls f with the location of each of this team's tiles of an item. All teams iterate equally often, so that lanes
+// of one warp stay together. A team past the end gets tiles without elements.
 template <class S, class F>
 KHD void for_tiles(const Scope<S>& scope, const Item& item, F&& f) {
   using Shape = typename ApplyTile<S>::Shape;
@@ -234,8 +234,8 @@ KHD void for_tiles(const Scope<S>& scope, const Item& item, F&& f) {
   }
 }
 
-// Stores auxiliary state that only `prepare` writes, together with the tensor's first elements. Only the
-// shared-state writer stores that of all tensors.
+// Stores the auxiliary state that only `prepare` writes, together with the tensor's first elements. Only the
+// shared-state writer stores the shared state.
 template <class S>
 KHD void store_prepared_aux_state(const Scope<S>& scope, bool writes_shared_state) {
   if constexpr (!rule_finalizes<S, tensor>())
@@ -245,15 +245,14 @@ KHD void store_prepared_aux_state(const Scope<S>& scope, bool writes_shared_stat
       store_aux_state<S, kRuleComponent, all>(scope.tensor, scope.hyper_params, 0, scope.aux);
 }
 
-// For a tensor whose step is skipped, so without scalars.
+// The scope of a tensor whose step is skipped. It has no scalars.
 template <class S>
 KHD Scope<S> scope_without_scalars(const Args& args, int tensor) {
   const StepRecord& step = args.steps[tensor];
   return {args, args.tensors[tensor], step, args.hyper_params[step.hyper_index], {}, {}, {}};
 }
 
-// The work of a skipped step: clears gradients, and increments the step offsets of the tensor and of the
-// optimizer.
+// The work of a skipped step: clears gradients, and increments the step offsets of the tensor and of the optimizer.
 template <class S>
 KHD void skip(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {

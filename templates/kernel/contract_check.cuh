@@ -1,7 +1,7 @@
-// Checks at compile time that a rule and its codecs follow the reference. It instantiates each function of a rule
-// with views that contain only what the function may read and write. Nothing here runs or stays in the
-// binary. The host knows the fields' names. It generates SlotsOf, ResultsIn and the assertions.
-// (No back quotes in assertions: NVRTC prints them as question marks.)
+// Checks at compile time that a rule and its codecs follow docs/extending/reference.md. It instantiates each function
+// of a rule with views that contain only what the function may read and write. Nothing of this runs or stays in the
+// binary. Only the host knows the fields' names, so it generates SlotsOf, ResultsIn and the assertions. (No back
+// quotes in assertions: NVRTC prints them as question marks.)
 #pragma once
 #include "step.cuh"
 
@@ -14,7 +14,7 @@ using CodeOf = typename CodeStorage<typename P::Body::Code>::Register;
 template <class P>
 using MetaOf = typename P::Body::Meta;
 
-// Loops use values and codes without conversion. A double or float would become another number implicitly.
+// Loops use values and codes without conversion. An implicit conversion of a double or float would change the number.
 template <class T>
 inline constexpr bool kValue = kSame<T, real> || kSame<T, float>;
 template <class T, class Code>
@@ -91,7 +91,7 @@ struct ElementView : Slots {
   P p;
   const real g;
   const int64 index;
-  ElementView(const ElementView&) = delete;  // what is written to a copy is lost
+  ElementView(const ElementView&) = delete;  // a write to a copy would be lost
   void operator&() const = delete;           // a rule sees one element only
 };
 template <class View>
@@ -124,7 +124,7 @@ concept HasPrepare = requires(const H& h, M& m) {
   B::prepare(h, 1, m);
 }
 || requires(const H& h) { B::prepare(h, 1); };
-// A write to a copy of the auxiliary state is lost, too.
+// A write to a copy of the auxiliary state would be lost, too.
 template <class B, class Scalars, class H, class M>
 concept PreparesACopy = requires {
   static_cast<Scalars (*)(const H&, int64, M)>(&B::prepare);
@@ -159,8 +159,8 @@ concept HasFinalize = requires(Of<typename R::Coefficients> name, Totals<R::term
   requires kSame<decltype(B::finalize(name, sums, 1, c)), typename R::Coefficients>;
 };
 
-// A sum over all tensors belongs to no tensor. Its `finalize` sees only shared state, and no scalars that `prepare`
-// computes from a tensor's auxiliary state.
+// A sum over all tensors belongs to no tensor. Its `finalize` sees only shared state. It sees no scalars if `prepare`
+// computes them from a tensor's auxiliary state.
 template <class B, class R, class C>
 concept HasFinalizeWithoutAuxState = requires(Of<typename R::Coefficients> name,
                                               Totals<R::terms>& sums, C& c) {
@@ -271,8 +271,9 @@ class RuleCheck {
     });
     return count;
   }
-  static_assert(sums_with_aux_state() <= 1,
-                "the 'finalize' of one sum over all takes 'AuxState& m'; leave it out of the others");
+  static_assert(
+      sums_with_aux_state() <= 1,
+      "the 'finalize' of one sum over all takes 'AuxState& m'; leave it out of the others");
 
   template <class R>
   static constexpr bool terms_fit = HasTerms<Body, R, typename From<R>::type, Context<R::pass>>;

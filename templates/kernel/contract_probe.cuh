@@ -1,6 +1,7 @@
-// A step of one element in which every value that the rule does not set is a special NaN. Its bits show what the rule
-// forgot to set, or read too early. It runs on the CPU before a rule's first step if JITSTEP_CHECK is set. The host knows
-// the fields' names. It generates Watch, which checks them one by one.
+// Probes a rule with a step of one element. Every value that the rule has not set is a special NaN. The bits of a
+// result show whether the rule did not set a value, or read it too early. The probe runs on the CPU before a rule's
+// first step if JITSTEP_CHECK is set. Only the host knows the fields' names, so it generates ProbeWriter, which
+// checks them one by one.
 #pragma once
 #include "step.cuh"
 
@@ -32,7 +33,7 @@ bool is_filling(const T& x) {
   return bytes[0] == 0xfe || bytes[0] == 0xaa || (floating && bytes[0] == 0xff);
 }
 
-// Marks the first finding only, because others may follow from it. The host assigns the numbers.
+// Marks only the first finding, because others may follow from it. The host assigns the numbers.
 class Findings {
  public:
   explicit Findings(uint8* found) : found_(found) {}
@@ -49,7 +50,7 @@ class Findings {
     written_[field] = written_[field] || written;
   }
   template <class T>
-  void written(int number, const T& x) {  // although no function may
+  void written(int number, const T& x) {  // although no function may write it
     mark(number, !is_poison(x));
   }
 
@@ -106,7 +107,7 @@ class ContractProbe {
     ProbeWriter::applied(findings_, e_);
   }
 
-  // Between steps, for a rule with modes. There is no gradient and no result.
+  // Between steps, for a rule with modes. The gradient and the results are not set.
   void switch_mode() {
     e_.g = Poison();
     Body::eval(e_, c_);
@@ -133,7 +134,7 @@ class ContractProbe {
     });
   }
 
-  // A field counts as written if `finalize` changes it, for every value before.
+  // A field counts as written if `finalize` changes it, whatever its value was.
   template <class R>
   void watch_finalized(const Totals<R::terms>& totals) {
     for (real before = real(0.25); before < 1; before += real(0.5)) {
@@ -177,7 +178,7 @@ class ContractProbe {
     }
   }
 
-  // `finalize` sees auxiliary state of its own domain with its previous values, as in kernel/finalize.cuh.
+  // `finalize` gets the auxiliary state of its own domain, with `next` equal to `prev`, as in kernel/finalize.cuh.
   template <class R>
   void reduce() {
     constexpr Of<typename R::Coefficients> name;

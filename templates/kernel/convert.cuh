@@ -1,12 +1,12 @@
 // Converts one slot of a tensor from codes to values and back, and its weights to the values that the rule sees, in
-// element order. Used for inspection, for checkpoints of other formats, and for tests. The arguments are a Conversion,
-// the tensor, and hyperparameters with the next step number.
+// element order. Inspection, checkpoints of other formats, and tests use it. The arguments are a Conversion, the
+// tensor, and hyperparameters with the next step number.
 #pragma once
 #include "apply.cuh"
 
 namespace jitstep {
 
-// Calls f(scope, tile) for every tile of the items in range. Values move one by one.
+// Calls f(scope, tile) for every tile of the items in range. It moves values one by one.
 template <class S, class F>
 KHD void for_items(const Args& args, Range range, F&& f) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
@@ -14,7 +14,9 @@ KHD void for_items(const Args& args, Range range, F&& f) {
     const StepRecord no_step{};
     const Scope<S> scope{args, args.tensors[item.tensor], no_step, args.hyper_params[0], {}, {},
                          {}};
-    for_tiles<S>(scope, item, [&](const TilePosition& at) { f(scope, Linear<false>{at.base, at.valid}); });
+    for_tiles<S>(scope, item, [&](const TilePosition& at) {
+      f(scope, Linear<false>{at.base, at.valid});
+    });
   }
 }
 
@@ -42,7 +44,7 @@ KHD void decode_weights(const Args& args, Range range) {
   });
 }
 
-// Writes the parameter and its residual. Formats with stochastic rounding have no residual, and do not come here.
+// Writes the parameter and its residual. Never called for formats with stochastic rounding, which have no residual.
 template <class S>
 KHD void encode_weights(const Args& args, Range range) {
   using Shape = typename ApplyTile<S>::Shape;

@@ -1,4 +1,4 @@
-// Step counting on the device, for CUDA graphs, where no host code is repeated. A tensor's step number is the host's t
+// Counts steps on the device, for CUDA graphs, whose replays run no host code. A tensor's step number is the host's t
 // minus its step offset. Each step decrements the offset.
 #pragma once
 #include "../core/port.cuh"
@@ -9,7 +9,8 @@ struct Count {
   static constexpr int kThreads = 32;
   static constexpr int kBlocks = 1;
 
-  // Items are tensors. Inactive ones have a negative index. A skipped step has incremented every offset before.
+  // Items are tensors. Inactive ones have a negative index. In a skipped step, an earlier launch has incremented the
+  // offsets.
   KHD static void count(const Args& args, Range range) {
     for (int64 i = range.begin; i < range.end; i += range.stride) {
       if (thread_index() != 0) continue;

@@ -104,8 +104,8 @@ KHD void load_metas(const Meta* from, int64 base, Meta* meta) {
   for (int row = 0; row < Shape::rows; ++row) meta[row] = first[block_of_row<Shape, Block>(row)];
 }
 
-// The value of slot I before the step: the value decoded from its code, or before the first step the initial value.
-// It selects by bits, because compilers would branch around a condition.
+// The value of slot I before the step: decoded from its code, or the initial value before the first step. It selects
+// by bits, because compilers would branch on a condition.
 template <class S, int I>
 class PreviousValue {
   using Bits = decltype(bits_of(real()));
@@ -218,7 +218,7 @@ KHD void set_slot(Element<typename S::Slots>& e, real prev) {
   auto& slot = S::template slot<I>(e);
   slot.prev = prev;
 #if defined(JITSTEP_CHECK)
-  slot.next = static_cast<real>(kNaN);  // for `update_state` to set
+  slot.next = static_cast<real>(kNaN);  // `update_state` must set it
   if (!kStored<typename S::template Codec<I>>) slot.prev = slot.next;
 #endif
 }
@@ -236,7 +236,7 @@ KHD void compute_state(auto& e, const auto& c) {
   if constexpr (requires { Rule::update_state(e, c); }) Rule::update_state(e, c);
 }
 
-// Computes the rule's gradient and the new slots, if all that they depend on is known in this pass.
+// Computes the rule's gradient and the new slots, if this pass has all values that they depend on.
 template <class S, int Pass>
 KHD void advance(auto& e, const auto& gradient, const auto& rule) {
   if constexpr (gradient_ready<S, Pass>()) {
@@ -245,13 +245,13 @@ KHD void advance(auto& e, const auto& gradient, const auto& rule) {
   }
 }
 
-// Replaces the new value of slot I by the value that will be stored.
+// Replaces the new value of slot I by the value that the codec stores.
 template <class S, int I>
 KHD void set_stored(auto& e, const auto& aux) {
   S::template slot<I>(e).next = S::template Codec<I>::Body::decode({}, {}, aux);
 }
 
-// The same for all slots without codes, if their auxiliary state is known in this pass.
+// The same for all slots without codes whose auxiliary state is known in this pass.
 template <class S, int Pass>
 KHD void set_stored_slots(const Scope<S>& scope, int64 element, auto& e) {
   static_for<S::slots>([&](auto s) {
@@ -261,8 +261,8 @@ KHD void set_stored_slots(const Scope<S>& scope, int64 element, auto& e) {
   });
 }
 
-// Calls f(element, gradient context, rule context) for index i of the fragment. New slots are computed
-// if all that they depend on is known in this pass.
+// Calls f(element, gradient context, rule context) for index i of the fragment. Computes new slots if this pass has
+// all values that they depend on.
 template <class S, int Pass, class Shape, class Cursor, class F>
 KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S, Shape>& from,
                       int i, uint32 within, F&& f) {

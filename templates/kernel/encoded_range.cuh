@@ -1,6 +1,5 @@
-// Decodes and encodes a range of a slot in loops that the compiler vectorizes. Block metadata is read before, and
-// written after these loops. No loop has a remainder. A range is a leaf, or the rest of the
-// tensor.
+// Decodes and encodes a range of a slot in loops that the compiler vectorizes. Block metadata is read before these
+// loops, and written after them. No loop has a remainder. A range is a leaf, or the rest of the tensor.
 #pragma once
 #include "scope.cuh"
 
@@ -8,7 +7,7 @@ namespace jitstep {
 
 // ---- from codes to values ------------------------------------------------------------------------
 
-// The codes of a range, one per array element. kLeaf codes are always readable.
+// The codes of a range, one per array element. It always has kLeaf readable codes.
 template <class Code>
 class CodesOfRange {
  public:
@@ -41,7 +40,7 @@ class CodesOfRange<Nibble> {
   uint8 codes_[kLeaf] = {};
 };
 
-// Codebook values are looked up for the whole range at once.
+// The codes of a range. If they index a codebook, it looks up all values at once.
 template <class C>
 class EncodedRange {
  public:
@@ -67,7 +66,7 @@ class EncodedRange<C> {
   LookedUp<C::Codebook::values, kLeaf> values_;
 };
 
-// The values of a range. Codes are decoded one by one, with one shared Meta, or block by block.
+// The values of a range. It decodes codes one by one, with one shared Meta, or block by block.
 template <class C>
 class DecodedRange {
  public:
@@ -115,7 +114,7 @@ requires(C::block < kLeaf &&
 
 // ---- from values to codes ------------------------------------------------------------------------
 
-// Random bits for each element of a range. A store writes one word, the fields of two elements.
+// Random bits for each element of a range. Each store writes one word, which has the fields of two elements.
 template <int N>
 struct RandomRange {
   static_assert(kLittleEndian, "the lower field of a word lies first");
@@ -139,7 +138,7 @@ struct RandomRange<0> {
   KHD uint32 operator[](int) const { return 0; }
 };
 
-// The result of `measure`: Meta, or a type derived from it with more for `encode` than is stored.
+// The result of `measure`: Meta, or a type derived from it. Its other fields are for `encode` and are not stored.
 template <class Codec>
 struct MeasureOf {
   using type = typename Codec::Meta;

@@ -1,5 +1,5 @@
-// One thread's sums over entries whose elements alternate in memory in short spans, as in small convolutions.
-// Elements are read in memory order. Their terms are then reordered by members and entries.
+// One thread's sums over entries whose elements alternate in memory in short spans, as in small convolutions. It
+// reads elements in memory order. Then it reorders their terms by members and entries.
 #pragma once
 #include "leaf_sums.cuh"
 
@@ -10,8 +10,8 @@ inline constexpr int kStrip = 4 * kLeaf;  // elements read at once
 inline constexpr int kRoom = 64 * kLeaf;  // elements reordered at once
 
 // The last dimensions whose product is small. Their elements are `entries` times `members`, contiguous in both
-// orders. `count` blocks along the next dimensions are contiguous in memory. Each has the next
-// entries, or the next members of the same entries.
+// orders. `count` blocks along the next dimensions are contiguous in memory. Each block has the next entries, or the
+// next members of the same entries.
 struct Block {
   int entries = 1, members = 1;
   int64 count = 1;
@@ -19,7 +19,7 @@ struct Block {
   KHD int size() const { return entries * members; }
 };
 
-// members: of an entry. A block of one element means that there are no blocks.
+// members: of an entry. A block of one element means that the tensor has no blocks.
 SLOW_PATH Block block_of(const TensorRecord& t, uint32 reduced, int64 members) {
   const int64 room = kRoom / min<int64>(members, kLeaf);
   Block block;
@@ -57,7 +57,7 @@ class EntryBlocks {
     number_elements();
   }
 
-  // Sums `count` leaves from number `first`. Leaves with the same position in their entries are consecutive.
+  // Sums `count` leaves from number `first`. Leaves at the same position of their entries are consecutive.
   KHD void sum(int64 first, int count) {
     for (int64 unit = first; unit < first + count;) {
       const int64 entry = unit % space_.entries, leaf = unit / space_.entries;
@@ -99,7 +99,7 @@ class EntryBlocks {
     }
   }
 
-  // How many blocks with entries from `begin` to `end` are processed together.
+  // How many blocks with entries from `begin` to `end` one pass of `take` processes.
   KHD int blocks_from(int64 begin, int64 end) const {
     if (!block_.with_next_entries) return 1;
     const int64 wanted = (end - begin + block_.entries - 1) / block_.entries;
@@ -121,14 +121,14 @@ class EntryBlocks {
     }
   }
 
-  // How many blocks from a member to another are contiguous.
+  // How many blocks from `member` on are contiguous.
   KHD int blocks_along(int64 member, int64 end) const {
     const int64 wanted = (end - member + block_.members - 1) / block_.members;
     const int64 left = block_.count - member / block_.members % block_.count;
     return static_cast<int>(min<int64>(min(wanted, left), kStrip / block_.size()));
   }
 
-  // place: index of the first member. It and others may be outside the leaf.
+  // index: position of the first member in the leaf. Members may be outside the leaf.
   KHD void put_in_order(int index, int count, const real* from, real* to) const {
     const int size = block_.size();
     const int next = block_.with_next_entries ? 0 : block_.members;
@@ -158,8 +158,8 @@ class EntryBlocks {
   const ReductionLayout& space_;
   uint32 reduced_;
   Block block_;
-  int64 position_ = 0;  // of the leaf
-  int valid_ = 0;       // members of it
+  int64 position_ = 0;  // first member of the leaf
+  int valid_ = 0;       // members of the leaf
   int width_ = 0;       // entries to reorder
   uint16 entry_[kMostOfBlock], member_[kMostOfBlock];
   real strip_[L::kTerms][kStrip];

@@ -1,6 +1,7 @@
-// One thread's maxima along several dimensions in one pass, so that elements are read, decoded and updated once. Maxima
-// combine in any order, so they need no separate leaves. A tile is some rows (entries of dimension 0) by as many whole
-// entries of dimension 1 as make whole leaves of the rows. The index of a partial maximum only needs to be unique.
+// One thread's maxima along several dimensions in one pass, so that it reads, decodes and updates elements once.
+// Maxima combine in any order, so they need no separate leaves. A tile has up to kLeaf rows (entries of dimension 0).
+// Its width is a multiple of kLeaf and of an entry of dimension 1. The index of a partial maximum only needs to be
+// unique.
 #pragma once
 #include "entry_tiles.cuh"
 

@@ -1,5 +1,5 @@
-// The results and auxiliary state of the elements of a range. They are looked up once for the range, so
-// that a loop over its elements reads arrays. For one thread and dense elements.
+// Looks up the results and auxiliary state of a range's elements once, so that a loop over the elements reads arrays.
+// For one thread and dense elements.
 #pragma once
 #include "element.cuh"
 #include "encoded_range.cuh"
@@ -13,7 +13,7 @@ struct ElementRange {
 };
 KHD ElementRange whole_range(int64 base, int count) { return {base, count, 0, count}; }
 
-// Calls f(index in the range, length, entry) for each span of a range. The cursor must be at its first element.
+// Calls f(index in the range, length, entry) for each span of a range. `walk` must be at its first element.
 template <class F>
 KHD void for_spans(const EntrySpan& span, EntryCursor walk, const ElementRange& elements, F&& f) {
   for (int64 at = elements.begin, inside = walk.inside(); at < elements.end; walk.next(span)) {
@@ -26,8 +26,8 @@ KHD void for_spans(const EntrySpan& span, EntryCursor walk, const ElementRange& 
 
 inline constexpr int kWide = 16;  // values that a few instructions can write
 
-// to[i] = value for `length` elements. It may write more elements, up to `room`, because that is faster than a short
-// loop.
+// to[i] = value for `length` elements. It may write up to `room` elements, because a fixed length is faster than a
+// short loop.
 template <class T>
 KHD void fill(T* to, int length, int room, T value) {
   if (length < kWide && kWide <= room)
@@ -61,8 +61,8 @@ SLOW_PATH void broadcast_entries(const EntrySpan& span, const EntryCursor& walk,
   repeat(to + elements.begin, fresh, length);
 }
 
-// An array's values for the elements of a range. If Whole, all Count are readable, otherwise those of the range. Values
-// that are already in element order are not copied.
+// An array's values for the elements of a range. If Whole, all Count are readable, otherwise those of the range. It
+// does not copy values that are already in element order.
 template <class Domain, class T, int Count, bool Whole>
 class ValuesOfRange {
  public:
@@ -98,7 +98,7 @@ class ValuesOfRange {
 
 // ---- coefficients ------------------------------------------------------------------------------
 
-// Results of a reduction that is known before a pass, and that has several entries per tensor.
+// The results of a reduction that this pass may read, and that has several entries per tensor.
 template <class S, class R, bool Wanted>
 class CoefficientsOfRange {
  public:
@@ -120,7 +120,8 @@ struct CoefficientsOfRange<S, R, false> {
   KHD void put(int, auto&, auto&) const {}
 };
 
-// Templates with the number as their only parameter, as Each (core/list.cuh) requires: clang rejects a defaulted second.
+// Templates whose only parameter is the number, as Each (core/list.cuh) requires. clang rejects a defaulted second
+// one.
 template <class S, int Pass>
 struct ReductionsOfRange {
   template <class R>
@@ -135,8 +136,8 @@ using EntryCoefficients = Each<S::Reductions::size, ReductionsOfRange<S, Pass>::
 
 // ---- auxiliary state of codecs -----------------------------------------------------------------
 
-// One field of a codec's auxiliary state for Count elements, as the scope has it for one. All Count fresh values
-// are readable, of others those of the range.
+// One field of a codec's auxiliary state for each element of a range. If Fresh, all Count values are readable,
+// otherwise those of the range.
 template <class S, class Field, int Count, bool Fresh, bool Wanted>
 class FieldOfRange {
  public:

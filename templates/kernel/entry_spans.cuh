@@ -10,8 +10,8 @@ constexpr bool loops() {
   return S::config.threads == 1 && !S::strided;
 }
 
-// `length` consecutive elements in memory that have one entry (step 0), or entries `step` apart. Entries repeat
-// after `period` elements. `outer`: the dimensions along which spans are consecutive.
+// `length` consecutive elements in memory that have one entry (step 0), or entries `step` apart. Entries repeat after
+// `period` elements. `outer`: the dimensions along which spans are consecutive.
 struct EntrySpan {
   struct Outer {
     int64 size, step;
@@ -36,7 +36,7 @@ KHD int dimension_of_stride(const TensorRecord& t, int64 stride) {
   return found;
 }
 
-// The fastest dimensions, as many as are all inside an entry, or all between entries.
+// The fastest dimensions that are all inside an entry, or all between entries.
 SLOW_PATH EntrySpan span_of(const TensorRecord& t, uint32 reduced) {
   EntrySpan span;
   int64 stride = 1;
@@ -53,7 +53,7 @@ SLOW_PATH EntrySpan span_of(const TensorRecord& t, uint32 reduced) {
   return span;
 }
 
-// A cursor over spans in memory order. It finds the entry of the next span by counting, without division.
+// A cursor over spans in memory order. It counts to find the entry of the next span, because division is slow.
 class EntryCursor {
  public:
   EntryCursor() = default;
@@ -68,7 +68,7 @@ class EntryCursor {
       number = rest;
     }
   }
-  // Moves to the span of another element. If it is a few spans ahead, without division.
+  // Moves to the span of another element. It divides only if that span is behind, or far ahead.
   KHD void move_to(const EntrySpan& span, int64 element) {
     inside_ += element - element_;
     element_ = element;
@@ -96,8 +96,8 @@ class EntryCursor {
   int64 index_[kMaxDims];
 };
 
-// The spans of each domain of a kernel's results and auxiliary state. Computed on demand, and cached if there are
-// loops.
+// The spans of each domain of a kernel's results and auxiliary state. It computes them on demand, and caches them if
+// the kernel has loops.
 template <class S, bool Loops = loops<S>()>
 struct EntrySpans {
   KHD explicit EntrySpans(const TensorRecord&) {}
@@ -113,7 +113,7 @@ class EntrySpans<S, true> {
     found_ |= 1u << Domain::reduction_layout;
     return span_[Domain::reduction_layout];
   }
-  // A cursor at an element. Several values of a domain are looked up in turn, so the last cursor is cached.
+  // A cursor at an element. It caches the last cursor, because a loop looks up several values of one domain.
   template <class Domain>
   KHD const EntryCursor& walk(int64 element) const {
     EntryCursor& last = last_[Domain::reduction_layout];

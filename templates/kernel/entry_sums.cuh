@@ -1,6 +1,6 @@
-// One thread's sums over the entries of a domain. Consecutive elements of one entry are processed as ranges.
-// If entries are adjacent in memory, as columns are, a range crosses one entry per element, and all their leaves
-// accumulate together. If both are short, blocks are processed (entry_blocks.cuh).
+// One thread's sums over the entries of a domain. It processes consecutive elements of one entry as ranges. If
+// entries are adjacent in memory, as columns are, a range crosses one entry per element, and all their leaves
+// accumulate together. If both are short, entry_blocks.cuh processes blocks.
 #pragma once
 #include "entry_blocks.cuh"
 
@@ -19,7 +19,7 @@ KHD int64 length_of_members(const TensorRecord& t, uint32 reduced) {
   return length;
 }
 
-inline constexpr int64 kWorthARange = 16;  // elements; shorter ranges are processed one by one
+inline constexpr int64 kWorthARange = 16;  // elements; shorter ranges are not worth a loop
 
 template <class S, int Pass, int LayoutNumber>
 SLOW_PATH void take_one_by_one(const Scope<S>& scope, const Gather& at,
@@ -46,8 +46,7 @@ KHD void take_members(const Scope<S>& scope, const Gather& at,
 
 // ---- adjacent entries --------------------------------------------------------------------------
 
-// How many entries are adjacent in memory: 1, unless the last dimension between entries varies
-// fastest.
+// How many entries are adjacent in memory. 1, unless the last dimension between entries varies fastest.
 KHD int64 side_by_side(const TensorRecord& t, uint32 reduced) {
   for (int d = t.dims - 1; d >= 0; --d)
     if (!(reduced >> d & 1u) && t.dim[d].size > 1) return t.dim[d].stride == 1 ? t.dim[d].size : 1;
@@ -55,9 +54,8 @@ KHD int64 side_by_side(const TensorRecord& t, uint32 reduced) {
 }
 
 // Streaming pairwise sums of the leaves of adjacent entries. Members come in bit-reversed order of their index in the
-// leaf: 0, 128, 64, 192, ... The tree adds indices i and i + s. So at most one pending partial per tree level is
-// stored. Missing indices are skipped: +0 would change only the sign of a zero, and the root gets
-// +0.
+// leaf: 0, 128, 64, 192, ... The tree adds indices i and i + s, so it stores at most one pending partial per tree
+// level. It skips missing indices: +0 would change only the sign of a zero, and the root gets +0.
 template <class S, int Pass, int LayoutNumber, int Width = kLeaf>
 class PairwiseAccumulator {
  public:
@@ -108,7 +106,7 @@ class PairwiseAccumulator {
     for (int n = 0; n < L::kTerms; ++n)
       for (int i = 0; i < width; ++i) to[n][i] = from[n][i];
   }
-  // Combines the node with its pending other half, if there is one.
+  // Combines the node with its pending other half, if that exists.
   KHD bool join(int level, bool there, int width) {
     const Waiting& other = waits_[level];
     if (!other.there) return there;
@@ -194,7 +192,7 @@ KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
   store_side_by_side<S, Pass, LayoutNumber>(scope, leaf, entry, width, sums);
 }
 
-// Sums `count` leaves from number `first`. Leaves with the same position in their entries are consecutive. group: the
+// Sums `count` leaves from number `first`. Leaves at the same position of their entries are consecutive. group: the
 // result of side_by_side().
 template <class S, int Pass, int LayoutNumber>
 KHD void sum_side_by_side(const Scope<S>& scope, int64 group, int64 first, int count) {

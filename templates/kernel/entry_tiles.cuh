@@ -1,5 +1,5 @@
-// One thread's sums over rows and columns of matrices in one pass, so that elements are read, decoded and updated once.
-// A tile is one leaf of its columns, and some leaves of its rows.
+// One thread's sums over rows and columns of matrices in one pass, so that it reads, decodes and updates elements
+// once. A tile is one leaf of its columns, and some leaves of its rows.
 #pragma once
 #include "entry_sums.cuh"
 
@@ -24,11 +24,11 @@ constexpr bool sums_tiles() {
          sums_elements<S, Pass, columns::reduction_layout>();
 }
 
-// The tiles of one item. A tensor's tiles are split over the items of their layouts, which are split over threads.
+// The tiles of one item. The items of all layouts share a tensor's tiles, and threads share the items.
 struct WorkSplit {
   int64 begin, end;
 };
-// The tiles of the item with leaf `first` of a layout. The second argument: the layouts of the tiles, as bits.
+// The tiles of the item with leaf `first` of a layout. reduction_layouts: the layouts of the tiles, as bits.
 KHD WorkSplit split_of(const TensorRecord& t, uint32 reduction_layouts, int reduction_layout,
                        int64 first, int64 tiles) {
   int64 item = first / kLeaf, items = 0;
@@ -69,7 +69,7 @@ class EntryTiles {
   KHD EntryTiles(const Scope<S>& scope, const Matrices& matrices)
       : scope_(scope), matrices_(matrices) {}
 
-  // Tile numbers go along columns first, then matrices, then rows.
+  // Tile numbers increase along columns first, then matrices, then rows.
   KHD void sum(int64 tile) {
     const int64 across = tile % matrices_.across(), rest = tile / matrices_.across();
     const int64 matrix = rest % matrices_.count, down = rest / matrices_.count;
@@ -91,7 +91,7 @@ class EntryTiles {
  private:
   using Terms = real[OfRows::kTerms][kLeaf];
 
-  // Takes some elements of one row, for the row's sum and for the sums of columns from number `start`.
+  // Adds some elements of one row to the row's sum, and to the sums of columns from number `start`.
   SLOW_PATH void take(const Scope<S>& scope, int64 element, int count, Terms& row, auto& columns,
                       int start) {
     for_terms<S, Pass>(scope, element, count, [&](auto r, const auto& terms, int i) {

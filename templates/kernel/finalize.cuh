@@ -1,4 +1,4 @@
-// Second half of a pass: one team per entry adds the partial sums and calls `finalize`.
+// Second half of a pass. One team per entry adds the partial sums and calls `finalize`.
 #pragma once
 #include "partials.cuh"
 
@@ -25,8 +25,8 @@ KHD void load_finalize_aux_state(const Scope<S>& scope, int64 entry,
     load_next_aux_state<S, R::component, Domain>(scope.tensor, scope.hyper_params, entry, m);
 }
 
-// Centralization applies to tensors of two or more dimensions. A rule may declare that it also applies
-// to vectors, as in the rule's original.
+// Centralization applies to tensors of two or more dimensions. A rule may declare that it also applies to vectors, as
+// in the rule's original.
 template <class S>
 KHD bool is_centered(const TensorRecord& tensor) {
   if constexpr (requires { S::Rule::Body::centralizes_vectors; })
@@ -35,7 +35,7 @@ KHD bool is_centered(const TensorRecord& tensor) {
     return tensor.dims >= 2;
 }
 
-// Calls a codec's `finalize`. Its numbers may be the rule's current ones.
+// Calls a codec's `finalize`. The codec's numbers may be options of the rule, with the values of this step.
 template <class S, class R>
 KHD typename R::Coefficients finalize_codec(const Scope<S>& scope, const Totals<R::terms>& totals,
                                             int64 count, typename R::Component::AuxState& m) {
@@ -92,7 +92,7 @@ KHD void finalize_entry(const Scope<S>& scope, const ReductionLayout& reduction_
 
 // ---- sums over all tensors, in the order of their ids ------------------------------------------
 
-// The roots of tensors, in `real`, are the indices of the next tree. A tensor without partial sums has no root.
+// The root of each tensor's tree, in `real`, is an input of the next tree. A tensor without partial sums has no root.
 template <class S>
 KHD bool fits_a_warp(const AllRecord& tensor) {
   return S::config.threads >= 32 && tensor.count <= 32;
@@ -115,7 +115,8 @@ KHD void roots_by_warps(const ReductionRecord& sum, double* roots) {
   }
 }
 
-// The whole block for each of the other tensors, one after another. Their partial sums are copied first.
+// The whole block for each of the other tensors, one after another. The tree works in place, so the block copies the
+// partial sums first.
 template <class S, class R>
 KHD void roots_by_block(const ReductionRecord& sum, double* roots, double* work) {
   using Block = ThreadsOfBlock<S::config>;
@@ -152,8 +153,8 @@ KHD void id_leaf(double* leaf) {
   }
 }
 
-// The scope of a group's `finalize` over all tensors: scalars, and results over all tensors from earlier passes. Only
-// shared state is visible here.
+// The scope of a group's `finalize` over all tensors. It has scalars, and results over all tensors from earlier
+// passes. Of the auxiliary state, it has only shared state.
 template <class S, int Pass>
 KHD Scope<S> scope_of_set(const Args& args, int hyper_index) {
   Prepared<S> prepared{};
@@ -168,7 +169,7 @@ KHD Scope<S> scope_of_set(const Args& args, int hyper_index) {
   return scope;
 }
 
-// Computes one group's result of a sum over all tensors. The writer's group stores shared state.
+// Computes one group's result of a sum over all tensors. The group of the shared-state writer stores shared state.
 template <class S, class R>
 KHD void finalize_set(const Args& args, int hyper_index, const Totals<R::terms>& totals,
                       int64 count, bool writes_shared_state) {

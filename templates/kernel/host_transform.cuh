@@ -1,4 +1,4 @@
-// Computes the input of the rule's host transform, between the reductions and the last launch.
+// Computes the input of the rule's host transform, after the reductions and before the last launch.
 #pragma once
 #include "apply.cuh"
 
@@ -32,7 +32,7 @@ KHD void host_transform(const Args& args, Range range) {
   }
 }
 
-// In a skipped step, the host transform gets zeros. Its result is not read.
+// In a skipped step, the host transform gets zeros. No kernel reads its result.
 template <class S>
 KHD void host_transform_zeros(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {

@@ -4,8 +4,8 @@
 
 namespace jitstep {
 
-// One element's terms of a reduction. It is a separate template, because in a lambda NVRTC looks up names in
-// discarded branches.
+// One element's terms of a reduction. A separate template, because NVRTC looks up names in discarded branches of a
+// lambda.
 template <class S, class R>
 KHD auto element_terms(const auto& e, const auto& gradient, const auto& rule) {
   using Body = typename R::Component::Body;
@@ -53,7 +53,7 @@ KHD void for_terms(const Scope<S>& scope, int64 element, int count, F&& take) {
   }
 }
 
-// The tree of a leaf (team.cuh) by one thread, for `width` interleaved leaves. Indices from `valid` are skipped: they
+// The tree of a leaf (team.cuh) by one thread, for `width` interleaved leaves. It skips indices from `valid`: they
 // would change only the sign of a zero, and the root gets +0.
 template <class Op>
 KHD void tree_of_part(real* x, int valid, int width) {
@@ -79,8 +79,8 @@ KHD real sum_of_leaf(real* x, int valid) {
   return leaf_tree<Op, S::config>(x);
 }
 
-// The source of a nested reduction: entries of a finer domain. Those of one entry are consecutive, followed by those
-// of the next, for any two domains.
+// The source of a nested reduction: entries of a finer domain. For any two domains, the finer entries of one entry
+// are consecutive, and those of the next entry follow.
 template <class S, class R>
 using FinerReduction = typename At<R::source, typename S::Reductions>::type;
 template <class S, class R>
@@ -91,7 +91,7 @@ KHD auto* finer_entries(const Scope<S>& scope) {
          scope.tensor.reduction_layouts[From::reduction_layout].first_entry;
 }
 
-// Whether the result of a pass's reductions does not depend on the order of combination.
+// Whether a pass may combine the terms of a layout in any order.
 template <class S, int Pass, int ReductionLayout>
 constexpr bool in_any_order() {
   bool any = true;
@@ -107,7 +107,7 @@ template <class S, int Pass, int ReductionLayout>
 struct LeafSums {
   using Shape = Tile<kLeaf, S::config>;
   using Here = PassReductions<S, Pass, ReductionLayout>;
-  // A pass may name a layout without reductions. At least 1, so that no array is empty.
+  // At least 1, so that no array is empty: a pass may name a layout without reductions.
   static constexpr int kTerms = Here::terms() > 0 ? Here::terms() : 1;
   static constexpr int kChunk = S::config.leaves_per_item;
   using Shared = double[kChunk][kTerms];
@@ -121,7 +121,7 @@ struct LeafSums {
           valid ? terms[n] : static_cast<real>(R::Type::absent);
   }
 
-  // The same for existing elements of one thread. If order does not matter, it combines them with x[][i].
+  // The same for existing elements of one thread. If the order does not matter, it combines them with x[][i].
   template <class R>
   KHD static void accumulate(const auto& terms, auto& x, int i) {
     for (int n = 0; n < R::terms; ++n) {

@@ -1,6 +1,6 @@
-// One thread's loop over a range of dense elements, from memory to memory. The compiler vectorizes it. Block metadata,
-// and values that differ by entry of a domain, are handled before and after the loop. So elements are
-// buffered in an array only until their block's scale is known.
+// One thread's loop over a range of dense elements, from memory to memory. The compiler vectorizes it. Code before
+// and after the loop handles block metadata, and values that differ by entry of a domain. So the loop buffers
+// elements in an array only until their block's scale is known.
 #pragma once
 #include "entry_ranges.cuh"
 
@@ -61,7 +61,7 @@ class StoredState<S, I, true> {
   real values_[kLeaf];
 };
 
-// Normalized values are decoded by the inner codec.
+// The inner codec decodes normalized values.
 template <class S, int I>
 requires HasNormalize<typename S::template Codec<I>::Body>
 class StoredState<S, I, true> {
@@ -77,7 +77,7 @@ class StoredState<S, I, true> {
   AuxStateOfRange<S, I, kLeaf, false> aux_;
 };
 
-// Without codes, only auxiliary state is read, and only for elements that are used.
+// A slot without codes reads only auxiliary state, and only for elements that the loop uses.
 template <class S, int I>
 requires(!kCoded<typename S::template Codec<I>>) class StoredState<S, I, true> {
  public:
@@ -110,7 +110,7 @@ class PreviousValues<S, I, Absent> {
   real initial_;
 };
 
-// The weights of one range, with their residuals, once a step has set these.
+// The weights of one range, with their residuals if an earlier step has set them.
 template <class S, class Residual = typename S::Weights::Residual>
 class PreviousWeights {
   using Bits = decltype(bits_of(real()));
@@ -191,8 +191,8 @@ struct StoredSlotsOfRange {
 template <class S, int Pass>
 using StoredSlots = Each<S::slots, StoredSlotsOfRange<S, Pass>::template Of>;
 
-// Calls f(i, element, gradient context, rule context) for the elements of a range. New slots are computed if all
-// that they depend on is known.
+// Calls f(i, element, gradient context, rule context) for the elements of a range. Computes new slots if this pass
+// has all values that they depend on.
 template <class S, int Pass, class F>
 KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
   const PreviousWeights<S> p(scope, elements.base);
@@ -223,8 +223,8 @@ KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
 
 // ---- stores --------------------------------------------------------------------------------------
 
-// The codes of Count values that share a Meta, with the codec's auxiliary state if there is any.
-// Values may be overwritten.
+// The codes of Count values that share a Meta, with the codec's auxiliary state if it has any. It may overwrite the
+// values.
 template <class S, int I, int Count, bool HasAuxState>
 struct EncodedBy : NewlyEncodedRange<typename S::template Codec<I>::Body, Count> {
   using C = typename S::template Codec<I>::Body;
@@ -266,8 +266,8 @@ struct EncodedBy<S, I, Count, true>
   }
 };
 
-// Encodes count values of slot I from element base, which share a Meta. x has room for a whole block. A partial
-// block is filled with its first value, which changes no key, so that no loop has a remainder.
+// Encodes count values of slot I from element base, which share a Meta. x must have space for a whole block. The
+// first value fills a partial block, because it changes no key. So no loop has a remainder.
 template <class S, int I>
 KHD void encode_range(const Scope<S>& scope, int64 base, int count, real* x) {
   using Component = typename S::template Codec<I>;
@@ -304,7 +304,7 @@ KHD void store_weight(typename S::P::Bits* p, Residual* residual, int i, real x,
   }
 }
 
-// Whether a slot's code is written in the loop over elements.
+// Whether the loop over elements writes a slot's code.
 template <class Component>
 constexpr bool encodes_at_once() {
   if constexpr (kCoded<Component>)
@@ -314,7 +314,8 @@ constexpr bool encodes_at_once() {
     return true;
 }
 
-// Pointers to the codes of slots, as local variables. Compilers assume that a write of bytes may change those in memory.
+// Pointers to the codes of slots, as local variables. Compilers assume that a write of bytes may change pointers in
+// memory.
 template <class S>
 struct CodesOfSlots {
   void* of[S::slots > 0 ? S::slots : 1];

@@ -1,12 +1,12 @@
-// Switches the parameters of a rule with modes from the training point to the evaluation point, or back. The arguments
-// are a step's, without gradients. A tensor's hyperparameters are those of its last step. The next entry of the table
-// repeats them with t + 1. Loads use that entry to select the current state buffers.
+// Switches the parameters of a rule with modes from the training point to the evaluation point, or back. The
+// arguments are a step's, without gradients. A tensor's hyperparameters are those of its last step. The next entry of
+// the table repeats them with t + 1. Loads use that entry to select the current state buffers.
 #pragma once
 #include "apply.cuh"
 
 namespace jitstep {
 
-// Types, because a rule's functions are templates and cannot be arguments.
+// Types, because a rule's functions are templates, and a template cannot be an argument.
 template <class Rule>
 struct ToEval {
   KHD static void switch_mode(auto& e, const auto& c) { Rule::eval(e, c); }
@@ -16,7 +16,7 @@ struct ToTrain {
   KHD static void switch_mode(auto& e, const auto& c) { Rule::train(e, c); }
 };
 
-// last: the scope of the last step. held: the same with the hyperparameters that loads use.
+// last: the scope of the last step. held: the same scope with t + 1, for loads.
 template <class S, class To, class Cursor>
 KHD void switch_mode_tile(const Scope<S>& last, const Scope<S>& held, const Cursor& at) {
   using Shape = typename ApplyTile<S>::Shape;

@@ -1,4 +1,4 @@
-// First half of a pass: sums consecutive leaves to partial sums.
+// First half of a pass. It adds consecutive leaves to partial sums.
 #pragma once
 #include "entry_maxima.cuh"
 
@@ -9,7 +9,7 @@ using Terms =
     real[LeafSums<S, Pass, LayoutNumber>::kTerms][LeafSums<S, Pass, LayoutNumber>::Shape::fragment];
 
 // The terms of the elements of leaf `unit` of the tensor. Returns their number, as take_entries() does. A single
-// thread writes no other terms.
+// thread does not write terms of missing elements.
 template <class S, int Pass>
 KHD int take_elements(const Scope<S>& scope, int64 unit, Terms<S, Pass, 0>& x) {
   using L = LeafSums<S, Pass, 0>;
@@ -69,7 +69,7 @@ KHD void sum_leaf(const Scope<S>& scope, int64 unit,
   L::add(x, valid, sums);
 }
 
-// Combines groups of leaf sums to partial sums, and writes these for each reduction.
+// Combines groups of leaf sums to partial sums, and writes the partial sums of each reduction.
 template <class S, int Pass, int LayoutNumber>
 KHD void fold_leaves(const Scope<S>& scope, const Item& item,
                      typename LeafSums<S, Pass, LayoutNumber>::Shared& leaf) {
@@ -97,7 +97,7 @@ KHD void fold_leaves(const Scope<S>& scope, const Item& item,
     store_partial<S, Pass, LayoutNumber>(scope, first + j, leaf[j << reduction_layout.log2_leaves]);
 }
 
-// One thread's item. Leaves are processed in memory order if possible, otherwise one by one.
+// One thread's item. It processes leaves in memory order if possible, otherwise one by one.
 template <class S, int Pass, int LayoutNumber>
 KHD void partials_of_entries(const Scope<S>& scope, const Item& item) {
   using L = LeafSums<S, Pass, LayoutNumber>;
@@ -126,7 +126,7 @@ KHD void partials_of_item(const Args& args, const Item& item, Preparation<S>& pr
     return partials_of_entries<S, Pass, LayoutNumber>(scope, item);
   auto& leaf = *shared<typename L::Shared, 1 + LayoutNumber>();
   const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
-  // Leaves past the last are never read: the leaves of a partial sum are all before or all after the end.
+  // No later code reads a leaf past the last one: the leaves of a partial sum are all before or all after the end.
   const int64 units =
       min<int64>(reduction_layout.entries * reduction_layout.leaves - item.first, L::kChunk);
   block_barrier();

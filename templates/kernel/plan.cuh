@@ -1,5 +1,5 @@
-// The components of a kernel, as the host planned them. Knows the interface of rules and codecs. Independent
-// of formulas, formats and threads.
+// The components of a kernel, as the host planned them. It knows the interface of rules and codecs. Independent of
+// formulas, formats and threads.
 #pragma once
 #include "../core/fragment.cuh"
 
@@ -77,8 +77,7 @@ struct Reduction : FieldRef<Pointer> {
   static constexpr bool uniform = Domain::reduction_layout == 0;  // one result per tensor
 };
 
-// The step number without skipped steps: of a tensor, and of the
-// optimizer.
+// The number of steps without skipped ones, of a tensor and of the optimizer.
 KHD int64 step_number(const HyperParams& hyper_params) {
   return hyper_params.step_offset == nullptr ? hyper_params.t
                                              : hyper_params.t - *hyper_params.step_offset;
@@ -94,7 +93,7 @@ struct AuxField : FieldRef<Pointer> {
   using Domain = typename FieldRef<Pointer>::Type::Domain;
   using Value = typename FieldRef<Pointer>::Type::Value;
   static constexpr int component = ComponentNumber, number = Number;
-  // The two buffers are swapped in every step of the tensor or, for domain `all`, of the optimizer.
+  // Each step of the tensor swaps the two buffers. For domain `all`, each step of the optimizer does.
   KHD static Value* next(const TensorRecord& t, const HyperParams& hyper_params) {
     return static_cast<Value*>(t.aux[number][parity(hyper_params) & 1]);
   }
@@ -110,8 +109,8 @@ struct AuxField : FieldRef<Pointer> {
 
 // ---- the specification of a step ---------------------------------------------------------------
 
-// SlotFields: a FieldRef of Slots for each codec. Strided: some p or g is not dense, and needs its
-// strides. The flag after it: the rule has a host transform.
+// SlotFields: a FieldRef of Slots for each codec. Strided: some p or g is not dense, and needs its strides. The flag
+// after it: the rule has a host transform.
 template <class Gradient_, class Rule_, class Slots_, class SlotFields, class Codecs_,
           class Reductions_, class AuxFields_, class Weights_, class G_, bool Strided,
           bool Transformed, KernelConfig V>

@@ -36,8 +36,8 @@ struct Scope {
   EntrySpans<S> spans{tensor};
 };
 
-// Whether a step has left something beside the parameter. Slots that options add in training begin with a step 1 of
-// their own, which is not that of the weights.
+// Whether an earlier step has set the parameter's residual. A tensor may be at its step 1 although its residual is
+// set: slots that an option adds during training start at their own step 1.
 template <class S>
 KHD bool residual_is_set(const Scope<S>& scope) {
   return scope.t > 1 || scope.tensor.residual_is_set != 0;
@@ -80,8 +80,8 @@ KHD void store_aux_state(const TensorRecord& t, const HyperParams& hyper_params,
   });
 }
 
-// The auxiliary state of a codec for one element: from the previous step or, if Fresh, from this step. Fresh state
-// encodes new values, and decodes them as they will be stored.
+// The auxiliary state of a codec for one element, from the previous step or, if Fresh, from this step. Fresh state
+// encodes new values, and decodes them as the codec stores them.
 template <class S, int I, bool Fresh>
 KHD auto codec_aux_state(const Scope<S>& scope, int64 element) {
   typename S::template Codec<I>::AuxState m{};
@@ -199,7 +199,7 @@ KHD Scope<S> scope_of(const Args& args, int tensor, const Prepared<S>& prepared)
   return scope;
 }
 
-// One thread of a block runs `prepare` for all, and again only if the scalars may have changed.
+// One thread of a block runs `prepare` for all threads. It runs again only if the scalars may have changed.
 template <class S>
 class Preparation {
  public:

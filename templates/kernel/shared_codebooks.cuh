@@ -1,5 +1,5 @@
-// The codebooks of a step's codecs (core/codebook.cuh) in shared memory, where lanes that read different entries of a
-// table wait for each other least.
+// The codebooks of a step's codecs (core/codebook.cuh) in shared memory. Lanes that read different entries of a table
+// wait least for each other there.
 #pragma once
 #include "../core/lookup.cuh"
 #include "plan.cuh"
@@ -49,7 +49,7 @@ struct SharedCodebook {
   }
 };
 
-// Called by all threads of a block before the first Preparation. Its barriers separate this from every lookup.
+// All threads of a block must call this before the first Preparation, whose barriers separate it from every lookup.
 template <class S>
 KHD void fill_codebooks() {
   static_for<S::slots>([](auto slot) {

@@ -1,6 +1,6 @@
 // The kernels of one optimizer step. For each pass: partial sums, then `finalize`. Then the input of a host
-// transform, if the rule has one. Last: new parameters and
-// state. Also kernels that run between steps: mode switches and conversions.
+// transform, if the rule has one. Last: new parameters and state. Also kernels that run between steps: mode switches
+// and conversions.
 #pragma once
 #include "convert.cuh"
 #include "host_transform.cuh"
@@ -22,10 +22,10 @@ constexpr int keys_of() {
     return 0;
 }
 
-// Minimum of resident blocks per multiprocessor (65536 registers), so that enough loads are in flight. It is as large as
-// kernels of this kind allow without spills. Kernels count as large for these reasons. Doubles take two registers.
-// Auxiliary state and row results need addresses. A lane holds every term of its elements. Codecs with several keys
-// compute as much as a rule.
+// Minimum of resident blocks per multiprocessor (65536 registers), so that enough loads are in flight. It is as large
+// as kernels of this kind allow without spills. Doubles make a kernel large, because they take two registers.
+// Auxiliary state and row results do, because they need addresses. Many terms do, because a lane holds every term of
+// its elements. Many keys do, because such codecs compute as much as a rule.
 template <class S>
 constexpr int blocks_at_once() {
   int terms = 0;

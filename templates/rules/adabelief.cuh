@@ -1,6 +1,7 @@
-// AdaBelief (arXiv 2010.07468): Adam by the variance of the gradient around its average, as pytorch_optimizer. eps is
-// added to the variance in every step, and to the denominator. `rectify` is RAdam's rectification (arXiv 1908.03265).
-// While the variance is too uncertain, the step is then plain momentum, or nothing.   class: AdaBelief
+// AdaBelief (arXiv 2010.07468): Adam scaled by the variance of the gradient around its average, as pytorch_optimizer.
+// Each step adds eps to the variance, and to the denominator. `rectify` is RAdam's rectification (arXiv 1908.03265).
+// A step whose variance is still too uncertain is then plain momentum. Without `degenerated_to_sgd`, it does nothing.
+// class: AdaBelief
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,5 +1,5 @@
-// Adadelta (arXiv 1212.5701), with a learning rate and coupled weight decay, as torch.optim.Adadelta. eps is inside both
-// square roots.   class: Adadelta
+// Adadelta (arXiv 1212.5701), with a learning rate and coupled weight decay, as torch.optim.Adadelta. eps is inside
+// both square roots.   class: Adadelta
 #pragma once
 #include "../core/contract.cuh"
 

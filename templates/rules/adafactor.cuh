@@ -1,18 +1,17 @@
-// Adafactor (arXiv 1804.04235), as torch.optim.Adafactor. The second moment of a matrix (a tensor's last two dimensions)
-// is the product of its row and column means. A vector has a full second moment. The step is relative to the
-// parameter's root mean square, and is clipped by the update's.   class: Adafactor
+// Adafactor (arXiv 1804.04235), as torch.optim.Adafactor. The second moment of a matrix (a tensor's last two
+// dimensions) is the product of its row and column means. A vector has a full second moment. The step size is
+// relative to the parameter's root mean square. `d` limits the update's root mean square.   class: Adafactor
 #pragma once
 #include "../core/contract.cuh"
 
 namespace jitstep::rules::adafactor {
 
 struct Hyper {
-  double lr = 1e-2;           // >= 0
-  double beta2_decay = -0.8;  // <= 0; weight of a step's squares: t to this power
-  Numbers<2> eps = {null,
-                    1e-3};  // >= 0; floor of the moment's root (null: machine epsilon), of the step
-  double d = 1;             // >= 1; largest root mean square of an update
-  double weight_decay = 0;  // >= 0
+  double lr = 1e-2;               // >= 0
+  double beta2_decay = -0.8;      // <= 0; weight of a step's squares: t to this power
+  Numbers<2> eps = {null, 1e-3};  // >= 0; floors of sqrt(v) (null: machine epsilon) and of rms(p)
+  double d = 1;                   // >= 1; largest root mean square of an update
+  double weight_decay = 0;        // >= 0
 };
 struct Flags {
   bool factored = false;  // lifted: dims > 1
@@ -66,8 +65,8 @@ struct Rule {
     return s;
   }
 
-  // The new mean of squares of a row or column. It interpolates from the nearer end, as torch.lerp. From the other end, a
-  // much smaller new mean would be lost.
+  // The new mean of squares of a row or column. It interpolates from the nearer end, as torch.lerp does. From the
+  // other end, a much smaller new mean would be lost.
   KHD static real averaged(double sum, int64 count, const auto& c, real prev) {
     const double mean = sum / static_cast<double>(count), way = mean - prev;
     return static_cast<real>(c.weight < 0.5 ? prev + c.weight * way : mean - (1 - c.weight) * way);

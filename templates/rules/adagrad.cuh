@@ -1,5 +1,5 @@
-// Adagrad (Duchi, Hazan, Singer, JMLR 12, 2011), with coupled weight decay and a learning rate that decays with the
-// step number, as torch.optim.Adagrad.   class: Adagrad   initial state: at construction
+// Adagrad (Duchi, Hazan, Singer, JMLR 12, 2011), with coupled weight decay, as torch.optim.Adagrad. lr_decay lowers
+// the learning rate with the step number.   class: Adagrad   initial state: at construction
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,5 +1,5 @@
-// AdamW_BF16 (github.com/arogozhnikov/adamw_bfloat16): Adam in bfloat16 with Kahan compensation. It does not correct the
-// bias of the first moment. lr rises linearly over `preheat_steps`, and then follows a power of the step number.
+// AdamW_BF16 (github.com/arogozhnikov/adamw_bfloat16): Adam in bfloat16 with Kahan compensation. It does not correct
+// the bias of the first moment. lr rises linearly over `preheat_steps`, and then follows a power of the step number.
 // Weight decay accumulates until it is large enough to change bfloat16 weights.
 // class: AdamWBF16   default state: bf16   default weights: kahan
 #pragma once

@@ -1,6 +1,6 @@
-// AdEMAMix (arXiv 2409.03137): AdamW with a second, slow average of gradients, as apple/ml-ademamix. The slow average's
-// weight and half-life may grow over the first t_alpha and t_beta3 steps. `decay` selects when p shrinks: `before` the
-// update (apple), or `after` it (bitsandbytes).   class: AdEMAMix
+// AdEMAMix (arXiv 2409.03137): AdamW with a second, slow average of gradients, as apple/ml-ademamix. The slow
+// average's weight and half-life may grow over the first t_alpha and t_beta3 steps. `decay` selects when p shrinks:
+// `before` the update (apple), or `after` it (bitsandbytes).   class: AdEMAMix
 #pragma once
 #include "../core/contract.cuh"
 

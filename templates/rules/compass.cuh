@@ -1,5 +1,5 @@
-// Compass, as torchastic: a multiple of the gradient's slow average is added to the gradient, and the sum is divided by
-// the root of its second moment. Weight decay uses the bias-corrected step size.   class: Compass
+// Compass, as torchastic: it adds a multiple of the gradient's slow average to the gradient, and divides the sum by
+// the root of the sum's second moment. Weight decay uses the bias-corrected step size.   class: Compass
 #pragma once
 #include "../core/contract.cuh"
 

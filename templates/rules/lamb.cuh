@@ -1,5 +1,5 @@
-// LAMB (arXiv 1904.00962): Adam's update, scaled per tensor to the norm of the weights. eps is outside the root, and phi
-// is the identity, as in TensorFlow and optax. Without bias_correction and with weight_norm_max = 10 it is
+// LAMB (arXiv 1904.00962): Adam's update, scaled per tensor to the norm of the weights. eps is outside the root, and
+// phi is the identity, as in TensorFlow and optax. Without bias_correction and with weight_norm_max = 10 it is
 // cybertronai's pytorch-lamb.   class: LAMB
 #pragma once
 #include "../core/contract.cuh"

@@ -1,5 +1,6 @@
-// LaProp (arXiv 2002.04839): an average of gradients that are normalized first, as timm's LaProp. The average contains
-// each step's learning rate; lr1 is the average of those rates. Weight decay follows the update.   class: LaProp
+// LaProp (arXiv 2002.04839): an average of gradients that are normalized first, as timm's LaProp. The average
+// contains each step's learning rate. lr1 is the average of those rates. Weight decay follows the update.
+// class: LaProp
 #pragma once
 #include "../formulas/caution.cuh"
 #include "../formulas/decay.cuh"

@@ -24,7 +24,7 @@ struct Flags {
   TrustNorm trust_norm = TrustNorm::separate;
 };
 // refuse: nesterov && momentum <= 0, Nesterov momentum requires a momentum
-// refuse: trust_norm == update && momentum_form != popular, only the popular form can trust the norm of its update
+// refuse: trust_norm == update && momentum_form != popular, trust_norm = update requires momentum_form = popular
 struct Slots {
   Signed m;  // torch: momentum_buffer
 };

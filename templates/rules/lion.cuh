@@ -1,5 +1,5 @@
-// Lion (arXiv 2302.06675): the sign of an average of gradients, with decoupled weight decay, as lion-pytorch and timm.
-// caution and corrected_weight_decay are timm's. A NaN gradient makes its element NaN, where torch.sign gives
+// Lion (arXiv 2302.06675): the sign of an average of gradients, with decoupled weight decay, as lion-pytorch and
+// timm. caution and corrected_weight_decay are timm's. A NaN gradient makes its element NaN, where torch.sign gives
 // 0.   class: Lion
 #pragma once
 #include "../formulas/caution.cuh"

@@ -1,5 +1,5 @@
-// LPFAdamW, as torchastic: AdamW on the gradient plus a multiple of its low-pass filtered average. Weight decay uses the
-// bias-corrected step size.   class: LPFAdamW
+// LPFAdamW, as torchastic: AdamW on the gradient plus a multiple of its low-pass filtered average. Weight decay uses
+// the bias-corrected step size.   class: LPFAdamW
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,6 +1,6 @@
-// MADGRAD (arXiv 2101.11075): dual averaging from the initial weights x0, scaled by the cube root of the summed squares,
-// as timm's MADGRAD. Without momentum, x0 is not stored: each step computes it from the previous step. The first step
-// after momentum was switched on does the same.   class: MADGRAD
+// MADGRAD (arXiv 2101.11075): dual averaging from the initial weights x0, scaled by the cube root of the summed
+// squares, as timm's MADGRAD. Without momentum, x0 is not stored. Each step then computes it from the previous step.
+// So does the first step after momentum was switched on.   class: MADGRAD
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,6 +1,6 @@
-// MARS (arXiv 2411.10438): Adam or Lion on gradients that are corrected by their difference to the previous gradient and
-// clipped to norm 1, as timm's Mars. Vectors get AdamW's step unless optimize_1d is set. If a gradient has a NaN, its
-// norm is NaN, and clipping makes the whole tensor NaN.   class: MARS
+// MARS (arXiv 2411.10438): Adam or Lion on gradients that are corrected by their difference to the previous gradient
+// and clipped to norm 1, as timm's Mars. Vectors get AdamW's step unless optimize_1d is set. If a gradient has a NaN,
+// its norm is NaN, and clipping makes every element of the tensor NaN.   class: MARS
 #pragma once
 #include "../formulas/caution.cuh"
 

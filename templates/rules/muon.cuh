@@ -1,4 +1,4 @@
-// Muon: momentum with orthogonalized matrices, as torch.optim.Muon. The host's Newton-Schulz iteration works on whole
+// Muon: momentum with orthogonalized matrices, as torch.optim.Muon. The host's Newton-Schulz iteration computes with
 // matrices. It also multiplies by the rate adjustment for their sizes.   class: Muon
 // host transform: newton_schulz
 #pragma once
@@ -22,7 +22,7 @@ struct Flags {
   RateAdjustment adjust_lr_fn = RateAdjustment::original;
   IterationDtype ns_dtype = IterationDtype::bf16;
 };
-// refuse: dims != 2, takes matrices alone; give parameters of other shapes to another optimizer, such as adamw
+// refuse: dims != 2, takes only matrices. Give parameters of other shapes to another optimizer, such as adamw
 struct Slots {
   Signed m;  // torch: momentum_buffer
 };

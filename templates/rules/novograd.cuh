@@ -1,6 +1,6 @@
-// NovoGrad (arXiv 1905.11286): the second moment is one number per tensor, the average of its gradient's squared norm.
-// The defaults are those of NVIDIA's Jasper and timm: normalization and weight decay inside the first moment. Without
-// `reg_inside_moment` and with `bias_correction` it is Apex's FusedNovoGrad.   class: NovoGrad
+// NovoGrad (arXiv 1905.11286): the second moment is one number per tensor, the average of its gradient's squared
+// norm. The defaults are those of NVIDIA's Jasper and timm: normalization and weight decay inside the first moment.
+// Without `reg_inside_moment` and with `bias_correction` it is Apex's FusedNovoGrad.   class: NovoGrad
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,6 +1,6 @@
-// NVLAMB, NVIDIA's LAMB, as Apex's FusedLAMB. Gradients are first clipped to a global norm of `max_grad_norm` (0: not
-// clipped, where Apex would zero them). A tensor without weight decay gets Adam's step, unless `use_nvlamb` is set.
-// Without `adam_w_mode`, weight decay is coupled.   class: NVLAMB
+// NVLAMB, NVIDIA's LAMB, as Apex's FusedLAMB. It first clips gradients to a global norm of `max_grad_norm`. 0 means
+// no clipping, where Apex would make the gradients zero. A tensor without weight decay gets Adam's step, unless
+// `use_nvlamb` is set. Without `adam_w_mode`, weight decay is coupled.   class: NVLAMB
 #pragma once
 #include "../core/contract.cuh"
 

@@ -19,7 +19,7 @@ struct Flags {
   bool decoupled_weight_decay = false;
   bool has_momentum = false;  // lifted: momentum != 0
 };
-// refuse: bias_correction && alpha >= 1, bias correction divides by 1 - alpha^t and needs alpha below 1
+// refuse: bias_correction && alpha >= 1, bias correction divides by 1 - alpha^t, so alpha must be below 1
 struct Slots {
   NonNegative v;  // torch: square_avg
   Signed m;       // torch: momentum_buffer; if has_momentum

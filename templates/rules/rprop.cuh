@@ -1,7 +1,7 @@
-// Rprop (Riedmiller and Braun, 1993), as torch.optim.Rprop: each element has its own step size. It grows while the
-// gradient keeps its sign. Where the sign changes, it shrinks and the element does not move. `lr` is the initial step
-// size, with an effect in step 1 only. A NaN gradient makes its element NaN, where torch treats its sign as
-// 0.   class: Rprop
+// Rprop (Riedmiller and Braun, 1993), as torch.optim.Rprop: each element has its own step size. The step size grows
+// while the gradient has the same sign. Where the sign changes, it shrinks and the element does not move. `lr` is the
+// initial step size, with an effect in step 1 only. A NaN gradient makes its element NaN, where torch treats its sign
+// as 0.   class: Rprop
 #pragma once
 #include "../core/contract.cuh"
 
@@ -12,7 +12,7 @@ struct Hyper {
   Numbers<2> etas = {0.5, 1.2};        // > 0
   Numbers<2> step_sizes = {1e-6, 50};  // >= 0; minimum and maximum
 };
-// refuse: etas[0] >= 1 || etas[1] <= 1, etas must be a factor below 1 and one above
+// refuse: etas[0] >= 1 || etas[1] <= 1, etas must be a factor below 1 and a factor above 1
 struct Slots {
   Signed prev;            // codec: fp32
   NonNegative step_size;  // initial: lr

@@ -15,7 +15,7 @@ struct Hyper {
   double r = 0;                     // finite
   double weight_lr_power = 2;       // finite
 };
-// refuse: betas[0] == 0, schedule-free steps need a momentum, betas[0] > 0
+// refuse: betas[0] == 0, schedule-free steps need momentum, so betas[0] must be above 0
 struct Slots {
   Signed z;       // codec: fp32
   NonNegative v;  // torch: exp_avg_sq

@@ -12,8 +12,8 @@ struct Weights {
   using Residual = uint16;
   static constexpr bool random = false;
   KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
-  // A program may have overwritten the parameter with a value that no float with this lower half rounds to. Then the
-  // lower half does not count.
+  // A program may have overwritten the parameter with a value that no float with this lower half rounds to. Then
+  // `load` ignores the lower half.
   KHD static real load(typename Format::Bits bits, Residual low) {
     const uint32 size = bits & 0x7fffu, raised = low >> 15;
     const uint32 lower = size == (raised != 0 ? 0u : 0x7f80u) ? 0u : low;

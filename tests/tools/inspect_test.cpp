@@ -158,12 +158,13 @@ TEST(Inspect, TheModelCountsOfAPassOverEntriesWhatThoseTake) {
 }
 
 TEST(Inspect, AnotherVariantsDifferenceIsShown) {
-  const Words words = {"--target", "cpu", "--show", "source,flat", "--diff", "chunk=32"};
+  const Words words = {"--target", "cpu", "--show", "source,flat", "--diff", "leaves_per_item=32"};
   const std::string difference = shown(words);
-  for (const char* line : {"-config   vector 256, chunk 16", "+config   vector 256, chunk 32",
+  for (const char* line : {"-config   vector_elems 256, leaves_per_item 16",
+                           "+config   vector_elems 256, leaves_per_item 32",
                            "+why      given by --diff\n", "---- source\n@@ ", "---- flat\n"})
     EXPECT_TRUE(has(difference, line)) << line << "\n" << difference;
-  EXPECT_TRUE(has(shown({"--target", "cpu", "--show", "source", "--diff", "chunk=16"}),
+  EXPECT_TRUE(has(shown({"--target", "cpu", "--show", "source", "--diff", "leaves_per_item=16"}),
                   "---- source: the same\n"));
 }
 
@@ -205,7 +206,7 @@ TEST(Inspect, SaysInOneLineWhatDoesNotGoTogether) {
       {{"--target", "sm"}, "there is no target \"sm\""},
       {{"--config", "warps=4"}, "--config: there is no \"warps\". Give threads=N, "},
       {{"--config", "vector=much"}, "\"much\" is not a number for vector"},
-      {{"--config", "lanes=64"}, "lanes (at most 32)"},
+      {{"--config", "tile_lanes=64"}, "tile_lanes (at most 32)"},
       {{"--show", "ptx", "--target", "cpu"}, "--show ptx is for GPU targets"},
       {{"--show", "asm"}, "--show asm is for --target cpu"},
       {{"--diff", "vector=much"}, "--diff: \"much\" is not a number for vector"},

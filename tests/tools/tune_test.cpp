@@ -104,16 +104,16 @@ TEST_F(TuneTool, WhatItFindsIsShownWarmedAndCounted) {
   const std::string file = folder / "cache/tuning.jsonl";
   json record = json::parse(std::ifstream(file));
   record["outcome"] = "won";
-  record["configuration"]["chunk"] = 64;
+  record["configuration"]["leaves_per_item"] = 64;
   testing::write_file(file, record.dump() + "\n");
   ASSERT_EQ(records().records.size(), 1u);
 
   const json shown =
       json::parse(run({"inspect", "--target", "cpu", "--show", "records", "--json"}).output);
   ASSERT_EQ(shown.at("records").size(), 1u) << shown;
-  EXPECT_EQ(shown.at("records")[0].at("configuration").at("chunk"), 64);
+  EXPECT_EQ(shown.at("records")[0].at("configuration").at("leaves_per_item"), 64);
   const Finished warm = run({"cache", "warm", R"({"rule": "adamw"})"});
-  EXPECT_NE(warm.output.find("chunk 64 (tuned)"), std::string::npos) << warm.output;
+  EXPECT_NE(warm.output.find("leaves_per_item 64 (tuned)"), std::string::npos) << warm.output;
   std::ofstream(file, std::ios::app) << "no record\n";
   const std::string doctor = run({"doctor"}).output;
   EXPECT_NE(doctor.find(file + ", 1 record, "), std::string::npos) << doctor;

@@ -37,7 +37,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  jitstep inspect --rule lion --state int8 --show sass\n"
     "  jitstep inspect --rule ./mine.cuh --target cpu --show asm\n"
-    "  jitstep inspect --state int4 --show ptx --diff vector=8";
+    "  jitstep inspect --state int4 --show ptx --diff vector_elems=8";
 
 struct Args {
   KernelArgs kernel;

@@ -25,9 +25,10 @@ void add_kernel_args(CLI::App& command, KernelArgs& args) {
   command.add_flag("--strided", args.strided, "Parameters or gradients are not dense");
   command.add_flag("--scaled", args.scaled, "A GradScaler scales the gradients");
   command
-      .add_option("--config", args.config,
-                  "Kernel config: threads=, lanes=, vector=, chunk=; for the CPU also width=, "
-                  "unroll=, grain=, workers=")
+      .add_option(
+          "--config", args.config,
+          "Kernel config: threads=, tile_lanes=, vector_elems=, leaves_per_item=; for the CPU "
+          "also simd_bits=, unroll=, min_items=, max_threads=")
       ->type_name("NAME=N,...")
       ->allow_extra_args(false)
       ->delimiter(',');

@@ -31,7 +31,7 @@ std::vector<Hardware> hardware_here() {
   return all;
 }
 
-ConfigChoice chosen_variant(const Plan& plan, const Target& target, const WorkSize& size) {
+ConfigChoice chosen_config(const Plan& plan, const Target& target, const WorkSize& size) {
   return ConfigChooser(default_engine(), hardware_for(target)).choose(plan, size);
 }
 

@@ -13,7 +13,7 @@ namespace jitstep::tool {
 std::vector<jit::Hardware> hardware_here();
 
 /// How a kernel of this size is run there, on what is here of this target or else on any machine of its architecture.
-jit::ConfigChoice chosen_variant(const jit::Plan& plan, const jit::Target& target,
+jit::ConfigChoice chosen_config(const jit::Plan& plan, const jit::Target& target,
                                  const jit::WorkSize& size);
 
 /// All that is known of the kernel on machines of this architecture, of any size, in the order in which it counts.

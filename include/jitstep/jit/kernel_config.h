@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 
@@ -40,8 +41,19 @@ JITSTEP_API std::optional<std::string> config_problem(const Plan& plan, const Ke
 /// An Error, one sentence, if the kernel cannot be run so.
 JITSTEP_API void check_config(const Plan& plan, const KernelConfig& config, const Target& target);
 
-/// "threads 256, lanes 32, vector 4, chunk 16": on the CPU without what is always 1, and with what is set of what
-/// belongs to it alone, as in "vector 256, chunk 64, unroll 1".
+/// A member of KernelConfig by its name, as `--config`, tuning records and reports spell it.
+struct ConfigField {
+  const char* name;
+  int KernelConfig::*member;
+  bool cpu_only;  // 0 on GPUs
+};
+
+/// All members of KernelConfig, in the order of declaration.
+JITSTEP_API std::span<const ConfigField> config_fields();
+
+/// "threads 256, tile_lanes 32, vector_elems 4, leaves_per_item 16". On the CPU, `threads` and `tile_lanes` are always
+/// 1 and left out, and members for the CPU alone follow if they are not 0: "vector_elems 256, leaves_per_item 64,
+/// unroll 1".
 JITSTEP_API std::string to_string(const KernelConfig& config);
 
 /// How much one launch of a kernel steps.

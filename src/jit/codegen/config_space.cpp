@@ -8,21 +8,21 @@ namespace {
 std::vector<TunedParameter> cpu_parameters(const Hardware& hardware) {
   const bool avx512 = hardware.architecture.ends_with("avx512");
   std::vector<TunedParameter> parameters = {
-      {"chunk", &KernelConfig::leaves_per_item, {4, 16, 64, 256}},
+      {"leaves_per_item", &KernelConfig::leaves_per_item, {4, 16, 64, 256}},
       {"unroll", &KernelConfig::unroll, {0, 1}}};
-  if (avx512) parameters.push_back({"width", &KernelConfig::simd_bits, {0, 256, 512}});
+  if (avx512) parameters.push_back({"simd_bits", &KernelConfig::simd_bits, {0, 256, 512}});
   if (hardware.units > 1) {
-    parameters.push_back({"grain", &KernelConfig::min_items, {0, 1, 32}});
-    parameters.push_back({"workers", &KernelConfig::max_threads, {0, 1}});
+    parameters.push_back({"min_items", &KernelConfig::min_items, {0, 1, 32}});
+    parameters.push_back({"max_threads", &KernelConfig::max_threads, {0, 1}});
   }
   return parameters;
 }
 
 std::vector<TunedParameter> gpu_parameters() {
   return {{"threads", &KernelConfig::threads, {64, 128, 256, 512}},
-          {"lanes", &KernelConfig::tile_lanes, {4, 8, 16, 32}},
-          {"vector", &KernelConfig::vector_elems, {1, 2, 4, 8, 16}},
-          {"chunk", &KernelConfig::leaves_per_item, {4, 16, 64}}};
+          {"tile_lanes", &KernelConfig::tile_lanes, {4, 8, 16, 32}},
+          {"vector_elems", &KernelConfig::vector_elems, {1, 2, 4, 8, 16}},
+          {"leaves_per_item", &KernelConfig::leaves_per_item, {4, 16, 64}}};
 }
 
 void insert(std::vector<int>& values, int value) {

@@ -43,7 +43,7 @@ constexpr int kWideBlock = 64;
 
 // How wide a host compiler is to make vectors, where the processor has such: what codes or draws is limited by its
 // instructions, the rest by memory, for which the compiler knows best (0). So is state of 16 bits beside bfloat16.
-int default_width(const Plan& plan) {
+int default_simd_bits(const Plan& plan) {
   if (blocks_of(plan).first < kWideBlock) return 0;
   const Dtype parameter = plan.spec.state.dtype;
   bool halves = false;
@@ -62,15 +62,15 @@ int default_width(const Plan& plan) {
 
 KernelConfig default_kernel_config(const Plan& plan, const Target& target) {
   const auto [smallest, largest] = blocks_of(plan);
-  const int chunk = std::max(16, largest / kLeaf);
+  const int leaves = std::max(16, largest / kLeaf);
   if (target.kind == Target::Kind::cpu)
     return {.threads = 1,
             .tile_lanes = 1,
             .vector_elems = smallest,
-            .leaves_per_item = chunk,
-            .simd_bits = default_width(plan)};
+            .leaves_per_item = leaves,
+            .simd_bits = default_simd_bits(plan)};
   // Eight elements share a draw of random bits.
-  return {256, 32, std::min(smallest, is_random(plan) ? 8 : 4), chunk};
+  return {256, 32, std::min(smallest, is_random(plan) ? 8 : 4), leaves};
 }
 
 std::optional<std::string> config_problem(const Plan& plan, const KernelConfig& v,
@@ -84,18 +84,20 @@ std::optional<std::string> config_problem(const Plan& plan, const KernelConfig& 
   } constraints[] = {
       {is_power(v.tile_lanes) && is_power(v.vector_elems) && is_power(v.leaves_per_item) &&
            v.tile_lanes <= 32,
-       "lanes (at most 32), vector and chunk are powers of two"},
-      {!cpu || (v.threads == 1 && v.tile_lanes == 1), "threads and lanes are 1 on the CPU"},
-      {cpu || !on_cpu, "width, unroll, grain and workers are for the CPU"},
+       "tile_lanes (at most 32), vector_elems and leaves_per_item are powers of two"},
+      {!cpu || (v.threads == 1 && v.tile_lanes == 1), "threads and tile_lanes are 1 on the CPU"},
+      {cpu || !on_cpu, "simd_bits, unroll, min_items and max_threads are for the CPU"},
       {v.simd_bits == 0 || v.simd_bits == 128 || v.simd_bits == 256 || v.simd_bits == 512,
-       "width is 0, 128, 256 or 512"},
+       "simd_bits is 0, 128, 256 or 512"},
       {v.unroll == 0 || v.unroll == 1, "unroll is 0 or 1"},
-      {v.min_items >= 0 && v.max_threads >= 0, "grain and workers are at least 0"},
+      {v.min_items >= 0 && v.max_threads >= 0, "min_items and max_threads are at least 0"},
       {cpu || (v.threads > 0 && v.threads % 32 == 0 && v.threads <= 1024),
        "threads are a multiple of 32, at most 1024"},
-      {v.tile_lanes < 1 || v.vector_elems <= kLeaf / v.tile_lanes, "lanes * vector is at most 256"},
-      {v.vector_elems <= smallest, "vector is at most the smallest block"},
-      {v.leaves_per_item >= largest / kLeaf, "a chunk holds the largest block"}};
+      {v.tile_lanes < 1 || v.vector_elems <= kLeaf / v.tile_lanes,
+       "tile_lanes * vector_elems is at most 256"},
+      {v.vector_elems <= smallest, "vector_elems is at most the smallest block"},
+      {v.leaves_per_item >= largest / kLeaf,
+       "leaves_per_item (of 256 elements) hold the largest block"}};
   for (const auto& [holds, constraint] : constraints)
     if (!holds) return constraint;
   return {};
@@ -107,18 +109,28 @@ void check_config(const Plan& plan, const KernelConfig& v, const Target& target)
         str_cat("the configuration (", to_string(v), ") cannot run ", plan.name, ": ", *problem));
 }
 
+std::span<const ConfigField> config_fields() {
+  static constexpr ConfigField fields[] = {
+      {"threads", &KernelConfig::threads, false},
+      {"tile_lanes", &KernelConfig::tile_lanes, false},
+      {"vector_elems", &KernelConfig::vector_elems, false},
+      {"leaves_per_item", &KernelConfig::leaves_per_item, false},
+      {"simd_bits", &KernelConfig::simd_bits, true},
+      {"unroll", &KernelConfig::unroll, true},
+      {"min_items", &KernelConfig::min_items, true},
+      {"max_threads", &KernelConfig::max_threads, true}};
+  return fields;
+}
+
 std::string to_string(const KernelConfig& v) {
   const bool cpu = v.threads == 1 && v.tile_lanes == 1;
-  std::string out = cpu ? "" : str_cat("threads ", v.threads, ", lanes ", v.tile_lanes, ", ");
-  out += str_cat("vector ", v.vector_elems, ", chunk ", v.leaves_per_item);
-  const auto add = [&](const char* name, int value) {
-    if (value != 0) out += str_cat(", ", name, " ", value);
-  };
-  add("width", v.simd_bits);
-  add("unroll", v.unroll);
-  add("grain", v.min_items);
-  add("workers", v.max_threads);
-  return out;
+  std::vector<std::string> parts;
+  for (const auto& [name, member, cpu_only] : config_fields()) {
+    const bool always_one = member == &KernelConfig::threads || member == &KernelConfig::tile_lanes;
+    if ((cpu && always_one) || (cpu_only && v.*member == 0)) continue;
+    parts.push_back(str_cat(name, " ", v.*member));
+  }
+  return joined(parts, ", ");
 }
 
 std::string to_string(Match match) {

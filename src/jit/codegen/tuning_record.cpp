@@ -17,16 +17,6 @@ using nlohmann::ordered_json;
 
 constexpr struct {
   const char* name;
-  int KernelConfig::*field;
-  bool always;  // written also where it is 0
-} kConfigFields[] = {
-    {"threads", &KernelConfig::threads, true},     {"lanes", &KernelConfig::tile_lanes, true},
-    {"vector", &KernelConfig::vector_elems, true}, {"chunk", &KernelConfig::leaves_per_item, true},
-    {"width", &KernelConfig::simd_bits, false},    {"unroll", &KernelConfig::unroll, false},
-    {"grain", &KernelConfig::min_items, false},    {"workers", &KernelConfig::max_threads, false}};
-
-constexpr struct {
-  const char* name;
   double TrialTimes::*field;
 } kTimes[] = {{"seconds", &TrialTimes::seconds},
               {"default_seconds", &TrialTimes::usual_seconds},
@@ -42,15 +32,15 @@ double rounded(double x) {
 
 ordered_json json_of(const KernelConfig& config) {
   ordered_json out;
-  for (const auto& [name, field, always] : kConfigFields)
-    if (always || config.*field != 0) out[name] = config.*field;
+  for (const auto& [name, member, cpu_only] : config_fields())
+    if (!cpu_only || config.*member != 0) out[name] = config.*member;
   return out;
 }
 
-KernelConfig variant_of(const json& at) {
+KernelConfig config_of(const json& at) {
   KernelConfig config;
-  for (const auto& [name, field, always] : kConfigFields)
-    config.*field = at.value(name, always ? config.*field : 0);
+  for (const auto& [name, member, cpu_only] : config_fields())
+    config.*member = at.value(name, cpu_only ? 0 : config.*member);
   return config;
 }
 
@@ -65,7 +55,7 @@ ordered_json json_of(const Trial& trial) {
 }
 
 Trial trial_of(const json& at) {
-  Trial trial{.config = variant_of(at.at("configuration")),
+  Trial trial{.config = config_of(at.at("configuration")),
               .status = *trial_status(at.at("status").get<std::string>()),
               .detail = at.value("detail", "")};
   trial.times.rounds = at.value("rounds", 0);
@@ -106,7 +96,7 @@ TuningRecord record_of(const json& at) {
       .date = at.at("date"),
       .complete = at.at("complete"),
       .outcome = *outcome_of(at.at("outcome").get<std::string>()),
-      .config = variant_of(at.at("configuration")),
+      .config = config_of(at.at("configuration")),
       .gain = at.at("gain"),
       .spread = at.at("spread")};
   for (const json& trial : at.at("trials")) record.trials.push_back(trial_of(trial));

@@ -199,12 +199,15 @@ class Cutter {
 
   template <class Map>
   void assignment(std::string_view before, Map& into) {
-    const std::string_view code = here_.code.substr(before.size());
+    const Place location = location_;
+    std::string statement(here_.code.substr(before.size()));
+    while (statement.ends_with("=") && next()) statement += " " + std::string(here_.code);
+    const std::string_view code = statement;
     const std::size_t equals = code.find('=');
     if (equals == code.npos || !code.ends_with(";")) return;
     const std::string_view value = code.substr(equals + 1, code.size() - equals - 2);
     into[std::string(trimmed(code.substr(0, equals)))].push_back(
-        {location_, std::string(trimmed(value)), ""});
+        {location, std::string(trimmed(value)), ""});
   }
 
   // `struct NAME {`, with the fields on the following lines, or all on this one.
@@ -251,13 +254,24 @@ class Cutter {
       if (here_.code == "};") {
         return;
       } else if (!here_.code.empty()) {
-        made.fields.push_back({location_, std::string(here_.code), std::string(here_.comment)});
+        add_line(made.fields);
         indent = here_.indent;
       } else if (!made.fields.empty() && here_.has_comment && here_.column > indent) {
         made.fields.back().notes += " " + std::string(here_.comment);  // the notes go on
       }
     }
     made.location.fail(str_cat("`struct ", name, "` is not closed by `};` on a line of its own"));
+  }
+
+  // A declaration ends with a semicolon: formatters break long ones over lines.
+  void add_line(std::vector<SourceLine>& fields) const {
+    const std::string code(here_.code), comment(here_.comment);
+    if (fields.empty() || fields.back().code.ends_with(";")) {
+      fields.push_back({location_, code, comment});
+      return;
+    }
+    fields.back().code += " " + code;
+    if (!comment.empty()) fields.back().notes += (fields.back().notes.empty() ? "" : " ") + comment;
   }
 
   // Looks ahead only: what is in a struct of the code may matter too.

@@ -109,10 +109,12 @@ TEST(ConfigSpace, KnowsWhatItDoesNotHold) {
 }
 
 TEST(KernelConfig, IsNamedByWhatIsSet) {
-  EXPECT_EQ(to_string(KernelConfig{1, 1, 256, 16}), "vector 256, chunk 16");
-  EXPECT_EQ(to_string(KernelConfig{1, 1, 256, 64, 512, 1, 2, 3}),
-            "vector 256, chunk 64, width 512, unroll 1, grain 2, workers 3");
-  EXPECT_EQ(to_string(KernelConfig{256, 32, 4, 16}), "threads 256, lanes 32, vector 4, chunk 16");
+  EXPECT_EQ(to_string(KernelConfig{1, 1, 256, 16}), "vector_elems 256, leaves_per_item 16");
+  EXPECT_EQ(
+      to_string(KernelConfig{1, 1, 256, 64, 512, 1, 2, 3}),
+      "vector_elems 256, leaves_per_item 64, simd_bits 512, unroll 1, min_items 2, max_threads 3");
+  EXPECT_EQ(to_string(KernelConfig{256, 32, 4, 16}),
+            "threads 256, tile_lanes 32, vector_elems 4, leaves_per_item 16");
 }
 
 TEST(KernelConfig, EveryLawIsToldByName) {

@@ -29,7 +29,8 @@ TEST(TunedConfigs, TheSameSizeOnTheSameMachineIsExact) {
   EXPECT_EQ(choice.config, won_record().config);
   EXPECT_EQ(choice.distance, 0);
   EXPECT_EQ(choice.why,
-            "vector 256, chunk 64, unroll 1 was 1.25 times as fast as the default for 1048576 "
+            "vector_elems 256, leaves_per_item 64, unroll 1 was 1.25 times as fast as the default "
+            "for 1048576 "
             "elements on Abacus 3000 (4 units) on 2026-11-23");
 }
 

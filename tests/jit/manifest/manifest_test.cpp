@@ -128,6 +128,22 @@ TEST(Manifest, ReadsEveryKindOfNumber) {
   EXPECT_EQ(m.find("each")->note, "for each parameter");
 }
 
+TEST(Manifest, ReadsDeclarationsThatAFormatterBrokeOverLines) {
+  const Manifest m = rule(R"(struct Hyper {
+  double centralization =
+      0.5;  // finite; a long note
+  Numbers<2> eps = {null,
+                    1e-3};  // >= 0; floors
+  double last = 1;
+};
+)");
+  EXPECT_EQ(m.find("centralization")->initial, Value(0.5));
+  EXPECT_EQ(m.find("centralization")->note, "a long note");
+  EXPECT_EQ(m.find("eps")->initial.numbers()[1], 1e-3);
+  EXPECT_EQ(to_string(m.find("eps")->constraint), ">= 0");
+  EXPECT_EQ(m.find("last")->initial, Value(1.0));
+}
+
 TEST(Manifest, AnIntegerIsOneThatAnIntHolds) {
   const Manifest m = rule("struct Hyper {\n  double k = 1;  // integer; >= 1\n};\n");
   const Option& option = *m.find("k");

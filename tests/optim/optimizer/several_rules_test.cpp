@@ -131,7 +131,7 @@ TEST(SeveralRules, WhatCannotBeMeantIsAnErrorThatSaysWhatToDo) {
     return argument_error([&] { Optimizer(groups_of(parameters, MuonOptions(), second)); });
   };
   EXPECT_HAS(error(GenericOptions(0.1)), "does not name its optimizer");
-  EXPECT_HAS(error(MuonOptions()), "takes matrices alone");
+  EXPECT_HAS(error(MuonOptions()), "only matrices");
   EXPECT_HAS(error(ProdigyOptions()),
              "prodigy cannot share an optimizer with other rules: it has shared state");
   EXPECT_HAS(error(ScheduleFreeAdamWOptions()),

@@ -103,10 +103,9 @@ nlohmann::json section_json(const std::string& name, const Subject& subject) {
 }
 
 nlohmann::json config_json(const KernelConfig& config) {
-  return {{"threads", config.threads},     {"lanes", config.tile_lanes},
-          {"vector", config.vector_elems}, {"chunk", config.leaves_per_item},
-          {"width", config.simd_bits},     {"unroll", config.unroll},
-          {"grain", config.min_items},     {"workers", config.max_threads}};
+  nlohmann::json out;
+  for (const ConfigField& field : config_fields()) out[field.name] = config.*field.member;
+  return out;
 }
 
 std::string heading(const Subject& subject) {

@@ -39,13 +39,9 @@ int number_of(const std::string& flag, const std::string& name, const std::strin
 // The default, changed by "threads=128", or by the first four numbers in this order.
 KernelConfig config_of(const KernelArgs& args, KernelConfig config) {
   const std::vector<std::string>& words = args.config;
-  const std::pair<const char*, int*> fields[] = {
-      {"threads", &config.threads},     {"lanes", &config.tile_lanes},
-      {"vector", &config.vector_elems}, {"chunk", &config.leaves_per_item},
-      {"width", &config.simd_bits},     {"unroll", &config.unroll},
-      {"grain", &config.min_items},     {"workers", &config.max_threads}};
+  const auto fields = config_fields();
   std::vector<std::string> names;
-  for (const auto& [name, number] : fields) names.emplace_back(name);
+  for (const ConfigField& field : fields) names.emplace_back(field.name);
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::size_t sign = words[i].find('=');
     const bool bare = sign == words[i].npos && words.size() == 4;
@@ -55,7 +51,7 @@ KernelConfig config_of(const KernelArgs& args, KernelConfig config) {
       throw UsageError(str_cat(args.config_flag, ": there is no \"", name, "\"",
                                did_you_mean(name, names), ". Give ", joined(names, "=N, "),
                                "=N, or the first four numbers in this order."));
-    *fields[found - names.begin()].second =
+    config.*fields[static_cast<std::size_t>(found - names.begin())].member =
         number_of(args.config_flag, name, bare ? words[i] : words[i].substr(sign + 1));
   }
   return config;
@@ -79,7 +75,7 @@ Subject subject(const KernelArgs& args) {
   RequestedOptimizer requested = optimizer_of(args);
   const Target target = parse_target(args.target);
   const Plan plan = kernel_of(args, requested);
-  const ConfigChoice choice = chosen_variant(plan, target, kUsualSize);
+  const ConfigChoice choice = chosen_config(plan, target, kUsualSize);
   const KernelConfig config = config_of(args, choice.config);
   const Unit made = as_usage([&] { return unit(plan, config, target); });
   const bool edited = !args.override_file.empty();
