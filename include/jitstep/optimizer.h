@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -18,11 +17,8 @@
 namespace jitstep {
 
 enum class NonTrainablePolicy;
-enum class ValidationPhase;
-struct ArchivedGroup;
 struct KernelReport;
 struct MemoryReport;
-struct ParameterName;
 namespace jit {
 enum class Mode;
 }
@@ -184,65 +180,10 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults);
 
  private:
-  class Conversions;
-  struct ParamRecord;
   struct Impl;
-  enum class Operation { step, switch_mode };  // of collecting parameters
 
   Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
             NonTrainablePolicy frozen);
-  const Options& default_options() const;
-  const Options& group_options(std::size_t group) const;
-  Options& group_options(std::size_t group);
-  const std::string& rule_of(std::size_t group) const;
-  std::unique_ptr<Options> defaults_for(const ParamGroup& group) const;
-  std::vector<double> shared_values() const;
-  ParamGroup merged(const ParamGroup& group) const;
-  void check_group(const ParamGroup& group, const ParameterName& first,
-                   ValidationPhase phase) const;
-  void check_distinct() const;
-  void check_distinct(const ParamGroup* more, const ParameterName& first) const;
-  bool group_unchanged(std::size_t group) const;
-  bool groups_unchanged() const;
-  void sync_groups();
-  void warn_of_repeated(std::size_t g) const;
-  void register_members(std::size_t group);
-  void check_training() const;
-  void switch_mode(jit::Mode to);
-  void with_rollback(const std::function<void()>& launch);
-  void gather_inputs(Operation operation);
-  void gather_group(std::size_t group, Operation operation);
-  void gather_param(std::size_t group, std::size_t index, Operation operation);
-  void refresh_options(std::size_t group);
-  const torch::Tensor* gradient_of(const torch::Tensor& p, const ParameterName& name);
-  void check_devices() const;
-  void check_extras() const;
-  void check_memory();
-  void check_new_gradients();
-  void check_numbers() const;
-  void check_cleared();
-  void count_steps();
-  void point_to_lr(std::size_t group);
-  void clear_materialised();
-  void add_pending(std::size_t group, std::size_t index);
-  bool is_bound(std::size_t group, std::size_t index, bool storage_unchanged);
-  void look_up(ParamRecord& param_record, torch::optim::OptimizerParamState* held,
-               const std::string& rule) const;
-  std::vector<int> ids_of_pending() const;
-  void bind_states();
-  void bind_shared_state();
-  void restore_states();
-  void hook_gradients();
-  void step_alone(const ParameterName& name);
-  void collect_alone(const ParameterName& name);
-  void bind_archived(std::size_t group, ArchivedGroup& archived, Conversions& conversions) const;
-  void take_archived(std::size_t group, ArchivedGroup& archived);
-  void renumber(const std::set<int>& taken);
-  std::vector<KernelReport> compiled_kernels();
-  ParamState& state_for(const torch::Tensor& p, std::size_t group);
-  std::map<void*, std::unique_ptr<ParamState>> early_states(const ParamGroup& group,
-                                                            const ParameterName& first);
-  void take_in(std::size_t group, std::map<void*, std::unique_ptr<ParamState>> states);
 
   std::unique_ptr<Impl> impl_;
 };

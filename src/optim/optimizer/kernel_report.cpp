@@ -53,32 +53,32 @@ void add_kernel(std::vector<KernelReport>& reports, KernelReport one) {
 
 // Compiles the kernels of all parameters. A parameter without a gradient is assumed to get one with its own dtype and
 // strides.
-std::vector<KernelReport> Optimizer::compiled_kernels() {
+std::vector<KernelReport> Optimizer::Impl::compiled_kernels() {
   const OwnOperations own;
   if (!groups_unchanged()) sync_groups();
   std::deque<StateBuffers> outlines;
   std::vector<StepParameter> parameters;
-  for (std::size_t g = 0; g < impl_->groups.size(); ++g) {
-    const GroupRecord& record = impl_->groups[g].record;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const GroupRecord& record = groups[g].record;
     refresh_options(g);
-    for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
-      ParamRecord& param_record = impl_->groups[g].param_records[i];
+    for (std::size_t i = 0; i < param_groups()[g].params().size(); ++i) {
+      ParamRecord& param_record = groups[g].param_records[i];
       if (param_record.repeated) continue;
       param_record.gradient_checked = false;
-      const torch::Tensor& p = param_groups_[g].params()[i];
+      const torch::Tensor& p = param_groups()[g].params()[i];
       with_context(p, {g, i}, [&] { outlines.push_back(state_outline(record.plan(p))); });
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
       const torch::Tensor* const grad = gradient_of(p, {g, i});
       parameters.push_back({&p, grad == nullptr ? &p : grad, &outlines.back(), {g, i}, 0});
     }
   }
-  SharedStateTensors shared_state;
+  SharedStateTensors initial_state;
   if (!parameters.empty())
-    shared_state.bind(parameters.front().p->device(),
-                      impl_->groups.front().record.initial_shared_state());
-  Stepper stepper;
-  stepper.prepare(parameters, {}, shared_state.aux_state(), impl_->extras.grad_scale.defined());
-  return stepper.kernels();
+    initial_state.bind(parameters.front().p->device(),
+                       groups.front().record.initial_shared_state());
+  Stepper preview;
+  preview.prepare(parameters, {}, initial_state.aux_state(), extras.grad_scale.defined());
+  return preview.kernels();
 }
 
 void write_kernels(const std::vector<KernelReport>& kernels, const std::string& file) {
@@ -87,7 +87,7 @@ void write_kernels(const std::vector<KernelReport>& kernels, const std::string& 
   as_torch_error([&] { jit::write_kernel_list(built, file); });
 }
 
-void Optimizer::compile() { compiled_kernels(); }
+void Optimizer::compile() { impl_->compiled_kernels(); }
 
 std::vector<KernelReport> Optimizer::kernels() {
   std::vector<KernelReport> reports = impl_->stepper.kernels();
@@ -95,7 +95,7 @@ std::vector<KernelReport> Optimizer::kernels() {
     for (const ParamRecord& param_record : group.param_records)
       if (param_record.alone)
         for (KernelReport& one : param_record.alone->kernels()) add_kernel(reports, std::move(one));
-  return reports.empty() ? compiled_kernels() : reports;
+  return reports.empty() ? impl_->compiled_kernels() : reports;
 }
 
 }  // namespace jitstep

@@ -105,13 +105,13 @@ MemoryReport Optimizer::memory_report() const {
       if (!listed.insert(p.unsafeGetTensorImpl()).second) continue;
       const auto own = states.extract(p.unsafeGetTensorImpl());
       const Held* const held = own.empty() ? nullptr : &own.mapped();
-      report.parameters.push_back({g, i, p.sizes().vec(), p.numel(), rule_of(g), held != nullptr,
-                                   entries_of(measure, p, held)});
+      report.parameters.push_back({g, i, p.sizes().vec(), p.numel(), impl_->rule_of(g),
+                                   held != nullptr, entries_of(measure, p, held)});
     }
   for (const auto& [key, held] : states) add_state(measure, held, report.others);
   const SharedStateTensors& shared_state = impl_->shared_state;
   measure.add(report.others, Kind::aux_state,
-              jit::joined(shared_names(default_options().manifest())), "float64",
+              jit::joined(shared_names(impl_->default_options().manifest())), "float64",
               shared_state.buffers());
   measure.add(report.others, Kind::aux_state, "skipped steps", "int64", shared_state.step_offset());
   return report;

@@ -19,7 +19,7 @@ using torch::serialize::OutputArchive;
 
 // Collects format conversions of a load, for one warning. Also has copies of parameters that are rounded again, and
 // restores them unless keep() was called.
-class Optimizer::Conversions {
+class Optimizer::Impl::Conversions {
  public:
   Conversions() = default;
   Conversions(const Conversions&) = delete;
@@ -78,8 +78,9 @@ bool has_stepped(const StateMap& states) {
 void Optimizer::save(OutputArchive& archive) const {
   // States from another optimizer may have taken steps although this optimizer has not.
   auto shared_state = impl_->shared_state.values();
-  if (!shared_state && !shared_names(default_options().manifest()).empty() && has_stepped(state_))
-    shared_state = shared_values();
+  if (!shared_state && !shared_names(impl_->default_options().manifest()).empty() &&
+      has_stepped(state_))
+    shared_state = impl_->shared_values();
   // The parameter of a state without slots may have another shape now. The archive has the state as the next step would
   // resize it.
   std::map<void*, ParamState> resized;
@@ -92,7 +93,7 @@ void Optimizer::save(OutputArchive& archive) const {
           p.sizes() != state->layout_.sizes)
         resized.try_emplace(held->first, *state).first->second.resize(p.sizes());
     }
-  write_archive(archive, default_options(), impl_->mode, {state_, resized}, param_groups_,
+  write_archive(archive, impl_->default_options(), impl_->mode, {state_, resized}, param_groups_,
                 shared_state);
 }
 
@@ -114,16 +115,17 @@ void Optimizer::load(const std::string& file) {
 
 void Optimizer::load(InputArchive& archive) {
   const OwnOperations own;
-  if (!groups_unchanged()) sync_groups();
-  check_origin(archive, default_options(), param_groups_);
+  if (!impl_->groups_unchanged()) impl_->sync_groups();
+  check_origin(archive, impl_->default_options(), param_groups_);
   const jit::Mode mode = read_mode(archive);
-  std::vector<ArchivedGroup> groups = read_archive(archive, default_options(), param_groups_);
-  const auto shared_state = read_shared_state(archive, default_options(), groups);
+  std::vector<ArchivedGroup> groups =
+      read_archive(archive, impl_->default_options(), param_groups_);
+  const auto shared_state = read_shared_state(archive, impl_->default_options(), groups);
   Conversions conversions;
-  for (std::size_t g = 0; g < groups.size(); ++g) bind_archived(g, groups[g], conversions);
+  for (std::size_t g = 0; g < groups.size(); ++g) impl_->bind_archived(g, groups[g], conversions);
   const std::set<int> loaded = distinct_ids(groups);
-  for (std::size_t g = 0; g < groups.size(); ++g) take_archived(g, groups[g]);
-  renumber(loaded);
+  for (std::size_t g = 0; g < groups.size(); ++g) impl_->take_archived(g, groups[g]);
+  impl_->renumber(loaded);
   impl_->shared_state.clear();
   if (shared_state) impl_->shared_state.set(*shared_state);
   impl_->mode = mode;
@@ -132,16 +134,14 @@ void Optimizer::load(InputArchive& archive) {
 }
 
 // Binds the loaded states to the group's parameters, in this optimizer's formats.
-void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& conversions) const {
-  GroupRecord record;
-  HyperParams hyper_params;
-  with_group_context(g, [&] {
-    record.refresh(group.options ? *group.options : group_options(g), ValidationPhase::step,
-                   hyper_params);
+void Optimizer::Impl::bind_archived(std::size_t g, ArchivedGroup& group,
+                                    Conversions& conversions) const {
+  const auto record = with_group_context(g, [&] {
+    return GroupRecord(group.options ? *group.options : group_options(g), ValidationPhase::step);
   });
   for (std::size_t i = 0; i < group.states.size(); ++i) {
-    const torch::Tensor& p = param_groups_[g].params()[i];
-    const ParamRecord& param_record = impl_->groups[g].param_records[i];
+    const torch::Tensor& p = param_groups()[g].params()[i];
+    const ParamRecord& param_record = groups[g].param_records[i];
     if (param_record.repeated) group.states[i].reset();
     with_context(p, {g, i}, [&] {
       const auto plan = record.plan(p);
@@ -155,29 +155,29 @@ void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& 
 }
 
 // Replaces the group's options and states by the loaded ones.
-void Optimizer::take_archived(std::size_t g, ArchivedGroup& group) {
+void Optimizer::Impl::take_archived(std::size_t g, ArchivedGroup& group) {
   if (group.options) {
     group_options(g).assign(group.options->values());
     group_options(g).edit_formats() = group.options->formats();
   }
   for (std::size_t i = 0; i < group.states.size(); ++i) {
-    const ParamRecord& param_record = impl_->groups[g].param_records[i];
+    const ParamRecord& param_record = groups[g].param_records[i];
     if (param_record.repeated) continue;
     if (group.states[i])
-      state_[param_record.key] = std::move(group.states[i]);
+      states()[param_record.key] = std::move(group.states[i]);
     else
-      state_.erase(param_record.key);
+      states().erase(param_record.key);
   }
 }
 
 // Gives a new id to each parameter without a loaded state whose id a loaded state uses.
-void Optimizer::renumber(const std::set<int>& taken) {
-  const int known = static_cast<int>(impl_->ids.size());
+void Optimizer::Impl::renumber(const std::set<int>& taken) {
+  const int known = static_cast<int>(ids.size());
   int next = taken.empty() ? 0 : std::max(*taken.rbegin() + 1, known);
-  for (Impl::Group& group : impl_->groups)
+  for (Group& group : groups)
     for (ParamRecord& param_record : group.param_records)
-      if (state_.find(param_record.key) == state_.end() && taken.contains(param_record.id))
-        impl_->ids[param_record.key] = param_record.id = next++;
+      if (states().find(param_record.key) == states().end() && taken.contains(param_record.id))
+        ids[param_record.key] = param_record.id = next++;
 }
 
 }  // namespace jitstep

@@ -95,8 +95,8 @@ bool Optimizer::is_capturable() const { return impl_->extras.capturable; }
 void Optimizer::set_lr(std::size_t group, torch::Tensor lr) {
   TORCH_CHECK(group < param_groups_.size(), "jitstep: set_lr() of group ", group,
               ": there is no such group. The number of groups is ", param_groups_.size(), ".");
-  TORCH_CHECK(group_options(group).manifest().find("lr") != nullptr, "jitstep: set_lr() of group ",
-              group, ": its optimizer ", rule_of(group),
+  TORCH_CHECK(impl_->group_options(group).manifest().find("lr") != nullptr,
+              "jitstep: set_lr() of group ", group, ": its optimizer ", impl_->rule_of(group),
               " has no option lr. Call set_lr() for other groups only.");
   auto& lrs = impl_->lrs;
   lrs.resize(std::max(lrs.size(), group + 1));
@@ -109,52 +109,48 @@ void Optimizer::set_lr(const torch::Tensor& lr) {
 }
 
 // Passes the address of a group's learning rate to the kernels, if it is a tensor.
-void Optimizer::point_to_lr(std::size_t g) {
-  const auto& lrs = impl_->lrs;
+void Optimizer::Impl::point_to_lr(std::size_t g) {
+  const auto& lrs = lrs;
   const torch::Tensor lr = g < lrs.size() ? lrs[g] : torch::Tensor();
-  impl_->hyper_params[g].lr = lr.defined() ? lr.const_data_ptr() : nullptr;
-  impl_->hyper_params[g].lr_bytes = lr.defined() ? static_cast<int64>(lr.element_size()) : 0;
+  hyper_params[g].lr = lr.defined() ? lr.const_data_ptr() : nullptr;
+  hyper_params[g].lr_bytes = lr.defined() ? static_cast<int64>(lr.element_size()) : 0;
 }
 
-void Optimizer::check_extras() const {
-  for (const StepParameter& one : impl_->work) {
-    if (one.name.group < impl_->lrs.size()) check_device(impl_->lrs[one.name.group], "lr", one);
-    check_device(impl_->extras.grad_scale, "grad_scale", one);
-    check_device(impl_->extras.found_inf, "found_inf", one);
+void Optimizer::Impl::check_extras() const {
+  for (const StepParameter& one : work) {
+    if (one.name.group < lrs.size()) check_device(lrs[one.name.group], "lr", one);
+    check_device(extras.grad_scale, "grad_scale", one);
+    check_device(extras.found_inf, "found_inf", one);
   }
 }
 
 // A number must not share memory with a parameter. Otherwise threads would read different values while one writes it.
-void Optimizer::check_numbers() const {
-  for (std::size_t g = 0; g < impl_->lrs.size(); ++g)
-    if (impl_->lrs[g].defined())
-      impl_->memory.check_number(impl_->lrs[g], c10::str("the lr of group ", g));
-  impl_->memory.check_number(impl_->extras.grad_scale, "grad_scale");
-  impl_->memory.check_number(impl_->extras.found_inf, "found_inf");
+void Optimizer::Impl::check_numbers() const {
+  for (std::size_t g = 0; g < lrs.size(); ++g)
+    if (lrs[g].defined()) memory.check_number(lrs[g], c10::str("the lr of group ", g));
+  memory.check_number(extras.grad_scale, "grad_scale");
+  memory.check_number(extras.found_inf, "found_inf");
 }
 
 // Checks gradients that the step clears. Repeats the check only after the storage of a gradient or state changed.
-void Optimizer::check_cleared() {
-  Impl& records = *impl_;
-  const bool same =
-      records.pending.empty() && records.new_gradients.empty() && records.materialised.empty();
-  if (!records.extras.clears || (records.clearing_checked && same)) return;
-  records.clearing_checked = false;
-  std::vector<StepMemory> memory;
-  for (const StepParameter& one : records.work) add_memory(one, memory);
-  for (const torch::Tensor* number : {&records.extras.grad_scale, &records.extras.found_inf})
-    if (number->defined()) memory.push_back({number, {}, StepMemory::Use::number});
-  for (const torch::Tensor& lr : records.lrs)
-    if (lr.defined()) memory.push_back({&lr, {}, StepMemory::Use::number});
-  jitstep::check_cleared(memory);
-  records.clearing_checked = true;
+void Optimizer::Impl::check_cleared() {
+  const bool same = pending.empty() && new_gradients.empty() && materialised.empty();
+  if (!extras.clears || (clearing_checked && same)) return;
+  clearing_checked = false;
+  std::vector<StepMemory> used;
+  for (const StepParameter& one : work) add_memory(one, used);
+  for (const torch::Tensor* number : {&extras.grad_scale, &extras.found_inf})
+    if (number->defined()) used.push_back({number, {}, StepMemory::Use::number});
+  for (const torch::Tensor& lr : lrs)
+    if (lr.defined()) used.push_back({&lr, {}, StepMemory::Use::number});
+  jitstep::check_cleared(used);
+  clearing_checked = true;
 }
 
 // Creates step counters on the device: with found_inf for skipped steps, if capturable for all steps.
-void Optimizer::count_steps() {
-  const StepExtras& extras = impl_->extras;
+void Optimizer::Impl::count_steps() {
   std::unordered_map<torch::Device, std::vector<StepCount*>> without;
-  for (const StepParameter& one : impl_->work) {
+  for (const StepParameter& one : work) {
     StepCount& t = one.state->t;
     if (!extras.capturable && t.is_on_device()) t.count_on_host();
     if (lacks_counter(t, extras)) without[one.p->device()].push_back(&t);
@@ -163,16 +159,16 @@ void Optimizer::count_steps() {
     backend_of(device).refuse_capture();  // a capture would record the creation of counters
     attach_counters(device, counts, extras.capturable);
   }
-  if (impl_->work.empty() || impl_->shared_state.aux_state() == nullptr) return;
-  if (impl_->shared_state.is_on_device() != extras.capturable)
-    impl_->shared_state.count_on_device(extras.capturable);
-  if (extras.found_inf.defined()) impl_->shared_state.count_skips();
+  if (work.empty() || shared_state.aux_state() == nullptr) return;
+  if (shared_state.is_on_device() != extras.capturable)
+    shared_state.count_on_device(extras.capturable);
+  if (extras.found_inf.defined()) shared_state.count_skips();
 }
 
 // Kernels have read and cleared a copy of lazily negated gradients. This clears the gradients themselves.
-void Optimizer::clear_materialised() {
-  if (!impl_->extras.clears || impl_->materialised.empty()) return;
-  for (const StepParameter& one : impl_->work)
+void Optimizer::Impl::clear_materialised() {
+  if (!extras.clears || materialised.empty()) return;
+  for (const StepParameter& one : work)
     if (one.p->grad().is_neg()) one.p->mutable_grad().zero_();
 }
 

@@ -3,18 +3,24 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <typeinfo>
 #include <unordered_map>
 #include <vector>
 
+#include "jitstep/kernel_report.h"
 #include "jitstep/optimizer.h"
 #include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/host_transforms.h"
 #include "optim/optimizer/stepper.h"
 #include "optim/options/group_record.h"
+#include "optim/state/archive.h"
 #include "optim/state/shared_state_tensors.h"
 #include "optim/tensor/checks.h"
 #include "optim/tensor/memory_overlap.h"
@@ -25,43 +31,45 @@ namespace jitstep {
 // True if a kernel has a reduction over all parameters, or shared state.
 bool shares(const jit::Plan& plan);
 
-// Cached data about one parameter, from the last time it was checked.
-struct Optimizer::ParamRecord {
-  void* key = nullptr;
-  torch::optim::OptimizerParamState* held = nullptr;
-  ParamState* state = nullptr;           // `held`, once its type was checked
-  const std::type_info* type = nullptr;  // of *held: a new object may have the same address
-  std::shared_ptr<const jit::Plan> plan = nullptr;  // unique to this binding of the state
-  TensorFingerprint fingerprint = {};               // of the parameter
-  TensorFingerprint gradient = {};                  // of the last gradient
-  bool gradient_checked = false;                    // valid while `gradient` matches
-  int version = 0;                                  // changes when kernel tables become invalid
-  int revision = -1;                                // of the group when the state was bound
-  int id = 0;
-  int number = 0;  // in its group, without duplicates; indexes options with a value per parameter
-  bool repeated = false;              // a duplicate in its group, which is not stepped
-  bool shares = false;                // see shares(plan)
-  std::optional<Stepper> alone = {};  // for steps inside backward()
-
-  // True if `now` is the same object as at the last check.
-  bool knows(const torch::optim::OptimizerParamState* now) const {
-    return now == held && (now == nullptr || typeid(*now) == *type);
-  }
-  // True if `now` is bound to this parameter with the group's current options, and still fits. If the storage did not
-  // move, shape and dtype are unchanged. Always false at step 0, so that bind() checks the initial state.
-  bool is_bound(const torch::optim::OptimizerParamState* now, int of_group, const torch::Tensor& p,
-                bool storage_unchanged) const {
-    return now != nullptr && knows(now) && revision == of_group && state->is_bound() &&
-           state->buffers_.plan == plan && state->buffers_.t.counted() > 0 &&
-           ((storage_unchanged && !state->is_shared()) || state->fits(p));
-  }
-  StepParameter in_step(const torch::Tensor& p, const torch::Tensor* grad,
-                        const ParameterName& name) const {
-    return {&p, grad, state == nullptr ? nullptr : &state->buffers_, name, version};
-  }
-};
-
+// Everything private to an Optimizer. It reads torch's groups and states through the Optimizer, which may move.
 struct Optimizer::Impl {
+  enum class Operation { step, switch_mode };
+  class Conversions;
+  // Cached data about one parameter, from the last time it was checked.
+  struct ParamRecord {
+    void* key = nullptr;
+    torch::optim::OptimizerParamState* held = nullptr;
+    ParamState* state = nullptr;           // `held`, once its type was checked
+    const std::type_info* type = nullptr;  // of *held: a new object may have the same address
+    std::shared_ptr<const jit::Plan> plan = nullptr;  // unique to this binding of the state
+    TensorFingerprint fingerprint = {};               // of the parameter
+    TensorFingerprint gradient = {};                  // of the last gradient
+    bool gradient_checked = false;                    // valid while `gradient` matches
+    int version = 0;                                  // changes when kernel tables become invalid
+    int revision = -1;                                // of the group when the state was bound
+    int id = 0;
+    int number = 0;  // in its group, without duplicates; indexes options with a value per parameter
+    bool repeated = false;              // a duplicate in its group, which is not stepped
+    bool shares = false;                // see shares(plan)
+    std::optional<Stepper> alone = {};  // for steps inside backward()
+
+    // True if `now` is the same object as at the last check.
+    bool knows(const torch::optim::OptimizerParamState* now) const {
+      return now == held && (now == nullptr || typeid(*now) == *type);
+    }
+    // True if `now` is bound to this parameter with the group's current options, and still fits. If the storage did not
+    // move, shape and dtype are unchanged. Always false at step 0, so that bind() checks the initial state.
+    bool is_bound(const torch::optim::OptimizerParamState* now, int of_group,
+                  const torch::Tensor& p, bool storage_unchanged) const {
+      return now != nullptr && knows(now) && revision == of_group && state->is_bound() &&
+             state->buffers_.plan == plan && state->buffers_.t.counted() > 0 &&
+             ((storage_unchanged && !state->is_shared()) || state->fits(p));
+    }
+    StepParameter in_step(const torch::Tensor& p, const torch::Tensor* grad,
+                          const ParameterName& name) const {
+      return {&p, grad, state == nullptr ? nullptr : &state->buffers_, name, version};
+    }
+  };
   struct Group {
     GroupRecord record;
     std::vector<ParamRecord> param_records;
@@ -126,7 +134,7 @@ struct Optimizer::Impl {
   }
   // True if a parameter's storage and metadata are unchanged. If not, invalidates the cached data: the state may no
   // longer fit, kernel tables have the old address, and the parameter may share memory with others.
-  bool storage_unchanged(ParamRecord& param_record, const torch::Tensor& p) {
+  bool check_storage(ParamRecord& param_record, const torch::Tensor& p) {
     if (param_record.fingerprint.same_storage(p)) return true;
     if (!param_record.fingerprint.same_metadata(p)) param_record.revision = -1;
     param_record.fingerprint = TensorFingerprint(p);
@@ -137,6 +145,79 @@ struct Optimizer::Impl {
   }
   // Ids count in order of first appearance.
   int id_of(void* key) { return ids.emplace(key, static_cast<int>(ids.size())).first->second; }
+
+  // ---- torch's part of the optimizer
+  using States = ska::flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
+  std::vector<ParamGroup>& param_groups() const { return optimizer->param_groups_; }
+  States& states() const { return optimizer->state_; }
+  torch::optim::OptimizerParamState* held_state(void* key) const {
+    const auto found = states().find(key);
+    return found == states().end() ? nullptr : found->second.get();
+  }
+  const Options& default_options() const;
+  const Options& group_options(std::size_t group) const;
+  Options& group_options(std::size_t group);
+  const std::string& rule() const { return default_options().rule(); }
+  const std::string& rule_of(std::size_t group) const;
+
+  // ---- groups (optimizer.cpp, early_state.cpp)
+  std::unique_ptr<Options> defaults_for(const ParamGroup& group) const;
+  ParamGroup merged(const ParamGroup& group) const;
+  void check_group(const ParamGroup& group, const ParameterName& first,
+                   ValidationPhase phase) const;
+  void check_distinct() const;
+  void check_distinct(const ParamGroup* more, const ParameterName& first) const;
+  bool group_unchanged(std::size_t group) const;
+  bool groups_unchanged() const;
+  void sync_groups();
+  void warn_of_repeated(std::size_t group) const;
+  void register_members(std::size_t group);
+  std::map<void*, std::unique_ptr<ParamState>> early_states(const ParamGroup& group,
+                                                            const ParameterName& first);
+  void take_in(std::size_t group, std::map<void*, std::unique_ptr<ParamState>> states);
+  std::vector<double> shared_values() const;
+
+  // ---- steps (optimizer_step.cpp, optimizer_extras.cpp)
+  void check_training() const;
+  void switch_mode(jit::Mode to);
+  void with_rollback(const std::function<void()>& launch);
+  void gather_inputs(Operation operation);
+  void gather_group(std::size_t group, Operation operation);
+  void gather_param(std::size_t group, std::size_t index, Operation operation);
+  void refresh_options(std::size_t group);
+  void point_to_lr(std::size_t group);
+  const torch::Tensor* gradient_of(const torch::Tensor& p, const ParameterName& name);
+  void check_devices() const;
+  void check_extras() const;
+  void check_memory();
+  void check_new_gradients();
+  void check_numbers() const;
+  void check_cleared();
+  void count_steps();
+  void clear_materialised();
+
+  // ---- states (optimizer_step.cpp)
+  bool is_bound(std::size_t group, std::size_t index, bool storage_unchanged);
+  void look_up(ParamRecord& param_record, torch::optim::OptimizerParamState* held,
+               const std::string& rule) const;
+  void add_pending(std::size_t group, std::size_t index);
+  std::set<int> ids_except(const std::set<const ParamState*>& excluded) const;
+  std::vector<int> ids_of_pending() const;
+  ParamState& state_for(const torch::Tensor& p, std::size_t group);
+  void bind_states();
+  void bind_shared_state();
+  void restore_states();
+
+  // ---- steps inside backward() (optimizer_in_backward.cpp)
+  void hook_gradients();
+  void step_alone(const ParameterName& name);
+  void collect_alone(const ParameterName& name);
+
+  // ---- checkpoints and reports (optimizer_archive.cpp, kernel_report.cpp)
+  void bind_archived(std::size_t group, ArchivedGroup& archived, Conversions& conversions) const;
+  void take_archived(std::size_t group, ArchivedGroup& archived);
+  void renumber(const std::set<int>& taken);
+  std::vector<KernelReport> compiled_kernels();
 };
 
 }  // namespace jitstep

@@ -26,6 +26,14 @@ struct InitialValues {
 /// The validated options of one group, as kernels need them.
 class GroupRecord {
  public:
+  /// Empty until refresh().
+  GroupRecord() = default;
+  /// Validates options. Throws a c10::Error if one is out of range.
+  GroupRecord(const Options& options, ValidationPhase phase) {
+    HyperParams numbers;
+    refresh(options, phase, numbers);
+  }
+
   /// Updates the record and the group's `numbers` (all but the step number). Compares a few numbers if nothing changed.
   /// Throws a c10::Error if an option is out of range; then nothing has changed.
   void refresh(const Options& options, ValidationPhase phase, HyperParams& numbers);

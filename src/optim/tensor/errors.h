@@ -54,9 +54,9 @@ auto with_context(const torch::Tensor& parameter, const ParameterName& name, Act
 
 /// Runs `action` and adds the parameter group to a c10::Error that it throws.
 template <class Action>
-void with_group_context(std::size_t group, Action&& action) {
+auto with_group_context(std::size_t group, Action&& action) {
   try {
-    action();
+    return action();
   } catch (c10::Error& error) {
     error.add_context(c10::str("the options of parameter group ", group));
     throw;
