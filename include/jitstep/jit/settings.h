@@ -42,7 +42,7 @@ struct JITSTEP_API Settings {
   /// Environment of the host compiler in addition to PATH and TMPDIR: variables that programs need to be found, to be
   /// loaded, and to find their caches. No variable that changes the compiler's output.
   std::vector<std::pair<std::string, std::string>> compiler_variables;
-  /// JITSTEP_NVRTC: libnvrtc or its folder. If it is set, no other place is searched.
+  /// JITSTEP_NVRTC: libnvrtc or its folder. If it is set, only it is searched.
   std::string nvrtc;
   /// Folders that are searched for libnvrtc before the system's: the folder, its lib, and any nvidia/*/lib below it, so
   /// that a Python site-packages folder works.
