@@ -127,17 +127,17 @@ std::string read_code_file(const std::string& path) {
 std::optional<std::string> write_atomically(const std::string& path,
                                             std::span<const std::byte> bytes) {
   const fs::path target = path;
-  std::string aside = (target.parent_path() / ("." + target.stem().string())).string();
-  aside += ".XXXXXX.tmp";
-  const FileHandle file(::mkostemps(aside.data(), 4, O_CLOEXEC));
+  std::string temporary = (target.parent_path() / ("." + target.stem().string())).string();
+  temporary += ".XXXXXX.tmp";
+  const FileHandle file(::mkostemps(temporary.data(), 4, O_CLOEXEC));
   if (!file) return reason("write into", target.parent_path().string());
   if (write_all(file.get(), bytes) && sync(file.get()) &&
-      ::rename(aside.c_str(), path.c_str()) == 0) {
+      ::rename(temporary.c_str(), path.c_str()) == 0) {
     sync_folder(target.parent_path().string());
     return {};
   }
   const std::string failure = reason("write", path);
-  ::unlink(aside.c_str());
+  ::unlink(temporary.c_str());
   return failure;
 }
 

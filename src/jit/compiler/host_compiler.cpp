@@ -257,13 +257,13 @@ Fitness HostCompiler::fitness(const std::string& identity, const Target& target)
   const std::string cpu = cpu_in(identity);
   if (!settings_.cpu.empty() && !cpu.empty() && cpu != settings_.cpu)
     return {.problem =
-                str_cat("it is made for ", cpu, ", and JITSTEP_CPU asks for ", settings_.cpu)};
+                str_cat("it was compiled for ", cpu, ", and JITSTEP_CPU is ", settings_.cpu)};
   if (!identity.ends_with("\n" + options_line(target, settings_.check, cpu)))
-    return {.problem = "its compiler options are others"};
+    return {.problem = "its compiler options differ"};
   if (const std::string loose = loose_arithmetic(identity); !loose.empty())
     return {.problem = str_cat("its compiler was given ", loose, ", which changes the bits")};
   if (const std::string lacking = this_machine_lacks(identity); !lacking.empty())
-    return {.problem = str_cat("it is made for another CPU: this machine lacks ", lacking)};
+    return {.problem = str_cat("it was compiled for another CPU: this machine lacks ", lacking)};
   const int level = baseline_level(cpu);
   return {.rank = level == 0 ? kNativeRank : level, .baseline = level != 0};
 }

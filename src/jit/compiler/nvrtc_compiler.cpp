@@ -180,7 +180,7 @@ bool NvrtcCompiler::available(const Target& target) {
 Fitness NvrtcCompiler::fitness(const std::string& identity, const Target&) const {
   if (!identity.starts_with("NVRTC ")) return {.problem = "its compiler is not NVRTC"};
   if (!identity.ends_with(code_options_text(settings_.check)))
-    return {.problem = "its compiler options are others"};
+    return {.problem = "its compiler options differ"};
   return {.rank = 1};
 }
 

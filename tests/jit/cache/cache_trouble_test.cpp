@@ -180,7 +180,7 @@ TEST(CacheTrouble, ACacheFolderThatIsAFileOrImpossibleIsOneWarning) {
       EXPECT_TRUE(cache.list(true).empty());
     }
     ASSERT_EQ(warnings.messages().size(), 1u) << path;
-    EXPECT_NE(warnings.messages()[0].find("JITSTEP_CACHE_DIR names another"), std::string::npos);
+    EXPECT_NE(warnings.messages()[0].find("Set JITSTEP_CACHE_DIR"), std::string::npos);
   }
   EXPECT_EQ(testing::content_of(folder / "file"), "mine");
 }
