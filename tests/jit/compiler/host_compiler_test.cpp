@@ -74,7 +74,7 @@ TEST(HostCompiler, AProgramThatIsNoCompilerIsRefused) {
   Settings settings = Settings::from_environment();
   settings.cxx = "/bin/echo";
   HostCompiler compiler(settings);
-  EXPECT_NE(error_of([&] { compiler.identity(Target::cpu()); }).find("no g++ or clang++"),
+  EXPECT_NE(error_of([&] { compiler.identity(Target::cpu()); }).find("not a usable g++ or clang++"),
             std::string::npos);
 }
 

@@ -110,7 +110,7 @@ TEST_F(DriverLibrary, ItsVersionIsKnownWithoutStartingIt) {
 }
 
 TEST(CudaDriver, AFileThatIsNoLibraryIsRefused) {
-  EXPECT_NE(error_of([] { open_cuda_api("/dev/null"); }).find("install the NVIDIA driver"),
+  EXPECT_NE(error_of([] { open_cuda_api("/dev/null"); }).find("Install the NVIDIA driver"),
             std::string::npos);
 }
 
@@ -119,7 +119,7 @@ TEST(CudaDriver, AMachineWithoutADriverIsToldWhatToInstall) {
     dlclose(handle);
     GTEST_SKIP() << "this machine has a CUDA driver";
   }
-  EXPECT_NE(error_of([] { cuda_driver(); }).find("install the NVIDIA driver"), std::string::npos);
+  EXPECT_NE(error_of([] { cuda_driver(); }).find("Install the NVIDIA driver"), std::string::npos);
   EXPECT_THROW(cuda_driver(), Error) << "and again";
 }
 
