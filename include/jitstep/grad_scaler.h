@@ -15,13 +15,11 @@ namespace jitstep {
 
 /// The options of torch.amp.GradScaler, with its names and defaults.
 struct JITSTEP_API GradScalerOptions {
-  TORCH_ARG(double, init_scale) = 65536;  // > 0
-  // > 1; factor of the scale after growth_interval good steps
-  TORCH_ARG(double, growth_factor) = 2;
-  TORCH_ARG(double, backoff_factor) = 0.5;  // in (0, 1); factor of the scale after a skipped step
-  // > 0; good steps in a row until the scale grows
-  TORCH_ARG(std::int64_t, growth_interval) = 2000;
-  TORCH_ARG(bool, enabled) = true;  // false: all calls behave as without scaling
+  TORCH_ARG(double, init_scale) = 65536;            // > 0
+  TORCH_ARG(double, growth_factor) = 2;             // > 1; factor after growth_interval good steps
+  TORCH_ARG(double, backoff_factor) = 0.5;          // in (0, 1); factor after a skipped step
+  TORCH_ARG(std::int64_t, growth_interval) = 2000;  // > 0; good steps until the scale grows
+  TORCH_ARG(bool, enabled) = true;                  // false: all calls behave as without scaling
 };
 
 /// Scales losses so that small gradients do not underflow in 16 bits, and adapts the scale:

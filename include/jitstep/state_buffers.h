@@ -39,11 +39,10 @@ struct JITSTEP_API StateBuffers {
   std::shared_ptr<const jit::Plan> plan;  // the kernel of this format; null: none yet
   std::vector<Slot> slots;
   std::vector<AuxState> aux_state;  // one per field of Plan::aux_state
-  // the group's numbers when the plan was chosen, if a codec reads numbers
-  std::vector<double> hyper;
+  std::vector<double> hyper;     // the group's numbers at the plan's choice, if a codec reads any
   torch::Tensor residual;        // of the weight format; undefined: none
   bool residual_is_set = false;  // at t = 0: it is valid, from steps before the slots existed
-  std::vector<double> initial;   // values of slots before the first step; empty: all zero
+  std::vector<double> initial;   // of slots at t = 0, for rules with early state; else empty
   StepCount t;                   // steps taken
   int id = 0;                    // order of add_parameter(); selects the random bits
   int revision = 0;              // the caller must change it when it replaces the plan or a tensor

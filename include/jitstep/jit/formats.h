@@ -16,8 +16,7 @@ namespace jitstep::jit {
 /// Formats that a user has chosen. Unset members come from the optimizer's defaults, then from the rule's manifest,
 /// then from the library (state fp32, weights native).
 struct JITSTEP_API Formats {
-  // of slots without an entry below and without `codec:` in the rule
-  std::optional<CodecChoice> state = {};
+  std::optional<CodecChoice> state = {};  // of slots without an entry below or in the rule's file
   std::map<std::string, CodecChoice> slots = {};  // by the slot's name or torch's name
   std::optional<std::string> weights = {};
   std::optional<std::uint64_t> seed = {};               // default: 0

@@ -131,8 +131,7 @@ struct JITSTEP_API Refusal {
 /// A rule's default for a format. The first one whose condition holds is used.
 struct JITSTEP_API RuleDefault {
   std::string value;
-  // of the codec; they apply under this rule even if the user chose the codec
-  NamedValues options = {};
+  NamedValues options = {};  // of the codec, also if the user chose it for this rule
   std::optional<Expression> condition = {};
 };
 
@@ -155,8 +154,7 @@ struct JITSTEP_API Manifest {
   std::vector<Refusal> refusals;
   std::vector<Slot> slots;
   std::vector<RuleDefault> default_states;
-  // Used if the user sets none and if it supports the dtype. May be empty.
-  std::string default_weights;
+  std::string default_weights;  // unless the user sets one or the dtype does not fit; may be empty
   std::vector<RuleDefault> min_quantized_sizes;
   std::string host_transform;   // its registered name; empty: none
   bool modes = false;           // trains at one point and evaluates at another

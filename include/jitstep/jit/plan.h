@@ -65,12 +65,12 @@ struct JITSTEP_API Plan {
   std::string name;                         // readable, such as "lamb_int8_fp32_bfloat16"
   std::vector<const Manifest*> components;  // by index; null: a slot that is not stored
   const Manifest* weights = nullptr;
-  std::vector<ResolvedReduction> reductions;  // component by component, including inactive ones
-  std::vector<ResolvedAuxState> aux_state;    // per tensor, by number
-  // of domain `all`; numbers continue those of aux_state
-  std::vector<ResolvedAuxState> shared_state;
+  std::vector<ResolvedReduction> reductions;   // component by component, including inactive ones
+  std::vector<ResolvedAuxState> aux_state;     // per tensor, by number
+  std::vector<ResolvedAuxState> shared_state;  // of domain `all`; numbered after aux_state
   int passes = 0;  // passes of reductions, before the launch that updates
-  // First pass in which new state can be computed: after all reductions that `update_state` reads.
+
+  /// First pass in which new state can be computed: after all reductions that `update_state` reads.
   int slots_known = 0;
 
   /// The components that every kernel has.

@@ -37,11 +37,9 @@ JITSTEP_API bool same_codes(const CodecChoice& a, const CodecChoice& b,
 /// The format of a parameter and its state between steps. Equal complete formats store the same bytes for the same
 /// values.
 struct JITSTEP_API StateFormat {
-  // one per slot of the rule, none if not stored
-  std::vector<std::optional<CodecChoice>> slots = {};
+  std::vector<std::optional<CodecChoice>> slots = {};  // one per slot, none if not stored
   std::string weights = "native";
-  // of the parameter; determines the dtype of the arithmetic and of fp32 state
-  Dtype dtype = Dtype::float32;
+  Dtype dtype = Dtype::float32;  // of the parameter; sets that of arithmetic and fp32 state
 
   bool operator==(const StateFormat&) const = default;
 };
