@@ -26,8 +26,8 @@ class JITSTEP_API Launches {
   // ---- for devices with streams. Copies and launches use the program's current stream.
 
   /// Call it before the first copy or launch of a step. If the current stream has changed since the last step, the new
-  /// stream waits for the recorded step, and this returns true. Otherwise a step could overwrite a table that an earlier
-  /// step on another stream still reads.
+  /// stream waits for the recorded step, and this returns true. Otherwise a step could overwrite a table that an
+  /// earlier step on another stream still reads.
   virtual bool wait_for_last_step() { return false; }
   /// Call it after the last launch of a step.
   virtual void record_step() {}
@@ -69,8 +69,8 @@ class JITSTEP_API Backend {
   virtual void record_stream(const std::shared_ptr<void>&) {}
 };
 
-/// Runs body(begin, end) over ranges that cover [0, count), possibly in several threads at once. Every range but the last
-/// has at least `grain` elements. `grain` is at least 1.
+/// Runs body(begin, end) over ranges that cover [0, count), possibly in several threads at once. Every range but the
+/// last has at least `grain` elements. `grain` is at least 1.
 using ParallelFor =
     std::function<void(std::int64_t count, std::int64_t grain,
                        const std::function<void(std::int64_t, std::int64_t)>& body)>;

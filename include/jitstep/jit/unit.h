@@ -16,8 +16,8 @@ struct JITSTEP_API Unit {
   std::string name;  // of the plan, such as "adamw_int8_float32"
   std::string text;
 
-  /// Each pass is jitstep_partials_<k>, then jitstep_finalize_<k>. jitstep_host_transform follows if the rule has a host
-  /// transform.
+  /// Each pass is jitstep_partials_<k>, then jitstep_finalize_<k>. jitstep_host_transform follows if the rule has a
+  /// host transform.
   int passes = 0;
 
   /// In order of launch up to jitstep_apply. Rules with modes add jitstep_eval and jitstep_train.
