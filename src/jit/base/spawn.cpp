@@ -28,8 +28,8 @@ struct Request {
 };
 
 // The host's signal handlers must not run in the child. The program must receive SIGPIPE, SIGCHLD and SIGTERM even if
-// the host ignores them. Uses system calls directly, here and below: sanitizers have tables of handlers and files in the
-// memory that both processes share.
+// the host ignores them. Uses system calls directly, here and below: sanitizers have tables of handlers and files in
+// the memory that both processes share.
 __attribute__((no_sanitize_address, no_sanitize_thread)) void reset_signals() {
   constexpr std::size_t kMaskBytes = 8;
   const unsigned long by_default[4] = {};  // the kernel's struct sigaction, with the handler first
