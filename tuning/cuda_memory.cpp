@@ -67,7 +67,7 @@ void CudaMemory::run(const char* call, int code) const {
   if (api_->cuGetErrorName(code, &name) != 0 || name == nullptr) name = "an unknown error";
   const std::string_view advice = jit::cuda_advice(code);
   throw jit::CudaError(jit::str_cat("tuning on GPU ", device_, " failed: ", call, " returned ",
-                                    name, " (", code, ")", advice.empty() ? "" : "; ", advice),
+                                    name, " (", code, ")", advice.empty() ? "" : ". ", advice),
                        call, code);
 }
 

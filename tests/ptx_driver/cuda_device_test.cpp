@@ -188,7 +188,7 @@ TEST_F(CudaDeviceTest, FullMemoryIsAnErrorAndNothingStays) {
     gpu.begin(work);
     driver::fail("cuMemAlloc", 2, 3);
     const std::string said = jit::testing::error_of([&] { gpu.begin(adamw(5000)); });
-    EXPECT_NE(said.find("cuMemAlloc returned CUDA_ERROR_OUT_OF_MEMORY (2); the GPU's memory is"),
+    EXPECT_NE(said.find("cuMemAlloc returned CUDA_ERROR_OUT_OF_MEMORY (2). The GPU's memory is"),
               std::string::npos)
         << said;
     driver::recover();

@@ -391,7 +391,7 @@ TEST_F(CheckTool, RefusesAGpuThatNvrtcDoesNotKnowBeforeAnythingIsCompiled) {
   const Finished refused =
       run(rule(), {"--states", "fp32", "--target", "sm_90,sm_12"}, {{"JITSTEP_CACHE_DIR", cache}});
   EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_TRUE(says(refused, "cannot compile for sm_12; it knows sm_")) << refused.output;
+  EXPECT_TRUE(says(refused, "cannot compile for sm_12: it supports sm_")) << refused.output;
   EXPECT_FALSE(testing::fs::exists(cache) && !testing::files_below(cache).empty());
 }
 

@@ -53,7 +53,7 @@ TEST_F(Tool, SaysThatTheTemplatesItWasToldOfAreNotThere) {
   const Finished said =
       run({"compile", R"({"rule": "sgd"})", "--target", "cpu", "--out", folder / "out"},
           folder / "none");
-  EXPECT_TRUE(says(said, "none, which is no folder: the built-in templates are used"));
+  EXPECT_TRUE(says(said, "none: it is not a folder. Using the built-in templates."));
   EXPECT_EQ(said.status, 0) << said.output;
 }
 

@@ -38,7 +38,7 @@ TEST(TunedConfigs, WithoutARecordTheDefaultIsTaken) {
   const ConfigChoice choice = choose({});
   EXPECT_EQ(choice.match, Match::none);
   EXPECT_EQ(choice.config, default_kernel_config(adamw_plan(), Target::cpu()));
-  EXPECT_EQ(choice.why, "nobody has tuned this kernel");
+  EXPECT_EQ(choice.why, "this kernel has no tuning record");
   EXPECT_EQ(choose({won_record()}, kMega, adamw_plan("int8")).match, Match::none);
 }
 

@@ -116,7 +116,7 @@ TEST_F(TuningFiles, AFolderThatOthersMayWriteToIsRefused) {
   ::chmod((folder / "cache").c_str(), 0777);
   const auto problem = add_record(path, of_size(1));
   ASSERT_TRUE(problem);
-  EXPECT_NE(problem->find("may be written to by other users"), std::string::npos) << *problem;
+  EXPECT_NE(problem->find("chmod go-w"), std::string::npos) << *problem;
 }
 
 TEST_F(TuningFiles, AFileThatCannotBeReadIsNotReplaced) {
@@ -145,13 +145,13 @@ TEST_F(TuningFiles, AFileThatIsNotReadIsToldByItsReason) {
   };
   EXPECT_EQ(reason(), "none");
   testing::fs::resize_file(path, (64 << 20) + 1);
-  EXPECT_EQ(reason(), "it has 67108865 bytes, more than the 67108864 that are read");
+  EXPECT_EQ(reason(), "it has 67108865 bytes, and the limit is 67108864");
   testing::fs::resize_file(path, 0);
   ::chmod(path.c_str(), 0620);
-  EXPECT_NE(reason().find("written to by other users"), std::string::npos);
+  EXPECT_NE(reason().find("chmod go-w"), std::string::npos);
   testing::fs::rename(path, path + ".other");
   testing::fs::create_symlink(path + ".other", path);
-  EXPECT_NE(reason().find("it is a link"), std::string::npos);
+  EXPECT_NE(reason().find("symbolic link"), std::string::npos);
 }
 
 TEST_F(TuningFiles, SomebodysNotesAreNoRecords) {

@@ -63,7 +63,7 @@ TEST(TuningRecord, WhatIsWrongIsSaidByItsPlace) {
   EXPECT_EQ(with("/spec", ""), "spec is \"\", shorter than 1");
   EXPECT_EQ(with("/schema", 0), "schema is 0, not 1");
   EXPECT_EQ(with("/hardware/target", "gpu"),
-            "'gpu' is no target: use cpu, emulated or sm_ with a number, as in sm_90");
+            "'gpu' is not a target. Use cpu, emulated or sm_ with a number, such as sm_90.");
   EXPECT_EQ(with("/gain", nullptr), "gain is null, no number");
 }
 

@@ -109,9 +109,9 @@ TEST(CompilerTrouble, WhatTheMachineLacksIsToldWithWhatHelps) {
   int number = 0;
   for (const auto& [message, help] : std::initializer_list<std::pair<const char*, const char*>>{
            {"error: unable to open output file: 'Too many open files'", "ulimit -n"},
-           {"cc1plus: out of memory allocating 65536 bytes", "free memory"},
+           {"cc1plus: out of memory allocating 65536 bytes", "Free memory"},
            {"collect2: ld terminated with signal 25 [File size limit exceeded]", "ulimit -f"},
-           {"/tmp/x.s: No space left on device", "make room there"},
+           {"/tmp/x.s: No space left on device", "Free disk space there"},
            {"cc1plus: fatal error: error writing to -: Read-only file system", "TMPDIR"}}) {
     TemporaryFolder folder, work;
     Settings settings = settings_with_cache(folder / "cache");

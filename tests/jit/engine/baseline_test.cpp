@@ -137,13 +137,13 @@ TEST_F(Baseline, AMissWithoutACompilerNamesKernelFoldersAndReason) {
   expect(miss(settings),
          {"unit for cpu", folder / "own", folder / "shipped", "none of the 0", "/no/compiler"});
   warm("shipped", "", adding_unit("2"));
-  expect(miss(settings), {"the nearest of 1", "x[i] += 1", "x[i] += 2"});
+  expect(miss(settings), {"the most similar of 1", "x[i] += 1", "x[i] += 2"});
   warm("shipped", "x86-64-v3");
   settings.cpu = "x86-64-v2";
-  expect(miss(settings), {"the nearest of 2", "it is made for x86-64-v3", "x86-64-v2"});
+  expect(miss(settings), {"the most similar of 2", "it was compiled for x86-64-v3", "x86-64-v2"});
   settings.cpu.clear();
   settings.check = true;
-  expect(miss(settings), {"its compiler options are others"});
+  expect(miss(settings), {"its compiler options differ"});
   if (runs("x86-64-v4")) return;
   fs::remove_all(folder / "shipped");
   warm("shipped", "x86-64-v4");
@@ -159,7 +159,7 @@ TEST_F(Baseline, TheLogHasTheSameReason) {
   EXPECT_THROW(Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu()), Error);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("unit for cpu is not in"), std::string::npos) << said;
-  EXPECT_NE(said.find("it is made with"), std::string::npos) << said;
+  EXPECT_NE(said.find("it was generated with"), std::string::npos) << said;
 }
 
 // Two steps of a rule by kernels for a processor: parameters, codes and what codecs keep beside.

@@ -186,7 +186,7 @@ TEST_F(Driver, FrequentErrorsSayWhatToDo) {
       {4, "ending"},
       {34, "stub"},
       {100, "nvidia-smi"},
-      {200, "compiled again"},
+      {200, "compiles a cached binary again"},
       {201, "start the process"},
       {209, "another GPU"},
       {222, "NVRTC is newer than the driver"},
@@ -194,7 +194,7 @@ TEST_F(Driver, FrequentErrorsSayWhatToDo) {
       {701, "registers"},
       {702, "display"},
       {719, "compute-sanitizer"},
-      {803, "restart"},
+      {803, "Restart"},
       {804, "cuda-compat"},
       {900, "captured"},
       {906, "captured"},
@@ -212,8 +212,8 @@ TEST_F(Driver, AFailureSaysWhatWasDoneAndWhatCameBack) {
   EXPECT_EQ(
       error_of<CudaError>([&] { use_everything(fake); }),
       "launching 1 blocks of 32 threads failed: cuLaunchKernel returned CUDA_ERROR_FAKE_702 "
-      "(702), the driver's own words; the system limits how long a kernel may run, as on GPUs "
-      "with a display; take another GPU or lift the limit");
+      "(702), the driver's own words. The system limits the run time of kernels, for example on "
+      "GPUs with a display. Use another GPU, or remove the limit.");
 }
 
 TEST_F(Driver, OnlyABadImageIsAnImageError) {
@@ -228,7 +228,7 @@ TEST_F(Driver, OnlyABadImageIsAnImageError) {
       ADD_FAILURE() << code << ": nothing was thrown";
     } catch (const ImageError& error) {
       EXPECT_TRUE(about_image) << code;
-      EXPECT_NE(std::string(error.what()).find("the driver is for CUDA 12.4"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("driver is for CUDA 12.4"), std::string::npos);
     } catch (const CudaError&) {
       EXPECT_FALSE(about_image) << code;
     }
@@ -284,7 +284,7 @@ TEST_F(EngineOnFake, ADriverOlderThanNvrtcsPtxIsNamedAfterOneMoreTry) {
   const std::string message =
       error_of<ImageError>([&] { engine.kernel("x", "unit", Target::cuda(90), 0); });
   EXPECT_NE(message.find("NVRTC is newer than the driver"), std::string::npos) << message;
-  EXPECT_NE(message.find("the driver is for CUDA 13.0"), std::string::npos) << message;
+  EXPECT_NE(message.find("driver is for CUDA 13.0"), std::string::npos) << message;
   EXPECT_EQ(engine.statistics().compiled, 1u);
   fake.recover();
   EXPECT_NO_THROW(engine.kernel("x", "unit", Target::cuda(90), 0)) << "after a driver update";

@@ -259,7 +259,7 @@ TEST(Engine, AHalfBinaryInTheCacheIsCompiledAnewAndReplaced) {
     DiskCache(settings).publish(key, half);
     const auto listed = DiskCache(settings).list(true);
     ASSERT_EQ(listed.size(), 1u);
-    EXPECT_NE(listed[0].problem.find("cut off"), std::string::npos) << listed[0].problem;
+    EXPECT_NE(listed[0].problem.find("truncated"), std::string::npos) << listed[0].problem;
     EXPECT_EQ(in_child([&]() -> std::string {
                 Engine engine(settings);
                 if (loaded)
@@ -286,7 +286,7 @@ TEST(Engine, AHalfBinaryIsAnErrorThatSaysSoWhereThereIsNoCompiler) {
   EXPECT_EQ(in_child([&]() -> std::string {
               const std::string message = error_of<ImageError>(
                   [&] { Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu()); });
-              return message.find("cut off") == std::string::npos ? "it says: " + message : "";
+              return message.find("truncated") == std::string::npos ? "it says: " + message : "";
             }),
             "");
 }
