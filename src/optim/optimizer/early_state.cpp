@@ -30,7 +30,7 @@ std::map<void*, std::unique_ptr<ParamState>> Optimizer::early_states(const Param
     auto& state = states[p.unsafeGetTensorImpl()];
     if (state) continue;
     state = make_param_state(options.rule(), default_options().catalog_revision());
-    about(p, {first.group, first.index + i}, [&] {
+    with_context(p, {first.group, first.index + i}, [&] {
       const auto plan = record.plan(p);
       state->bind(p, plan, impl_->id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
       state->is_early_ = true;

@@ -198,7 +198,7 @@ void GradAccumulator::State::on_gradient(Sum& sum) {
   note_backward();
   if (!std::exchange(sum.waits, true)) waiting.push_back(&sum);
   sum.stream = current_stream(sum.p.device());
-  if (has_aux_state(sum.p.grad())) bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
+  if (has_data(sum.p.grad())) bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
   if (bytes <= options.max_waiting_bytes()) return;
   const auto rest = std::stable_partition(
       waiting.begin(), waiting.end(), [&](const Sum* one) { return one->stream != sum.stream; });

@@ -65,7 +65,7 @@ std::vector<KernelReport> Optimizer::compiled_kernels() {
       if (param_record.repeated) continue;
       param_record.gradient_checked = false;
       const torch::Tensor& p = param_groups_[g].params()[i];
-      about(p, {g, i}, [&] { outlines.push_back(state_outline(record.plan(p))); });
+      with_context(p, {g, i}, [&] { outlines.push_back(state_outline(record.plan(p))); });
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
       const torch::Tensor* const grad = gradient_of(p, {g, i});
       parameters.push_back({&p, grad == nullptr ? &p : grad, &outlines.back(), {g, i}, 0});

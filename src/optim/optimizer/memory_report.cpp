@@ -43,7 +43,7 @@ class Measure {
   void add(Entries& entries, Kind kind, const std::string& name, const std::string& format,
            const torch::Tensor& tensor) {
     if (!tensor.defined()) return;
-    const std::int64_t bytes = has_aux_state(tensor) ? bytes_of(tensor) : 0;
+    const std::int64_t bytes = has_data(tensor) ? bytes_of(tensor) : 0;
     if (!entries.empty() && entries.back().kind == kind && entries.back().name == name) {
       ++entries.back().tensors,
           entries.back().bytes += bytes;  // the other half of a field of memory

@@ -162,7 +162,7 @@ void Optimizer::check_group(const ParamGroup& group, const ParameterName& first,
     const ParameterName name{first.group, first.index + i};
     check_parameter(p, name);
     if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second)
-      about(p, name, [&] { record.plan(p); });
+      with_context(p, name, [&] { record.plan(p); });
   }
   check_frozen(group.params(), first, impl_->frozen);
 }

@@ -143,7 +143,7 @@ void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& 
     const torch::Tensor& p = param_groups_[g].params()[i];
     const ParamRecord& param_record = impl_->groups[g].param_records[i];
     if (param_record.repeated) group.states[i].reset();
-    about(p, {g, i}, [&] {
+    with_context(p, {g, i}, [&] {
       const auto plan = record.plan(p);
       if (!group.states[i]) return;
       conversions.note(*group.states[i], p, *plan);

@@ -31,10 +31,10 @@ void check_place(const torch::Tensor& number, const char* name, const StepParame
 void add_memory(const StepParameter& one, std::vector<StepMemory>& memory) {
   const NamedParameter parameter{one.p, one.name};
   memory.push_back({one.p, parameter});
-  if (has_aux_state(one.p->grad()))
+  if (has_data(one.p->grad()))
     memory.push_back({&one.p->grad(), parameter, StepMemory::Use::cleared});
   one.state->for_each_tensor([&](const torch::Tensor& tensor) {
-    if (tensor.defined()) memory.push_back({&tensor, parameter, StepMemory::Use::kept});
+    if (tensor.defined()) memory.push_back({&tensor, parameter, StepMemory::Use::state});
   });
 }
 

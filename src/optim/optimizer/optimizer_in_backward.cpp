@@ -35,7 +35,7 @@ void Optimizer::step_in_backward(bool on) {
     for (std::size_t i = 0; i < group.param_records.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
       check_alone(p, {g, i}, group.rule,
-                  about(p, {g, i}, [&] { return shares(*group.record.plan(p)); }));
+                  with_context(p, {g, i}, [&] { return shares(*group.record.plan(p)); }));
     }
   }
   if (!impl_->memory_checked) check_memory();

@@ -198,7 +198,7 @@ void Optimizer::gather_param(std::size_t g, std::size_t i, Operation operation) 
       impl_->inactive.push_back(param_record.in_step(p, nullptr, {g, i}));
     return;
   }
-  const bool bound = about(p, {g, i}, [&] { return is_bound(g, i, storage_unchanged); });
+  const bool bound = with_context(p, {g, i}, [&] { return is_bound(g, i, storage_unchanged); });
   if (!stepping && (param_record.state == nullptr || param_record.state->step() == 0)) return;
   if (!bound) add_pending(g, i);
   impl_->work.push_back(param_record.in_step(p, grad, {g, i}));
@@ -208,7 +208,7 @@ void Optimizer::add_pending(std::size_t g, std::size_t i) {
   const torch::Tensor& p = param_groups_[g].params()[i];
   Impl::Group& group = impl_->groups[g];
   check_tensor(p, {g, i});
-  auto plan = about(p, {g, i}, [&] { return group.record.plan(p); });
+  auto plan = with_context(p, {g, i}, [&] { return group.record.plan(p); });
   group.param_records[i].shares = shares(*plan);
   impl_->pending.push_back({impl_->work.size(), g, i, std::move(plan), false, std::nullopt});
 }
@@ -292,7 +292,7 @@ void Optimizer::bind_states() {
       pending.parameter = copy_if_rewritten(pending.before->buffers_, *pending.plan, p);
     }
     ParamState& state = state_for(p, pending.group);
-    about(p, {pending.group, pending.index}, [&] {
+    with_context(p, {pending.group, pending.index}, [&] {
       const int id = ids[next++];
       state.bind(p, pending.plan, id, group.record.initial(*pending.plan, param_record.number));
     });

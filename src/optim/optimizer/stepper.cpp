@@ -113,7 +113,7 @@ void Stepper::State::add(TableRow m, const StepParameter& of, const jit::KernelS
       [&] {
         return jit::Batch{jit::resolve(spec), {}};
       });
-  about(*of.p, of.name, [&] {
+  with_context(*of.p, of.name, [&] {
     rethrow_as_torch_error([&] { jit::check_tensors(batches[m.batch].plan, {m.tensor}); });
   });
   m.index = batches[m.batch].tensors.size();

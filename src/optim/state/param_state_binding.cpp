@@ -25,7 +25,7 @@ namespace {
 bool same_form(const torch::Tensor& a, const torch::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
-         a.strides() == b.strides() && has_aux_state(a) == has_aux_state(b);
+         a.strides() == b.strides() && has_data(a) == has_data(b);
 }
 
 // Of the parameter, then of all that is kept for it.
@@ -43,7 +43,7 @@ torch::Tensor on(const torch::Tensor& tensor, const torch::Device& device) {
 void check_apart(const StateBuffers& state, const torch::Tensor& p) {
   std::vector<const torch::Tensor*> tensors = {&p};
   state.for_each_tensor([&](const torch::Tensor& tensor) {
-    if (!tensor.defined() || !has_aux_state(tensor)) return;
+    if (!tensor.defined() || !has_data(tensor)) return;
     for (const torch::Tensor* const other : tensors)
       TORCH_CHECK(!share_memory(*other, tensor), "two tensors of the state share memory, or one ",
                   "and the parameter; give each its own: clone()");
@@ -157,7 +157,7 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
   if (fresh.t == 0 && !made.codes.is_floating_point())
     return;  // which start from zeros whatever they stand for
   if (holds_values(from)) {
-    TORCH_CHECK(p.numel() == 0 || has_aux_state(held.codes), "the slot ", declared.torch_name,
+    TORCH_CHECK(p.numel() == 0 || has_data(held.codes), "the slot ", declared.torch_name,
                 " has no memory; set its values, or erase the state to start again");
     if (declared_slots()[from].is_signed) check_sign(declared, held.codes);
     if (same_form(held.codes, made.codes) && held.codes.device() == p.device())

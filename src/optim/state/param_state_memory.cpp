@@ -123,7 +123,7 @@ void ParamState::take_memory(StateBuffers& fresh) const {
     if (held == buffers_.aux_state.end()) continue;
     for (int half = 0; half < 2; ++half) {
       const torch::Tensor& from = held->buffers[half ^ turn];
-      TORCH_CHECK(from.numel() == 0 || has_aux_state(from), "what is kept as \"", key,
+      TORCH_CHECK(from.numel() == 0 || has_data(from), "what is kept as \"", key,
                   "\" has no memory; erase the state to start again");
       if (from.numel() == buffers[half].numel()) buffers[half].copy_(from.reshape({-1}));
     }
@@ -135,7 +135,7 @@ void ParamState::take_memory(StateBuffers& fresh) const {
 torch::Tensor ParamState::own_extra(const StateBuffers& held, const torch::Tensor& p) const {
   const torch::Tensor source = owner_.source();
   if (!source.defined() || source.is_same(p) || source.sizes() != p.sizes() ||
-      source.scalar_type() != p.scalar_type() || (p.numel() > 0 && !has_aux_state(source)))
+      source.scalar_type() != p.scalar_type() || (p.numel() > 0 && !has_data(source)))
     return held.residual;
   const auto bits = [&](const torch::Tensor& one) { return one.detach().view(torch::kInt16); };
   const torch::Tensor same = bits(source).to(p.device()) == bits(p);

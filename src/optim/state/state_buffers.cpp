@@ -49,12 +49,12 @@ bool are_bytes(const torch::Tensor& tensor, std::int64_t bytes, const torch::Ten
   if (!tensor.defined() || bytes == 0)
     return bytes == 0 && (!tensor.defined() || tensor.numel() == 0);
   return tensor.scalar_type() == torch::kUInt8 && tensor.is_contiguous() &&
-         tensor.numel() == bytes && tensor.device() == p.device() && has_aux_state(tensor);
+         tensor.numel() == bytes && tensor.device() == p.device() && has_data(tensor);
 }
 
 bool are_values(const torch::Tensor& tensor, const torch::Tensor& p) {
   return tensor.defined() && tensor.is_floating_point() && tensor.sizes() == p.sizes() &&
-         tensor.device() == p.device() && (p.numel() == 0 || has_aux_state(tensor));
+         tensor.device() == p.device() && (p.numel() == 0 || has_data(tensor));
 }
 
 // Whether a slot holds what kernels can read.
@@ -94,7 +94,7 @@ int next_revision() {
 }
 
 void check_sign(const jit::Slot& slot, const torch::Tensor& values) {
-  TORCH_CHECK(slot.is_signed || !values.defined() || !has_aux_state(values) ||
+  TORCH_CHECK(slot.is_signed || !values.defined() || !has_data(values) ||
                   !values.lt(0).any().item<bool>(),
               "the slot ", slot.torch_name, " is never negative, and some of its new values are");
 }

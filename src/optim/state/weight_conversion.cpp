@@ -57,7 +57,7 @@ void check_extra(const StateBuffers& held, std::int64_t elements) {
   const torch::Tensor& residual = held.residual;
   if (bytes == 0 && !residual.defined()) return;
   TORCH_CHECK(residual.numel() == bytes && residual.scalar_type() == torch::kUInt8 &&
-                  residual.is_contiguous() && (bytes == 0 || has_aux_state(residual)),
+                  residual.is_contiguous() && (bytes == 0 || has_data(residual)),
               "the state holds ", residual.numel(), " elements of ", residual.dtype(),
               " beside the parameter, where the weight format ", held.format.weights, " keeps ",
               bytes, " bytes; load an archive that is whole, or erase the state");

@@ -7,10 +7,10 @@
 namespace jitstep {
 namespace {
 
-// A NaN, none of whose bytes is a bool.
+// A NaN. None of its bytes is a valid bool, so that a write through a bool member is also noticed.
 constexpr std::uint64_t kNan = 0x7ff8a5a5a5a5a5a5;
 
-// Of what a torch::Tensor consists while it is undefined.
+// The bytes of an undefined torch::Tensor: a pointer to the singleton.
 std::uint64_t undefined_tensor() {
   return reinterpret_cast<std::uintptr_t>(
       static_cast<c10::TensorImpl*>(c10::UndefinedTensorImpl::singleton()));
