@@ -74,7 +74,7 @@ std::vector<KernelReport> Optimizer::compiled_kernels() {
   SharedStateTensors shared_state;
   if (!parameters.empty())
     shared_state.bind(parameters.front().p->device(),
-                      impl_->groups.front().record.initial_common());
+                      impl_->groups.front().record.initial_shared_state());
   Stepper stepper;
   stepper.prepare(parameters, {}, shared_state.aux_state(), impl_->extras.grad_scale.defined());
   return stepper.kernels();

@@ -344,7 +344,7 @@ std::vector<double> Optimizer::shared_values() const {
   HyperParams hyper_params;
   record.refresh(param_groups_.empty() ? default_options() : group_options(0),
                  ValidationPhase::step, hyper_params);
-  return record.initial_common();
+  return record.initial_shared_state();
 }
 
 double Optimizer::aux_state(const std::string& name) const {

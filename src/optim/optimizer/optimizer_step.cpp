@@ -331,7 +331,7 @@ void Optimizer::bind_shared_state() {
                     impl_->shared_state.has_stepped();  // asked last: it may wait for the device
   if (anew) impl_->shared_state.clear();
   impl_->shared_state.bind(impl_->work.front().p->device(),
-                           impl_->groups.front().record.initial_common());
+                           impl_->groups.front().record.initial_shared_state());
 }
 
 }  // namespace jitstep
