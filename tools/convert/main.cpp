@@ -68,11 +68,14 @@ struct Silence : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-// torch's further lines are a stack trace.
+// The first line, because torch's further lines are context and a stack trace. Without the prefix "jitstep: ", which
+// report_error() adds.
 std::string one_line(const std::exception& error) {
   const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
   const std::string all = torchs != nullptr ? torchs->what_without_backtrace() : error.what();
-  return all.substr(0, all.find('\n'));
+  const std::string line = all.substr(0, all.find('\n'));
+  const std::string prefix = "jitstep: ";
+  return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
 }
 
 int run(int argc, char** argv) {
