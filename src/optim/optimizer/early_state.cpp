@@ -1,4 +1,4 @@
-// State that is there before the first step, of rules that declare it, as torch's Adagrad makes its own.
+// State that exists before the first step, for rules that declare it. torch's Adagrad creates its state so early.
 #include <torch/types.h>
 
 #include "jitstep/jit/manifest.h"
@@ -7,7 +7,7 @@
 
 namespace jitstep {
 
-// Of the parameters of a group that is about to be added; empty if its rule makes none so early.
+// The early states of parameters that are about to be added. Empty if the rule declares no early state.
 std::map<void*, std::unique_ptr<ParamState>> Optimizer::early_states(const ParamGroup& group,
                                                                      const ParameterName& first) {
   std::map<void*, std::unique_ptr<ParamState>> states;
@@ -17,7 +17,7 @@ std::map<void*, std::unique_ptr<ParamState>> Optimizer::early_states(const Param
   HyperParams hyper_params;
   with_group_context(first.group,
                      [&] { record.refresh(options, ValidationPhase::step, hyper_params); });
-  std::map<void*, int> numbered;  // in its group, where none counts twice
+  std::map<void*, int> numbered;  // number in the group, without duplicates
   const auto number_of = [&](const torch::Tensor& p) {
     const int next = static_cast<int>(numbered.size());
     return numbered.try_emplace(p.unsafeGetTensorImpl(), next).first->second;
@@ -39,7 +39,7 @@ std::map<void*, std::unique_ptr<ParamState>> Optimizer::early_states(const Param
   return states;
 }
 
-// A group to which parameters were added, and their early states. A state that is there already stays.
+// Registers a group after parameters were added, and their early states. An existing state is not replaced.
 void Optimizer::take_in(std::size_t group, std::map<void*, std::unique_ptr<ParamState>> states) {
   register_members(group);
   for (auto& [key, state] : states)

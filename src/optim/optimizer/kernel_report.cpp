@@ -1,4 +1,4 @@
-// Which kernels an optimizer uses, and those it will use.
+// Reports of the kernels that an optimizer uses, or will use in its first step.
 #include "jitstep/kernel_report.h"
 
 #include <torch/types.h>
@@ -14,7 +14,7 @@
 namespace jitstep {
 namespace {
 
-// "0/0, 0/1, 1/0 and 12 others": group and place.
+// "0/0, 0/1, 1/0 and 12 others": group and index.
 std::string names_of(const std::vector<KernelReport::Parameter>& parameters) {
   constexpr std::size_t kShown = 8;
   const std::size_t shown = std::min(parameters.size(), kShown);
@@ -33,9 +33,9 @@ std::string KernelReport::text() const {
   std::string lines = jit::str_cat(
       name(), " for ", jit::to_string(target()), " on ", device, "\n  key        ", built->key,
       "\n  made       ", built->from_cache ? "found in the cache" : "compiled", ", ",
-      built->compile_ms, " ms, ", binary().size(), " bytes\n  configuration    ",
+      built->compile_ms, " ms, ", binary().size(), " bytes\n  config     ",
       jit::to_string(how.config), ": ", how.why, "\n  parameters ", parameters.size(),
-      " (group/place ", names_of(parameters), ")\n");
+      " (group/index ", names_of(parameters), ")\n");
   for (const jit::Resources& one : resources())
     lines += jit::str_cat("  ", one.entry, ": ", one.registers, " registers, ", one.shared_bytes,
                           " bytes shared, ", one.stack_bytes, " stack, ",
@@ -51,7 +51,8 @@ void add_kernel(std::vector<KernelReport>& reports, KernelReport one) {
   same->parameters.insert(same->parameters.end(), one.parameters.begin(), one.parameters.end());
 }
 
-// Of all parameters: for the gradients that there are, elsewhere for ones like the parameters.
+// Compiles the kernels of all parameters. A parameter without a gradient is assumed to get one with its own dtype and
+// strides.
 std::vector<KernelReport> Optimizer::compiled_kernels() {
   const OwnOperations own;
   if (!groups_unchanged()) sync_groups();

@@ -56,7 +56,7 @@ TEST(KernelReport, HasTextsBinaryAndVariantOfTheKernel) {
   const std::string text = kernel.text();
   for (const std::string& part :
        {std::string("adamw_fp32_float32 for cpu on cpu"), kernel.built->key, kernel.how.why,
-        std::string("parameters 2 (group/place 0/0, 0/2)")})
+        std::string("parameters 2 (group/index 0/0, 0/2)")})
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
