@@ -178,8 +178,8 @@ void GradAccumulator::State::note_backward() {
   if (tasks.insert(now).second) await_end();
 }
 
-// A backward may be nested in another, as with activation checkpointing. torch reveals the outer one only after the inner
-// one has ended.
+// A backward may be nested in another, as with activation checkpointing. torch reveals the outer one only after the
+// inner one has ended.
 void GradAccumulator::State::await_end() {
   const autograd::GraphTask* const task = current_task();
   if (task != nullptr && task->reentrant_depth_ > 0)

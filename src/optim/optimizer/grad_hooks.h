@@ -12,13 +12,13 @@ namespace jitstep {
 /// Registers hooks on parameters for as long as the object lives.
 class GradHooks {
  public:
-  /// Called with a parameter's number when its gradient is complete, in the backward thread of its device. Several threads
-  /// may call it at the same time. backward() rethrows its exceptions.
+  /// Called with a parameter's number when its gradient is complete, in the backward thread of its device. Several
+  /// threads may call it at the same time. backward() rethrows its exceptions.
   using OnGradient = std::function<void(std::size_t)>;
 
   /// `parameters`: leaf tensors without duplicates. Existing hooks are called first. If they remove the gradient,
-  /// `on_gradient` is not called. Throws a c10::Error, before anything changes, if a parameter already has a hook of this
-  /// class, because its gradient can have one consumer only. `owner` names the new hooks in such a message.
+  /// `on_gradient` is not called. Throws a c10::Error, before anything changes, if a parameter already has a hook of
+  /// this class, because its gradient can have one consumer only. `owner` names the new hooks in such a message.
   GradHooks(const char* owner, std::vector<torch::Tensor> parameters, OnGradient on_gradient);
   /// Removes the hooks. A hook that another one wraps remains, and does nothing. A hook may call this.
   ~GradHooks();

@@ -39,8 +39,8 @@ bool shares_no_elements(const torch::Tensor& g) {
   return g.is_non_overlapping_and_dense() || jit::is_non_overlapping(shape_of(g));
 }
 
-// An optimizer's gradients without duplicates. torch's function multiplies gradients of one dtype in place, so the elements
-// of a gradient must not share memory.
+// An optimizer's gradients without duplicates. torch's function multiplies gradients of one dtype in place, so the
+// elements of a gradient must not share memory.
 struct Gradients {
   std::optional<torch::Device> device;
   std::vector<torch::Tensor> parameters;                    // with a gradient

@@ -17,10 +17,10 @@ using GroupTransform =
 /// The transform of this name. Throws a c10::Error that lists the known names if there is none. Thread-safe.
 GroupTransform find_host_transform(const std::string& rule, const std::string& name);
 
-/// `newton_schulz`: replaces each matrix in `values` by an approximation of the nearest orthogonal matrix, times the factor
-/// of adjust_lr_fn for its sizes. Source: torch 2.13's Muon. Here, matrices of equal sizes (or transposed sizes) share
-/// batched products. Options: ns_coefficients, ns_steps, eps, ns_dtype (bf16 or real) and adjust_lr_fn (original or
-/// match_rms_adamw).
+/// `newton_schulz`: replaces each matrix in `values` by an approximation of the nearest orthogonal matrix, times the
+/// factor of adjust_lr_fn for its sizes. Source: torch 2.13's Muon. Here, matrices of equal sizes (or transposed sizes)
+/// share batched products. Options: ns_coefficients, ns_steps, eps, ns_dtype (bf16 or real) and adjust_lr_fn (original
+/// or match_rms_adamw).
 void newton_schulz(const std::vector<torch::Tensor>& values, const jit::OptionValues& options);
 
 }  // namespace jitstep

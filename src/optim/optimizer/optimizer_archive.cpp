@@ -1,5 +1,4 @@
-// Saving and loading. Everything is read and bound before anything is replaced: a load that fails changes
-// nothing.
+// Saving and loading. load() reads and binds everything before it replaces anything, so a failed load changes nothing.
 #include <torch/serialize.h>
 
 #include <algorithm>
@@ -18,8 +17,8 @@ namespace jitstep {
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
-// What is kept in other formats than it was saved in, for one warning; and the parameters that are rounded anew with
-// them, which are put back unless all goes well.
+// Collects format conversions of a load, for one warning. Also has copies of parameters that are rounded again, and
+// restores them unless keep() was called.
 class Optimizer::Conversions {
  public:
   Conversions() = default;
@@ -54,9 +53,9 @@ class Optimizer::Conversions {
 
   void warn() const {
     if (parameters_ == 0) return;
-    TORCH_WARN("jitstep: state was saved in other formats than this optimizer keeps, and was ",
-               "converted: ", jit::joined(formats_), " (", parameters_,
-               parameters_ == 1 ? " parameter" : " parameters", ")");
+    TORCH_WARN("jitstep: the archive's formats differ from this optimizer's. State was converted: ",
+               jit::joined(formats_), " (", parameters_,
+               parameters_ == 1 ? " parameter" : " parameters", ").");
   }
 
  private:
@@ -77,11 +76,12 @@ bool has_stepped(const StateMap& states) {
 }  // namespace
 
 void Optimizer::save(OutputArchive& archive) const {
-  // States that came from another optimizer may have taken steps where this one has not.
+  // States from another optimizer may have taken steps although this optimizer has not.
   auto shared_state = impl_->shared_state.values();
   if (!shared_state && !shared_names(default_options().manifest()).empty() && has_stepped(state_))
     shared_state = shared_values();
-  // A state without slots may have come to a parameter of another shape: it is saved as the next step would take it.
+  // The parameter of a state without slots may have another shape now. The archive has the state as the next step would
+  // resize it.
   std::map<void*, ParamState> resized;
   for (const ParamGroup& group : param_groups_)
     for (const torch::Tensor& p : group.params()) {
@@ -131,7 +131,7 @@ void Optimizer::load(InputArchive& archive) {
   conversions.warn();
 }
 
-// Makes the states those of the group's parameters, in this optimizer's formats.
+// Binds the loaded states to the group's parameters, in this optimizer's formats.
 void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& conversions) const {
   GroupRecord record;
   HyperParams hyper_params;
@@ -154,7 +154,7 @@ void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& 
   }
 }
 
-// Replaces the group's options and states.
+// Replaces the group's options and states by the loaded ones.
 void Optimizer::take_archived(std::size_t g, ArchivedGroup& group) {
   if (group.options) {
     group_options(g).assign(group.options->values());
@@ -170,7 +170,7 @@ void Optimizer::take_archived(std::size_t g, ArchivedGroup& group) {
   }
 }
 
-// Parameters without a loaded state give up an id that a loaded one has.
+// Gives a new id to each parameter without a loaded state whose id a loaded state uses.
 void Optimizer::renumber(const std::set<int>& taken) {
   const int known = static_cast<int>(impl_->ids.size());
   int next = taken.empty() ? 0 : std::max(*taken.rbegin() + 1, known);

@@ -1,4 +1,5 @@
-// What an optimizer's steps are given beside gradients: numbers on the device, leave to clear, and counters there.
+// Additional inputs of a step: numbers on the device (grad_scale, found_inf, lr), clearing of gradients, and step
+// counters on the device.
 #include <torch/types.h>
 
 #include <algorithm>
@@ -17,17 +18,17 @@ torch::Tensor checked_number(torch::Tensor number, const char* name) {
   TORCH_CHECK(number.layout() == torch::kStrided && number.scalar_type() == torch::kFloat32 &&
                   number.numel() == 1,
               "jitstep: ", name, " is ", number.dtype(), " of shape ", number.sizes(),
-              " and layout ", number.layout(), "; give one float32, as torch.amp makes it");
+              " and layout ", number.layout(), ". Pass a float32 tensor of one element.");
   return number.detach();
 }
 
-void check_place(const torch::Tensor& number, const char* name, const StepParameter& one) {
+void check_device(const torch::Tensor& number, const char* name, const StepParameter& one) {
   TORCH_CHECK(!number.defined() || number.device() == one.p->device(), "jitstep: ", name, " is on ",
-              number.device(), " and ", describe(*one.p, one.name), " on ", one.p->device(),
-              "; give the optimizer one on its parameters' device");
+              number.device(), ", but ", describe(*one.p, one.name), " is on ", one.p->device(),
+              ". Set one on the parameters' device.");
 }
 
-// The memory that a step uses for one parameter. A gradient without memory needs no clearing.
+// Appends the tensors that a step reads or writes for one parameter. A gradient without data needs no clearing.
 void add_memory(const StepParameter& one, std::vector<StepMemory>& memory) {
   const NamedParameter parameter{one.p, one.name};
   memory.push_back({one.p, parameter});
@@ -43,7 +44,7 @@ bool lacks_counter(const StepCount& t, const StepExtras& extras) {
   return extras.found_inf.defined() && !t.step_offset().defined();
 }
 
-// For parameters of one device: of all steps, or of those that it skips.
+// Creates counters for parameters of one device. `all`: they count all steps. Otherwise they count skipped steps.
 void attach_counters(const torch::Device& device, const std::vector<StepCount*>& counts, bool all) {
   std::vector<std::int64_t> step_offsets;
   for (const StepCount* const t : counts) step_offsets.push_back(all ? t->step_offset_now() : 0);
@@ -62,7 +63,7 @@ torch::Tensor checked_lr(torch::Tensor lr) {
   const bool number = lr.scalar_type() == torch::kFloat32 || lr.scalar_type() == torch::kFloat64;
   TORCH_CHECK(lr.layout() == torch::kStrided && number && lr.numel() == 1, "jitstep: lr is ",
               lr.dtype(), " of shape ", lr.sizes(), " and layout ", lr.layout(),
-              "; give one float32 or float64");
+              ". Pass a float32 or float64 tensor of one element.");
   return lr.detach();
 }
 
@@ -92,10 +93,11 @@ void Optimizer::capturable(bool on) { impl_->extras.capturable = on; }
 bool Optimizer::is_capturable() const { return impl_->extras.capturable; }
 
 void Optimizer::set_lr(std::size_t group, torch::Tensor lr) {
-  TORCH_CHECK(group < param_groups_.size(), "jitstep: set_lr() of group ", group, "; there are ",
-              param_groups_.size());
+  TORCH_CHECK(group < param_groups_.size(), "jitstep: set_lr() of group ", group,
+              ": there is no such group. The number of groups is ", param_groups_.size(), ".");
   TORCH_CHECK(group_options(group).manifest().find("lr") != nullptr, "jitstep: set_lr() of group ",
-              group, ", whose rule ", rule_of(group), " has no option lr");
+              group, ": its optimizer ", rule_of(group),
+              " has no option lr. Call set_lr() for other groups only.");
   auto& lrs = impl_->lrs;
   lrs.resize(std::max(lrs.size(), group + 1));
   lrs[group] = checked_lr(std::move(lr));
@@ -106,7 +108,7 @@ void Optimizer::set_lr(const torch::Tensor& lr) {
   for (std::size_t g = 0; g < param_groups_.size(); ++g) set_lr(g, lr);
 }
 
-// Where kernels find the learning rate of a group, if it is a tensor.
+// Passes the address of a group's learning rate to the kernels, if it is a tensor.
 void Optimizer::point_to_lr(std::size_t g) {
   const auto& lrs = impl_->lrs;
   const torch::Tensor lr = g < lrs.size() ? lrs[g] : torch::Tensor();
@@ -116,13 +118,13 @@ void Optimizer::point_to_lr(std::size_t g) {
 
 void Optimizer::check_extras() const {
   for (const StepParameter& one : impl_->work) {
-    if (one.name.group < impl_->lrs.size()) check_place(impl_->lrs[one.name.group], "lr", one);
-    check_place(impl_->extras.grad_scale, "grad_scale", one);
-    check_place(impl_->extras.found_inf, "found_inf", one);
+    if (one.name.group < impl_->lrs.size()) check_device(impl_->lrs[one.name.group], "lr", one);
+    check_device(impl_->extras.grad_scale, "grad_scale", one);
+    check_device(impl_->extras.found_inf, "found_inf", one);
   }
 }
 
-// Each thread would read another number where one of them writes.
+// A number must not share memory with a parameter. Otherwise threads would read different values while one writes it.
 void Optimizer::check_numbers() const {
   for (std::size_t g = 0; g < impl_->lrs.size(); ++g)
     if (impl_->lrs[g].defined())
@@ -131,7 +133,7 @@ void Optimizer::check_numbers() const {
   impl_->memory.check_number(impl_->extras.found_inf, "found_inf");
 }
 
-// Looks again when a gradient or some state lies elsewhere than in the step before.
+// Checks gradients that the step clears. Repeats the check only after the storage of a gradient or state changed.
 void Optimizer::check_cleared() {
   Impl& records = *impl_;
   const bool same =
@@ -148,7 +150,7 @@ void Optimizer::check_cleared() {
   records.clearing_checked = true;
 }
 
-// Has the device count the steps that it skips, before one that it may, or all of them.
+// Creates step counters on the device: with found_inf for skipped steps, if capturable for all steps.
 void Optimizer::count_steps() {
   const StepExtras& extras = impl_->extras;
   std::unordered_map<torch::Device, std::vector<StepCount*>> without;
@@ -158,7 +160,7 @@ void Optimizer::count_steps() {
     if (lacks_counter(t, extras)) without[one.p->device()].push_back(&t);
   }
   for (const auto& [device, counts] : without) {
-    backend_of(device).refuse_capture();  // which would record the making of counters
+    backend_of(device).refuse_capture();  // a capture would record the creation of counters
     attach_counters(device, counts, extras.capturable);
   }
   if (impl_->work.empty() || impl_->shared_state.aux_state() == nullptr) return;
@@ -167,7 +169,7 @@ void Optimizer::count_steps() {
   if (extras.found_inf.defined()) impl_->shared_state.count_skips();
 }
 
-// Of gradients that torch only says are negated, the kernels have read and cleared a copy.
+// Kernels have read and cleared a copy of lazily negated gradients. This clears the gradients themselves.
 void Optimizer::clear_materialised() {
   if (!impl_->extras.clears || impl_->materialised.empty()) return;
   for (const StepParameter& one : impl_->work)

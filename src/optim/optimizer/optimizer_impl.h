@@ -1,4 +1,4 @@
-// What an optimizer derives from its groups and parameters, kept from step to step.
+// Private data of an Optimizer: records of groups and parameters, cached from step to step.
 #pragma once
 
 #include <algorithm>
@@ -22,34 +22,33 @@
 
 namespace jitstep {
 
-// Whether a kernel takes a sum over all parameters, or memory that all of them share.
+// True if a kernel has a reduction over all parameters, or shared state.
 bool shares(const jit::Plan& plan);
 
-// A parameter as it was when last looked at.
+// Cached data about one parameter, from the last time it was checked.
 struct Optimizer::ParamRecord {
   void* key = nullptr;
   torch::optim::OptimizerParamState* held = nullptr;
-  ParamState* state = nullptr;           // the same, once it is known to be one
-  const std::type_info* type = nullptr;  // of what is held: another object may come to lie there
-  std::shared_ptr<const jit::Plan> plan = nullptr;  // of this binding of the state alone
-  TensorFingerprint fingerprint = {};               // when last looked at
-  TensorFingerprint gradient = {};                  // as it was last read
-  bool gradient_checked = false;                    // as long as it lies there
-  int version = 0;                                  // another one when the kernels' tables must be
+  ParamState* state = nullptr;           // `held`, once its type was checked
+  const std::type_info* type = nullptr;  // of *held: a new object may have the same address
+  std::shared_ptr<const jit::Plan> plan = nullptr;  // unique to this binding of the state
+  TensorFingerprint fingerprint = {};               // of the parameter
+  TensorFingerprint gradient = {};                  // of the last gradient
+  bool gradient_checked = false;                    // valid while `gradient` matches
+  int version = 0;                                  // changes when kernel tables become invalid
   int revision = -1;                                // of the group when the state was bound
   int id = 0;
-  int number = 0;  // in its group, where none counts twice: options that list parameters go by it
-  bool repeated = false;  // listed before in its group, and stepped there
-  bool shares = false;    // its kernel takes a sum over all parameters, or memory of all
-  std::optional<Stepper> alone = {};  // of the steps that it takes inside of a backward()
+  int number = 0;  // in its group, without duplicates; indexes options with a value per parameter
+  bool repeated = false;              // a duplicate in its group, which is not stepped
+  bool shares = false;                // see shares(plan)
+  std::optional<Stepper> alone = {};  // for steps inside backward()
 
-  // Whether what is held for it now is the object that was last looked at.
+  // True if `now` is the same object as at the last check.
   bool knows(const torch::optim::OptimizerParamState* now) const {
     return now == held && (now == nullptr || typeid(*now) == *type);
   }
-  // Whether that is the state that it was bound with, under these options, by nobody else since, and still fits: a
-  // parameter that stays has the form it was bound with. At step 0 binding looks whether there is anything to go on
-  // from.
+  // True if `now` is bound to this parameter with the group's current options, and still fits. If the storage did not
+  // move, shape and dtype are unchanged. Always false at step 0, so that bind() checks the initial state.
   bool is_bound(const torch::optim::OptimizerParamState* now, int of_group, const torch::Tensor& p,
                 bool storage_unchanged) const {
     return now != nullptr && knows(now) && revision == of_group && state->is_bound() &&
@@ -67,55 +66,56 @@ struct Optimizer::Impl {
     GroupRecord record;
     std::vector<ParamRecord> param_records;
     std::string rule;
-    GroupTransform stage;  // of the rule; empty: it has none
+    GroupTransform transform;  // empty if the rule has none
   };
-  // A parameter of this step whose state must be made or bound again first.
+  // A parameter of this step whose state must be created or bound again first.
   struct PendingBinding {
     std::size_t work, group, index;
     std::shared_ptr<const jit::Plan> plan;
-    bool made;                         // in this step: there was no state before
-    std::optional<ParamState> before;  // what there was, once it may have changed
-    torch::Tensor parameter = {};      // as it was, where it is rounded anew
+    bool made;                         // this step created the state
+    std::optional<ParamState> before;  // for the rollback: the state before bind()
+    torch::Tensor parameter = {};      // for the rollback: a copy if bind() rounds it again
   };
 
   Impl(Optimizer& of, NonTrainablePolicy what) : optimizer(&of), frozen(what) {}
 
-  Optimizer* optimizer;  // which may move
+  Optimizer* optimizer;  // updated when the Optimizer is moved
   NonTrainablePolicy frozen;
-  bool several_rules = false;  // each group's options say theirs
+  bool several_rules = false;  // each group's options name its rule
   std::vector<Group> groups;
-  std::vector<HyperParams> hyper_params;  // of the groups
+  std::vector<HyperParams> hyper_params;  // one per group
   std::unordered_map<void*, int> ids;
   std::vector<StepParameter> work, inactive;  // of this step: with a gradient, and without
   std::vector<PendingBinding> pending;
-  std::vector<ParameterName> new_gradients;  // of this step: those that lie elsewhere than before
-  std::deque<torch::Tensor> materialised;    // gradients of this step that had no memory to read
+  std::vector<ParameterName>
+      new_gradients;  // of this step: gradients with another storage than before
+  std::deque<torch::Tensor> materialised;  // of this step: copies of lazy gradients
   ParameterMemory memory;
-  bool memory_checked = false;  // as long as no parameter lies elsewhere
+  bool memory_checked = false;  // valid while no parameter's storage changes
   StepExtras extras;
-  std::vector<torch::Tensor> lrs;   // of the first groups; undefined: the options'
-  int versions = 0;                 // given to members
-  bool clearing_checked = false;    // as long as no gradient and no state lies elsewhere
+  std::vector<torch::Tensor> lrs;   // by group, may be shorter; undefined: the option lr is used
+  int versions = 0;                 // the last ParamRecord::version
+  bool clearing_checked = false;    // valid while the storage of no gradient and state changes
   SharedStateTensors shared_state;  // outlives the stepper's tables
   Stepper stepper;
-  bool tunes = false;              // as the options ask
-  bool tuning_is_settled = false;  // the stepper has a tuner, or is to have none
+  bool tunes = false;              // the options request tuning in steps
+  bool tuning_is_settled = false;  // it is decided whether the stepper has a tuner
   jit::Agreement agree = {};
-  jit::Mode mode = jit::Mode::train;  // of a rule that has modes
-  std::mutex stepping;                // inside of a backward(), where each device has a thread
-  std::optional<GradHooks> hooks;     // while steps are taken there
+  jit::Mode mode = jit::Mode::train;  // for a rule with modes
+  std::mutex stepping;                // inside backward(), which uses one thread per device
+  std::optional<GradHooks> hooks;     // while step_in_backward() is on
 
   void resize(std::size_t count) {
     groups.resize(count);
     hyper_params.resize(count);
   }
-  // What the groups' rules have done by the host; empty: none has anything.
-  TransformOfGroup stage() const {
+  // The host transforms of all groups; empty if no group has one.
+  TransformOfGroup transform() const {
     const bool any =
-        std::any_of(groups.begin(), groups.end(), [](const Group& g) { return g.stage; });
+        std::any_of(groups.begin(), groups.end(), [](const Group& g) { return g.transform; });
     if (!any) return {};
     return [this](std::size_t g, const std::vector<torch::Tensor>& values) {
-      groups[g].stage(values, groups[g].record.values());
+      groups[g].transform(values, groups[g].record.values());
     };
   }
   void start_gathering() {
@@ -125,8 +125,8 @@ struct Optimizer::Impl {
     new_gradients.clear();
     materialised.clear();
   }
-  // Whether a parameter lies where it lay when last looked at. If not, what was known of it is void: its state may no
-  // longer fit, kernels' tables have its old address, and it may share memory with others.
+  // True if a parameter's storage and metadata are unchanged. If not, invalidates the cached data: the state may no
+  // longer fit, kernel tables have the old address, and the parameter may share memory with others.
   bool storage_unchanged(ParamRecord& param_record, const torch::Tensor& p) {
     if (param_record.fingerprint.same_storage(p)) return true;
     if (!param_record.fingerprint.same_metadata(p)) param_record.revision = -1;
@@ -136,7 +136,7 @@ struct Optimizer::Impl {
     memory_checked = false;
     return false;
   }
-  // Numbers in the order of first appearance.
+  // Ids count in order of first appearance.
   int id_of(void* key) { return ids.emplace(key, static_cast<int>(ids.size())).first->second; }
 };
 

@@ -1,4 +1,4 @@
-// Steps inside of a backward(): each parameter alone, as soon as its gradient is there.
+// Steps inside backward(): each parameter separately, as soon as its gradient is complete.
 #include <torch/types.h>
 
 #include "jitstep/jit/plan.h"
@@ -10,16 +10,16 @@ namespace {
 
 void check_alone(const torch::Tensor& p, const ParameterName& name, const std::string& rule,
                  bool shares) {
-  TORCH_CHECK(!shares, "jitstep: step_in_backward() with ", describe(p, name), ", a parameter of ",
-              rule, ", under max_grad_norm or another sum or memory of all parameters, which is ",
-              "known only when the last gradient is there; leave it out, or call step() after ",
-              "backward() and step_in_backward(false)");
+  TORCH_CHECK(!shares, "jitstep: step_in_backward() cannot step ", describe(p, name), " of ", rule,
+              ": max_grad_norm, another sum over all parameters, or shared state needs all ",
+              "gradients at once. Leave it out, or call step_in_backward(false), and step() after ",
+              "backward().");
 }
 
 void check_unskipped(const torch::Tensor& found_inf) {
-  TORCH_CHECK(!found_inf.defined(), "jitstep: step_in_backward() with found_inf, which is known ",
-              "only when the last gradient is there; call set_found_inf({}), or step() after ",
-              "backward() and step_in_backward(false)");
+  TORCH_CHECK(!found_inf.defined(), "jitstep: step_in_backward() does not work with found_inf, ",
+              "which needs all gradients at once. Call set_found_inf({}), or call ",
+              "step_in_backward(false), and step() after backward().");
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ void Optimizer::step_in_backward(bool on) {
 
 bool Optimizer::steps_in_backward() const { return impl_->hooks.has_value(); }
 
-// Every current parameter, and no other.
+// Replaces all hooks by hooks on the current parameters.
 void Optimizer::hook_gradients() {
   impl_->hooks.reset();
   std::vector<torch::Tensor> parameters;
@@ -69,22 +69,22 @@ void Optimizer::step_alone(const ParameterName& name) {
   TORCH_CHECK(g < param_groups_.size() && i < param_groups_[g].params().size() &&
                   param_groups_[g].params()[i].unsafeGetTensorImpl() ==
                       impl_->groups[g].param_records[i].key,
-              "jitstep: the parameters of group ", g, " were changed after step_in_backward(); ",
-              "call it again");
+              "jitstep: the parameters of group ", g, " changed after step_in_backward(). ",
+              "Call it again.");
   collect_alone(name);
   ParamRecord& param_record = impl_->groups[g].param_records[i];
   if (!param_record.alone) param_record.alone.emplace();
   StepExtras extras = impl_->extras;
-  extras.clears = false;  // the gradient goes as a whole
+  extras.clears = false;  // the gradient is reset below instead
   with_rollback([&] {
     count_steps();
     param_record.alone->step({impl_->work, impl_->inactive, impl_->hyper_params}, nullptr, extras,
-                             impl_->stage());
+                             impl_->transform());
   });
   param_groups_[g].params()[i].mutable_grad().reset();
 }
 
-// As `collect` does it for all: the parameter's turn takes no time for the others'.
+// Like gather_inputs() for a single parameter, so that its step does not visit the other parameters.
 void Optimizer::collect_alone(const ParameterName& name) {
   const auto& [g, i] = name;
   const torch::Tensor& p = param_groups_[g].params()[i];

@@ -1,4 +1,4 @@
-// The optimizer's steps. What a step changes before its first launch is taken back if it fails.
+// The optimizer's steps. A step that fails before its first launch undoes its changes.
 #include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
@@ -22,7 +22,7 @@ torch::optim::OptimizerParamState* held_in(const States& states, void* key) {
   return found == states.end() ? nullptr : found->second.get();
 }
 
-// Those of all states but some; one that was never bound has none.
+// The ids of all states except `some`. A state that was never bound has none.
 std::set<int> ids_but_of(const std::set<const ParamState*>& some, const States& states) {
   std::set<int> ids;
   for (const auto& [key, held] : states) {
@@ -57,15 +57,15 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     count_steps();
     const StepExtras& extras = impl_->extras;
     impl_->stepper.step({impl_->work, impl_->inactive, impl_->hyper_params},
-                        impl_->shared_state.aux_state(), extras, impl_->stage());
+                        impl_->shared_state.aux_state(), extras, impl_->transform());
   });
   clear_materialised();
   return loss;
 }
 
 void Optimizer::check_training() const {
-  TORCH_CHECK(is_training(), "jitstep: step() of ", rule(), " in evaluation mode, where the ",
-              "parameters hold another point than the one that is trained; call train() first");
+  TORCH_CHECK(is_training(), "jitstep: step() of ", rule(), " in evaluation mode: the parameters ",
+              "hold the evaluation point, not the training point. Call train() first.");
 }
 
 void Optimizer::eval() { switch_mode(jit::Mode::eval); }
@@ -87,7 +87,7 @@ void Optimizer::switch_mode(jit::Mode to) {
   impl_->mode = to;
 }
 
-// Makes the states ready, and takes that back if what follows fails.
+// Binds the states and calls `launch`. Restores the states if either throws.
 void Optimizer::with_rollback(const std::function<void()>& launch) {
   try {
     bind_states();
@@ -100,7 +100,8 @@ void Optimizer::with_rollback(const std::function<void()>& launch) {
   impl_->pending.clear();
 }
 
-// Finds the parameters with gradients, or those that have taken a step, and checks all before any is changed.
+// Finds the parameters with gradients (for a step), or those that have taken a step (for a switch of mode). Checks all
+// before any is changed.
 void Optimizer::gather_inputs(Operation operation) {
   if (!groups_unchanged()) sync_groups();
   impl_->start_gathering();
@@ -110,7 +111,7 @@ void Optimizer::gather_inputs(Operation operation) {
   if (operation == Operation::step) check_new_gradients();
 }
 
-// A sum over all parameters is taken on each device alone, and would be another one than torch's.
+// Each device would sum over its own parameters only, so a sum over all parameters would be wrong.
 void Optimizer::check_devices() const {
   const auto& work = impl_->work;
   const auto other = std::find_if(work.begin(), work.end(), [&](const StepParameter& one) {
@@ -122,12 +123,12 @@ void Optimizer::check_devices() const {
   });
   TORCH_CHECK(!sums, "jitstep: parameters on ", work.front().p->device(), " and ",
               other->p->device(),
-              " under max_grad_norm or another sum over all parameters, which each device would "
-              "take alone; call torch::nn::utils::clip_grad_norm_ instead, or give each device an "
-              "optimizer of its own");
+              " do not work with max_grad_norm or another sum over all parameters: each device "
+              "would sum its own only. Call torch::nn::utils::clip_grad_norm_ instead, or use one "
+              "optimizer per device.");
 }
 
-// Looks anew at where parameters lie, and at every gradient.
+// Checks all parameters for shared memory, and schedules a check of every gradient.
 void Optimizer::check_memory() {
   impl_->memory_checked = false;
   check_distinct();
@@ -137,7 +138,7 @@ void Optimizer::check_memory() {
     for (std::size_t i = 0; i < impl_->groups[g].param_records.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
       ParamRecord& param_record = impl_->groups[g].param_records[i];
-      // Inactive parameters have tables as well.
+      // Also for inactive parameters, because kernel tables have their addresses.
       impl_->storage_unchanged(param_record, p);
       param_record.gradient_checked = false;
       impl_->memory.add({&p, {g, i}});
@@ -155,10 +156,11 @@ void Optimizer::check_new_gradients() {
   }
 }
 
-// As kernels can read it; null if there is none. What was checked and has not changed is not looked at again.
+// The gradient in a form that kernels can read, or null. An unchanged gradient is not checked again.
 const torch::Tensor* Optimizer::gradient_of(const torch::Tensor& p, const ParameterName& name) {
   ParamRecord& param_record = impl_->groups[name.group].param_records[name.index];
-  const torch::Tensor* grad = &p.unsafeGetTensorImpl()->grad();  // p is a leaf: nothing to warn of
+  const torch::Tensor* grad =
+      &p.unsafeGetTensorImpl()->grad();  // p is a leaf: no need for p.grad()'s warning
   if (param_record.gradient_checked && param_record.gradient.same_storage(*grad)) return grad;
   param_record.gradient_checked = false;
   if (!grad->defined()) return nullptr;
@@ -227,14 +229,14 @@ bool Optimizer::is_bound(std::size_t g, std::size_t i, bool storage_unchanged) {
   return false;
 }
 
-// What there is to be bound, which must be state of the rule.
+// Sets the record's state to `held`. Throws if that is not state of the rule.
 void Optimizer::look_up(ParamRecord& param_record, torch::optim::OptimizerParamState* held,
                         const std::string& rule) const {
   auto* const state = dynamic_cast<ParamState*>(held);
   TORCH_CHECK(
       held == nullptr || (state != nullptr && state->rule() == rule),
-      "the state of a parameter was replaced by another optimizer's; use the state class of ",
-      rule);
+      "jitstep: the state of a parameter was replaced by another optimizer's. Use the state ",
+      "class of ", rule, ".");
   param_record.state = state;
   param_record.held = held;
   param_record.type = held == nullptr ? nullptr : &typeid(*held);
@@ -247,8 +249,8 @@ ParamState& Optimizer::state_for(const torch::Tensor& p, std::size_t g) {
   return static_cast<ParamState&>(*held);
 }
 
-// A state keeps its id unless another parameter has it, as where it was taken over from another optimizer; a new
-// one gets its parameter's, if that is free.
+// A state retains its id unless another parameter has the same id, for example after it was moved from another
+// optimizer. A new state gets its parameter's id if that is free.
 std::vector<int> Optimizer::ids_of_pending() const {
   std::vector<const ParamRecord*> param_records;
   std::set<const ParamState*> states;
@@ -256,28 +258,28 @@ std::vector<int> Optimizer::ids_of_pending() const {
     param_records.push_back(&impl_->groups[pending.group].param_records[pending.index]);
     states.insert(param_records.back()->state);
   }
-  std::set<int> taken = ids_but_of(states, state_);
+  std::set<int> used = ids_but_of(states, state_);
   std::vector<int> ids;
   for (const ParamRecord* const param_record : param_records) {
-    const bool codec = param_record->state != nullptr && param_record->state->has_id() &&
-                       taken.insert(param_record->state->id()).second;
-    ids.push_back(codec ? param_record->state->id() : -1);
+    const bool retained = param_record->state != nullptr && param_record->state->has_id() &&
+                          used.insert(param_record->state->id()).second;
+    ids.push_back(retained ? param_record->state->id() : -1);
   }
   const int unused = static_cast<int>(impl_->ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= 0) continue;
-    const bool free = taken.insert(param_records[i]->id).second;
-    ids[i] = free ? param_records[i]->id : std::max(*taken.rbegin() + 1, unused);
-    taken.insert(ids[i]);
+    const bool free = used.insert(param_records[i]->id).second;
+    ids[i] = free ? param_records[i]->id : std::max(*used.rbegin() + 1, unused);
+    used.insert(ids[i]);
   }
   return ids;
 }
 
-// Makes the state of parameters that get their first gradient, and binds again what was replaced,
-// moved, or has other formats now.
+// Creates the state of parameters that get their first gradient. Binds states again that were replaced or moved, or
+// whose formats changed.
 void Optimizer::bind_states() {
   if (impl_->pending.empty()) return;
-  // First of all: a CUDA graph capture would record the making of state.
+  // Must be first, because a CUDA graph capture would record the creation of state.
   for (const Impl::PendingBinding& pending : impl_->pending)
     backend_of(impl_->work[pending.work].p->device()).refuse_capture();
   const std::vector<int> ids = ids_of_pending();
@@ -304,8 +306,8 @@ void Optimizer::bind_states() {
   }
 }
 
-// After a step that failed, such as for want of a compiler or of memory, every state is what it was
-// before, and none is left that was not there.
+// Undoes bind_states() after a failed step, for example without a compiler or out of memory. Removes new states and
+// restores the others.
 void Optimizer::restore_states() {
   for (Impl::PendingBinding& pending : impl_->pending) {
     ParamRecord& param_record = impl_->groups[pending.group].param_records[pending.index];
@@ -321,15 +323,16 @@ void Optimizer::restore_states() {
   impl_->pending.clear();
 }
 
-// What the rule keeps for all parameters: it begins with the numbers of the first group, and anew when
-// nobody has any state.
+// Binds the shared state. Its initial values come from the options of the first group. It restarts if no parameter has
+// state.
 void Optimizer::bind_shared_state() {
   if (impl_->work.empty() || impl_->groups.empty()) return;
-  const bool anew = impl_->pending.size() == state_.size() &&
-                    std::all_of(impl_->pending.begin(), impl_->pending.end(),
-                                [](const auto& pending) { return pending.made; }) &&
-                    impl_->shared_state.has_stepped();  // asked last: it may wait for the device
-  if (anew) impl_->shared_state.clear();
+  const bool restart =
+      impl_->pending.size() == state_.size() &&
+      std::all_of(impl_->pending.begin(), impl_->pending.end(),
+                  [](const auto& pending) { return pending.made; }) &&
+      impl_->shared_state.has_stepped();  // last, because it may wait for the device
+  if (restart) impl_->shared_state.clear();
   impl_->shared_state.bind(impl_->work.front().p->device(),
                            impl_->groups.front().record.initial_shared_state());
 }

@@ -1,4 +1,4 @@
-// The numbers that a step is taken with: those of groups, at step numbers, and those that lie on the device.
+// HyperParams of one step: of groups at step numbers, and numbers on the device.
 #pragma once
 
 #include <vector>
@@ -7,18 +7,18 @@
 
 namespace jitstep {
 
-/// The set of a group at a step number, made at its first use in this step. A parameter whose device counts
-/// steps that it skips has one of its own, which is none of those that were made for others.
+/// The index of a group's HyperParams at step `t` in `hyper_params`. Appends them if needed, and their index to `made`.
+/// A parameter with a step counter on the device (`step_offset` defined) gets separate HyperParams.
 int hyper_index_for(std::vector<HyperParams>& hyper_params, std::vector<int>& made,
                     const HyperParams& base, std::int64_t t, const torch::Tensor& step_offset);
 
-/// Where a number on the device lies; null without one.
+/// The address of a number on the device. Null if the tensor is undefined.
 const float* address(const torch::Tensor& number);
 
-/// What kernels count they count for tensors with elements.
+/// Counts a skipped step of an empty tensor, because kernels count for tensors with elements only.
 void count_empty(const StepParameter& parameter, const torch::Tensor& found_inf);
 
-/// Whether the device skipped a step. Waits for it.
+/// True if the device skipped the step. Waits for the device.
 bool is_skipped(const StepExtras& extras);
 
 }  // namespace jitstep

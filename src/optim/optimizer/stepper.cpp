@@ -16,12 +16,12 @@
 namespace jitstep {
 namespace {
 
-// What a parameter was when the tables were built, and where it is in them.
+// A parameter when the tables were built, and its position in them.
 struct TableRow {
   const StateBuffers* state;
   int revision, version;
-  std::size_t device = 0, batch = 0;  // which of State::devices, and of its batches
-  std::size_t index = 0;              // of its input there
+  std::size_t device = 0, batch = 0;  // indices into State::devices and its batches
+  std::size_t index = 0;              // index of its input
   jit::StepTensor tensor;
 
   bool is(const StepParameter& now) const {
@@ -35,8 +35,9 @@ struct DeviceStep {
   jit::Backend* backend;
   std::vector<jit::Batch> batches = {};
   std::optional<jit::Step> step = {};
-  std::vector<jit::StepInput> inputs = {};   // batch after batch
-  std::vector<std::size_t> parameters = {};  // of this step, whose they are
+  std::vector<jit::StepInput> inputs = {};  // in the order of batches
+  std::vector<std::size_t> parameters =
+      {};  // for each input: the index of its parameter in this step
 };
 
 jit::KernelSpec spec_of(const StepParameter& parameter, bool scaled) {
@@ -62,17 +63,17 @@ std::size_t find_or_add(std::vector<T>& items, Same same, Make make) {
 
 struct Stepper::State {
   std::vector<TableRow> rows;
-  std::vector<const TableRow*> found;    // of the parameters of this step
-  std::vector<std::vector<int>> row_of;  // of the members, by group and place; -1: none
+  std::vector<const TableRow*> found;    // one per parameter of this step
+  std::vector<std::vector<int>> row_of;  // index into rows, by group and index; -1: none
   std::vector<DeviceStep> devices;
-  std::array<double*, 2> shared_state = {};  // where that memory lay when the tables were built
-  bool scaled = false;                       // whether their kernels divide by a grad_scale
+  std::array<double*, 2> shared_state = {};  // addresses when the tables were built
+  bool scaled = false;                       // the kernels divide by grad_scale
   std::vector<HyperParams> hyper_params;
-  std::vector<std::vector<int>> hyper_params_of_group;  // those made in this step
+  std::vector<std::vector<int>> hyper_params_of_group;  // indices of those made in this step
 
-  // What the tables have of a parameter; null if that is out of date.
+  // The row of a parameter. Null if there is none, or if it is out of date.
   const TableRow* find(const StepParameter& now) const;
-  // Sets `found` and says whether they have all of them.
+  // Sets `found`. True if the tables have current rows of all parameters.
   bool find_all(const std::vector<StepParameter>& parameters);
   void add(TableRow row, const StepParameter& of, const jit::KernelSpec& spec);
   void assign_inputs();
@@ -99,33 +100,33 @@ Stepper::~Stepper() = default;
 Stepper::Stepper(Stepper&&) noexcept = default;
 Stepper& Stepper::operator=(Stepper&&) noexcept = default;
 
-// Puts a member into the batch of its kernel.
-void Stepper::State::add(TableRow m, const StepParameter& of, const jit::KernelSpec& spec) {
+// Adds a row to the batch of its kernel.
+void Stepper::State::add(TableRow row, const StepParameter& of, const jit::KernelSpec& spec) {
   const torch::Device device = of.p->device();
-  m.device = find_or_add(
+  row.device = find_or_add(
       devices, [&](const DeviceStep& known) { return known.device == device; },
       [&] {
         return DeviceStep{device, as_torch_error([&] { return &backend_of(device); })};
       });
-  auto& batches = devices[m.device].batches;
-  m.batch = find_or_add(
+  auto& batches = devices[row.device].batches;
+  row.batch = find_or_add(
       batches, [&](const jit::Batch& batch) { return batch.plan.spec == spec; },
       [&] {
         return jit::Batch{jit::resolve(spec), {}};
       });
   with_context(*of.p, of.name, [&] {
-    rethrow_as_torch_error([&] { jit::check_tensors(batches[m.batch].plan, {m.tensor}); });
+    rethrow_as_torch_error([&] { jit::check_tensors(batches[row.batch].plan, {row.tensor}); });
   });
-  m.index = batches[m.batch].tensors.size();
-  batches[m.batch].tensors.push_back(m.tensor);
+  row.index = batches[row.batch].tensors.size();
+  batches[row.batch].tensors.push_back(row.tensor);
   const auto& [group, index] = of.name;
   if (group >= row_of.size()) row_of.resize(group + 1);
   if (index >= row_of[group].size()) row_of[group].resize(index + 1, -1);
   row_of[group][index] = static_cast<int>(rows.size());
-  rows.push_back(std::move(m));
+  rows.push_back(std::move(row));
 }
 
-// Inputs of a batch follow those of the batches before it.
+// Numbers the inputs batch by batch.
 void Stepper::State::assign_inputs() {
   std::vector<std::vector<std::size_t>> first(devices.size());
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -142,12 +143,12 @@ void Stepper::State::assign_inputs() {
 
 namespace {
 
-// As torch's own in-place operations do, so that autograd sees that p has changed.
+// torch's in-place operations do this, too. It tells autograd that p has changed.
 void bump_version(const torch::Tensor& p) {
   if (!p.is_inference()) p.unsafeGetTensorImpl()->bump_version();
 }
 
-// One group after another, each with all of its parameters on the device.
+// Calls the transform once per group, with all of the group's parameters on the device.
 void run_transform(const TransformOfGroup& transform, const std::vector<StepParameter>& parameters,
                    const DeviceStep& device, const std::vector<jit::TransformedTensor>& tensors) {
   std::map<std::size_t, std::vector<torch::Tensor>> values;
@@ -155,18 +156,18 @@ void run_transform(const TransformOfGroup& transform, const std::vector<StepPara
     const StepParameter& parameter = parameters[device.parameters[one.tensor]];
     values[parameter.name.group].push_back(values_at(one.values, *parameter.p));
   }
-  for (const auto& [group, given] : values) transform(group, given);
+  for (const auto& [group, of_group] : values) transform(group, of_group);
 }
 
 }  // namespace
 
-// Where the memory of all parameters lies.
+// The addresses of the shared state.
 static std::array<double*, 2> buffers_of(const jit::SharedState* shared_state) {
   return shared_state == nullptr ? std::array<double*, 2>{} : shared_state->buffers;
 }
 
-// Copies of a state share its tensors: one may have been given to another parameter.
-static void check_apart(const DeviceStep& device) {
+// Copies of a state share its tensors, and the user may have given a copy to another parameter.
+static void check_no_sharing(const DeviceStep& device) {
   std::vector<const jit::StepTensor*> all;
   for (const jit::Batch& batch : device.batches)
     for (const jit::StepTensor& tensor : batch.tensors) all.push_back(&tensor);
@@ -193,14 +194,14 @@ void Stepper::prepare(const std::vector<StepParameter>& parameters,
   }
   fresh.assign_inputs();
   for (DeviceStep& device : fresh.devices)
-    check_apart(device),
+    check_no_sharing(device),
         as_torch_error([&] { device.step.emplace(*device.backend, device.batches, shared_state); });
   for (DeviceStep& device : state_->devices)
     if (device.step && !device.backend->is_capturing()) device.step->activate_step();
   *state_ = std::move(fresh);
 }
 
-// Outside of the capture steps begin with tables of their own.
+// After a capture its graph owns the tables. Steps outside the capture start with new ones.
 void Stepper::leave_to_graphs() {
   const auto& devices = state_->devices;
   const bool left = std::any_of(devices.begin(), devices.end(), [](const DeviceStep& device) {
@@ -209,8 +210,8 @@ void Stepper::leave_to_graphs() {
   if (left) captured_.push_back(std::exchange(state_, std::make_unique<State>()));
 }
 
-// Brings tables and inputs in line with the parameters, each with the numbers of the step it has taken last
-// (`ahead` 0) or is about to take (1). Says whether the tables are new.
+// Updates tables and inputs for the parameters. `ahead`: 0 for the HyperParams of the last step, 1 for those of the
+// next one. True if the tables are new.
 bool Stepper::update(const StepMembers& now, jit::SharedState* shared_state,
                      const StepExtras& extras, int ahead) {
   State& state = *state_;
@@ -248,7 +249,7 @@ bool Stepper::update(const StepMembers& now, jit::SharedState* shared_state,
   return !known;
 }
 
-// The step that is a trial of a configuration, or has been chosen by trials; null: the usual one.
+// A step with a configuration that the tuner tries or has chosen. Null: use the default step.
 jit::Step* Stepper::tuned_step(bool tables_are_new, jit::SharedState* shared_state,
                                const StepExtras& extras) {
   if (!tuner_ || state_->devices.size() != 1) return nullptr;
@@ -258,12 +259,12 @@ jit::Step* Stepper::tuned_step(bool tables_are_new, jit::SharedState* shared_sta
                              download(at, to, from, bytes);
                            }};
   if (tables_are_new) activate(nullptr), tuner_->begin(tables, hardware_of(device.device));
-  if (extras.capturable) return nullptr;  // as a graph repeats it, by tables that it owns
-  if (device.backend->is_capturing()) return nullptr;  // to be refused like any other
+  if (extras.capturable) return nullptr;  // a graph repeats the step with tables that it owns
+  if (device.backend->is_capturing()) return nullptr;  // the default step throws
   return tuner_->choose(tables, device.inputs, state_->hyper_params);
 }
 
-// Each jit::Step orders its own launches alone, so that one must be over before another takes its turn.
+// A jit::Step orders only its own launches, so one must be complete before another one is used.
 void Stepper::activate(jit::Step* tuned) {
   if (std::exchange(last_tuned_, tuned) == tuned) return;
   for (const DeviceStep& device : state_->devices)
@@ -283,7 +284,7 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
   const auto step_on = [&](DeviceStep& device) -> jit::Step& {
     return tuned != nullptr ? *tuned : *device.step;
   };
-  // All devices are ready before the first of them changes anything.
+  // Prepare all devices before the first one changes anything.
   for (DeviceStep& device : state.devices)
     step_on(device).prepare(device.inputs, state.hyper_params);
   if (is_trial) wait_for_all(state.devices[0].device);
@@ -302,7 +303,7 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
     bump_version(*parameter.p);
     if (extras.clears) bump_version(*parameter.grad);
   }
-  // Last, as it may ask a function of the program's.
+  // Must be last, because it may call the user's TuningAgreement.
   if (is_trial && !is_skipped(extras)) tuner_->record(seconds.count());
 }
 
@@ -310,7 +311,7 @@ void Stepper::switch_mode(jit::Mode to, const StepMembers& now, jit::SharedState
   leave_to_graphs();
   const bool rebuilt = update(now, shared_state, {}, 0);
   State& state = *state_;
-  if (rebuilt)  // of tables that know nothing of gradients: the next step makes its own
+  if (rebuilt)  // these tables have no gradients, so the next step must build its own
     for (TableRow& row : state.rows) row.version = -1;
   activate(nullptr);
   for (DeviceStep& device : state.devices)

@@ -14,8 +14,8 @@ namespace jitstep {
 std::unique_ptr<Options> checked_options(const std::string& rule, const GenericOptions& given,
                                          int catalog_revision = 0);
 
-/// Copies a group's options for an optimizer with these defaults. Throws a c10::Error if the options are torch's, another
-/// rule's, or of another version of the rule.
+/// Copies a group's options for an optimizer with these defaults. Throws a c10::Error if the options are torch's,
+/// another rule's, or of another version of the rule.
 std::unique_ptr<Options> options_like(const Options& defaults,
                                       const torch::optim::OptimizerOptions& given);
 

@@ -44,7 +44,8 @@ std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerPara
   return options;
 }
 
-// torch's archives do not name their optimizer. An option that ours lacks shows that the archive is another optimizer's.
+// torch's archives do not name their optimizer. An option that ours lacks shows that the archive is another
+// optimizer's.
 void check_torchs(InputArchive& options, const OptimizerParamGroup& group) {
   const Options& ours = options_of(group);
   const auto& names = ours.names();

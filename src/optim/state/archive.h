@@ -45,8 +45,8 @@ std::optional<std::vector<double>> read_shared_state(torch::serialize::InputArch
                                                      const Options& defaults,
                                                      const std::vector<ArchivedGroup>& groups);
 
-/// True if the archive has torch's current layout. False if it is older than torch 1.5 or contains no optimizer. Throws a
-/// c10::Error for another layout or a newer schema.
+/// True if the archive has torch's current layout. False if it is older than torch 1.5 or contains no optimizer. Throws
+/// a c10::Error for another layout or a newer schema.
 bool has_layout(torch::serialize::InputArchive& archive);
 
 /// Throws a c10::Error if the archive is of another rule than these groups, has another layout of torch or a newer

@@ -1,5 +1,5 @@
-// Typed access to the entries of torch's archives. The functions throw a c10::Error that names an entry if it is missing
-// or has another type. Such an archive is damaged, or contains no optimizer.
+// Typed access to the entries of torch's archives. The functions throw a c10::Error that names an entry if it is
+// missing or has another type. Such an archive is damaged, or contains no optimizer.
 #pragma once
 
 #include <torch/serialize/archive.h>

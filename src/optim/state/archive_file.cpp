@@ -37,8 +37,8 @@ fs::path followed(fs::path file) {
   return file;
 }
 
-// Creates a temporary file in the same folder. Its name is random: in a folder that others can write to, an attacker could
-// otherwise place a link there to one of this user's files.
+// Creates a temporary file in the same folder. Its name is random: in a folder that others can write to, an attacker
+// could otherwise place a link there to one of this user's files.
 jit::FileHandle new_temporary_file(const fs::path& file, std::string& name) {
   for (;;) {
     std::uint64_t number = 0;

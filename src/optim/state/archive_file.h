@@ -8,8 +8,8 @@
 
 namespace jitstep {
 
-/// Reads a file. Its tensors are loaded to `device`, or to the devices that they were saved from. Throws a c10::Error that
-/// names the file if it is missing, truncated or not an archive.
+/// Reads a file. Its tensors are loaded to `device`, or to the devices that they were saved from. Throws a c10::Error
+/// that names the file if it is missing, truncated or not an archive.
 torch::serialize::InputArchive open_archive(const std::string& file,
                                             std::optional<torch::Device> device = std::nullopt);
 

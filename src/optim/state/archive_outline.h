@@ -17,8 +17,8 @@ struct OutlinedGroup {
   std::unique_ptr<Options> options;  // values and formats, as saved
   /// Unbound states. Null if no state was saved, and for a duplicate parameter.
   std::vector<std::unique_ptr<ParamState>> states;
-  /// Tensors with the parameters' shape, strides and dtype, but undefined values. Without elements if there is no state.
-  /// Duplicate parameters are the same tensor.
+  /// Tensors with the parameters' shape, strides and dtype, but undefined values. Without elements if there is no
+  /// state. Duplicate parameters are the same tensor.
   std::vector<torch::Tensor> parameters;
 };
 

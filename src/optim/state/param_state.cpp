@@ -92,8 +92,9 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   if (has_id() && values.defined()) count_given();
 }
 
-// Values of another shape belong to another parameter. Auxiliary state of codecs and the residual depend on the old shape
-// and are dropped. Slots become unencoded values. The user must set all of them before an optimizer uses the state.
+// Values of another shape belong to another parameter. Auxiliary state of codecs and the residual depend on the old
+// shape and are dropped. Slots become unencoded values. The user must set all of them before an optimizer uses the
+// state.
 void ParamState::resize(torch::IntArrayRef sizes) {
   std::vector<StateBuffers::Slot> values;
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) values.push_back({slot_value(i), {}});

@@ -101,8 +101,8 @@ bool ParamState::fits(const torch::Tensor& p) const {
   return same;
 }
 
-// The plan that describes the held buffers. An archive has no flags, and no formats for slots that it lacks. The current
-// flags and formats replace them.
+// The plan that describes the held buffers. An archive has no flags, and no formats for slots that it lacks. The
+// current flags and formats replace them.
 std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh) const {
   if (buffers_.plan != nullptr) return buffers_.plan;
   jit::KernelSpec spec = fresh.plan->spec;
@@ -198,8 +198,8 @@ void ParamState::check_step() const {
 }
 
 // At step 0 kernels do not read the slots. So the slots must have the rule's initial values, as in torch's Adagrad, or
-// the zeros of new state. State that the user never had access to is valid. It is not checked, because reading the values
-// would wait for the device.
+// the zeros of new state. State that the user never had access to is valid. It is not checked, because reading the
+// values would wait for the device.
 void ParamState::check_start(const std::vector<double>& initial) const {
   if (step() > 0 || (is_early_ && is_bound() && !is_shared())) return;
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
@@ -243,8 +243,8 @@ void ParamState::check_complete(const StateBuffers& fresh) const {
   }
 }
 
-// Without a codec's auxiliary state its slot would decode to zeros. Without the rule's own, the rule would restart in the
-// middle of training. An archive with a missing or misspelled name must not cause that.
+// Without a codec's auxiliary state its slot would decode to zeros. Without the rule's own, the rule would restart in
+// the middle of training. An archive with a missing or misspelled name must not cause that.
 void ParamState::check_archived_memory(const StateBuffers& fresh) const {
   const auto plan = held_plan(fresh);
   const jit::StateLayout layout = jit::state_layout(*plan, {layout_.sizes, layout_.strides},
@@ -266,8 +266,8 @@ void ParamState::check_archived_memory(const StateBuffers& fresh) const {
   }
 }
 
-// Kernels apply initial values at step 1 only, so a slot that options add later must store its initial value. Before step
-// 1 the stored values are only for users who read them.
+// Kernels apply initial values at step 1 only, so a slot that options add later must store its initial value. Before
+// step 1 the stored values are only for users who read them.
 void ParamState::start_slots(StateBuffers& fresh, const torch::Tensor& p,
                              const std::vector<double>& initial) const {
   const auto& slots = fresh.plan->rule().slots;

@@ -25,7 +25,8 @@ class SharedStateTensors {
   SharedStateTensors(const SharedStateTensors&) = delete;
   SharedStateTensors& operator=(const SharedStateTensors&) = delete;
 
-  /// Moves the values to a device before a step. Sets them to `initial` if neither a step nor the user has changed them.
+  /// Moves the values to a device before a step. Sets them to `initial` if neither a step nor the user has changed
+  /// them.
   void bind(const torch::Device& device, const std::vector<double>& initial);
 
   /// The argument of a step. Null for a rule without shared state.

@@ -8,8 +8,8 @@
 
 namespace jitstep {
 
-/// True if binding converts from another weight format with a residual, of the same dtype. The parameter is then rounded
-/// again, as the new format requires.
+/// True if binding converts from another weight format with a residual, of the same dtype. The parameter is then
+/// rounded again, as the new format requires.
 bool rewrites_parameter(const StateBuffers& held, const jit::Plan& plan);
 
 /// A copy of the parameter if rewrites_parameter(). Otherwise undefined.
@@ -21,8 +21,8 @@ void put_back(const torch::Tensor& p, const torch::Tensor& copy);
 /// Throws a c10::Error if the residual's size or dtype is not that of the weight format for so many elements.
 void check_residual(const StateBuffers& held, std::int64_t elements);
 
-/// The parameter's weights with the residual added: its shape and storage order, in real_dtype. `strides`: the parameter's
-/// strides when `held` was bound. Throws as check_residual.
+/// The parameter's weights with the residual added: its shape and storage order, in real_dtype. `strides`: the
+/// parameter's strides when `held` was bound. Throws as check_residual.
 torch::Tensor weights_of(const StateBuffers& held, const std::vector<std::int64_t>& strides,
                          const torch::Tensor& p);
 
