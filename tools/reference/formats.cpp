@@ -1,4 +1,4 @@
-// State formats, weight formats, and which combinations exist.
+// The page of state formats, weight formats and supported combinations.
 #include <jit/base/text.h>
 
 #include "../jitstep/cost.h"

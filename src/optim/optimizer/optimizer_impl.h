@@ -87,9 +87,8 @@ struct Optimizer::Impl {
   std::unordered_map<void*, int> ids;
   std::vector<StepParameter> work, inactive;  // of this step: with a gradient, and without
   std::vector<PendingBinding> pending;
-  std::vector<ParameterName>
-      new_gradients;  // of this step: gradients with another storage than before
-  std::deque<torch::Tensor> materialised;  // of this step: copies of lazy gradients
+  std::vector<ParameterName> new_gradients;  // of this step: gradients whose storage changed
+  std::deque<torch::Tensor> materialised;    // of this step: copies of lazy gradients
   ParameterMemory memory;
   bool memory_checked = false;  // valid while no parameter's storage changes
   StepExtras extras;

@@ -35,9 +35,8 @@ struct DeviceStep {
   jit::Backend* backend;
   std::vector<jit::Batch> batches = {};
   std::optional<jit::Step> step = {};
-  std::vector<jit::StepInput> inputs = {};  // in the order of batches
-  std::vector<std::size_t> parameters =
-      {};  // for each input: the index of its parameter in this step
+  std::vector<jit::StepInput> inputs = {};   // in the order of batches
+  std::vector<std::size_t> parameters = {};  // by input: index into the step's parameters
 };
 
 jit::KernelSpec spec_of(const StepParameter& parameter, bool scaled) {

@@ -52,11 +52,11 @@ TEST(BadInput, AParameterThatIsListedAgainIsWarnedAboutByNameAndNumber) {
   };
   EXPECT_HAS(said({r, p, q, p, p}),
              "parameter 1 of group 0 (float [2]) is listed 3 times in its group, again as "
-             "parameter 3, as");
+             "parameter 3.");
   EXPECT_HAS(
       said({p, q, q, p, r, r}),
       "parameter 1 of group 0 (float [3]) is listed 2 times in its group, again as parameter 2 (2 "
-      "more like it), as");
+      "more like it).");
   EXPECT_EQ(said({p, q}), "");
 }
 
@@ -73,11 +73,11 @@ TEST(BadInput, TheSameParameterInTwoGroups) {
   EXPECT_HAS(argument_error([&] {
                optimizer.add_param_group(OptimizerParamGroup({q, p}));
              }),
-             "parameter 1 of group 1 (float [3]) is parameter 0 of group 0 as well");
+             "parameter 1 of group 1 (float [3]) is also parameter 0 of group 0");
   EXPECT_HAS(argument_error([&] {
                optimizer.add_parameters({q, p});
              }),
-             "parameter 2 of group 0 (float [3]) is parameter 0 of group 0 as well");
+             "parameter 2 of group 0 (float [3]) is also parameter 0 of group 0");
   EXPECT_EQ(optimizer.param_groups().size(), 1u);
   EXPECT_EQ(optimizer.param_groups()[0].params().size(), 1u);
 }

@@ -130,7 +130,7 @@ TEST(UnchangedSteps, AreStillRefusedAGradientThatCameToLieInAnotherParameter) {
   for (int step = 1; step <= 3; ++step) optimizer.step();
   parameters[0].mutable_grad().set_data(parameters[1].detach());
   for (int attempt = 0; attempt < 2; ++attempt)
-    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of");
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with");
 }
 
 TEST(UnchangedSteps, TakeTheGradientsDtypeAfterEvaluation) {

@@ -91,8 +91,7 @@ TEST(GradHooks, RefusesParametersOfAnother) {
   const Tensors parameters = make_parameters();
   const GradAccumulator sums({parameters[2]});
   EXPECT_HAS(argument_error([&] { GradAccumulator{parameters}; }),
-             "a GradAccumulator for parameter 2 of shape [], whose gradients go to a "
-             "GradAccumulator already");
+             "parameter 2 of shape []: its gradients already go to a GradAccumulator");
   backward(parameters, random_gradients(parameters, 1));  // no hook is left of what was refused
   EXPECT_TRUE(parameters[0].grad().defined());
   EXPECT_EQ(sums.micro_batches(), 1);

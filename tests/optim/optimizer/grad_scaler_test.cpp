@@ -146,8 +146,7 @@ TEST(GradScaler, AStepThatFailedHasNotHappened) {
     one.set_lr(NAN);
     EXPECT_ANY_THROW(scaler.step(one.optimizer));
     scaler.step(third.optimizer);
-    EXPECT_HAS(argument_error([&] { scaler.update(); }),
-               "update() after a step() that failed, whose gradients belong to the current scale");
+    EXPECT_HAS(argument_error([&] { scaler.update(); }), "update() after a step() that threw");
     EXPECT_EQ(scaler.get_scale(), 1024);
     one.set_lr(0.1);
     scaler.step(one.optimizer);
@@ -278,7 +277,7 @@ TEST(GradScaler, RefusesCallsInTheWrongOrder) {
   EXPECT_HAS(argument_error([&] { scaler.step(one.optimizer); }), "step() before any scale()");
   EXPECT_HAS(argument_error([&] { scaler.update(); }), "update() before any scale()");
   EXPECT_HAS(argument_error([&] { scaler.scale(torch::Tensor()); }),
-             "scale() of an undefined tensor; give it the loss");
+             "scale() of an undefined tensor");
   scaler.scale(torch::ones({}));
   EXPECT_HAS(argument_error([&] { scaler.update(); }), "update() before any step()");
   EXPECT_HAS(argument_error([&] { scaler.step(one.optimizer); }), "no parameter");

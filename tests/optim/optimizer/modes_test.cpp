@@ -124,7 +124,7 @@ TEST(OptimizerModes, RefuseAStepInEvaluationBeforeAnythingChanges) {
     optimizer.eval();
     return torch::tensor(1.0);
   };
-  EXPECT_HAS(argument_error([&] { optimizer.step(turning); }), "call train() first");
+  EXPECT_HAS(argument_error([&] { optimizer.step(turning); }), "Call train() first");
   EXPECT_EQ(
       static_cast<ParamState&>(*optimizer.state().at(parameters[0].unsafeGetTensorImpl())).step(),
       2);
@@ -173,8 +173,7 @@ TEST(OptimizerModes, OfADamagedArchiveAreRefused) {
   out.save_to(stream);
   torch::serialize::InputArchive in;
   in.load_from(stream);
-  EXPECT_HAS(argument_error([&] { optimizer.load(in); }),
-             "\"mode\" of the archive is \"both\" and neither \"train\" nor \"eval\"");
+  EXPECT_HAS(argument_error([&] { optimizer.load(in); }), "\"mode\" is \"both\"");
 }
 
 TEST(OptimizerModes, ThatFailLeaveEverythingAsItWas) {

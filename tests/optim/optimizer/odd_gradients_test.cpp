@@ -101,7 +101,7 @@ TEST(OddGradients, WhatCannotBeReadIsRefusedAndNothingChanges) {
       {torch::zeros({9}), "shape [9]"},
       {torch::zeros({3, 1}), "shape [3, 1]"},
       {torch::zeros({3, 3}).to_mkldnn(), "layout Mkldnn"},
-      {freed(torch::zeros({3, 3})), "no memory"},
+      {freed(torch::zeros({3, 3})), "no data"},
   };
   for (const auto& [gradient, part] : cases) {
     Tensors parameters = make_parameters(torch::kFloat32, {{3, 3}, {3, 3}});
@@ -233,12 +233,12 @@ TEST(OddState, ValuesAtStepZeroAreRefusedRatherThanIgnored) {
   state->exp_avg(torch::ones({5})).exp_avg_sq(torch::ones({5}));
   optimizer.state()[p.unsafeGetTensorImpl()] = std::move(state);
   p.mutable_grad() = torch::ones({5});
-  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "set step() to 1 or more");
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "Set step() to 1 or more");
   auto& held = static_cast<AdamWParamState&>(*optimizer.state()[p.unsafeGetTensorImpl()]);
   held.step(1);
   EXPECT_NO_THROW(optimizer.step());
   held.step(0);
-  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "holds values at step 0");
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "has values at step 0");
   held.step(-1);
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "step is -1");
 }

@@ -65,7 +65,7 @@ TEST(ReloadedRule, IsNotMixedWithItsOldVersionInOneOptimizer) {
   EXPECT_HAS(argument_error([&] {
                old.add_param_group({{zeros()}, options()});
              }),
-             "are of another version of drifting, whose file was loaded again");
+             "are of another version of drifting");
 }
 
 TEST(ReloadedRule, GoesOnThroughArchivesInItsOwnVersion) {
@@ -153,7 +153,7 @@ TEST(ReloadedState, OfASlotThatLostItsSignIsRefusedIfItHasOne) {
   load_rule(own_file("keeping.cuh", unsigned_a));
   Optimizer fresh("keeping", std::vector<torch::Tensor>{q});
   fresh.state()[q.unsafeGetTensorImpl()] = old.state().at(p.unsafeGetTensorImpl())->clone();
-  EXPECT_HAS(argument_error([&] { fresh.step(); }), "the slot a is never negative");
+  EXPECT_HAS(argument_error([&] { fresh.step(); }), "the slot a: some are negative");
 }
 
 TEST(ReloadedCodec, IsForOptimizersThatAreMadeAfterIt) {

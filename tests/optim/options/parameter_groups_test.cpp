@@ -160,7 +160,7 @@ TEST(DecayGroups, ANetworkTrainsAsWithGroupsWrittenByHand) {
 TEST(DecayGroups, WhatCannotBeMeantIsAnErrorThatSaysWhatToDo) {
   const Net net;
   EXPECT_HAS(argument_error([&] { decay_groups(*net, GenericOptions(0.1)); }),
-             "give *make_options(\"adamw\", options)");
+             "*make_options(\"adamw\", options)");
   EXPECT_HAS(argument_error([&] { decay_groups(*net, AdamWOptions(), {.names = {"boddy"}}); }),
              "no name of a trained parameter contains \"boddy\"");
   const torch::nn::ReLU empty;
@@ -205,20 +205,20 @@ TEST(MuonGroups, WithoutAHiddenMatrixAreAnError) {
   };
   EXPECT_HAS(
       argument_error([&] { groups({}); }),
-      "set last_layer to false to take the last layer's, or use an optimizer of adamw alone");
+      "Set last_layer to false to include the last layer's, or use an optimizer of adamw alone");
   EXPECT_EQ(groups({.last_layer = false})[0].params().size(), 1u);
   EXPECT_HAS(argument_error([&] { groups({.names = {"weight"}}); }),
-             "no trained parameter is a hidden matrix for muon; use an optimizer of adamw alone");
+             "no hidden matrix for muon among the trained parameters. Use an optimizer of adamw");
   EXPECT_HAS(argument_error([&] { muon_groups(*net, GenericOptions(), AdamWOptions()); }),
-             "GenericOptions name no rule");
+             "GenericOptions name no optimizer");
 }
 
 TEST(MuonGroups, AreOfARuleForMatricesAndOfOneForAnyShape) {
   const torch::nn::Sequential net(torch::nn::Linear(3, 4), torch::nn::Linear(4, 4));
   EXPECT_HAS(argument_error([&] { muon_groups(*net, AdamWOptions(0.1), AdamWOptions(0.2)); }),
-             "the first options are of adamw, which takes parameters of any shape");
+             "wrong first options of muon_groups: adamw accepts parameters of any shape");
   EXPECT_HAS(argument_error([&] { Muon(*net, MuonOptions(), MuonOptions()); }),
-             "the second options are of muon, which takes matrices alone");
+             "wrong second options of muon_groups: muon accepts matrices only");
   EXPECT_EQ(muon_groups(*net, MuonOptions(), *make_options("lion")).size(), 2u);
 }
 

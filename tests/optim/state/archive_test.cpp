@@ -57,7 +57,7 @@ TEST(Archive, StateInAnotherCodecIsConverted) {
   copy_through_archive(int8, fp32);
   EXPECT_EQ(
       warnings.all,
-      "jitstep: state was saved in other formats than this optimizer keeps, and was converted: "
+      "jitstep: the archive's formats differ from this optimizer's. State was converted: "
       "m from int8(block=256, positive_floor=true, signed_scale=false, stochastic=false) to fp32, "
       "v from int8(block=256, positive_floor=true, signed_scale=false, stochastic=false) to fp32 "
       "(1 parameter)\n")
@@ -277,7 +277,7 @@ TEST(Archive, AnotherRulesStateIsRefused) {
   Adam adam(parameters, 0.1);
   AdamW adamw(parameters);
   train(adam, parameters, 1, 1);
-  EXPECT_HAS(refusal(adam, adamw), "holds the state of the rule adam");
+  EXPECT_HAS(refusal(adam, adamw), "has state of the rule adam");
 }
 
 TEST(Archive, OtherGroupsAndShapesAreRefused) {
@@ -286,16 +286,14 @@ TEST(Archive, OtherGroupsAndShapesAreRefused) {
   AdamW two({OptimizerParamGroup({parameters[0]}), OptimizerParamGroup({parameters[1]})});
   train(whole, parameters, 1, 1);
   EXPECT_HAS(refusal(whole, part),
-             "the archive was saved with 3 parameters in parameter group 0, which has 1 in this "
-             "optimizer; load it into groups of the same sizes");
-  EXPECT_HAS(refusal(whole, two),
-             "the archive was saved with 1 parameter group and this optimizer has 2");
+             "saved with 3 parameters in parameter group 0, but this optimizer has 1");
+  EXPECT_HAS(refusal(whole, two), "saved with 1 parameter group, but this optimizer has 2");
   AdamW other_way({OptimizerParamGroup({parameters[0]}), OptimizerParamGroup({parameters[2]}),
                    OptimizerParamGroup({parameters[1]})}),
       last_is_larger({OptimizerParamGroup({parameters[0]}), OptimizerParamGroup(Tensors{}),
                       OptimizerParamGroup({parameters[1], parameters[2]})});
   EXPECT_HAS(refusal(other_way, last_is_larger),
-             "with 1 parameter in parameter group 1, which has 0 in this optimizer");
+             "with 1 parameter in parameter group 1, but this optimizer has 0");
   EXPECT_HAS(refusal(whole, other), "shape");
 }
 
@@ -329,11 +327,9 @@ TEST(Archive, ANewerVersionsFileIsRefused) {
     return argument_error([&] { load(optimizer, archive); });
   };
   EXPECT_HAS(refusal_of(archive_of_schema(1000, 2)),
-             "the archive is of schema 1000 and this version of jitstep reads up to 1; update "
-             "jitstep to load it");
+             "the archive has schema 1000, but this version of jitstep reads at most 1");
   EXPECT_HAS(refusal_of(archive_of_schema(1, 1000)),
-             "the archive holds jitstep state of schema 1000 and this version reads up to 2; "
-             "update jitstep to load it");
+             "state of schema 1000, but this version of jitstep reads at most 2");
   torch::serialize::OutputArchive torchs;
   torchs.write("pytorch_version", c10::IValue("9.9.0"));
   EXPECT_HAS(refusal_of(std::move(torchs)), "the archive has torch's layout of version 9.9.0");

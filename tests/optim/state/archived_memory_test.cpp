@@ -75,10 +75,10 @@ TEST_P(ArchivedMemory, IsNotAskedForWhereNoStepWasTaken) {
 INSTANTIATE_TEST_SUITE_P(
     Of, ArchivedMemory,
     testing::Values(Case{"adafactor", "memory_",
-                         "the 7 numbers \"row\" that the rule adafactor keeps"},
-                    Case{"adafactor", "memory_col", "the 6 numbers \"col\""},
-                    Case{"novograd", "memory_", "that the rule novograd keeps"},
-                    Case{"prodigy", "memory_", "the archive holds 0 of the"}),
+                         "the 7 values of the auxiliary state \"row\" of the rule adafactor"},
+                    Case{"adafactor", "memory_col", "the 6 values of the auxiliary state \"col\""},
+                    Case{"novograd", "memory_", "of the rule novograd"},
+                    Case{"prodigy", "memory_", "the archive has 0 of the"}),
     [](const auto& test) {
       return std::string(test.param.rule) + "_" + std::to_string(test.index);
     });

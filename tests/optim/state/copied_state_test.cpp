@@ -223,7 +223,7 @@ TEST(CopiedStates, OfRulesThatKeepRowsAndColumnsAreResizedWithThem) {
   held = copy->clone();
   set_gradients({p}, 4);
   const std::string refusal = argument_error([&] { optimizer.step(); });
-  EXPECT_HAS(refusal, "40 numbers as \"row\"");
+  EXPECT_HAS(refusal, "40 values of the auxiliary state \"row\"");
   EXPECT_HAS(refusal, "needs 51");
   const torch::Tensor rows = torch::cat({copy->aux_state("row"), torch::full({11}, 0.5)});
   copy->set_aux_state("row", rows);

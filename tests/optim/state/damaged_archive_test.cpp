@@ -231,13 +231,13 @@ TEST(DamagedArchive, AFileIsNamedByWhatIsWrongWithIt) {
   for (const std::string& damaged :
        {std::string(), std::string("no archive"), whole.substr(0, whole.size() / 2)}) {
     own_file("optimizer.pt", damaged);
-    EXPECT_HAS(argument_error([&] { optimizer.load(file); }), file + " is no whole archive");
+    EXPECT_HAS(argument_error([&] { optimizer.load(file); }), file + ": the file is truncated");
   }
-  EXPECT_HAS(argument_error([&] { optimizer.load(none); }), "there is no file " + none);
+  EXPECT_HAS(argument_error([&] { optimizer.load(none); }), none + ": there is no such file");
   Tensors fewer = {parameters[0]};
   AdamW(fewer).save(file);
   const std::string said = argument_error([&] { optimizer.load(file); });
-  EXPECT_HAS(said, "which has 3 in this optimizer");
+  EXPECT_HAS(said, "but this optimizer has 3");
   EXPECT_HAS(said, "loading " + file);
   train(optimizer, parameters, 3, 4);
   train(other, twin, 3, 4);
@@ -366,7 +366,7 @@ TEST(DamagedArchive, WhatIsNoFileIsNotReplacedByOne) {
   const std::string pipe = folder.path + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string& name : {pipe, folder.path})
-    EXPECT_HAS(argument_error([&] { optimizer.save(name); }), "is no regular file");
+    EXPECT_HAS(argument_error([&] { optimizer.save(name); }), "not a regular file");
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 

@@ -247,14 +247,14 @@ TEST(AdagradState, ThatStartsAgainMustHoldWhatItStartsFrom) {
   Adagrad optimizer(p, options_of("fp32"));
   train(optimizer, p, 1, 1);
   state_of<AdagradParamState>(optimizer, p[0]).step() = 0;
-  EXPECT_HAS(argument_error([&] { train(optimizer, p, 2, 2); }), "holds values at step 0");
+  EXPECT_HAS(argument_error([&] { train(optimizer, p, 2, 2); }), "has values at step 0");
 }
 
 TEST(AdagradState, ThatSomebodyWroteToIsLookedAt) {
   const Tensors p = make_parameters();
   Adagrad optimizer(p, options_of("fp32"));
   state_of<AdagradParamState>(optimizer, p[0]).sum().fill_(4);
-  EXPECT_HAS(argument_error([&] { train(optimizer, p, 1, 1); }), "holds values at step 0");
+  EXPECT_HAS(argument_error([&] { train(optimizer, p, 1, 1); }), "has values at step 0");
 }
 
 // What an option says when the first step is taken counts.

@@ -68,7 +68,7 @@ TEST(ParamState, ValuesCanBeSet) {
   EXPECT_HAS(argument_error([&] {
                state.exp_avg_sq(torch::full({70, 60}, -0.25));
              }),
-             "exp_avg_sq is never negative");
+             "exp_avg_sq: some are negative");
   EXPECT_TRUE(torch::equal(state.exp_avg_sq(), torch::full({70, 60}, 0.25)));
 }
 
@@ -80,11 +80,11 @@ TEST(ParamState, ASlotThatWasDroppedCanBeSetAgain) {
     auto& state = state_of<AdamWParamState>(optimizer, parameters[0]);
     state.exp_avg(torch::Tensor());
     EXPECT_FALSE(state.exp_avg().defined());
-    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lacks the slot exp_avg; set it");
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lacks the slot exp_avg");
     EXPECT_HAS(argument_error([&] {
                  state.max_exp_avg_sq(torch::zeros({70, 60}));
                }),
-               "vmax is left out under the optimizer's options");
+               "vmax does not exist under the optimizer's options");
     state.exp_avg(torch::full({70, 60}, 0.5));
     EXPECT_TRUE(torch::equal(state.exp_avg(), torch::full({70, 60}, 0.5))) << codec;
     const std::int64_t bytes = optimizer.state_bytes();

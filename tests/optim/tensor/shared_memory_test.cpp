@@ -165,7 +165,7 @@ TEST(SharedMemory, AGradientInAnotherParametersMemoryIsRefusedAndBothNamed) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     const std::string message = argument_error([&] { optimizer.step(); });
     EXPECT_HAS(message, "the gradient of parameter 1 of group 0");
-    EXPECT_HAS(message, "lies in the memory of parameter 0 of group 0");
+    EXPECT_HAS(message, "shares memory with parameter 0 of group 0");
     EXPECT_TRUE(torch::equal(flat, stepped));
   }
   q.mutable_grad() = q.detach();  // its own memory is read before it is written
@@ -183,9 +183,9 @@ TEST(SharedMemory, GradientsAreCheckedOnceParametersWereAdded) {
   optimizer.add_parameters({leaf(torch::zeros({3})), leaf(flat.slice(0, 200, 300))});
   optimizer.add_param_group(OptimizerParamGroup({leaf(torch::zeros({4}))}));
   p.mutable_grad() = flat.slice(0, 200, 300);
-  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of parameter 3");
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with parameter 3");
   p.mutable_grad() = flat.slice(0, 100, 200);
-  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of parameter 1");
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with parameter 1");
 }
 
 TEST(SharedMemory, AParameterThatMovesIntoAGradientsMemoryIsRefused) {
@@ -195,7 +195,7 @@ TEST(SharedMemory, AParameterThatMovesIntoAGradientsMemoryIsRefused) {
   optimizer.step();
   q.set_data(p.grad().detach());
   for (int attempt = 0; attempt < 2; ++attempt)
-    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of parameter 1");
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with parameter 1");
 }
 
 }  // namespace
