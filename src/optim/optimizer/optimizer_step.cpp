@@ -159,8 +159,8 @@ void Optimizer::check_new_gradients() {
 // The gradient in a form that kernels can read, or null. An unchanged gradient is not checked again.
 const torch::Tensor* Optimizer::gradient_of(const torch::Tensor& p, const ParameterName& name) {
   ParamRecord& param_record = impl_->groups[name.group].param_records[name.index];
-  const torch::Tensor* grad =
-      &p.unsafeGetTensorImpl()->grad();  // p is a leaf: no need for p.grad()'s warning
+  // p is a leaf, so p.grad() and its warning about non-leaves are not needed.
+  const torch::Tensor* grad = &p.unsafeGetTensorImpl()->grad();
   if (param_record.gradient_checked && param_record.gradient.same_storage(*grad)) return grad;
   param_record.gradient_checked = false;
   if (!grad->defined()) return nullptr;
