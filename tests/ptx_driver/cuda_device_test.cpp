@@ -51,7 +51,7 @@ class CudaDeviceTest : public ::testing::Test {
   // The seconds that the launches since the last reading are said to take.
   double read_clock() {
     for (const auto& launch : driver::take_launches())
-      now += launch.entry == "walk" || launch.block != kFew ? kUsual : of_few;
+      now += launch.entry == "baseline" || launch.block != kFew ? kUsual : of_few;
     waits.push_back(driver::calls("cuStreamSynchronize"));
     return now;
   }
@@ -114,7 +114,7 @@ TEST_F(CudaDeviceTest, TheClockIsReadWhenNothingIsUnderWayAndOnlyThen) {
   gpu.begin(work);
   const KernelConfig default_config = jit::default_kernel_config(work.plan, gpu.hardware().target);
   for (const auto& measure : {std::function<double()>([&] { return gpu.seconds(default_config); }),
-                              std::function<double()>([&] { return gpu.walk_seconds(); })}) {
+                              std::function<double()>([&] { return gpu.baseline_seconds(); })}) {
     waits.clear();
     const std::size_t before = driver::calls("cuStreamSynchronize");
     EXPECT_DOUBLE_EQ(measure(), kUsual);
@@ -211,7 +211,7 @@ TEST_F(CudaDeviceTest, AGpuIsFoundByItsArchitectureAndByItsNumber) {
   };
   EXPECT_EQ(refused(90, {}),
             "no GPU here is sm_90: GPU 0 is sm_99, GPU 1 is sm_85, GPU 2 is sm_129");
-  EXPECT_EQ(refused(85, 0), "GPU 0 is no sm_85: GPU 0 is sm_99, GPU 1 is sm_85, GPU 2 is sm_129");
+  EXPECT_EQ(refused(85, 0), "GPU 0 is not sm_85: GPU 0 is sm_99, GPU 1 is sm_85, GPU 2 is sm_129");
   EXPECT_NE(refused(85, 7), "");
 }
 

@@ -80,14 +80,14 @@ TEST_F(TuneTool, BadWordsGetOneClearLine) {
       {{"--target", "emulated"}, "--target emulated cannot be tuned"},
       {{"--device", "0"}, "--device is the number of a GPU"},
       {{"--rule", "adamx"}, "adamx"},
-      {{"--scratch", "1", "--sizes", "16M"}, "of scratch, more than 1 MiB"},
-      {{"--model", folder / "none.json"}, "is it there?"}};
+      {{"--scratch", "1", "--sizes", "16M"}, "of scratch memory, more than the limit of 1 MiB"},
+      {{"--model", folder / "none.json"}, "cannot read"}};
   for (const auto& [words, part] : wrong) {
     std::vector<std::string> all = {"tune"};
     all.insert(all.end(), words.begin(), words.end());
     const Finished said = run(all);
     const bool usage = part.find("--dry-run") == part.npos && part.find("scratch") == part.npos &&
-                       part.find("is it") == part.npos;
+                       part.find("cannot read") == part.npos;
     EXPECT_EQ(said.status, usage ? 2 : 1) << part;
     EXPECT_NE(said.output.find(part), std::string::npos) << said.output;
   }

@@ -70,7 +70,9 @@ TEST_F(HostDeviceTest, BaselinesThatAreShippedAreNotTimed) {
 
 TEST_F(HostDeviceTest, WhatTakesTooMuchScratchIsRefusedBeforeItIsMade) {
   const std::string said = jit::testing::error_of([&] { device.begin(adamw_workload(1 << 30)); });
-  EXPECT_NE(said.find("takes 16384 MiB of scratch, more than 64 MiB"), std::string::npos) << said;
+  EXPECT_NE(said.find("needs 16384 MiB of scratch memory, more than the limit of 64 MiB"),
+            std::string::npos)
+      << said;
 }
 
 TEST_F(HostDeviceTest, AStepOfAdamWMovesTwentyEightBytesAParameter) {

@@ -80,8 +80,7 @@ TEST(Strategies, AnUnknownOneIsAnErrorWithTheNames) {
     make_strategy("luck", space(), [](const KernelConfig&) { return 0.0; });
     FAIL();
   } catch (const jit::Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "there is no strategy \"luck\"; there are exhaustive, random, local");
+    EXPECT_STREQ(error.what(), "unknown strategy \"luck\". Strategies: exhaustive, random, local.");
   }
 }
 

@@ -75,7 +75,7 @@ Measured measured(tuning::HostDevice& device, CpuBackend& machine, const Workloa
   device.seconds(out.choice.config);  // compiles it
   for (int i = 0; i < rounds; ++i) {
     times.push_back(device.seconds(out.choice.config));
-    shares.push_back(device.walk_seconds() / times.back());
+    shares.push_back(device.baseline_seconds() / times.back());
   }
   out.seconds = quantile(times, 0.5);
   out.spread = (quantile(times, 0.75) - quantile(times, 0.25)) / out.seconds;

@@ -18,7 +18,7 @@ using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
 // Collects format conversions of a load, for one warning. Also has copies of parameters that are rounded again, and
-// restores them unless keep() was called.
+// restores them unless commit() was called.
 class Optimizer::Impl::Conversions {
  public:
   Conversions() = default;
@@ -49,7 +49,7 @@ class Optimizer::Impl::Conversions {
     if (differs) ++parameters_;
   }
 
-  void keep() { rewritten_.clear(); }
+  void commit() { rewritten_.clear(); }
 
   void warn() const {
     if (parameters_ == 0) return;
@@ -129,7 +129,7 @@ void Optimizer::load(InputArchive& archive) {
   impl_->shared_state.clear();
   if (shared_state) impl_->shared_state.set(*shared_state);
   impl_->mode = mode;
-  conversions.keep();
+  conversions.commit();
   conversions.warn();
 }
 

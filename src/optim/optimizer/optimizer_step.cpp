@@ -138,8 +138,8 @@ void Optimizer::Impl::check_new_gradients() {
 const torch::Tensor* Optimizer::Impl::gradient_of(const torch::Tensor& p,
                                                   const ParameterName& name) {
   ParamRecord& param_record = groups[name.group].param_records[name.index];
-  const torch::Tensor* grad =
-      &p.unsafeGetTensorImpl()->grad();  // p is a leaf: no need for p.grad()'s warning
+  // p is a leaf, so p.grad() and its warning about non-leaves are not needed.
+  const torch::Tensor* grad = &p.unsafeGetTensorImpl()->grad();
   if (param_record.gradient_checked && param_record.gradient.same_storage(*grad)) return grad;
   param_record.gradient_checked = false;
   if (!grad->defined()) return nullptr;

@@ -190,8 +190,7 @@ void ParamState::check_unharmed() const {
 }
 
 void ParamState::check_step() const {
-  const std::int64_t t =
-      buffers_.t.counted();  // does not wait for the device's count of skipped steps
+  const std::int64_t t = buffers_.t.counted();  // does not wait for the device
   TORCH_CHECK(t >= 0 && t < std::numeric_limits<std::int64_t>::max(),
               "jitstep: invalid state: step is ", t,
               ". Set it to the number of steps taken, 0 or more.");
@@ -310,8 +309,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   check_complete(fresh);
   check_aux_state(fresh);
   if (from_archive_) rethrow_as_torch_error([&] { check_archived_memory(fresh); });
-  take_memory(
-      fresh);  // before the slots, because encoding a slot writes its codec's auxiliary state
+  take_memory(fresh);  // before the slots: encoding a slot writes its codec's auxiliary state
   if (!buffers_.slots.empty()) {
     TORCH_CHECK(buffers_.slots.size() == declared_slots().size(), "jitstep: the state has ",
                 buffers_.slots.size(), " slots, but the rule ", rule_, " has ",

@@ -84,8 +84,7 @@ TEST(MemoryReport, HasNoStateBeforeTheFirstStepAndSaysSo) {
   EXPECT_EQ(before.bytes(), 17 * 4) << "no gradients either";
   EXPECT_EQ(before.state_bytes(), 0);
   EXPECT_EQ(before.elements(), 17);
-  EXPECT_HAS(before.text(),
-             "2 parameters of 17 elements: 68 bytes; 2 have no state");
+  EXPECT_HAS(before.text(), "2 parameters of 17 elements: 68 bytes; 2 have no state");
   parameters[1].mutable_grad() = torch::ones({2});
   optimizer.step();
   const MemoryReport after = optimizer.memory_report();
