@@ -1,4 +1,4 @@
-// What torch is asked for: an allocator that counts and passes on.
+// An allocator that counts what torch allocates and forwards each request.
 #pragma once
 
 #include <c10/core/CPUAllocator.h>

@@ -1,4 +1,4 @@
-// Arguments that are refused: with one sentence, before anything changes.
+// Invalid arguments: each throws one sentence, before anything changes.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -38,7 +38,7 @@ TEST(BadInput, AMessageNamesAParameterOfTooManyDimensions) {
   const std::string said = argument_error([&] { optimizer.step(); });
   EXPECT_HAS(said, "has 9 dimensions");
   EXPECT_HAS(said, "parameter 1 of group 0 (float [2, 1, 1, 1, 1, 1, 1, 2, 2])");
-  EXPECT_TRUE(torch::equal(good, torch::zeros({2}))) << "nothing was stepped";
+  EXPECT_TRUE(torch::equal(good, torch::zeros({2}))) << "the first parameter was stepped";
   EXPECT_TRUE(optimizer.state().empty());
 }
 
@@ -82,8 +82,8 @@ TEST(BadInput, TheSameParameterInTwoGroups) {
   EXPECT_EQ(optimizer.param_groups()[0].params().size(), 1u);
 }
 
-// Torch's add_param_group says so, once a step was taken; its constructor takes both groups and steps the parameter
-// twice in each step.
+// torch's add_param_group() throws this too, after a first step. torch's constructor accepts both groups, and then
+// each step steps the parameter twice.
 TEST(BadInput, TheSameParameterInTwoGroupsIsToldInTorchsWords) {
   const auto p = leaf(torch::zeros({3}));
   const std::vector<OptimizerParamGroup> twice = {OptimizerParamGroup({p}),
@@ -170,7 +170,7 @@ TEST(BadInput, FormatsThatAreNotThere) {
   EXPECT_HAS(refused({}, AdamWOptions().state("int7")), "int8") << "even without parameters";
 }
 
-// A step that is refused changes neither parameters nor state.
+// A rejected step changes neither parameters nor state.
 void refuses_gradient(const torch::Tensor& gradient, const std::string& part) {
   Tensors parameters = make_parameters(torch::kFloat32, {{3, 3}, {3, 3}});
   AdamW optimizer(parameters);
@@ -191,12 +191,12 @@ TEST(BadInput, GradientsThatDoNotFit) {
   refuses_gradient(torch::zeros({3, 3}, torch::kMeta), "meta");
 }
 
-// A rule whose manifest is fine and whose formula is not.
+// A rule whose manifest is valid and whose formula does not compile.
 std::string broken_rule() {
   const auto folder = std::filesystem::temp_directory_path() / "jitstep_bad_input_test";
   std::filesystem::create_directories(folder);
   const auto file = folder / "misspelt.cuh";
-  std::ofstream(file) << R"(// Plain descent with a misspelt name.
+  std::ofstream(file) << R"(// Plain descent with a misspelled name.
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::misspelt {

@@ -1,4 +1,4 @@
-// What only a GPU shows: streams, captures, memory, several devices, forks.
+// Behavior that only a GPU shows: streams, captures, memory, several devices, fork().
 #include "optim/optimizer/cuda.h"
 
 #include <sys/wait.h>
@@ -85,7 +85,7 @@ TEST(CudaStreams, AStepOnASideStreamDoesNotWaitForOthers) {
 }
 
 TEST(CudaStreams, AStepNeverWaitsForTheGpu) {
-  // Enough tensors that their tables are larger than what a driver stages at once.
+  // Enough tensors that their tables exceed what a driver copies through its staging buffer at once.
   const Tensors parameters =
       to(make_parameters(torch::kFloat32, std::vector<std::vector<std::int64_t>>(5000, {8})), kGpu);
   AdamW optimizer(parameters, AdamWOptions(0.01));
@@ -97,14 +97,14 @@ TEST(CudaStreams, AStepNeverWaitsForTheGpu) {
   Hold hold(current_stream());
   optimizer.step();
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].mutable_grad() = others[i];
-  optimizer.step();  // other pointers: the table is sent again
+  optimizer.step();  // other pointers, so the table is copied again
   EXPECT_FALSE(current_stream().query());
   EXPECT_TRUE(hold.release()) << "step() waited for the GPU";
 }
 
 TEST(CudaStreams, AScaledStepNeverWaitsForTheGpu) {
   const Tensors parameters = to(make_parameters(torch::kFloat32, {{5000}, {7}}), kGpu);
-  Prodigy optimizer(parameters);  // keeps memory of all
+  Prodigy optimizer(parameters);  // has shared state
   GradScaler scaler;
   scaler.scale(torch::ones({}, kGpu));
   const auto scaled_step = [&](int step) {
@@ -155,7 +155,7 @@ TEST(CudaStreams, AStepMayComeFromAThreadThatNeverUsedTheGpu) {
   expect_same_bits(twins.a, to(twins.b, torch::kCPU));
 }
 
-// Runs `action` while the current stream records a graph, which is thrown away; what it throws.
+// Runs `action` while the current stream captures a graph, discards the graph, and returns the error message.
 std::string error_in_capture(const std::function<void()>& action) {
   constexpr int kThreadLocal = 1;
   const auto begin = driver_function<int(void*, int)>("cuStreamBeginCapture_v2");
@@ -216,7 +216,7 @@ TEST(CudaMemory, AStepAllocatesNothingNearTheSizeOfAParameter) {
     parameters[0].mutable_grad() = torch::randn({kElements}, kGpu);
     const auto optimizer = Optimizer::from_spec(
         parameters, std::string("{\"rule\": \"") + rule + "\", \"state\": \"int8\"}");
-    // State of two bytes an element and its scales, tables and partial sums: not a third.
+    // State of two bytes per element with its scales, tables and partial sums. That is less than a third.
     EXPECT_LT(peak_of([&] { optimizer->step(); }), 3 * kElements) << rule;
     EXPECT_EQ(peak_of([&] { optimizer->step(); }), 0) << rule << ", a later step";
   }
@@ -253,7 +253,7 @@ TEST(CudaMemory, WhatDoesNotFitIsAnErrorAndTheOptimizerGoesOn) {
 }
 
 TEST(CudaDevices, EachParameterIsSteppedWhereItIs) {
-  if (gpu_guard().deviceCount() < 2) GTEST_SKIP() << "one GPU here";
+  if (gpu_guard().deviceCount() < 2) GTEST_SKIP() << "only one GPU";
   const Tensors on_cpu = make_parameters(torch::kFloat32, {{70000}, {300, 7}, {5}, {4096}});
   Tensors spread;
   for (std::size_t i = 0; i < on_cpu.size(); ++i)
@@ -301,7 +301,7 @@ TEST(CudaFork, AChildGetsAnErrorAndTheParentGoesOn) {
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 7);
   train_same(twins.one, twins.a, 2, 3);
   train_same(twins.other, twins.b, 1, 3);

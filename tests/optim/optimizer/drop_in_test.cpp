@@ -1,4 +1,4 @@
-// The classes torch has as well do what torch's do.
+// The classes that torch has too give torch's results.
 #include <torch/nn.h>
 
 #include "optim/training.h"
@@ -22,7 +22,7 @@ void follows_torch(const OurOptions& our_options, const TheirOptions& their_opti
   }
 }
 
-// Float64 to rounding, float32 to a few units.
+// float64 must agree to rounding, float32 to a few ulps.
 #define FOLLOWS_TORCH(name, options)                                                               \
   follows_torch<jitstep::name, jitstep::name##Options, torch::optim::name,                         \
                 torch::optim::name##Options>(jitstep::name##Options options,                       \
@@ -243,7 +243,7 @@ TEST(DropIn, AmsgradSwitchedOnLateTakesTheLargestFromThenOn) {
   train(b, theirs, 1, 3);
   static_cast<AdamWOptions&>(a.param_groups()[0].options()).amsgrad(true);
   static_cast<torch::optim::AdamWOptions&>(b.param_groups()[0].options()).amsgrad(true);
-  for (const auto& p : theirs)  // torch's C++ class finds no buffer and fails
+  for (const auto& p : theirs)  // torch's C++ class throws, because it finds no buffer
     static_cast<torch::optim::AdamWParamState&>(*b.state().at(p.unsafeGetTensorImpl()))
         .max_exp_avg_sq(torch::zeros_like(p.detach()));
   train(a, ours, 4, 8);

@@ -1,4 +1,4 @@
-// Optimizers from text; tests/jit/codegen/spec_text_test.cpp is about the text itself.
+// Optimizers from spec texts. tests/jit/codegen/spec_text_test.cpp tests the text itself.
 #include "optim/training.h"
 
 namespace jitstep::tests {

@@ -42,14 +42,15 @@ TEST(GradAccumulator, AddsByOneLaunchForAllParameters) {
   GradAccumulator sums(parameters);
   Tensors gradients = random_gradients(parameters, 1);
   for (int batch = 0; batch < 3; ++batch) {
-    gradients[0] = batch == 1 ? torch::Tensor() : torch::ones({5, 3});  // one that rests costs none
+    gradients[0] = batch == 1 ? torch::Tensor()
+                              : torch::ones({5, 3});  // an inactive parameter costs no launch
     const auto before = jit::launch_count();
     backward(parameters, gradients);
     EXPECT_EQ(jit::launch_count() - before, 1u);
   }
 }
 
-// Gradients of 12 bytes each, in the order in which they come.
+// Gradients of 12 bytes each, in the order of their computation.
 TEST(GradAccumulator, AddsAtOnceWhatMayNotWait) {
   const auto sums_and_launches = [](std::int64_t bytes) {
     const Tensors parameters = make_parameters(torch::kFloat32, {{3}, {3}, {3}, {3}, {3}});
@@ -82,7 +83,7 @@ TEST(GradAccumulator, LaunchesNothingWithoutGradients) {
   GradAccumulator sums({parameters[0]});
   const auto before = jit::launch_count();
   backward(parameters, {{}, torch::ones({3}), torch::ones({})});
-  torch::autograd::grad({parameters[0].sum()}, {parameters[0]});  // goes to the caller alone
+  torch::autograd::grad({parameters[0].sum()}, {parameters[0]});  // is returned to the caller only
   sums.assign_gradients();
   EXPECT_EQ(jit::launch_count(), before);
   EXPECT_EQ(sums.micro_batches(), 0);
@@ -102,7 +103,7 @@ TEST(GradAccumulator, StartsANewSumInEachWindow) {
   }
 }
 
-// A buffer is used again only when nobody else has it.
+// The accumulator reuses a buffer only if nobody else holds it.
 TEST(GradAccumulator, LeavesASumThatSomebodyHolds) {
   const torch::Tensor p = leaf({3});
   GradAccumulator sums({p}, kFloats);
@@ -117,7 +118,7 @@ TEST(GradAccumulator, LeavesASumThatSomebodyHolds) {
     EXPECT_EQ(held[window].sum().item<float>(), 3 * window);
 }
 
-// As torch's own gradients do.
+// As torch accumulates its own gradients.
 TEST(GradAccumulator, GoesOnFromGradientsThatWereNotCleared) {
   const torch::Tensor p = leaf({3});
   GradAccumulator sums({p}, kFloats);
@@ -138,7 +139,7 @@ TEST(GradAccumulator, DividesByTheMicroBatchesIfAsked) {
   EXPECT_EQ(parameters[1].grad()[0].item<float>(), 3);
 }
 
-// Computes f's gradients by a backward of its own inside of the outer one, as checkpointing does.
+// Computes f's gradients by an inner backward inside the outer one, as checkpointing does.
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
   using Context = torch::autograd::AutogradContext;
   using Segment = std::function<torch::Tensor(const torch::Tensor&)>;
@@ -164,7 +165,7 @@ TEST(GradAccumulator, CountsABackwardWithOthersInsideOnce) {
       Checkpoint::Segment second = [&](const torch::Tensor& x) { return x + q + 2 * p; };
       Checkpoint::Segment inner = [&](const torch::Tensor& x) { return x + p; };
       Checkpoint::Segment first = [&](const torch::Tensor& x) {
-        return Checkpoint::apply(x, &inner);  // one inside of one inside
+        return Checkpoint::apply(x, &inner);  // nested twice
       };
       const torch::Tensor x = torch::ones({3}).set_requires_grad(true);
       for (int batch = 1; batch <= 2; ++batch) {
@@ -195,7 +196,7 @@ TEST(GradAccumulator, ForgetsSumsThatAreReset) {
 }
 
 TEST(GradAccumulator, ReadsGradientsAndParametersOfAnyLayout) {
-  const Warnings of_torch;  // of layouts that may be slower
+  const Warnings of_torch;  // about layouts that may be slower
   const torch::Tensor permuted = torch::zeros({40, 30}).t().set_requires_grad(true);
   const torch::Tensor gaps =
       torch::zeros({30, 80}).slice(1, 0, 80, 2).detach().set_requires_grad(true);
@@ -204,7 +205,7 @@ TEST(GradAccumulator, ReadsGradientsAndParametersOfAnyLayout) {
     torch::manual_seed(3);
     const torch::Tensor g = torch::randn({30, 40});
     backward(p, g);
-    p.mutable_grad() = torch::randn({40, 30}).t();  // to which torch adds in place
+    p.mutable_grad() = torch::randn({40, 30}).t();  // torch adds to it in place
     const torch::Tensor expected = g + (p.grad() + g);
     backward(p, g);
     sums.assign_gradients();
@@ -230,7 +231,7 @@ TEST(GradAccumulator, AddsAGradientThatComesBySeveralWaysOnce) {
   EXPECT_EQ(p.grad()[0].item<float>(), 3);
 }
 
-// A gradient in another dtype than its parameter's.
+// Gradients whose dtype differs from the parameter's.
 TEST(GradAccumulator, FeedsAStep) {
   const Tensors parameters = make_parameters(), expected = clones(parameters);
   AdamW opt(parameters, AdamWOptions(1e-2)), reference(expected, AdamWOptions(1e-2));
@@ -319,7 +320,7 @@ TEST(GradAccumulator, RefusesSparseGradientsInBackwardAndKeepsWhatItHas) {
   EXPECT_FALSE(p.grad().defined());
 }
 
-// What a backward that failed has left is torch's, and is added by the next one.
+// A failed backward leaves gradients to torch. The next backward adds them.
 TEST(GradAccumulator, GoesOnAfterABackwardThatFailed) {
   const torch::Tensor p = leaf({3}), q = leaf({3});
   GradAccumulator sums({p, q}, kFloats);
@@ -334,7 +335,7 @@ TEST(GradAccumulator, GoesOnAfterABackwardThatFailed) {
   EXPECT_EQ(p.grad().sum().item<float>(), 3);
 }
 
-// The gradients that came before it failed wait in the parameters, unless they were added at once.
+// Gradients computed before the failure wait in the parameters, unless the accumulator added them at once.
 TEST(GradAccumulator, DropsOrTakesWhatABackwardThatFailedHasLeft) {
   for (const std::int64_t waiting : {std::int64_t{0}, std::int64_t{1} << 28})
     for (const bool dropped : {true, false}) {

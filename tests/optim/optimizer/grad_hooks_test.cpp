@@ -48,7 +48,7 @@ TEST(GradHooks, LeavesAGradientThatAnotherHookTook) {
   EXPECT_EQ(sums.micro_batches(), 0);
 }
 
-// Calls the hook that was there, as others may do.
+// Wraps the existing hook, as other code may do.
 struct WrappingHook : autograd::PostAccumulateGradHook {
   explicit WrappingHook(std::unique_ptr<PostAccumulateGradHook> inner) : inner_(std::move(inner)) {}
   void operator()(const torch::Tensor& p) override { (*inner_)(p); }
@@ -93,7 +93,7 @@ TEST(GradHooks, RefusesParametersOfAnother) {
   EXPECT_HAS(argument_error([&] { GradAccumulator{parameters}; }),
              "a GradAccumulator for parameter 2 of shape [], whose gradients go to a "
              "GradAccumulator already");
-  backward(parameters, random_gradients(parameters, 1));  // no hook is left of what was refused
+  backward(parameters, random_gradients(parameters, 1));  // the rejected accumulator left no hook
   EXPECT_TRUE(parameters[0].grad().defined());
   EXPECT_EQ(sums.micro_batches(), 1);
 }

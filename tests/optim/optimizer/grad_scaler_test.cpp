@@ -1,4 +1,4 @@
-// Loss scaling: torch.amp.GradScaler's numbers and errors.
+// Loss scaling with the numbers and errors of torch.amp.GradScaler.
 #include <torch/nn/utils/clip_grad.h>
 
 #include "optim/training.h"
@@ -6,7 +6,7 @@
 namespace jitstep::tests {
 namespace {
 
-// A parameter, and a loss whose gradient is `slope` everywhere.
+// A parameter, and a loss whose gradient is `slope` for every element.
 struct Slope {
   torch::Tensor p = torch::ones({20}).requires_grad_();
   AdamW optimizer{{p}, AdamWOptions(0.1)};
@@ -172,7 +172,7 @@ TEST(GradScaler, GoesOnWithoutAStepThatFailed) {
   EXPECT_EQ(one.steps(), 1);
 }
 
-// Gradients without memory that can be divided in place: what they mean is divided.
+// Gradients that cannot be divided in place in their own storage. Unscaling must divide their values.
 Tensors odd_gradients(double last) {
   const auto negated = torch::_neg_view(torch::full({4}, -last));
   const auto gaps = torch::full({10}, last).slice(0, 0, 10, 2);
@@ -192,7 +192,7 @@ TEST(GradScaler, TakesGradientsThatHaveNoMemoryOfTheirOwnToDivideIn) {
         parameters[i].mutable_grad() = odd[i];
         twin[i].mutable_grad() = odd[i].resolve_neg().contiguous() / 4;
       }
-      parameters[5].mutable_grad() = odd[1];  // of two parameters
+      parameters[5].mutable_grad() = odd[1];  // one gradient for two parameters
       twin[5].mutable_grad() = twin[1].grad().clone();
       GradScaler scaler(GradScalerOptions().init_scale(4));
       scaler.scale(torch::ones({}));

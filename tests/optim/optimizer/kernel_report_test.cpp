@@ -1,4 +1,4 @@
-// kernels(): what an optimizer's steps run, and whose they are.
+// kernels(): the kernels that an optimizer's steps run, and the parameters that use them.
 #include <unistd.h>
 
 #include <filesystem>
@@ -20,7 +20,7 @@ Places places_of(const KernelReport& kernel) {
   return places;
 }
 
-// One of float32 and one of bfloat16.
+// Two float32 parameters and one of bfloat16.
 struct TwoDtypes {
   Tensors floats = make_parameters(torch::kFloat32, {{5, 3}, {3}});
   Tensors buffers = make_parameters(torch::kBFloat16, {{4, 4}});
@@ -50,7 +50,7 @@ TEST(KernelReport, HasTextsBinaryAndVariantOfTheKernel) {
   EXPECT_TRUE(
       kernel.unit().starts_with("#define JITSTEP_REAL float\n#include \"rules/adamw.cuh\""));
   EXPECT_NE(kernel.source().find("struct TensorRecord {"), std::string::npos);
-  EXPECT_EQ(kernel.source().find("#include \""), std::string::npos) << "it stands alone";
+  EXPECT_EQ(kernel.source().find("#include \""), std::string::npos) << "it is self-contained";
   ASSERT_GT(kernel.binary().size(), 4u);
   EXPECT_EQ(static_cast<char>(kernel.binary()[1]), 'E');
   const std::string text = kernel.text();

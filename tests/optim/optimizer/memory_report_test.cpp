@@ -1,4 +1,4 @@
-// memory_report(): every tensor once, under its format, and the figures that docs/reference/bytes.md promises.
+// memory_report(): each tensor once, under its format, with the figures of docs/reference/bytes.md.
 #include <nlohmann/json.hpp>
 
 #include "jitstep/jit/catalog.h"
@@ -20,7 +20,7 @@ ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
   return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// ---- what docs/reference/bytes.md promises ----------------------------------------------------------------
+// ---- the figures of docs/reference/bytes.md ----
 
 // Bytes per parameter of each rule, by codec: docs/reference/bytes.md.
 std::map<std::string, std::map<std::string, double>> promised_bytes() {
@@ -44,7 +44,7 @@ std::map<std::string, std::map<std::string, double>> promised_bytes() {
   return bytes;
 }
 
-// Each codec with a rule of its own; every_rule_long_test.cpp holds each rule in all of them to its layout.
+// Each codec with one rule. every_rule_long_test.cpp compares each rule in all codecs with its layout.
 TEST(MemoryReport, MeasuresOfEveryCodecWhatTheTableOfBytesSays) {
   const auto promised = promised_bytes();
   const auto codecs = shipped(jit::Manifest::Kind::codec),
@@ -75,7 +75,7 @@ TEST(MemoryReport, MeasuresWhatEveryWeightFormatKeepsBesideAParameter) {
   }
 }
 
-// ---- before, without and beside parameters -------------------------------------------------------
+// ---- no state, no parameters, and memory of no parameter ----
 
 TEST(MemoryReport, HasNoStateBeforeTheFirstStepAndSaysSo) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{5, 3}, {2}});
@@ -114,7 +114,7 @@ TEST(MemoryReport, CountsWhatARuleKeepsOnceAndCountersOfSkippedSteps) {
   ASSERT_EQ(report.others.size(), 2u);
   EXPECT_EQ(report.others[0].name, "d, d_max, d_numerator, k");
   EXPECT_EQ(report.others[0].bytes, 2 * 4 * 8);
-  EXPECT_EQ(report.others[1].bytes, 8) << "of all parameters";
+  EXPECT_EQ(report.others[1].bytes, 8) << "one counter for all parameters";
   EXPECT_EQ(report.parameters.at(1).entries.back().name, "skipped steps");
   EXPECT_EQ(report.parameters.at(1).entries.back().bytes, 8);
   EXPECT_EQ(report.state_bytes(), optimizer.state_bytes() + 64 + 3 * 8);
@@ -136,7 +136,7 @@ TEST(MemoryReport, NamesTheRuleOfEachGroup) {
   EXPECT_EQ(bytes_of(report.parameters[1].entries, Kind::aux_state), 2 * (8 + 8) * 4);
 }
 
-// ---- the same memory, once ---------------------------------------------------------------------
+// ---- shared memory counts once ----
 
 TEST(MemoryReport, CountsViewsOfOneBufferAsTheBuffer) {
   const torch::Tensor values = torch::randn({100}), slopes = torch::randn({100});
@@ -185,7 +185,7 @@ TEST(MemoryReport, CountsStateThatCopiesShareOnce) {
   const MemoryReport report = optimizer.memory_report();
   EXPECT_EQ(report.state_bytes(), 15 * 8);
   EXPECT_TRUE(report.parameters.at(1).has_state);
-  EXPECT_EQ(bytes_of(report.parameters[1].entries, Kind::state), 0) << "met with the first one";
+  EXPECT_EQ(bytes_of(report.parameters[1].entries, Kind::state), 0) << "counted with the first one";
 }
 
 TEST(MemoryReport, FindsStateWhereItWasMovedTo) {
@@ -217,12 +217,12 @@ TEST(MemoryReport, GivesNobodyATensorOfTheState) {
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
   optimizer.memory_report();
-  EXPECT_FALSE(state_of(optimizer, parameters[0]).is_shared()) << "steps would look again";
+  EXPECT_FALSE(state_of(optimizer, parameters[0]).is_shared()) << "each step would check it again";
 }
 
-// ---- as text and as JSON -------------------------------------------------------------------------
+// ---- as text and as JSON ----
 
-// One parameter in 4 bits, and one that is too small for that.
+// One parameter in 4 bits, and one that is too small for quantization.
 MemoryReport small_report() {
   const Tensors parameters = make_parameters(torch::kBFloat16, {{64, 64}, {3}});
   AdamW optimizer(parameters, AdamWOptions().state("int4").weights("split16"));

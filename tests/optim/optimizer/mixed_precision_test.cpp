@@ -1,4 +1,4 @@
-// Gradients of another dtype than their parameter, torch.amp's tensors, and steps that skip.
+// Gradients whose dtype differs from their parameter's, torch.amp's tensors, and skipped steps.
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -17,7 +17,7 @@ std::int64_t compilations() {
   return static_cast<std::int64_t>(kernel_statistics().compiled + kernel_statistics().from_disk);
 }
 
-// A step that found_inf skips, with gradients that would ruin everything.
+// A step that found_inf skips. Its gradients would ruin all parameters.
 void skip_step(Optimizer& optimizer, const Tensors& parameters) {
   for (const auto& p : parameters) p.mutable_grad() = torch::full_like(p.detach(), INFINITY);
   optimizer.set_found_inf(number(1));
@@ -25,7 +25,7 @@ void skip_step(Optimizer& optimizer, const Tensors& parameters) {
   optimizer.set_found_inf(number(0));
 }
 
-// ---- dtypes of gradients -----------------------------------------------------------------------
+// ---- dtypes of gradients ----
 
 TEST(GradientDtypes, AreConvertedToTheArithmeticsWhenTheyAreRead) {
   for (const auto own : kDtypes)
@@ -87,9 +87,9 @@ TEST(GradientDtypes, AreCompiledForAheadWhereThereAreGradients) {
   EXPECT_EQ(compilations(), before);
 }
 
-// ---- found_inf ---------------------------------------------------------------------------------
+// ---- found_inf ----
 
-// Optimizers whose state would show a step that counted: random bits, sums, memory of tensors and of all.
+// Optimizers whose state would reveal a counted step: random bits, sums, auxiliary and shared state.
 std::vector<std::pair<std::string, GenericOptions>> sensitive_optimizers() {
   return {{"adamw", GenericOptions(0.1).state("int8").weights("stochastic")},
           {"adamw", GenericOptions(0.1).set("max_grad_norm", 0.5)},
@@ -105,7 +105,7 @@ Tensors sensitive_parameters(const std::string& rule) {
                          {{80, 60}, {7}, {0}});
 }
 
-// Training with skipped steps in between, beside training without; `look` is called for both after each step.
+// Compares training with skipped steps to training without them. After each step `look` runs for both.
 void expect_unharmed(const std::function<void(Optimizer&, const Tensors&)>& look) {
   for (const auto& [rule, options] : sensitive_optimizers()) {
     Tensors a = sensitive_parameters(rule), b = clones(a);
@@ -212,7 +212,7 @@ TEST(FoundInf, SkipsForWhateverIsNotZero) {
   }
 }
 
-// ---- grad_scale --------------------------------------------------------------------------------
+// ---- grad_scale ----
 
 TEST(GradScale, DividesAsTheOptionDoesAndWithIt) {
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {

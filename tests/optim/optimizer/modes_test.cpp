@@ -1,4 +1,4 @@
-// train() and eval() of rules that keep another point in the parameters while they train.
+// train() and eval() of rules whose parameters are another point in training than in evaluation.
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -53,7 +53,7 @@ TEST(OptimizerModes, TwiceAreAsOnce) {
   expect_equal(parameters, x);
 }
 
-// By steps they are rounded at random; a turn that was done so would add its own bits again each time.
+// Steps round stochastically. A mode switch must not, because each switch would add new random bits.
 TEST(OptimizerModes, DoNotDriftHoweverOftenTheyAreChanged) {
   const Tensors parameters = make_parameters(torch::kBFloat16, kShapes);
   ScheduleFreeAdamW optimizer(parameters, ScheduleFreeAdamWOptions(1e-2).weights("stochastic"));
@@ -97,7 +97,7 @@ TEST(OptimizerModes, DoNotNeedGradientsAndCompileNothingMore) {
   const Tensors y = clones(parameters);
   const auto version = parameters[0]._version();
   optimizer.eval();
-  EXPECT_EQ(parameters[0]._version(), version + 1) << "autograd sees the change";
+  EXPECT_EQ(parameters[0]._version(), version + 1) << "autograd must see the change";
   expect_unlike(parameters, y);
   EXPECT_EQ(compiled(), before);
 }
@@ -149,7 +149,7 @@ TEST(OptimizerModes, ComeBackFromAnArchiveWithTheModelsParameters) {
     saved.train(training);
     Tensors loaded = clones(parameters);
     Optimizer other = averaged(loaded, "int8");
-    if (training) other.eval();  // which counts for nothing
+    if (training) other.eval();  // the loaded mode replaces it
     copy_through_archive(saved, other);
     EXPECT_EQ(other.is_training(), training);
     saved.train(), other.train();
@@ -183,7 +183,7 @@ TEST(OptimizerModes, ThatFailLeaveEverythingAsItWas) {
   train(optimizer, parameters, 1, 2);
   train(other, twin, 1, 2);
   auto& options = static_cast<Options&>(optimizer.param_groups()[0].options());
-  options.edit_formats().state = jit::CodecChoice{"int4"};  // states are to be converted
+  options.edit_formats().state = jit::CodecChoice{"int4"};  // the next step converts the state
   options.put("beta", 2.0);
   EXPECT_HAS(argument_error([&] { optimizer.eval(); }), "beta is 2");
   EXPECT_TRUE(optimizer.is_training());

@@ -1,5 +1,4 @@
-// Gradients of every form that autograd or a user may leave in .grad(), and parameters that change
-// under the optimizer.
+// Gradients in every form that autograd or a user may leave in .grad(), and parameters that change between steps.
 #include <torch/autograd.h>
 
 #include "optim/training.h"
@@ -9,7 +8,7 @@ namespace {
 
 torch::Tensor leaf(const torch::Tensor& tensor) { return tensor.detach().requires_grad_(); }
 
-// Whatever the gradient's form, a step is that with a plain copy of it.
+// Whatever form the gradient has, the step equals that with a plain copy of it.
 void expect_like_a_copy(const torch::Tensor& p, const torch::Tensor& g) {
   const auto a = leaf(p.clone()), b = leaf(p.clone());
   AdamW one({a}, AdamWOptions(0.1)), other({b}, AdamWOptions(0.1));
@@ -21,7 +20,7 @@ void expect_like_a_copy(const torch::Tensor& p, const torch::Tensor& g) {
     other.step();
   }
   EXPECT_TRUE(torch::equal(a, b)) << g.sizes() << g.strides() << g.dtype();
-  EXPECT_TRUE(torch::equal(g, kept)) << "the gradient was written";
+  EXPECT_TRUE(torch::equal(g, kept)) << "the step wrote to the gradient";
 }
 
 torch::Tensor freed(torch::Tensor tensor) {
@@ -29,7 +28,7 @@ torch::Tensor freed(torch::Tensor tensor) {
   return tensor;
 }
 
-// Torch may remember that a tensor is zero, or negated, instead of writing it.
+// torch may mark a tensor as zero or negated, instead of writing its values.
 TEST(OddGradients, OneThatIsOnlySaidToBeZeroOrNegatedIsReadSo) {
   const auto negated = torch::imag(torch::conj(torch::randn({40, 30}, torch::kComplexFloat)));
   ASSERT_TRUE(negated.is_neg());
@@ -68,7 +67,7 @@ TEST(OddGradients, AnyStridesAreReadThrough) {
 }
 
 TEST(OddGradients, AnotherFloatingDtypeIsRead) {
-  const auto exact = torch::randn({500}, torch::kBFloat16);  // the same in every wider format
+  const auto exact = torch::randn({500}, torch::kBFloat16);  // exact in every wider format
   for (const auto dtype : {torch::kBFloat16, torch::kFloat32, torch::kFloat64}) {
     const auto p = torch::randn({500}, dtype);
     for (const auto other : {torch::kBFloat16, torch::kFloat32, torch::kFloat64})
@@ -142,7 +141,7 @@ TEST(OddParameters, InferenceTensorsAreStepped) {
   EXPECT_TRUE(torch::equal(p.clone(), torch::full({5}, 0.5)));
 }
 
-// ---- parameters that change ----------------------------------------------------------------------
+// ---- parameters that change ----
 
 TEST(OddParameters, AResizedOneIsRefusedAndGoesOnOnceItIsBack) {
   for (const char* codec : {"fp32", "int8"}) {
@@ -224,7 +223,7 @@ TEST(OddParameters, AFreedStorageIsRefusedAndMayComeBackElsewhere) {
   expect_equal(parameters, twin);
 }
 
-// ---- state set by hand ---------------------------------------------------------------------------
+// ---- state that the program sets ----
 
 TEST(OddState, ValuesAtStepZeroAreRefusedRatherThanIgnored) {
   const auto p = leaf(torch::randn({5}));

@@ -1,4 +1,4 @@
-// A user's own codec, loaded at run time: the example's, beside every rule, and what is refused.
+// A user's codec, loaded at run time: the example with every kind of rule, and files that load_codec() rejects.
 #include <sys/stat.h>
 
 #include <thread>
@@ -19,7 +19,7 @@ std::string problem(const Act& act) {
   return "no error";
 }
 
-// The example under another name.
+// The example with another name.
 std::string renamed(const std::string& name) {
   std::string text = text_of_file(JITSTEP_SOURCE_DIR "/examples/linear8.cuh");
   for (std::size_t at = 0; (at = text.find("linear8", at)) != text.npos; at += name.size())
@@ -43,7 +43,7 @@ TEST(OwnCodec, KeepsTheStateOfRulesOfEveryKind) {
   }
 }
 
-// SGD's momentum, worked out with torch: what the codec's file says, to the last bit.
+// SGD's momentum, computed with torch by the formulas in the codec's file. All bits must agree.
 TEST(OwnCodec, FollowsItsFormulaToTheBit) {
   load_codec(example_file("linear8.cuh"));
   Tensors p = make_parameters(torch::kFloat32, {{64, 80}});
@@ -52,7 +52,8 @@ TEST(OwnCodec, FollowsItsFormulaToTheBit) {
   for (int step = 1; step <= 4; ++step) {
     set_gradients(p, step);
     const auto g = p[0].grad().view({40, 128});
-    const auto momentum = step == 1 ? g : kept * 0.5f + g;  // half is exact: no rounding to fuse
+    const auto momentum =
+        step == 1 ? g : kept * 0.5f + g;  // half is exact, so fused operations round alike
     expected = expected - momentum.view({64, 80}) * 0.1f;
     opt.step();
     EXPECT_TRUE(torch::allclose(p[0].detach(), expected, 0, 1e-6)) << step;

@@ -1,4 +1,4 @@
-// A user's own rule, loaded at run time: the README's example, on every codec.
+// A user's rule, loaded at run time: the README's example with every codec.
 #include <torch/nn.h>
 
 #include "jit/user_templates.h"
@@ -7,7 +7,7 @@
 namespace jitstep::tests {
 namespace {
 
-// Mean loss of the last steps of a small regression, which plain guessing leaves at about 1.
+// Mean loss of the last steps of a small regression. Guessing gives about 1.
 double train(Optimizer& opt, torch::nn::Sequential& model) {
   const auto x = torch::randn({256, 64});
   const auto y = torch::tanh(x.matmul(torch::randn({64, 1}) / 8));
@@ -48,13 +48,13 @@ TEST(OwnRule, FollowsItsFormulaToTheBit) {
   }
 }
 
-// What a rule of plain descent declares and does besides. Flags are F.
+// Additions to a rule of plain descent. `F` names the flags.
 struct Descent {
   std::string name;
-  std::string hyper = {}, flags = {}, slots = {}, rate = "1", moments = {};
+  std::string hyper = {}, flags = {}, slots = {}, rate = "1", state_update = {};
 };
 
-// Loads it. It has the slot m, for the gradient of the last step.
+// Loads the rule. Its slot m holds the gradient of the last step.
 std::string load_descent(const Descent& rule) {
   return load_rule(own_file(rule.name + ".cuh", R"(// Descent with more to it.
 #pragma once
@@ -81,19 +81,19 @@ struct Rule {
   }
   KHD static void update_state(auto& e, const auto&) {
     e.m.next = e.g;
-)" + rule.moments + R"(  }
+)" + rule.state_update + R"(  }
   KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * e.g; }
 };
 }  // namespace jitstep::rules::)" + rule.name + "\n"));
 }
 
 TEST(OwnRule, ASlotThatOptionsAddLaterBeginsWithItsInitialValue) {
-  // Adds up gradients, from a start of its own if asked to.
+  // Sums up gradients, from `start` if the option `tally` is set.
   load_descent({.name = "tallying",
                 .hyper = "  double start = 3;   // finite\n  double tally = 0;   // finite\n",
                 .flags = "  bool tallied = false;  // lifted: tally != 0\n",
                 .slots = "  Signed sum;  // if tallied; initial: start\n",
-                .moments = "    if (F.tallied) e.sum.next = e.sum.prev + e.g;\n"});
+                .state_update = "    if (F.tallied) e.sum.next = e.sum.prev + e.g;\n"});
   for (const int before : {0, 2}) {
     auto p = torch::zeros({40}).requires_grad_();
     Optimizer opt("tallying", {p}, GenericOptions(0.1).set("tally", before == 0 ? 1.0 : 0.0));
@@ -108,9 +108,9 @@ TEST(OwnRule, ASlotThatOptionsAddLaterBeginsWithItsInitialValue) {
   }
 }
 
-// ---- many options
+// ---- many options ----
 
-// Steps by lr g, and by as much for each flag that is set.
+// Steps by lr g, and by the same again for each flag that is set.
 std::string rule_of_flags(int count) {
   Descent rule{.name = "flagged"};
   for (int i = 0; i < count; ++i) {
@@ -137,11 +137,11 @@ TEST(OwnRule, MayHaveMoreThan64OptionsEachSetByItself) {
     EXPECT_EQ(set->is_set(name), name == "f63" || name == "lr") << name;
   for (const torch::Tensor& one : {p, q}) one.mutable_grad() = torch::ones({5});
   optimizer.step();
-  EXPECT_EQ(p[4].item<float>(), -2) << "f63 is its group's, and not the optimizer's";
+  EXPECT_EQ(p[4].item<float>(), -2) << "f63 belongs to its group, not to the optimizer";
   EXPECT_EQ(q[4].item<float>(), -2.5);
 }
 
-// ---- what a rule says of its options and slots
+// ---- declarations about options and slots ----
 
 class AnchoredRule : public ::testing::Test {
  protected:

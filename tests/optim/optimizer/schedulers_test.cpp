@@ -1,4 +1,4 @@
-// Rates in closed form, torch's own schedulers beside them, and what is saved.
+// Rates in closed form, comparisons with torch's schedulers, and saved state.
 #include "jitstep/schedulers.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 using torch::optim::OptimizerParamGroup;
 
-// One group for each rate.
+// One group per rate.
 template <class OptionsType>
 std::vector<OptimizerParamGroup> groups_with(const std::vector<double>& lrs) {
   std::vector<OptimizerParamGroup> groups;
@@ -26,7 +26,7 @@ std::vector<double> lrs_of(const torch::optim::Optimizer& optimizer) {
   return lrs;
 }
 
-// The rates of the first group at steps 0, 1, ..., as a training loop meets them.
+// The rates of the first group at steps 0, 1, ..., as a training loop sees them.
 template <class Scheduler>
 std::vector<double> rates(torch::optim::Optimizer& optimizer, Scheduler& scheduler, int steps) {
   std::vector<double> out;
@@ -63,7 +63,7 @@ TEST(Schedulers, CosineFallsByHalfAWave) {
                {1.0 / 3, 2.0 / 3, 1, 0.2 + 0.4 * (1 + r), 0.6, 0.2 + 0.4 * (1 - r), 0.2, 0.2});
 }
 
-// Steps of x = (k + 2) / 4: the line up to x = 1, then the power. The rule's own schedule is the same one.
+// Steps of x = (k + 2) / 4: linear up to x = 1, then the power. The rule's own schedule is identical.
 TEST(Schedulers, PreheatIsTheScheduleThatAdamWBF16HasInside) {
   Lion optimizer(groups_with<LionOptions>({0.5}));
   PreheatLR scheduler(optimizer, 4, -0.5);
@@ -101,7 +101,7 @@ TEST(Schedulers, EachGroupKeepsItsShareAndALaterOneStartsFromItsOwn) {
   EXPECT_NEAR(lrs_of(optimizer)[0], 0.175, 1e-15);
 }
 
-// The same rates step by step, for every way to make an optimizer, and for groups of several rates.
+// Compares the rates step by step, for every way to make an optimizer, and for groups of several rules.
 template <class Scheduler, class Step>
 void expect_as_torchs(const std::function<Scheduler(torch::optim::Optimizer&)>& make, Step step) {
   const std::vector<double> lrs{0.4, 0.05};
@@ -137,7 +137,7 @@ TEST(Schedulers, OursDriveTorchsOptimizers) {
   EXPECT_EQ(lrs_of(optimizer), (std::vector<double>{1, 0.5}));
 }
 
-// A run of 9 steps against one that is saved after 4, and goes on in another process' objects.
+// An uninterrupted run of 9 steps, and one that is saved after 4 and continued by new objects.
 TEST(Schedulers, ASavedRunGoesOnBitForBit) {
   const auto options = LAMBOptions(0.3).weight_decay(0.1);
   const WarmupDecay form{.steps = 9, .warmup_steps = 2, .end_lr = 0.01};

@@ -1,4 +1,4 @@
-// One optimizer whose groups have rules of their own, such as Muon for matrices and AdamW for the rest.
+// One optimizer whose groups have different rules, such as Muon for matrices and AdamW for the other parameters.
 #include <torch/nn.h>
 
 #include "optim/training.h"
@@ -22,7 +22,7 @@ Groups groups_of(const Tensors& all, const Options& first, const Options& second
   return groups;
 }
 
-// One step of each, with the same gradients.
+// One step of each optimizer, with equal gradients.
 void step_together(Optimizer& both, const Tensors& ours, Optimizer& one, Optimizer& other,
                    const Tensors& theirs, int step) {
   train(both, ours, step, step);
@@ -63,7 +63,7 @@ TEST(SeveralRules, StateHasTheClassOfItsGroupsRule) {
   for (const auto& p : parameters) EXPECT_FALSE(p.grad().defined());
 }
 
-// Large eps, so that lengths of gradients matter to both rules.
+// eps is large, so that the length of the gradients matters to both rules.
 TEST(SeveralRules, ClippingIsByTheNormOfAllGradients) {
   Tensors ours = make_parameters(torch::kFloat64, kShapes), theirs = clones(ours);
   auto muon = MuonOptions().eps(100).ns_dtype(MuonOptions::IterationDtype::real);
@@ -164,7 +164,7 @@ TEST(SeveralRules, ParametersAreAddedToTheFirstGroup) {
       "parameter 3 of group 0 (float [4])");
 }
 
-// The mean loss of the last tenth of a short training, whose hidden layer is Muon's.
+// The mean loss of the last tenth of a short training. Muon steps the hidden layer.
 double loss_with(const std::string& codec) {
   torch::manual_seed(5);
   torch::nn::Sequential model(torch::nn::Linear(8, 96), torch::nn::Tanh(),

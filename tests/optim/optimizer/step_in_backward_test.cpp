@@ -16,14 +16,14 @@ std::unique_ptr<Optimizer> optimizer_of(const Tensors& parameters, const std::st
   return Optimizer::from_spec(parameters, spec);
 }
 
-// What the given steps of backward and step leave; those of `in_backward` take no step() of their own.
+// The parameters after these steps. Where `in_backward` is true, backward() takes the step, and no step() follows.
 Tensors trained(const std::string& spec, torch::Dtype dtype, bool (*in_backward)(int step)) {
   const Tensors parameters = make_parameters(dtype, kShapes);
   const auto opt = optimizer_of(parameters, spec);
   for (int step = 0; step < 6; ++step) {
     opt->step_in_backward(in_backward(step));
     Tensors gradients = random_gradients(parameters, step);
-    if (step % 3 == 0) gradients[3].reset();  // a parameter may rest, and begin late
+    if (step % 3 == 0) gradients[3].reset();  // a parameter may be inactive, and start late
     backward(parameters, gradients);
     if (!in_backward(step)) opt->step();
     opt->zero_grad();
@@ -93,7 +93,7 @@ void move(const Tensors& parameters) {
   for (const torch::Tensor& p : parameters) p.set_data(p.detach().clone());
 }
 
-// Between steps `change` may move parameters; what comes out is as if nothing had.
+// `change` may move parameters between steps. The result must not depend on it.
 template <class Change>
 void expect_no_difference(Change change) {
   const Tensors parameters = make_parameters(torch::kFloat32, kShapes),
@@ -129,7 +129,7 @@ TEST(StepInBackward, FindsParametersThatWereMovedWhenAGroupCame) {
   });
 }
 
-// All are moved, one of them steps in a backward(), and then all by step().
+// All parameters move, one of them is stepped in backward(), and then all by step().
 TEST(StepInBackward, LeavesStepParametersThatWereMovedBefore) {
   const Tensors parameters = make_parameters(torch::kFloat32, kShapes),
                 expected = clones(parameters);
@@ -208,7 +208,7 @@ TEST(StepInBackward, LeavesGradientsToStepOnceItIsOff) {
   const torch::Tensor p = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
   opt.step_in_backward();
-  opt.step_in_backward();  // once more is the same
+  opt.step_in_backward();  // a second call changes nothing
   backward(p, torch::ones({3}));
   EXPECT_EQ(p[0].item<float>(), -1);
   opt.step_in_backward(false);
@@ -264,7 +264,7 @@ TEST(StepInBackward, RefusesASumOverAllThatIsAskedForLater) {
   EXPECT_TRUE(torch::equal(p, before));
   EXPECT_TRUE(p.grad().defined());
   opt.step_in_backward(false);
-  opt.step();  // it is still there
+  opt.step();  // its gradient is still there
   EXPECT_FALSE(torch::equal(p, before));
 }
 
@@ -314,7 +314,7 @@ TEST(StepInBackward, ThrowsForABadGradientAndKeepsIt) {
   EXPECT_TRUE(p.grad().is_sparse());
 }
 
-// What was computed last is gone back through first: p is stepped before q's gradient, which needs p as it was.
+// Backward visits the last operation first. It steps p before it computes q's gradient, which needs the old p.
 TEST(StepInBackward, IsSeenByThoseWhoStillReadTheParameter) {
   const torch::Tensor p = leaf({3}), q = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
@@ -325,7 +325,7 @@ TEST(StepInBackward, IsSeenByThoseWhoStillReadTheParameter) {
   EXPECT_HAS(error, "modified by an inplace operation");
 }
 
-// A list that its owner may change, as torch's are.
+// The program may change the list of parameters, as in torch.
 TEST(StepInBackward, RefusesGroupsWhoseParametersWereReplaced) {
   const torch::Tensor p = leaf({3}), other = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));

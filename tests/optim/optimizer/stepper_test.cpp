@@ -16,8 +16,8 @@ namespace {
 
 using torch::Tensor;
 
-// Steps `changed` and a contiguous copy of it with the same gradients; for a rule without sums the
-// elements must come out the same to the last bit.
+// Steps `changed` and a contiguous copy of it with equal gradients. For a rule without sums, the elements must agree
+// bit for bit.
 void expect_layout_does_not_matter(const Tensor& changed, bool odd_gradients) {
   Tensor a = changed, b = changed.detach().clone(torch::MemoryFormat::Contiguous);
   a.requires_grad_();
@@ -60,7 +60,7 @@ TEST(Stepper, EverySizeFollowsTorch) {
   }
 }
 
-// Torch's threads while it lives.
+// Sets torch's number of threads while it exists.
 struct Threads {
   explicit Threads(int count) : before(torch::get_num_threads()) { torch::set_num_threads(count); }
   ~Threads() { torch::set_num_threads(before); }
@@ -97,7 +97,7 @@ TEST(Stepper, OneLargeTensorIsSteppedByTorchsThreads) {
   }
 }
 
-// Runs body(i) for i < count in torch's own threads.
+// Runs body(i) for i < count in torch's threads.
 void in_parallel(std::int64_t count, const std::function<void(std::int64_t)>& body) {
   const auto places = torch::arange(count);
   at::TensorIteratorConfig().add_const_input(places).build().for_each(
@@ -146,7 +146,7 @@ TEST(Stepper, EachGroupHasItsOwnNumbers) {
 }
 
 TEST(Stepper, ClippingIsTorchsAcrossKernels) {
-  // Formats by size put the two parameters into different kernels; the norm is of both.
+  // Formats by size put the two parameters into different kernels. The norm covers both.
   Tensors ours = make_parameters(torch::kFloat32, {{5000}, {10}}), theirs = clones(ours);
   SGD a(ours, SGDOptions(0.1).momentum(0.9).state("int8").max_grad_norm(0.25));
   torch::optim::SGD b(theirs, torch::optim::SGDOptions(0.1).momentum(0.9));
@@ -166,7 +166,7 @@ TEST(Stepper, OneGroupMayBeClippedAndAnotherNot) {
       return "{\"rule\": \"" + std::string(rule) +
              "\", \"options\": {\"lr\": 0.1, \"max_grad_norm\": " + std::to_string(norm) + "}}";
     };
-    // What each does alone with the gradients clipped by hand, or not, is what both do together.
+    // Both groups together must give the results of each alone, with gradients clipped by hand or not at all.
     Tensors alone = clones(parameters);
     std::vector<torch::optim::OptimizerParamGroup> groups;
     groups.emplace_back(Tensors{parameters[0]},
@@ -205,8 +205,7 @@ TEST(Stepper, ParametersThatTakeTurnsAreSteppedAsAlone) {
   expect_equal(together, alone);
 }
 
-// Torch's threads do not survive fork(), and the child must not wait for them. (It calls nothing of
-// torch's that would.)
+// torch's threads do not survive fork(), and the child must not wait for them. (It calls no torch function that would.)
 TEST(Stepper, AChildOfForkStepsAsItsParentWould) {
   const Threads threads(2);
   Tensors parameters = make_parameters(torch::kFloat32, {{300000}}), expected = clones(parameters);
@@ -292,7 +291,7 @@ TEST(Stepper, StochasticWeightsAreRepeatableAndFollowTheSeed) {
   const Tensors one = run(1);
   expect_equal(one, run(1));
   EXPECT_FALSE(torch::equal(one[0], run(2)[0]));
-  // To nearest, no step of 1e-4 would ever move a weight of 1.
+  // Rounding to nearest would never move a weight of 1 by a step of 1e-4.
   EXPECT_NEAR(one[0].to(torch::kFloat64).mean().item<double>(), 1 - 20 * 1e-4, 2e-4);
 }
 

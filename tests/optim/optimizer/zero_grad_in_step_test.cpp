@@ -1,4 +1,4 @@
-// Gradients that a step clears as it has read them.
+// Gradients that a step clears after it reads them.
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -8,7 +8,7 @@ torch::Tensor leaf(const torch::Tensor& tensor) { return tensor.detach().require
 
 bool is_zero(const torch::Tensor& tensor) { return !tensor.any().item<bool>(); }
 
-// A step that clears this gradient is one that does not.
+// A step that clears this gradient equals one that does not.
 void expect_cleared(const torch::Tensor& g) {
   const auto a = leaf(torch::randn(g.sizes())), b = leaf(a.clone());
   AdamW one({a}, AdamWOptions(0.1)), other({b}, AdamWOptions(0.1));
@@ -21,7 +21,7 @@ void expect_cleared(const torch::Tensor& g) {
   EXPECT_TRUE(is_zero(g)) << g.sizes() << g.strides();
 }
 
-// What a step says about gradients that must not be cleared. Nothing changes, and off it is no error.
+// The error of a step for gradients that it must not clear. Nothing changes. Without zero_grad_in_step() it is valid.
 std::string refused(const Tensors& parameters, const std::function<void(AdamW&)>& arrange) {
   AdamW optimizer(parameters);
   arrange(optimizer);
@@ -96,7 +96,7 @@ TEST(ZeroGradInStep, ShowsAutogradThatTheGradientHasChanged) {
   const auto version = p.grad()._version();
   optimizer.step();
   EXPECT_EQ(p.grad()._version(), version);
-  EXPECT_FALSE(is_zero(p.grad())) << "not asked for";
+  EXPECT_FALSE(is_zero(p.grad())) << "clearing is off";
   optimizer.zero_grad_in_step();
   optimizer.step();
   EXPECT_GT(p.grad()._version(), version);
