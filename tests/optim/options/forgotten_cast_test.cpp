@@ -1,4 +1,4 @@
-// A program that has changed the namespace of its optimizer, and not that of a cast in another file.
+// A program changed the namespace of its optimizer, but not that of a cast in another file.
 #include <cmath>
 
 #include "optim/training.h"
@@ -13,7 +13,7 @@ State& state_of(Optimizer& optimizer, const torch::Tensor& p) {
   return static_cast<State&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// Reads a number of ours through torch's class, and writes it there.
+// Reads an option of jitstep through torch's class, and writes it there.
 template <class Ours, class Torchs, class T>
 void is_one(T& (Ours::*ours)() noexcept, T& (Torchs::*torchs)() noexcept, const T& value) {
   std::unique_ptr<torchs::OptimizerOptions> options = std::make_unique<Ours>(0.25);
@@ -63,7 +63,7 @@ TEST(ForgottenCast, SetsWhatTheNextStepTakes) {
   expect_equal(parameters, expected);
 }
 
-// Where torch has no class of the name: nothing is stepped with what went elsewhere.
+// torch has no class of this name. The step must not use options that the cast corrupted.
 template <class Torchs>
 void is_noticed(Optimizer& optimizer, const Tensors& parameters,
                 const std::function<void(Torchs&)>& write) {
@@ -133,7 +133,8 @@ TEST(ForgottenCast, OfAStateIsAnErrorBeforeTheNextStep) {
     const auto& cast = state_of<torchs::AdamParamState>(adam, parameters[0]);
     EXPECT_FALSE(cast.exp_avg().defined());
     EXPECT_FALSE(cast.exp_avg_sq().defined());
-    EXPECT_TRUE(cast.step() < 0 || cast.step() > std::int64_t{1} << 32) << "taken for a count";
+    EXPECT_TRUE(cast.step() < 0 || cast.step() > std::int64_t{1} << 32)
+        << "the value would pass as a step number";
     is_noticed_in_state<torchs::AdamParamState>(
         adam, parameters, [](auto& state) { state.exp_avg(torch::zeros({3})); });
     is_noticed_in_state<torchs::AdamParamState>(again, parameters,

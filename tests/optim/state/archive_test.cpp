@@ -9,7 +9,7 @@ namespace {
 
 const std::vector<std::vector<std::int64_t>> kShapes = {{70, 60}, {3}, {}};
 
-// Half of the training in one optimizer, saved; the rest in another one.
+// Trains half of the steps in one optimizer, saves it, and trains the other half in another one.
 template <class Optimizer, class Options>
 void resumes_bit_for_bit(const Options& options, torch::Dtype dtype = torch::kFloat32) {
   Tensors straight = make_parameters(dtype, kShapes), broken = clones(straight);
@@ -61,7 +61,7 @@ TEST(Archive, StateInAnotherCodecIsConverted) {
       "m from int8(block=256, positive_floor=true, signed_scale=false, stochastic=false) to fp32, "
       "v from int8(block=256, positive_floor=true, signed_scale=false, stochastic=false) to fp32 "
       "(1 parameter)\n")
-      << "the two that are too small for int8 are fp32 in both";
+      << "the two parameters that are too small for int8 are fp32 in both";
   const auto key = parameters[0].unsafeGetTensorImpl();
   const auto& coded = static_cast<AdamWParamState&>(*int8.state()[key]);
   const auto& wide = static_cast<AdamWParamState&>(*fp32.state()[key]);
@@ -71,7 +71,7 @@ TEST(Archive, StateInAnotherCodecIsConverted) {
   AdamW back(parameters, AdamWOptions().state("int8"));
   copy_through_archive(fp32, back);
   const auto& again = static_cast<AdamWParamState&>(*back.state()[key]);
-  // Not always the same codes: the signed table has no -1, so that a block's scale may shrink.
+  // The codes may differ: the signed table has no -1, so that a block's scale may shrink.
   EXPECT_LT((again.exp_avg() - coded.exp_avg()).abs().max().item<double>(),
             0.01 * coded.exp_avg().abs().max().item<double>());
   EXPECT_EQ(again.codes("m").scalar_type(), torch::kUInt8);
@@ -117,7 +117,7 @@ TEST(Archive, AParameterWithoutStateGivesUpAnIdThatALoadedOneHas) {
   first.add_parameters({saved[0]});
   std::swap(first.param_groups()[0].params()[0], first.param_groups()[0].params()[1]);
   set_gradients({saved[0]}, 1);
-  first.step();  // saved[0], which has the id 1, alone
+  first.step();  // only saved[0], which has the id 1
   Tensors loaded = clones(saved);
   AdamW second(loaded, AdamWOptions().weights("stochastic"));
   copy_through_archive(first, second);
@@ -126,7 +126,7 @@ TEST(Archive, AParameterWithoutStateGivesUpAnIdThatALoadedOneHas) {
     return static_cast<ParamState&>(*second.state().at(p.unsafeGetTensorImpl())).id();
   };
   EXPECT_EQ(id_of(loaded[0]), 1);
-  EXPECT_NE(id_of(loaded[1]), 1) << "two parameters would round by the same random bits";
+  EXPECT_NE(id_of(loaded[1]), 1) << "two parameters would use the same random bits";
 }
 
 TEST(Archive, FormatsStayTheOptimizersOwn) {
@@ -145,11 +145,11 @@ TEST(Archive, FormatsStayTheOptimizersOwn) {
   train(second, parameters, 3, 3);
   auto& state =
       static_cast<AdamWParamState&>(*second.state().at(parameters[1].unsafeGetTensorImpl()));
-  EXPECT_EQ(state.codes("m").nbytes(), 3u) << "int8, though there are 3 elements only";
+  EXPECT_EQ(state.codes("m").nbytes(), 3u) << "int8, although there are only 3 elements";
   EXPECT_EQ(state.codes("v").nbytes(), 2u) << "int4";
 }
 
-// Zeros are what state is made of; the first step reads what the options say instead.
+// The state's tensors hold zeros before the first step. That step reads the initial values from the options.
 TEST(Archive, StateWhoseFirstStepIsStillToComeIsLoaded) {
   const AdagradOptions options = AdagradOptions(0.1).initial_accumulator_value(0.3);
   const Tensors saved = make_parameters(torch::kFloat32, {{30}}), loaded = clones(saved),
@@ -178,7 +178,7 @@ TEST(Archive, AParameterListedTwiceIsSavedAndLoadedOnce) {
   expect_equal(parameters, straight);
 }
 
-// ---- torch's archives from before version 1.5
+// ---- torch's archives from before version 1.5 ----
 
 void write_tensors(torch::serialize::OutputArchive& archive, const std::string& key,
                    const Tensors& tensors) {
@@ -198,7 +198,7 @@ void load(Optimizer& optimizer, torch::serialize::OutputArchive& archive) {
 
 TEST(Archive, AdamsOldFormatIsRead) {
   Tensors parameters = make_parameters();
-  parameters.push_back(torch::randn({2, 3}));  // never trained: has no buffers
+  parameters.push_back(torch::randn({2, 3}));  // never trained, so it has no buffers
   Adam first(parameters, AdamOptions().amsgrad(true)),
       second(parameters, AdamOptions().amsgrad(true));
   for (int step = 1; step <= 2; ++step) {
@@ -244,7 +244,7 @@ TEST(Archive, SgdsOldFormatIsRead) {
                 static_cast<SGDParamState&>(*second.state().at(key)));
 }
 
-// ---- what cannot be loaded leaves everything as it was
+// ---- a load that fails changes nothing ----
 
 template <class From, class To>
 std::string refusal(From& from, To& to) {
@@ -299,7 +299,7 @@ TEST(Archive, OtherGroupsAndShapesAreRefused) {
   EXPECT_HAS(refusal(whole, other), "shape");
 }
 
-// One parameter's archive: what it says of the whole and of the parameter's state.
+// An archive of one parameter with these schema numbers: of the optimizer, and of the parameter's state.
 torch::serialize::OutputArchive archive_of_schema(std::int64_t whole, std::int64_t of_state) {
   using torch::serialize::OutputArchive;
   OutputArchive archive;

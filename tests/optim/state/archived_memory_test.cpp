@@ -1,4 +1,4 @@
-// State that is not per element, in archives: what a rule keeps of a parameter, of its rows, and of all parameters.
+// Auxiliary state in archives: of a parameter, of its rows, and of the whole optimizer.
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -7,7 +7,7 @@ namespace {
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
-// All entries but those whose name begins so.
+// Copies all entries except those whose name starts with `prefix`.
 void copy_without(InputArchive& from, OutputArchive& to, const std::string& prefix) {
   for (const std::string& key : from.keys()) {
     InputArchive inner;
@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(test.param.rule) + "_" + std::to_string(test.index);
     });
 
-// The optimizer's own numbers begin then as they do where it takes the step itself.
+// The optimizer's own shared state then starts as if it took the step itself.
 TEST(ArchivedMemories, OfAllParametersAreSavedWithStatesThatAnotherOptimizerStepped) {
   const Tensors p = make_parameters(), q = clones(p), r = clones(p);
   Optimizer stepped("prodigy", p), moved("prodigy", q), loaded("prodigy", r);

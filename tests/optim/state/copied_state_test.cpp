@@ -1,4 +1,4 @@
-// States that programs move between optimizers, or copy, change and put under other parameters.
+// States that programs move between optimizers, or copy, change and assign to other parameters.
 #include <sstream>
 
 #include "jitstep/param_state.h"
@@ -11,12 +11,12 @@ AdamWParamState& state_of(AdamW& optimizer, const torch::Tensor& p) {
   return static_cast<AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// ---- moved to another optimizer and back
+// ---- states that move to another optimizer and back ----
 
-// Steps of two optimizers by turns with one state, which `hand_over` takes along.
+// Steps two optimizers in turn with one state, which `hand_over` moves.
 template <class HandOver>
-Tensors by_turns(const AdamWOptions& first, const AdamWOptions& second, torch::Dtype dtype,
-                 HandOver activate_step) {
+Tensors in_turn(const AdamWOptions& first, const AdamWOptions& second, torch::Dtype dtype,
+                HandOver activate_step) {
   const Tensors p = make_parameters(dtype, {{70, 60}});
   AdamW a(p, first), b(p, second);
   auto* const key = p[0].unsafeGetTensorImpl();
@@ -38,9 +38,9 @@ TEST(MovedStates, AreSteppedByTheOptionsAndFormatsOfTheOptimizerThatHoldsThem) {
                                      std::pair{options().amsgrad(true), torch::kFloat32},
                                      std::pair{options().state("int8"), torch::kFloat32},
                                      std::pair{options().weights("master"), torch::kBFloat16}}) {
-    const Tensors moved = by_turns(options(), other, dtype, [](Held held) { return held; });
-    // Another object is one that the optimizer has not seen yet.
-    const Tensors fresh = by_turns(options(), other, dtype, [](Held held) -> Held {
+    const Tensors moved = in_turn(options(), other, dtype, [](Held held) { return held; });
+    // The optimizer has not seen another state object yet.
+    const Tensors fresh = in_turn(options(), other, dtype, [](Held held) -> Held {
       return std::make_unique<AdamWParamState>(std::move(static_cast<AdamWParamState&>(*held)));
     });
     expect_equal(moved, fresh);
@@ -57,7 +57,7 @@ TEST(MovedStates, OfAnotherRuleAreRefusedAlsoWhereTheOldOneLay) {
   EXPECT_HAS(argument_error([&] { train(optimizer, p, 3, 3); }), "replaced by another optimizer's");
 }
 
-// ---- copied, resized and put under another parameter
+// ---- states that are copied, resized and assigned to another parameter ----
 
 enum class Way { constructor, clone };
 
@@ -70,7 +70,7 @@ AdamWOptions options_of(const std::string& codec, const std::string& weights) {
   return AdamWOptions(0.01).amsgrad(true).min_quantized_size(0).state(codec).weights(weights);
 }
 
-// As programs that split and prune what they fit do it: parameter, state and gradient get other rows.
+// Programs that split and prune what they fit do this: parameter, state and gradient get other rows.
 template <class Rows>
 void expect_resized(const std::string& codec, torch::Dtype dtype, const std::string& weights,
                     Way way, Rows rows) {
@@ -151,7 +151,7 @@ TEST(CopiedStates, ShowTheValuesOfTheOriginalAndLeaveItAlone) {
   }
 }
 
-// The parameter is resized in place, and its state with it.
+// Resizes the parameter in place, and its state with it.
 TEST(CopiedStates, NeedNoCopyWhereTheParameterHasItsNewShapeAlready) {
   for (const char* codec : {"fp32", "int8", "int4_rank1"}) {
     const Tensors p = make_parameters(torch::kFloat32, {{40, 30}}), twin = clones(p);
@@ -173,7 +173,7 @@ TEST(CopiedStates, NeedNoCopyWhereTheParameterHasItsNewShapeAlready) {
   }
 }
 
-// The means of rows and columns are made of the new values.
+// The means of rows and columns are computed from the new values.
 TEST(CopiedStates, TakeValuesOfTheSameShapeWithTheMemoryThatBelongsToThem) {
   for (const char* codec : {"factored", "int4_rank1"}) {
     const Tensors p = make_parameters(torch::kFloat32, {{40, 30}});
@@ -196,7 +196,7 @@ TEST(CopiedStates, ThatDoNotFitAreRefusedWhenAnOptimizerTakesThem) {
     AdamW optimizer(p, AdamWOptions().min_quantized_size(0).state(codec));
     train(optimizer, p, 1, 2);
     auto copy = copy_of(state_of(optimizer, p[0]), Way::constructor);
-    copy->exp_avg(torch::zeros({51, 30}));  // and the other slot is forgotten
+    copy->exp_avg(torch::zeros({51, 30}));  // the test does not set the other slot
     const Tensors before = clones(p);
     for (const std::int64_t rows : {51, 40, 13}) {
       p[0].set_data(torch::zeros({rows, 30}));
@@ -249,7 +249,7 @@ TEST(CopiedStates, AreSavedInTheirFormatsBeforeAStepTakesThem) {
   expect_equal(p, twin);
 }
 
-// Sizes and what lies beside the parameter are those of the new one.
+// The sizes and the residual belong to the new parameter.
 TEST(CopiedStates, ThatWereResizedAreSavedBeforeAStepTakesThem) {
   for (const auto& [codec, weights] :
        {std::pair{"fp32", "native"}, {"int8", "split16"}, {"factored", "kahan"}}) {
@@ -311,7 +311,7 @@ TEST(CopiedStates, StayUsableWhereAStepFailed) {
   AdamW optimizer(p, options), other(twin, options);
   train(optimizer, p, 1, 2);
   train(other, twin, 1, 2);
-  state_of(optimizer, p[0]).exp_avg();  // from now on somebody else may hold it
+  state_of(optimizer, p[0]).exp_avg();  // from here on, the program may hold the tensor
   auto wrong = std::make_unique<AdamWParamState>();
   wrong->step(2).exp_avg(torch::zeros({3})).exp_avg_sq(torch::zeros({3}));
   optimizer.state()[p[1].unsafeGetTensorImpl()] = std::move(wrong);
@@ -319,7 +319,7 @@ TEST(CopiedStates, StayUsableWhereAStepFailed) {
   EXPECT_HAS(argument_error([&] { train(optimizer, p, 3, 3); }), "shape");
   EXPECT_TRUE(state_of(optimizer, p[0]) == state_of(other, twin[0]));
   EXPECT_HAS(argument_error([&] { state_of(optimizer, p[0]).exp_avg(torch::zeros({3})); }), "shape")
-      << "it is bound as before";
+      << "the state must be bound as before";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Archives with anything missing or replaced: refused, and the optimizer is what it was.
+// Archives with an entry missing or replaced: load() throws, and the optimizer does not change.
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,11 +14,11 @@ namespace {
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
-// What an entry is replaced by; nothing: it is left out.
+// The replacement of an entry. An empty one removes the entry.
 using Damage = std::optional<c10::IValue>;
 
-// Copies an archive; the entry whose number is `target` is damaged, or the archive of that number
-// left out. Counts entries in `next`.
+// Copies an archive. Damages the entry with the number `target`, or drops the nested archive with that number. Counts
+// entries in `next`.
 void copy(InputArchive& from, OutputArchive& to, int& next, int target, const Damage& damage) {
   for (const auto& key : from.keys()) {
     const bool damaged = next++ == target;
@@ -93,7 +93,7 @@ void survives_every_damage(const RuleOptions& options) {
       InputArchive damaged = reread(out);
       try {
         optimizer.load(damaged);
-        optimizer.load(pristine);  // harmless, such as a missing option: back to where it was
+        optimizer.load(pristine);  // harmless, such as a missing option: restores the optimizer
       } catch (const c10::Error& error) {
         ++refused;
         const std::string said = error.what_without_backtrace();
@@ -109,9 +109,9 @@ void survives_every_damage(const RuleOptions& options) {
   expect_equal(parameters, twin);
 }
 
-// Keeps numbers of all parameters, of each, and of rows.
-struct Remembering : Optimizer {
-  Remembering(const Tensors& parameters, const GenericOptions& options)
+// Has shared state, auxiliary state per parameter, and auxiliary state per row.
+struct WithAuxState : Optimizer {
+  WithAuxState(const Tensors& parameters, const GenericOptions& options)
       : Optimizer("common_estimate", parameters, options) {}
 };
 
@@ -120,10 +120,10 @@ TEST(DamagedArchive, AnyEntryMissingOrReplacedLeavesTheOptimizerAsItWas) {
   survives_every_damage<AdamW>(AdamWOptions(0.01).state("int8").state("v", "int4"));
   survives_every_damage<SGD>(SGDOptions(0.01).momentum(0.9).state("int8"));
   load_rule(JITSTEP_TEST_DATA "/templates/extensions/common_estimate.cuh");
-  survives_every_damage<Remembering>(GenericOptions(0.01).set("slow", true));
+  survives_every_damage<WithAuxState>(GenericOptions(0.01).set("slow", true));
 }
 
-// A few kilobytes of file may say that they are of a tensor of gigabytes.
+// A file of a few kilobytes may claim to hold a tensor of gigabytes.
 TEST(DamagedArchive, NoSizeIsTrustedBeforeItIsCompared) {
   Tensors source = make_parameters(torch::kFloat32, {{70, 60}}), parameters = clones(source);
   AdamW saved(source, AdamWOptions().state("int8")), plain(parameters);
@@ -154,7 +154,7 @@ TEST(DamagedArchive, NoSizeIsTrustedBeforeItIsCompared) {
     }
 }
 
-// Copies an archive with another value wherever an entry has that name.
+// Copies an archive, with another value for every entry of that name.
 void copy_with(InputArchive& from, OutputArchive& to, const std::string& name,
                const c10::IValue& other) {
   for (const auto& key : from.keys()) {
@@ -170,7 +170,7 @@ void copy_with(InputArchive& from, OutputArchive& to, const std::string& name,
   }
 }
 
-// Such as one that keeps numbers in memory that the archive does not hold: they would all be 0.
+// For example, a codec may store numbers in auxiliary state that the archive lacks. They would all be 0.
 TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecIsNeverZeros) {
   const std::vector<std::vector<std::int64_t>> shapes = {{70, 60}, {8, 64, 5}};
   int refused = 0;
@@ -244,7 +244,7 @@ TEST(DamagedArchive, AFileIsNamedByWhatIsWrongWithIt) {
   expect_equal(parameters, twin);
 }
 
-// While it lives, files end after 64 bytes, as on a disk that is full.
+// While this object exists, writes fail after 64 bytes, as on a full disk.
 class SmallFiles {
  public:
   SmallFiles() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -295,7 +295,7 @@ TEST(DamagedArchive, ALinkThatLeadsToNoFileYetIsFollowed) {
              "there is no folder " + folder.path + "/none");
 }
 
-// Where others may write, they put links to the user's files where a save writes first.
+// Where others may write, they can put links to the user's files at the name that a save writes first.
 TEST(DamagedArchive, ASaveWritesThroughNoLinkAtANameThatCanBeForetold) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
@@ -355,7 +355,7 @@ TEST(DamagedArchive, AFileIsReplacedWhenTheNewOneIsWhole) {
   EXPECT_EQ(text_of_file(file), before);
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::path(file).parent_path()))
-    EXPECT_NE(entry.path().extension(), ".part") << "half a file stays";
+    EXPECT_NE(entry.path().extension(), ".part") << "a partial file remains";
   EXPECT_HAS(argument_error([&] { optimizer.save(file + "/none"); }), "cannot be saved to ");
 }
 
@@ -371,7 +371,7 @@ TEST(DamagedArchive, WhatIsNoFileIsNotReplacedByOne) {
 }
 
 TEST(DamagedArchive, StateThatTheArchiveLacksIsDroppedSoThatTrainingResumesAsItWas) {
-  // As torch's Python classes do; torch's C++ classes keep what is there.
+  // torch's Python classes do this too. torch's C++ classes keep the old state.
   Tensors parameters = make_parameters(torch::kFloat32, {{4}, {5}});
   AdamW saved(parameters), optimizer(parameters);
   train(optimizer, parameters, 1, 1);

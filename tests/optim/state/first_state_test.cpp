@@ -1,4 +1,4 @@
-// State before a parameter's first step: what programs set, and what torch's optimizers make with their parameters.
+// State before a parameter's first step: values that programs set, and state that torch makes at construction.
 #include <ATen/record_function.h>
 
 #include "optim/training.h"
@@ -11,7 +11,7 @@ State& state_of(Optimizer& optimizer, const torch::Tensor& p) {
   return static_cast<State&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// ---- SGD, whose state has no step number in torch
+// ---- SGD, whose state has no step number in torch ----
 
 template <class Optimizer, class Options>
 Options momentum_options() {
@@ -44,7 +44,7 @@ TEST(SgdState, ThatIsMadeByHandIsGoneOnFromAsByTorch) {
   }
 }
 
-// torch's Python class and timm's SGDW have none either.
+// torch's Python class and timm's SGDW have no step number either.
 TEST(SgdState, OfSgdwIsGoneOnFromToo) {
   const torch::Tensor p = torch::zeros({4}).requires_grad_();
   SGDW optimizer(Tensors{p}, SGDWOptions(1).momentum(0.5).dampening(0.25).weight_decay(0));
@@ -99,7 +99,7 @@ TEST(SgdState, BeginsWithTheGradientWhereNothingWasSet) {
   one.step_to(-1);
 }
 
-// ---- Adagrad, whose state torch makes with its parameters
+// ---- Adagrad, whose state torch makes at construction ----
 
 const std::vector<std::vector<std::int64_t>> kShapes = {{5, 3}, {70, 60}, {}, {0}};
 
@@ -190,7 +190,7 @@ TEST(AdagradState, ThatWasErasedIsMadeByTheStep) {
   expect_equal(p, twin);
 }
 
-// Nor do steps then look at each of its tensors, or wait for the device at the first one.
+// Steps also do not check each of its tensors, and the first step does not wait for the device.
 TEST(AdagradState, ThatNobodyLookedAtIsNotSharedWithAnybody) {
   for (const char* codec : {"fp32", "int8"}) {
     const Tensors p = make_parameters();
@@ -201,14 +201,14 @@ TEST(AdagradState, ThatNobodyLookedAtIsNotSharedWithAnybody) {
     EXPECT_FALSE(is_shared());
     auto& options = static_cast<AdagradOptions&>(optimizer.param_groups()[0].options());
     options.weight_decay(0.1).state(std::string(codec) == "int8" ? "bf16" : "int8");
-    train(optimizer, p, 3, 3);  // binds it again
+    train(optimizer, p, 3, 3);  // binds the state again
     EXPECT_FALSE(is_shared());
     state_of<AdagradParamState>(optimizer, p[0]).sum();
     EXPECT_TRUE(is_shared());
   }
 }
 
-// Numbers that torch hands from a device to the host, which waits for them, in this thread while it lives.
+// Counts the numbers that torch copies from a device to the host in this thread. Each copy waits for the device.
 class Waits {
  public:
   Waits() : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(&count))) {
@@ -239,7 +239,7 @@ TEST(AdagradState, ThatNobodyLookedAtIsNotWaitedForByTheFirstStep) {
   }
   const Waits waits;
   torch::ones({}).item<float>();
-  EXPECT_EQ(waits.counted(), 1) << "what is counted has another name";
+  EXPECT_EQ(waits.counted(), 1) << "torch renamed the operation that this test counts";
 }
 
 TEST(AdagradState, ThatStartsAgainMustHoldWhatItStartsFrom) {
@@ -257,7 +257,7 @@ TEST(AdagradState, ThatSomebodyWroteToIsLookedAt) {
   EXPECT_HAS(argument_error([&] { train(optimizer, p, 1, 1); }), "holds values at step 0");
 }
 
-// What an option says when the first step is taken counts.
+// The value of the option at the first step applies.
 TEST(AdagradState, OfAnOptionThatWasChangedSinceIsSavedAndLoadedBeforeTheFirstStep) {
   for (const double changed : {2.0, 0.0}) {
     const torch::Tensor p = torch::ones({3}).requires_grad_();

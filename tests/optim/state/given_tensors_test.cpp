@@ -1,4 +1,4 @@
-// Tensors of the state that users were given, and changed: with the next step, or after many.
+// State tensors that users got from the optimizer and changed, before the next step or after many steps.
 #include <functional>
 #include <map>
 
@@ -12,7 +12,7 @@ AdamWParamState& adamw_state(AdamW& optimizer, const torch::Tensor& p) {
   return static_cast<AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// Gives a tensor other memory of the same values, and steps.
+// Gives a tensor new storage with the same values, and steps.
 void expect_written_elsewhere(Optimizer& optimizer, const Tensors& parameters,
                               const std::string& way, torch::Tensor given) {
   SCOPED_TRACE(way);
@@ -20,7 +20,7 @@ void expect_written_elsewhere(Optimizer& optimizer, const Tensors& parameters,
   given.set_data(given.clone());
   const torch::Tensor before = given.clone();
   train(optimizer, parameters, 4, 4);
-  EXPECT_FALSE(torch::equal(given, before)) << "the step has written where the tensor lay before";
+  EXPECT_FALSE(torch::equal(given, before)) << "the step wrote to the tensor's old storage";
 }
 
 TEST(GivenTensors, OtherMemoryIsUsedHoweverTheTensorWasGot) {
@@ -75,7 +75,7 @@ TEST(GivenTensors, OtherValuesOfWhatIsKeptBesideTheSlotsAreUsed) {
   for (torch::Tensor half : buffers) half.set_data(half * 4);
   train(optimizer, parameters, 4, 4);
   train(other, twin, 4, 4);
-  EXPECT_FALSE(torch::equal(parameters[0], twin[0])) << "the step has read the old values";
+  EXPECT_FALSE(torch::equal(parameters[0], twin[0])) << "the step read the old values";
 }
 
 TEST(GivenTensors, AParameterOfAnotherFormIsSeenAlsoAfterAStepThatWasRefused) {
@@ -131,7 +131,7 @@ TEST(GivenTensors, MemoryPutIntoASlotIsUsedAsByTorch) {
     expect_close(ours, theirs, 1e-9, 1e-9);
     EXPECT_EQ(adamw_state(a, ours[0]).step(), step - 1);
   }
-  // The same memory read the other way round.
+  // The same storage read as its transpose.
   adamw_state(a, ours[0]).exp_avg().t_();
   auto& torchs =
       static_cast<torch::optim::AdamWParamState&>(*b.state().at(theirs[0].unsafeGetTensorImpl()));
@@ -148,7 +148,7 @@ TEST(GivenTensors, MemoryOfTheSlotsOwnFormIsTakenItself) {
   const auto other = torch::ones({40, 30});
   adamw_state(optimizer, parameters[0]).exp_avg().set_data(other);
   train(optimizer, parameters, 2, 2);
-  EXPECT_FALSE(torch::equal(other, torch::ones({40, 30}))) << "the step wrote elsewhere";
+  EXPECT_FALSE(torch::equal(other, torch::ones({40, 30}))) << "the step wrote to other storage";
 }
 
 TEST(GivenTensors, CodesPutIntoASlotAreUsed) {
@@ -210,7 +210,8 @@ TEST(GivenTensors, CodesThatDoNotFitAreNotDecoded) {
   state.codes("m").set_data(torch::zeros({5}, torch::kUInt8));
   EXPECT_HAS(argument_error([&] { state.exp_avg(); }), "4200 bytes of codes");
   state.exp_avg(torch::ones({70, 60}));
-  EXPECT_TRUE(torch::equal(state.exp_avg(), torch::ones({70, 60}))) << "values put that right";
+  EXPECT_TRUE(torch::equal(state.exp_avg(), torch::ones({70, 60})))
+      << "setting values repairs the slot";
   EXPECT_NO_THROW(optimizer.step());
 }
 
@@ -267,7 +268,7 @@ TEST(GivenTensors, ThatNoKernelCanReadAreNotSavedOverAFileThatIsWhole) {
   }
 }
 
-// ---- states that were moved or copied into another optimizer
+// ---- states that the program moved or copied into another optimizer ----
 
 TEST(MovedStates, GetAnIdThatNoOtherParameterHas) {
   for (const bool first : {true, false}) {
@@ -298,7 +299,7 @@ TEST(MovedStates, OfAParameterThatGetsItsFirstGradientLaterStayApart) {
   p[0].mutable_grad() = torch::Tensor();
   optimizer.step();
   train(optimizer, p, 3, 3);
-  EXPECT_EQ(adamw_state(optimizer, p[1]).id(), 1) << "it has kept its own";
+  EXPECT_EQ(adamw_state(optimizer, p[1]).id(), 1) << "the state must keep its id";
   EXPECT_NE(adamw_state(optimizer, p[0]).id(), 1);
 }
 

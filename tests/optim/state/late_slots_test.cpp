@@ -1,4 +1,4 @@
-// Slots that options add or leave out in training: what a weight format keeps beside the parameters stays.
+// Slots that options add or remove in training: the residual of the weights must not change.
 #include <sstream>
 
 #include "optim/training.h"
@@ -22,8 +22,8 @@ class LateSlots : public Formats {
     return all;
   }
 
-  // A step at a rate of 0 leaves the weights as they are, as far as the format holds them.
-  static void expect_kept(Optimizer& optimizer, const Tensors& p, const Tensors& before) {
+  // A step at a rate of 0 does not change the weights, as far as the format holds them.
+  static void expect_same_weights(Optimizer& optimizer, const Tensors& p, const Tensors& before) {
     static_cast<Options&>(optimizer.param_groups()[0].options()).set_lr(0);
     train(optimizer, p, 9, 9);
     if (is_exact())
@@ -43,7 +43,7 @@ TEST_P(LateSlots, DoNotTouchTheWeights) {
   train(optimizer, p, 1, 3);
   const Tensors before = optimizer.fp32_weights();
   options_of(optimizer).momentum(0.9);
-  expect_kept(optimizer, p, before);
+  expect_same_weights(optimizer, p, before);
 }
 
 TEST_P(LateSlots, ThatGoAndComeBackDoNotTouchTheWeights) {
@@ -54,7 +54,7 @@ TEST_P(LateSlots, ThatGoAndComeBackDoNotTouchTheWeights) {
   train(optimizer, p, 4, 5);
   options_of(optimizer).momentum(0.5);
   const Tensors before = optimizer.fp32_weights();
-  expect_kept(optimizer, p, before);
+  expect_same_weights(optimizer, p, before);
 }
 
 TEST_P(LateSlots, OfRulesThatHaveOthersDoNotTouchTheWeights) {
@@ -66,7 +66,7 @@ TEST_P(LateSlots, OfRulesThatHaveOthersDoNotTouchTheWeights) {
   }
   const Tensors before = optimizer.fp32_weights();
   static_cast<AdamWOptions&>(optimizer.param_groups()[0].options()).amsgrad(true);
-  expect_kept(optimizer, p, before);
+  expect_same_weights(optimizer, p, before);
 }
 
 TEST_P(LateSlots, TrainAsFloatsDoInExactFormats) {
@@ -98,8 +98,7 @@ TEST_P(LateSlots, OfAnArchiveDoNotTouchTheWeights) {
   train(optimizer, p, 1, 3);
   const Tensors before = optimizer.fp32_weights();
   options_of(optimizer).momentum(0.9);
-  for (const bool skipped :
-       {false, true}) {  // the second time the slots are there, at their step 0
+  for (const bool skipped : {false, true}) {  // in the second run the slots exist, at their step 0
     if (skipped) {
       set_gradients(p, 4);
       optimizer.set_found_inf(torch::ones({}));
@@ -113,7 +112,7 @@ TEST_P(LateSlots, OfAnArchiveDoNotTouchTheWeights) {
     expect_equal(loaded.fp32_weights(), before);
     copy_through_archive(loaded, again);
     expect_equal(again.fp32_weights(), before);
-    expect_kept(again, q, before);
+    expect_same_weights(again, q, before);
   }
 }
 

@@ -45,7 +45,7 @@ TEST(ParamState, AQuantisedSlotIsDecodedAndItsCodesAreShown) {
   train(plain, wide, 1, 1);
   const auto& state = state_of<AdamWParamState>(coded, parameters[0]);
   EXPECT_EQ(state.codes("exp_avg").numel(), 4200);
-  EXPECT_EQ(state.meta("m").numel(), 17 * 4) << "a float for each of 17 blocks";
+  EXPECT_EQ(state.meta("m").numel(), 17 * 4) << "one float for each of 17 blocks";
   EXPECT_EQ(state.exp_avg().sizes(), parameters[0].sizes());
   EXPECT_TRUE(
       state.exp_avg().allclose(state_of<AdamWParamState>(plain, wide[0]).exp_avg(), 0.1, 1e-3));
@@ -90,7 +90,7 @@ TEST(ParamState, ASlotThatWasDroppedCanBeSetAgain) {
     const std::int64_t bytes = optimizer.state_bytes();
     optimizer.step();
     EXPECT_EQ(state.step(), 3);
-    EXPECT_EQ(optimizer.state_bytes(), bytes) << "in the optimizer's format";
+    EXPECT_EQ(optimizer.state_bytes(), bytes) << "the values are stored in the optimizer's format";
   }
 }
 

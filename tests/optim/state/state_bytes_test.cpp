@@ -1,6 +1,6 @@
-// What state takes: state_bytes(), the tensors themselves and the figures that the formats promise.
-#include "jitstep/jit/catalog.h"
+// The bytes of state: state_bytes(), the tensors themselves and the figures that the formats promise.
 #include "optim/state_bytes.h"
+#include "jitstep/jit/catalog.h"
 
 namespace jitstep::tests {
 namespace {
@@ -11,7 +11,7 @@ Tensors matrices() {
   return make_parameters(torch::kFloat32, {{1024, 64}, {65, 65}, {1, 3}, {0, 4}});
 }
 
-// Each rule in one of the codecs, in turn; every_rule_long_test.cpp has them all.
+// Each rule in one codec, by rotation. every_rule_long_test.cpp tests each rule in all codecs.
 TEST(StateBytes, OfEveryRuleAreThoseOfItsTensors) {
   const auto codecs = shipped(Kind::codec);
   std::size_t next = 0;
@@ -28,7 +28,7 @@ TEST(StateBytes, OfEveryRuleAreThoseOfItsTensors) {
   }
 }
 
-// Of AdamW, per parameter: two slots, and 4 bytes for each block of 256 or 128.
+// For AdamW, per parameter: two slots, and 4 bytes for each block of 256 or 128.
 TEST(StateBytes, AreThoseThatTheFormatsPromise) {
   const std::map<std::string, double> promised = {
       {"fp32", 8}, {"bf16", 4}, {"int8", 2.03125}, {"int4", 1.0625}};

@@ -1,4 +1,4 @@
-// Parameters whose elements come to lie in another order in memory: what weight formats keep beside them goes along.
+// Parameters whose elements get another order in memory: the residual is reordered.
 #include <sstream>
 
 #include "optim/training.h"
@@ -19,7 +19,7 @@ class WeightOrder : public Weights {
   }
 };
 
-// The dimensions from the innermost in memory outwards; each keeps its size.
+// Reverses the order of the dimensions in memory. Each dimension keeps its size.
 torch::Tensor in_reverse(const torch::Tensor& p) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(p.dim()));
   for (std::size_t d = 0; d < order.size(); ++d) order[d] = p.dim() - 1 - std::int64_t(d);
@@ -34,7 +34,7 @@ torch::Tensor with_gaps(const torch::Tensor& p) {
   return wide.slice(-1, 0, sizes.back(), 2).copy_(p.detach());
 }
 
-// Steps with gradients that are the same whatever the order.
+// Steps with gradients that are the same for any order of the elements.
 void train_alike(AdamW& optimizer, const Tensors& parameters, int first, int last) {
   for (int step = first; step <= last; ++step) {
     torch::manual_seed(step);
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(test.param)) + (half ? "_float16" : "_bfloat16");
     });
 
-// Order and format at once.
+// Order and format change together.
 TEST(WeightOrders, ChangeTogetherWithTheWeightFormat) {
   const Tensors parameters = make_parameters(torch::kBFloat16, {{70, 60}, {4, 3, 5, 6}});
   AdamW optimizer(parameters, AdamWOptions(0.01).weights("master"));
@@ -107,7 +107,7 @@ TEST(WeightOrders, ChangeTogetherWithTheWeightFormat) {
   expect_equal(optimizer.fp32_weights(), before);
 }
 
-// What is kept belongs to the elements of another tensor then.
+// The residual then belongs to the elements of another tensor.
 TEST(WeightOrders, OfAnotherShapeBeginWithTheParameterAlone) {
   const torch::Tensor p = torch::ones({6, 4}, torch::kBFloat16).requires_grad_();
   SGD optimizer(Tensors{p}, SGDOptions(1).weights("split16"));

@@ -1,11 +1,10 @@
-// Weight formats that keep something beside the parameters: what they hold, show, and do with parameters that were
-// set from outside.
+// Weight formats with a residual: their precision, the weights that they show, and parameters that the program sets.
 #include "optim/training.h"
 
 namespace jitstep::tests {
 namespace {
 
-// Strided, misaligned and empty ones too, of the dtype.
+// Parameters of this dtype, including strided, misaligned and empty ones.
 Tensors parameters_of(torch::Dtype dtype) {
   Tensors parameters = make_parameters(dtype, {{40, 30}, {257}, {}, {0}, {1}});
   parameters.push_back(torch::randn({30, 20}, dtype).t().set_requires_grad(true));
@@ -22,7 +21,7 @@ Tensors floats(const Tensors& tensors) {
   return converted;
 }
 
-// The same gradients, which the format of the parameters holds, for all.
+// Steps both with equal gradients, which the parameters' format can represent.
 void train_alike(Optimizer& optimizer, const Tensors& parameters, Optimizer& other,
                  const Tensors& wide, int first, int last) {
   for (int step = first; step <= last; ++step) {
@@ -99,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, ExactWeightFormat,
 
 class WeightFormat : public testing::TestWithParam<std::string> {};
 
-// 2000 updates of a 2^-14th, each a 64th of the parameter's last place.
+// 2000 updates of 2^-14, each a 64th of the parameter's ulp.
 TEST_P(WeightFormat, AddsUpUpdatesThatTheParameterDoesNotShow) {
   Tensors parameters = {torch::ones({300}, torch::kBFloat16).set_requires_grad(true)};
   SGD optimizer(parameters, SGDOptions(0x1p-14).weights(GetParam()));
@@ -139,7 +138,8 @@ TEST(Fp32Weights, AreTheParametersWhereNothingIsKeptBesideThem) {
   const Tensors weights = optimizer.fp32_weights();
   expect_equal(weights, floats(parameters));
   train(optimizer, parameters, 3, 3);
-  EXPECT_FALSE(torch::equal(weights[0], optimizer.fp32_weights()[0])) << "the copies are no copies";
+  EXPECT_FALSE(torch::equal(weights[0], optimizer.fp32_weights()[0]))
+      << "fp32_weights() must return copies";
 }
 
 TEST(Fp32Weights, OfAParameterThatHasAnotherFormNowAreThoseItShows) {

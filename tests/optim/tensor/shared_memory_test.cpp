@@ -1,4 +1,4 @@
-// Parameters and gradients that share memory: refused where two would be written at once, else right.
+// Parameters and gradients that share memory. jitstep throws if a step would write an element twice.
 #include <ATen/ops/_lazy_clone.h>
 
 #include "optim/training.h"
@@ -45,7 +45,7 @@ TEST(SharedMemory, AGroupThatSharesSomeWithAnotherIsNotAdded) {
   EXPECT_EQ(optimizer.parameters().size(), 1u);
 }
 
-// Steps views of one buffer and clones of them: the elements must come out the same.
+// Steps views of one buffer and clones of them. The elements must agree.
 void expect_same_as_clones(const Tensors& views) {
   Tensors parameters, alone;
   for (const auto& view : views) {
@@ -156,7 +156,7 @@ TEST(SharedMemory, AGradientInAnotherParametersMemoryIsRefusedAndBothNamed) {
   const auto p = leaf(flat.slice(0, 0, 100)), q = leaf(flat.slice(0, 100, 200));
   const auto before = flat.clone();
   AdamW optimizer({p, q}, AdamWOptions(0.1));
-  // In the same buffer and beside both is well.
+  // A gradient in the same buffer, next to both parameters, is valid.
   p.mutable_grad() = flat.slice(0, 200, 300);
   q.mutable_grad() = flat.slice(0, 300, 400);
   optimizer.step();
@@ -168,7 +168,7 @@ TEST(SharedMemory, AGradientInAnotherParametersMemoryIsRefusedAndBothNamed) {
     EXPECT_HAS(message, "lies in the memory of parameter 0 of group 0");
     EXPECT_TRUE(torch::equal(flat, stepped));
   }
-  q.mutable_grad() = q.detach();  // its own memory is read before it is written
+  q.mutable_grad() = q.detach();  // the step reads its memory before it writes it
   optimizer.step();
   EXPECT_FALSE(torch::equal(flat.slice(0, 0, 200), before.slice(0, 0, 200)));
 }
@@ -179,7 +179,7 @@ TEST(SharedMemory, GradientsAreCheckedOnceParametersWereAdded) {
   AdamW optimizer({p, q}, AdamWOptions(0.1));
   set_gradients({p, q}, 1);
   optimizer.step();
-  // Without gradients, so that nothing else has the memory looked at again.
+  // These have no gradients, so that nothing else triggers another check of the memory.
   optimizer.add_parameters({leaf(torch::zeros({3})), leaf(flat.slice(0, 200, 300))});
   optimizer.add_param_group(OptimizerParamGroup({leaf(torch::zeros({4}))}));
   p.mutable_grad() = flat.slice(0, 200, 300);
