@@ -24,7 +24,7 @@ torch::Tensor scales_of(const torch::Tensor& values) {
   return scale;
 }
 
-void expect_kept_closely(const torch::Tensor& gradient) {
+void expect_stored_closely(const torch::Tensor& gradient) {
   Squares squares(torch::zeros_like(gradient));
   const torch::Tensor stored = squares.stored_after(gradient), exact = gradient.square();
   const torch::Tensor scale = scales_of(exact);
@@ -46,7 +46,7 @@ TEST(Rank1State, IsWithinHalfAStepOfTheSmallestOfItsScales) {
   torch::manual_seed(1);
   for (const std::vector<std::int64_t>& sizes : std::vector<std::vector<std::int64_t>>{
            {65, 64}, {300, 17}, {1, 40}, {40, 1}, {1, 1}, {5, 6, 70}, {8, 4, 3, 3}})
-    expect_kept_closely(torch::randn(sizes) * torch::logspace(-3, 3, sizes.back()));
+    expect_stored_closely(torch::randn(sizes) * torch::logspace(-3, 3, sizes.back()));
 }
 
 TEST(Rank1State, IsExactWhereValuesAreMultiplesOfTheSmallerOfARowsAndAColumnsScale) {

@@ -1,6 +1,6 @@
 // The bytes of state: state_bytes(), the tensors themselves and the figures that the formats promise.
-#include "optim/state_bytes.h"
 #include "jitstep/jit/catalog.h"
+#include "optim/state_bytes.h"
 
 namespace jitstep::tests {
 namespace {
