@@ -1,4 +1,4 @@
-// Of bench/floor.h: the floor of a comparison moves what a step moves, and nothing beside it.
+// Tests bench/floor.h: the bandwidth baseline moves the bytes of a step, and no others.
 #include "../../bench/floor.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kSize = 1001, kBegin = 3, kEnd = 998;
 
-// Arrays of values 0, 1, 2, .. and what a walk over [kBegin, kEnd) makes of them.
+// Arrays of values 0, 1, 2, .. after a baseline loop over [kBegin, kEnd).
 template <class Weight, class State>
 void expect_each_element_once(const std::string& weights, const std::string& state, int arrays) {
   std::vector<Weight> p, g;

@@ -1,4 +1,4 @@
-// `jitstep check`, run as people run it who write a rule or a codec.
+// `jitstep check`, as authors of rules and codecs run it.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -13,10 +13,10 @@ namespace {
 using nlohmann::json;
 using testing::run_tool;
 using testing::TemporaryFolder;
-using Words = std::vector<std::string>;
+using Args = std::vector<std::string>;
 
-// One kernel and one with sums, for the CPU.
-const Words kFew = {"--states", "fp32", "--weights", "stochastic", "--target", "cpu"};
+// One kernel without and one with sums, for the CPU.
+const Args kFew = {"--states", "fp32", "--weights", "stochastic", "--target", "cpu"};
 
 const std::string kRule = R"(// A rule of the tests.   class: Mine
 #pragma once
@@ -39,12 +39,12 @@ struct Rule {
 
 class CheckTool : public ::testing::Test {
  protected:
-  static Finished run(const std::string& file, const Words& words = kFew,
+  static Finished run(const std::string& file, const Args& args = kFew,
                       const Variables& environment = {}) {
-    return run_tool(with({"check", file}, words), environment);
+    return run_tool(with({"check", file}, args), environment);
   }
 
-  // kRule with `wrong` in place of `right`.
+  // kRule, with `right` replaced by `wrong`.
   std::string rule_with(const std::string& right, const std::string& wrong) {
     std::string rule = kRule;
     EXPECT_NE(rule.find(right), rule.npos) << right;
@@ -54,19 +54,19 @@ class CheckTool : public ::testing::Test {
   }
   std::string rule() { return rule_with("// A rule", "// A rule"); }
 
-  // The rule is refused, with such a text.
-  void expect_wrong(const std::string& file, const std::string& said, const Words& words = kFew) {
-    const Finished checked = run(file, words);
+  // Expects that the rule fails with this text.
+  void expect_wrong(const std::string& file, const std::string& message, const Args& args = kFew) {
+    const Finished checked = run(file, args);
     EXPECT_EQ(checked.status, 1) << checked.output;
-    EXPECT_TRUE(says(checked, said)) << checked.output;
+    EXPECT_TRUE(says(checked, message)) << checked.output;
   }
 
   static bool says(const Finished& run, const std::string& part) {
     return run.output.find(part) != std::string::npos;
   }
-  static Words with(Words words, const Words& more) {
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+  static Args with(Args args, const Args& more) {
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
   }
   static bool no_nvrtc() { return Settings::from_environment().nvrtc.empty(); }
 
@@ -84,7 +84,7 @@ TEST_F(CheckTool, SaysWhatAGoodRuleIsAndThatItIsAllRight) {
         "\nsignum_fp32_bfloat16_stochastic ", "  kept      the same ", "  m 4.000\n",
         "\nall right: 2 kernels\n"})
     EXPECT_TRUE(says(checked, line)) << line << checked.output;
-  EXPECT_FALSE(says(checked, "[1/")) << "progress is for terminals";
+  EXPECT_FALSE(says(checked, "[1/")) << "progress is printed only on terminals";
 }
 
 TEST_F(CheckTool, SaysWhatEntriesTakeOnAGpu) {
@@ -196,7 +196,7 @@ TEST_F(CheckTool, SaysWhichFlagsItDidNotReach) {
   EXPECT_TRUE(says(checked, "not checked: kernels with never=true")) << checked.output;
 }
 
-// ---- what is wrong with a file -----------------------------------------------------------------
+// ---- mistakes in a file ----
 
 TEST_F(CheckTool, NamesWhatARuleLeavesUnset) {
   expect_wrong(rule_with("e.m.next = e.m.prev + e.g;", "if (e.g > 1000) e.m.next = e.g;"),
@@ -222,15 +222,14 @@ TEST_F(CheckTool, SaysWhichTargetRefusesARule) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
   const std::string file = rule_with("e.m.next = e.m.prev + e.g;",
                                      "e.m.next = e.m.prev + e.g; if (sizeof(e) == 0) throw 1;");
-  const Words words = {"--states", "fp32",  "--weights", "stochastic",
-                       "--target", "sm_90", "--json"};
-  const Finished checked = run(file, words);
+  const Args args = {"--states", "fp32", "--weights", "stochastic", "--target", "sm_90", "--json"};
+  const Finished checked = run(file, args);
   EXPECT_EQ(checked.status, 1) << checked.output;
   const json kernel = json::parse(checked.output).at("kernels").at(0);
   EXPECT_EQ(kernel.at("targets").at(0).at("compiled"), true);
   EXPECT_EQ(kernel.at("targets").at(1).at("target"), "sm_90");
   EXPECT_EQ(kernel.at("targets").at(1).at("compiled"), false);
-  EXPECT_EQ(kernel.at("same_bits"), true) << "the rest is still tried";
+  EXPECT_EQ(kernel.at("same_bits"), true) << "the other checks must still run";
 }
 
 TEST_F(CheckTool, SaysWhereBitsDifferUnderTheEmulation) {
@@ -254,38 +253,38 @@ TEST_F(CheckTool, SaysWhatPoisonChangesThatOneElementDoesNotMeet) {
 }
 
 TEST_F(CheckTool, WarnsOfARuleThatClimbs) {
-  const Words words = {"--states", "fp32", "--target", "cpu"};
-  const Finished checked = run(rule_with("e.p -= c.lr", "e.p += c.lr"), words);
+  const Args args = {"--states", "fp32", "--target", "cpu"};
+  const Finished checked = run(rule_with("e.p -= c.lr", "e.p += c.lr"), args);
   EXPECT_EQ(checked.status, 0) << checked.output;
   EXPECT_TRUE(says(checked, "warning: on a bowl")) << checked.output;
   EXPECT_TRUE(says(checked, "1 warning")) << checked.output;
 }
 
 TEST_F(CheckTool, WarnsOfARuleThatClimbsSlowlyOrStandsStill) {
-  const Words words = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
-  const Finished slow = run(rule_with("e.p -= c.lr * e.m.next", "e.p += c.lr * e.g"), words);
+  const Args args = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
+  const Finished slow = run(rule_with("e.p -= c.lr * e.m.next", "e.p += c.lr * e.g"), args);
   EXPECT_EQ(slow.status, 0) << slow.output;
   EXPECT_TRUE(says(slow, "warning: on a bowl")) << slow.output;
   EXPECT_TRUE(says(slow, "300 steps lead upwards")) << slow.output;
-  const Finished still = run(rule_with("e.p -= c.lr * e.m.next", "e.p += 0 * c.lr"), words);
+  const Finished still = run(rule_with("e.p -= c.lr * e.m.next", "e.p += 0 * c.lr"), args);
   EXPECT_TRUE(says(still, "300 steps move no parameter")) << still.output;
-  const Finished right = run(rule_with("e.p -= c.lr * e.m.next", "e.p -= c.lr * e.g"), words);
+  const Finished right = run(rule_with("e.p -= c.lr * e.m.next", "e.p -= c.lr * e.g"), args);
   EXPECT_FALSE(says(right, "warning")) << right.output;
 }
 
 TEST_F(CheckTool, FindsASignInASlotWithoutSigns) {
-  const Words words = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
+  const Args args = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
   expect_wrong(rule_with("Signed m;", "NonNegative m;"),
-               "in step 1 `update_state` makes e.m.next -", words);
+               "in step 1 `update_state` makes e.m.next -", args);
   std::string squares = kRule;
   squares.replace(squares.find("Signed m"), 8, "NonNegative m");
   squares.replace(squares.find("+ e.g;"), 6, "+ e.g * e.g;");
   testing::write_file(folder_ / "mine.cuh", squares);
-  const Finished right = run(folder_ / "mine.cuh", words);
+  const Finished right = run(folder_ / "mine.cuh", args);
   EXPECT_EQ(right.status, 0) << right.output;
 }
 
-// A codec that ships with the examples or tests, with `wrong` in place of `right`.
+// A codec of the examples or tests, with `right` replaced by `wrong`.
 class CheckToolOfACodec : public CheckTool {
  protected:
   Finished check(const std::string& file, const std::string& right, const std::string& wrong) {
@@ -365,17 +364,17 @@ TEST_F(CheckTool, TakesRulesAndCodecsOnly) {
   EXPECT_FALSE(all.contains("manifest"));
 }
 
-// ---- what is asked for, and what there is ------------------------------------------------------
+// ---- arguments, and missing compilers ----
 
 TEST_F(CheckTool, RefusesWordsItDoesNotKnow) {
-  for (const Words& words : {Words{"--states", "none"},
-                             {"--weights", "none"},
-                             {"--target", "sm_"},
-                             {"--target", "emulated"},
-                             {"--states", "{\"codec\": 8}"},
-                             {"--no"}}) {
-    const Finished refused = run(rule(), words);
-    EXPECT_EQ(refused.status, 2) << words[0] << refused.output;
+  for (const Args& args : {Args{"--states", "none"},
+                           {"--weights", "none"},
+                           {"--target", "sm_"},
+                           {"--target", "emulated"},
+                           {"--states", "{\"codec\": 8}"},
+                           {"--no"}}) {
+    const Finished refused = run(rule(), args);
+    EXPECT_EQ(refused.status, 2) << args[0] << refused.output;
   }
   EXPECT_EQ(run(kExamples + "linear8.cuh", {"--states", "fp32"}).status, 2);
   EXPECT_EQ(run_tool({"check"}).status, 2);
@@ -405,7 +404,7 @@ TEST_F(CheckTool, TakesACodecOfAFileAndACodecsOptions) {
   EXPECT_NE(kernels.at(1).at("spec").get<std::string>().find("int8(block=64"), std::string::npos);
 }
 
-// As an optimizer does: what is said of all slots is not said of them.
+// As in an optimizer, a codec for all slots does not apply to slots that name their own.
 TEST_F(CheckTool, SlotsThatKeepACodecOfTheirOwnKeepIt) {
   const std::string file = rule_with("// torch: buffer", "// torch: buffer; codec: bf16");
   const Finished checked =
@@ -422,13 +421,13 @@ TEST_F(CheckTool, FindsSumsByRowAndColumnRight) {
 }
 
 TEST_F(CheckTool, SaysThatGpusWereNotCheckedWithoutNvrtc) {
-  const Words words = {"--states", "fp32", "--weights", "stochastic"};
+  const Args args = {"--states", "fp32", "--weights", "stochastic"};
   const Variables nowhere = {{"JITSTEP_NVRTC", folder_.path()}};
-  const Finished checked = run(rule(), words, nowhere);
+  const Finished checked = run(rule(), args, nowhere);
   EXPECT_EQ(checked.status, 3) << checked.output;
   for (const char* part : {"not checked: sm_80, sm_90: ", "nothing wrong was found"})
     EXPECT_TRUE(says(checked, part)) << checked.output;
-  const json all = json::parse(run(rule(), with(words, {"--json"}), nowhere).output);
+  const json all = json::parse(run(rule(), with(args, {"--json"}), nowhere).output);
   EXPECT_EQ(all.at("unchecked").size(), 1u);
   EXPECT_EQ(all.at("status"), 3);
   EXPECT_EQ(all.at("kernels").at(0).at("same_bits"), true);
@@ -438,7 +437,7 @@ TEST_F(CheckTool, SaysThatNothingCanBeCheckedWithoutAHostCompiler) {
   const Finished checked = run(rule(), kFew, {{"JITSTEP_CXX", "/no/compiler"}});
   EXPECT_EQ(checked.status, 3) << checked.output;
   EXPECT_TRUE(says(checked, "not checked: cpu: no host C++ compiler")) << checked.output;
-  EXPECT_TRUE(says(checked, "lr      0.001    > 0")) << "what the file declares needs none";
+  EXPECT_TRUE(says(checked, "lr      0.001    > 0")) << "the declarations need no compiler";
 }
 
 }  // namespace

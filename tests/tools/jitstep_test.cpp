@@ -1,4 +1,4 @@
-// The command-line tool, run as users run it.
+// The command-line tool, as users run it.
 #include <jitstep/version.h>
 #include <sys/stat.h>
 
@@ -18,7 +18,7 @@ using testing::TemporaryFolder;
 
 class Tool : public ::testing::Test {
  protected:
-  Finished run(const std::vector<std::string>& words, const std::string& templates = "",
+  Finished run(const std::vector<std::string>& args, const std::string& templates = "",
                const std::string& compiler = "") {
     std::vector<std::pair<std::string, std::string>> environment = {
         {"JITSTEP_CACHE_DIR", folder / "cache"},
@@ -26,16 +26,16 @@ class Tool : public ::testing::Test {
         {"JITSTEP_TEMPLATES", templates},
         {"JITSTEP_LOG", ""}};
     if (!compiler.empty()) environment.emplace_back("JITSTEP_CXX", compiler);
-    return testing::run_tool(words, environment);
+    return testing::run_tool(args, environment);
   }
 
-  // A kernel of a template that `templates` holds, in a cache folder. Its code has its name: names of units
-  // alone make no other kernel.
+  // Builds a kernel of a template in `templates`, in a cache folder. Its code contains its name, because the name alone
+  // does not change the cache key.
   void make_kernel(const std::string& cache, const std::string& name) {
     Settings settings = settings_with_cache(cache);
     settings.templates = folder / "templates";
     testing::write_file(folder / "templates/rules/mine.cuh", "constexpr int kMine = 1;\n");
-    // The name is no part of a key.
+    // The name is not part of the key.
     Engine(settings).build("#include \"rules/mine.cuh\"\nconstexpr char kName[] = \"" + name +
                                "\";\n" + adding_unit("kMine"),
                            name, Target::cpu());
@@ -50,11 +50,11 @@ class Tool : public ::testing::Test {
 };
 
 TEST_F(Tool, SaysThatTheTemplatesItWasToldOfAreNotThere) {
-  const Finished said =
+  const Finished result =
       run({"compile", R"({"rule": "sgd"})", "--target", "cpu", "--out", folder / "out"},
           folder / "none");
-  EXPECT_TRUE(says(said, "none, which is no folder: the built-in templates are used"));
-  EXPECT_EQ(said.status, 0) << said.output;
+  EXPECT_TRUE(says(result, "none, which is no folder: the built-in templates are used"));
+  EXPECT_EQ(result.status, 0) << result.output;
 }
 
 TEST_F(Tool, TellsItsVersionAndItsCommands) {
@@ -89,11 +89,12 @@ TEST_F(Tool, DoctorCountsEachLayerByItself) {
   make_kernel(folder / "below", "their_unit");
   readonly = folder / "below";
   const auto findings = nlohmann::json::parse(run({"doctor", "--json"}).output).at("findings");
-  std::map<std::string, std::string> words;
-  for (const auto& one : findings) words[one.at("name")] = one.at("message");
-  EXPECT_TRUE(words["cache"].starts_with(folder / "cache, 0 entries, 0 bytes")) << words["cache"];
-  EXPECT_TRUE(words["read-only layer"].starts_with(folder / "below, 1 entry, "))
-      << words["read-only layer"];
+  std::map<std::string, std::string> messages;
+  for (const auto& one : findings) messages[one.at("name")] = one.at("message");
+  EXPECT_TRUE(messages["cache"].starts_with(folder / "cache, 0 entries, 0 bytes"))
+      << messages["cache"];
+  EXPECT_TRUE(messages["read-only layer"].starts_with(folder / "below, 1 entry, "))
+      << messages["read-only layer"];
 }
 
 TEST_F(Tool, ListAloneListsAll) {
@@ -193,7 +194,7 @@ TEST_F(Tool, VerifyNamesDamageAndFails) {
   Finished verify = run({"cache", "verify"});
   EXPECT_EQ(verify.status, 1);
   EXPECT_TRUE(says(verify, file + ": damaged")) << verify.output;
-  EXPECT_EQ(content_of(file), flipped) << "it is left as it is";
+  EXPECT_EQ(content_of(file), flipped) << "verify must not change the file";
   testing::write_file(file, whole);
   ::chmod(file.c_str(), 0666);
   verify = run({"cache", "verify"});
@@ -201,7 +202,7 @@ TEST_F(Tool, VerifyNamesDamageAndFails) {
   EXPECT_TRUE(says(verify, "writable by others")) << verify.output;
 }
 
-// Whole files of binaries that do not run: cut off, or in need of a library that is not here.
+// Complete cache files whose binaries do not run: one is truncated, one needs a missing symbol.
 TEST_F(Tool, VerifyFindsBinariesThatDoNotLoad) {
   make_kernel(folder / "cache", "my_unit");
   Settings settings = settings_with_cache(folder / "cache");
@@ -230,7 +231,7 @@ TEST_F(Tool, VerifyFindsBinariesThatDoNotLoad) {
   EXPECT_EQ(run({"cache", "verify"}).status, 0);
 }
 
-// It takes an empty function, and no template.
+// The check compiles an empty function, without templates.
 TEST_F(Tool, DoctorTriesTheCompilerWithAKernel) {
   const std::string old = folder / "c++";
   testing::write_file(old, "#!/bin/sh\nexec c++ \"$@\" -std=c++11\n");
@@ -295,13 +296,13 @@ TEST_F(Tool, CompileWritesTheBinaryAndSaysWhatItIs) {
       run({"compile", R"({"rule": "sgd", "options": {"momentum": 0.9}, "state": "bf16"})", "--json",
            "--param", "bfloat16", "--target", "cpu", "--out", folder / "binaries"});
   ASSERT_EQ(compiled.status, 0) << compiled.output;
-  const auto said = nlohmann::json::parse(compiled.output);
-  EXPECT_EQ(said.at("kernel"), "sgd_bf16_bfloat16");
-  EXPECT_EQ(said.at("entries"), nlohmann::json({"jitstep_apply"}));
-  EXPECT_EQ(said.at("config").at("threads"), 1);
-  EXPECT_EQ(content_of(said.at("file")).substr(1, 3), "ELF");
+  const auto result = nlohmann::json::parse(compiled.output);
+  EXPECT_EQ(result.at("kernel"), "sgd_bf16_bfloat16");
+  EXPECT_EQ(result.at("entries"), nlohmann::json({"jitstep_apply"}));
+  EXPECT_EQ(result.at("config").at("threads"), 1);
+  EXPECT_EQ(content_of(result.at("file")).substr(1, 3), "ELF");
   EXPECT_EQ(testing::files_below(folder / "binaries"),
-            std::vector<std::string>{said.at("file").get<std::string>()});
+            std::vector<std::string>{result.at("file").get<std::string>()});
 }
 
 TEST_F(Tool, CompileSaysWhatIsWrong) {

@@ -34,7 +34,7 @@ TEST(Plot, WhatLiesBeyondIsDrawnAtTheEndAndWordsStandInForADot) {
 TEST(Plot, APageIsWrittenOrAnError) {
   const TemporaryFolder folder;
   EXPECT_NO_THROW(check_page_path(folder / "out.html"));
-  EXPECT_FALSE(jit::testing::fs::exists(folder / "out.html")) << "asking leaves nothing";
+  EXPECT_FALSE(jit::testing::fs::exists(folder / "out.html")) << "the check must not leave a file";
   for (const std::string& path : {folder / "none/out.html", folder.path()})
     EXPECT_THROW(check_page_path(path), jit::Error) << path;
   write_page(folder / "out.html", html_page("a & b", "", "<p>"));

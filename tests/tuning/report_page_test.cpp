@@ -52,9 +52,9 @@ TEST(ReportPage, CutsOffWhatAFewRoundsLeaveOpen) {
 
 TEST(ReportPage, SaysWhatWasNotMeasured) {
   Tuned refused = sample();
-  refused.problem = "it takes too much";
+  refused.problem = "too much scratch";
   const std::string page = report_page({refused}, {1});
-  EXPECT_NE(page.find("<p>it takes too much</p>"), std::string::npos);
+  EXPECT_NE(page.find("<p>too much scratch</p>"), std::string::npos);
   EXPECT_EQ(page.find("<svg"), std::string::npos);
 }
 

@@ -37,7 +37,7 @@ TEST(Workload, TensorsAreGroupedByTheirKernels) {
   TuningRequest request{.options = jit::OptionValues("adamw")};
   request.formats.state = jit::CodecChoice{"int8"};
   const auto all = workloads(request, {{512, 512}, {512}, {100}, {1024, 64}});
-  ASSERT_EQ(all.size(), 2u) << "small tensors keep float state";
+  ASSERT_EQ(all.size(), 2u) << "small tensors have float state";
   EXPECT_EQ(all[0].plan.name, "adamw_int8_float32");
   EXPECT_EQ(all[0].shapes, (Shapes{{512, 512}, {1024, 64}}));
   EXPECT_EQ(all[1].size(), (jit::WorkSize{612, 2}));

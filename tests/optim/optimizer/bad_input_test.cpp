@@ -35,29 +35,29 @@ TEST(BadInput, AMessageNamesAParameterOfTooManyDimensions) {
   const auto gaps = leaf(torch::zeros({2, 1, 1, 1, 1, 1, 1, 2, 4}).slice(8, 0, 4, 2));
   AdamW optimizer({good, gaps});
   for (const auto& p : {good, gaps}) p.mutable_grad() = torch::ones(p.sizes());
-  const std::string said = argument_error([&] { optimizer.step(); });
-  EXPECT_HAS(said, "has 9 dimensions");
-  EXPECT_HAS(said, "parameter 1 of group 0 (float [2, 1, 1, 1, 1, 1, 1, 2, 2])");
+  const std::string message = argument_error([&] { optimizer.step(); });
+  EXPECT_HAS(message, "has 9 dimensions");
+  EXPECT_HAS(message, "parameter 1 of group 0 (float [2, 1, 1, 1, 1, 1, 1, 2, 2])");
   EXPECT_TRUE(torch::equal(good, torch::zeros({2}))) << "the first parameter was stepped";
   EXPECT_TRUE(optimizer.state().empty());
 }
 
 TEST(BadInput, AParameterThatIsListedAgainIsWarnedAboutByNameAndNumber) {
   const auto p = leaf(torch::zeros({2})), q = leaf(torch::zeros({3})), r = leaf(torch::zeros({4}));
-  const auto said = [](const Tensors& parameters) {
+  const auto warning_for = [](const Tensors& parameters) {
     Warnings warnings;
     AdamW optimizer(parameters);
     optimizer.compile();
     return warnings.all;
   };
-  EXPECT_HAS(said({r, p, q, p, p}),
+  EXPECT_HAS(warning_for({r, p, q, p, p}),
              "parameter 1 of group 0 (float [2]) is listed 3 times in its group, again as "
              "parameter 3, as");
   EXPECT_HAS(
-      said({p, q, q, p, r, r}),
+      warning_for({p, q, q, p, r, r}),
       "parameter 1 of group 0 (float [3]) is listed 2 times in its group, again as parameter 2 (2 "
       "more like it), as");
-  EXPECT_EQ(said({p, q}), "");
+  EXPECT_EQ(warning_for({p, q}), "");
 }
 
 TEST(BadInput, AFrozenParameterIsRefusedByNameAndWarnedAboutByTorchsClasses) {

@@ -73,9 +73,9 @@ void is_noticed(Optimizer& optimizer, const Tensors& parameters,
   EXPECT_TRUE(std::isnan(cast.lr()));
   write(cast);
   set_gradients(parameters, 2);
-  const std::string said = argument_error([&] { optimizer.step(); });
-  EXPECT_HAS(said, "options of " + optimizer.rule());
-  EXPECT_HAS(said, "the options of parameter group 0");
+  const std::string message = argument_error([&] { optimizer.step(); });
+  EXPECT_HAS(message, "options of " + optimizer.rule());
+  EXPECT_HAS(message, "the options of parameter group 0");
   EXPECT_HAS(argument_error([&] { optimizer.param_groups()[0].options().get_lr(); }), "cast");
   torch::serialize::OutputArchive archive;
   EXPECT_HAS(argument_error([&] { optimizer.save(archive); }), "cast");
@@ -116,9 +116,9 @@ void is_noticed_in_state(Optimizer& optimizer, const Tensors& parameters,
   const Tensors before = clones(parameters);
   write(state_of<Torchs>(optimizer, parameters[1]));
   set_gradients(parameters, 2);
-  const std::string said = argument_error([&] { optimizer.step(); });
-  EXPECT_HAS(said, "the state of " + optimizer.rule());
-  EXPECT_HAS(said, "parameter 1 of group 0");
+  const std::string message = argument_error([&] { optimizer.step(); });
+  EXPECT_HAS(message, "the state of " + optimizer.rule());
+  EXPECT_HAS(message, "parameter 1 of group 0");
   torch::serialize::OutputArchive archive;
   EXPECT_HAS(argument_error([&] { optimizer.save(archive); }), "cast");
   expect_equal(parameters, before);

@@ -40,13 +40,13 @@ InputArchive archive_without(const Optimizer& optimizer, const std::string& pref
 }
 
 struct Case {
-  const char *rule, *missing, *said;
+  const char *rule, *missing, *message;
 };
 
 class ArchivedMemory : public testing::TestWithParam<Case> {};
 
 TEST_P(ArchivedMemory, ThatIsMissingIsNamedAndTheOptimizerStaysAsItWas) {
-  const auto& [rule, missing, said] = GetParam();
+  const auto& [rule, missing, message] = GetParam();
   const Tensors source = make_parameters(torch::kFloat32, {{7, 6}, {3}}), p = clones(source),
                 twin = clones(source);
   Optimizer saved(rule, source), optimizer(rule, p), other(rule, twin);
@@ -55,7 +55,7 @@ TEST_P(ArchivedMemory, ThatIsMissingIsNamedAndTheOptimizerStaysAsItWas) {
   train(other, twin, 1, 2);
   InputArchive damaged = archive_without(saved, missing);
   const std::string refusal = argument_error([&] { optimizer.load(damaged); });
-  EXPECT_HAS(refusal, said);
+  EXPECT_HAS(refusal, message);
   EXPECT_HAS(refusal, "damaged");
   train(optimizer, p, 3, 5);
   train(other, twin, 3, 5);
@@ -63,7 +63,7 @@ TEST_P(ArchivedMemory, ThatIsMissingIsNamedAndTheOptimizerStaysAsItWas) {
 }
 
 TEST_P(ArchivedMemory, IsNotAskedForWhereNoStepWasTaken) {
-  const auto& [rule, missing, said] = GetParam();
+  const auto& [rule, missing, message] = GetParam();
   const Tensors p = make_parameters(torch::kFloat32, {{7, 6}, {3}});
   Optimizer fresh(rule, p), optimizer(rule, p);
   train(optimizer, p, 1, 1);

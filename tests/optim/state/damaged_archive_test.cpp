@@ -96,9 +96,9 @@ void survives_every_damage(const RuleOptions& options) {
         optimizer.load(pristine);  // harmless, such as a missing option: restores the optimizer
       } catch (const c10::Error& error) {
         ++refused;
-        const std::string said = error.what_without_backtrace();
+        const std::string message = error.what_without_backtrace();
         for (const char* torchs : {"INTERNAL ASSERT", "No such serialized"})
-          EXPECT_EQ(said.find(torchs), std::string::npos) << said;
+          EXPECT_EQ(message.find(torchs), std::string::npos) << message;
         expect_same_state(optimizer, other);
       }
     }
@@ -236,9 +236,9 @@ TEST(DamagedArchive, AFileIsNamedByWhatIsWrongWithIt) {
   EXPECT_HAS(argument_error([&] { optimizer.load(none); }), "there is no file " + none);
   Tensors fewer = {parameters[0]};
   AdamW(fewer).save(file);
-  const std::string said = argument_error([&] { optimizer.load(file); });
-  EXPECT_HAS(said, "which has 3 in this optimizer");
-  EXPECT_HAS(said, "loading " + file);
+  const std::string message = argument_error([&] { optimizer.load(file); });
+  EXPECT_HAS(message, "which has 3 in this optimizer");
+  EXPECT_HAS(message, "loading " + file);
   train(optimizer, parameters, 3, 4);
   train(other, twin, 3, 4);
   expect_equal(parameters, twin);
@@ -331,10 +331,10 @@ TEST(DamagedArchive, AFileThatCannotBeOpenedIsToldByItsCause) {
   getrlimit(RLIMIT_NOFILE, &before);
   const rlimit none = {0, before.rlim_max};
   setrlimit(RLIMIT_NOFILE, &none);
-  const std::string said = argument_error([&] { optimizer.save(file); });
+  const std::string message = argument_error([&] { optimizer.save(file); });
   setrlimit(RLIMIT_NOFILE, &before);
-  EXPECT_HAS(said, "Too many open files");
-  EXPECT_HAS(said, "ulimit -n");
+  EXPECT_HAS(message, "Too many open files");
+  EXPECT_HAS(message, "ulimit -n");
   EXPECT_EQ(text_of_file(file), whole);
 }
 
