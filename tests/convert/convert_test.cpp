@@ -115,7 +115,7 @@ class ConvertOf : public Convert, public ::testing::WithParamInterface<Case> {};
 
 // The new archive must equal that of an optimizer with these formats that loads the old one, and training must continue
 // alike.
-TEST_P(ConvertOf, IsWhatLoadingMakes) {
+TEST_P(ConvertOf, EqualsLoading) {
   const Case& one = GetParam();
   saved(one.before, one.dtype);
   const Finished result = converted(file("old.pt") + " " + file("new.pt") + " " + one.args);
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, ConvertOf, ::testing::ValuesIn(kCases),
                          [](const auto& test) { return test.param.name; });
 
 // Converts from and to every shipped codec.
-TEST_F(Convert, TakesEveryCodec) {
+TEST_F(Convert, ConvertsEveryCodec) {
   for (const std::string& codec : jit::default_catalog().names(jit::Manifest::Kind::codec)) {
     SCOPED_TRACE(codec);
     const std::string other = codec == "bf16" ? "fp32" : "bf16";
@@ -157,7 +157,7 @@ TEST_F(Convert, TakesEveryCodec) {
   }
 }
 
-TEST_F(Convert, ThereAndBackIsWhatLoadingTwiceMakes) {
+TEST_F(Convert, ThereAndBackEqualsLoadingTwice) {
   saved(R"({"rule": "adamw"})");
   for (const char* args : {"old.pt new.pt --state int8", "new.pt back.pt --state fp32"})
     ASSERT_EQ(shell("cd " + folder.path + "; " JITSTEP_TOOL " convert " + args).status, 0);
@@ -200,7 +200,7 @@ TEST_F(Convert, KeepsRulesModesOptionsAndParametersWithoutState) {
   EXPECT_EQ(same.param_groups()[0].options().get_lr(), 0.03);
 }
 
-TEST_F(Convert, KeepsTheModeThatAnOptimizerWasSavedIn) {
+TEST_F(Convert, KeepsTheModeOfTheSavedOptimizer) {
   Tensors parameters = parameters_of(torch::kFloat32), loaded = clones(parameters);
   ScheduleFreeAdamW optimizer(parameters), other(loaded);
   train(optimizer, parameters, 1, 2);
@@ -211,7 +211,7 @@ TEST_F(Convert, KeepsTheModeThatAnOptimizerWasSavedIn) {
   EXPECT_FALSE(other.is_training());
 }
 
-TEST_F(Convert, TakesTorchsArchivesAndTorchTakesOurs) {
+TEST_F(Convert, ReadsTorchsArchivesAndTorchReadsItsArchives) {
   Tensors parameters = parameters_of(torch::kFloat32), loaded = clones(parameters),
           torchs = clones(parameters);
   torch::optim::Adam adam(parameters, torch::optim::AdamOptions(0.02));
@@ -235,7 +235,7 @@ TEST_F(Convert, TakesTorchsArchivesAndTorchTakesOurs) {
   EXPECT_HAS(other.output, "none of the slots of sgd; it is another rule's");
 }
 
-TEST_F(Convert, TakesRulesAndCodecsOfOnesOwn) {
+TEST_F(Convert, LoadsUserRulesAndCodecs) {
   const std::string rule = example_file("signum.cuh"), codec = example_file("linear8.cuh");
   load_rule(rule);
   load_codec(codec);
@@ -254,7 +254,7 @@ TEST_F(Convert, TakesRulesAndCodecsOfOnesOwn) {
 // ---- errors ----
 
 // One line of error and no new file. The archive does not change.
-TEST_F(Convert, WhatIsWrongIsSaidInOneLine) {
+TEST_F(Convert, EveryErrorIsOneLine) {
   const std::string old = saved(R"({"rule": "adamw", "state": "int8"})"),
                     before = text_of_file(old);
   std::ofstream(file("cut.pt")) << before.substr(0, before.size() / 2);
@@ -293,7 +293,7 @@ TEST_F(Convert, WhatIsWrongIsSaidInOneLine) {
     EXPECT_EQ(converted(args).status, 2) << args;
 }
 
-TEST_F(Convert, AFileIsReplacedOnlyByAWholeOne) {
+TEST_F(Convert, AFileIsReplacedOnlyByACompleteOne) {
   const std::string old = saved(R"({"rule": "adamw"})"), before = text_of_file(old);
   const std::string replace =
       old + " " + old + " --overwrite";  // compiles no kernel, because that would write a file too
@@ -307,7 +307,7 @@ TEST_F(Convert, AFileIsReplacedOnlyByAWholeOne) {
   EXPECT_LT(fs::file_size(old), before.size() / 2);
 }
 
-TEST_F(Convert, ALinkIsFollowedToWhereItLeads) {
+TEST_F(Convert, ALinkIsFollowedToItsTarget) {
   const std::string old = saved(R"({"rule": "adamw"})");
   fs::create_symlink("small.pt", file("latest.pt"));
   EXPECT_EQ(converted("--state int8 " + old + " " + file("latest.pt")).status, 1);
@@ -316,7 +316,7 @@ TEST_F(Convert, ALinkIsFollowedToWhereItLeads) {
   EXPECT_LT(fs::file_size(file("small.pt")), fs::file_size(old) / 2);
 }
 
-TEST_F(Convert, AKillAtAnyPointLeavesAWholeArchive) {
+TEST_F(Convert, AKillAtAnyTimeLeavesACompleteArchive) {
   const std::string old = saved(R"({"rule": "adamw"})");
   for (const char* after : {"0.1", "0.3", "0.5", "0.7", "0.9"}) {
     shell(std::string("timeout -s KILL ") + after + " " JITSTEP_TOOL " convert " + old + " " + old +
@@ -329,7 +329,7 @@ TEST_F(Convert, AKillAtAnyPointLeavesAWholeArchive) {
 }
 
 // A build of jitstep without LibTorch.
-TEST_F(Convert, IsMissedClearlyWhereItWasNotBuilt) {
+TEST_F(Convert, ReportsThatItWasNotBuilt) {
   fs::copy_file(JITSTEP_TOOL, file("jitstep"));
   const Finished result = shell(file("jitstep") + " convert a b");
   EXPECT_EQ(result.status, 1);
@@ -337,13 +337,13 @@ TEST_F(Convert, IsMissedClearlyWhereItWasNotBuilt) {
              "cannot convert: the program " + file("jitstep-convert") + " is missing");
 }
 
-TEST_F(Convert, FailsIfWhatItSaysCannotBeWritten) {
+TEST_F(Convert, FailsIfItsOutputCannotBeWritten) {
   const Finished result = shell(std::string(JITSTEP_TOOL) + " convert --help 2>&1 > /dev/full");
   EXPECT_EQ(result.status, 1);
   EXPECT_HAS(result.output, "No space left on device");
 }
 
-TEST_F(Convert, SaysWhatBecameOfEachSlot) {
+TEST_F(Convert, ReportsTheConversionOfEachSlot) {
   saved(R"({"rule": "adamw"})");
   const std::string args = file("old.pt") + " " + file("new.pt") + " --overwrite --state m=int8";
   const Finished table = converted(args);

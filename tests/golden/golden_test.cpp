@@ -290,7 +290,7 @@ std::vector<std::string> followed_together() {
 
 class GoldenInGroups : public testing::TestWithParam<std::string> {};
 
-TEST_P(GoldenInGroups, IsFollowedByEachParameterInAGroupOfItsOwn) {
+TEST_P(GoldenInGroups, IsFollowedWithEachParameterInItsOwnGroup) {
   Case apart(read_case(GetParam()));
   apart.put_apart();
   apart.follow();
@@ -299,7 +299,7 @@ TEST_P(GoldenInGroups, IsFollowedByEachParameterInAGroupOfItsOwn) {
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenInGroups, testing::ValuesIn(followed_together()),
                          [](const auto& name) { return name.param; });
 
-TEST(GoldenCases, ThatCannotBeFollowedYetAreListed) {
+TEST(GoldenCases, WithoutSupportAreListed) {
   std::size_t listed = 0;
   for (const auto& name : case_files()) {
     const json meta = json::parse(read_case(name).metadata.at("case"));

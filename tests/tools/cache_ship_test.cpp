@@ -41,7 +41,7 @@ std::set<std::string> names_of(const json& kernels) {
   return names;
 }
 
-TEST_F(CacheShip, WarmMakesWhatLargeParametersVectorsAndSmallOnesNeed) {
+TEST_F(CacheShip, WarmCompilesKernelsForLargeParametersVectorsAndSmallOnes) {
   const json kernels = warmed({R"({"rule": "lion", "state": "int4_rank1"})"});
   EXPECT_EQ(names_of(kernels), (std::set<std::string>{"lion_int4_rank1_float32",
                                                       "lion_int4_float32", "lion_fp32_float32"}));
@@ -50,7 +50,7 @@ TEST_F(CacheShip, WarmMakesWhatLargeParametersVectorsAndSmallOnesNeed) {
     EXPECT_EQ(one.at("from_cache"), true) << one;
 }
 
-TEST_F(CacheShip, WarmTakesAFileAndSeveralTargets) {
+TEST_F(CacheShip, WarmAcceptsAFileAndSeveralTargets) {
   testing::write_file(folder / "specs.jsonl",
                       "{\"rule\": \"lion\"}\n{\"rule\": \"sgd\", \"param\": \"bfloat16\"}\n");
   const json kernels = warmed({"--from", folder / "specs.jsonl", "--target", "cpu,emulated"});
@@ -58,7 +58,7 @@ TEST_F(CacheShip, WarmTakesAFileAndSeveralTargets) {
   EXPECT_EQ(names_of(kernels), (std::set<std::string>{"lion_fp32_float32", "sgd_bfloat16"}));
 }
 
-TEST_F(CacheShip, WarmThatFailsSaysWhichAndFails) {
+TEST_F(CacheShip, WarmNamesTheKernelThatFailsAndExitsWithAnError) {
   const Finished result =
       run({"cache", "warm", R"({"rule": "lion"})"}, {{"JITSTEP_CXX", "/no/compiler"}});
   EXPECT_EQ(result.status, 1);
@@ -67,7 +67,7 @@ TEST_F(CacheShip, WarmThatFailsSaysWhichAndFails) {
   EXPECT_TRUE(result.output.ends_with("0 of 1 kernel in the cache\n")) << result.output;
 }
 
-TEST_F(CacheShip, WarmWithoutAFolderHasNowhereToCompileTo) {
+TEST_F(CacheShip, WarmRequiresACacheFolder) {
   const Finished result = run({"cache", "warm", R"({"rule": "lion"})"},
                               {{"JITSTEP_CACHE_DIR", ""}, {"HOME", ""}, {"XDG_CACHE_HOME", ""}});
   EXPECT_EQ(result.status, 1);
@@ -76,7 +76,7 @@ TEST_F(CacheShip, WarmWithoutAFolderHasNowhereToCompileTo) {
       << result.output;
 }
 
-TEST_F(CacheShip, AnExportedFolderServesAMachineWithoutACompiler) {
+TEST_F(CacheShip, AnExportedFolderWorksOnAComputerWithoutACompiler) {
   warmed({R"({"rule": "lion"})"});
   EXPECT_EQ(run({"cache", "export", folder / "shipped"}).status, 0);
   const Args compile = {"compile", R"({"rule": "lion"})", "--target", "cpu",
@@ -89,7 +89,7 @@ TEST_F(CacheShip, AnExportedFolderServesAMachineWithoutACompiler) {
   EXPECT_EQ(made.status, 0) << made.output;
 }
 
-TEST_F(CacheShip, BaselinesAreWarmedExportedAndServed) {
+TEST_F(CacheShip, BaselinesAreCompiledExportedAndLoaded) {
   if (this_processor().empty()) GTEST_SKIP() << "baselines exist only for x86-64";
   const json kernels =
       warmed({R"({"rule": "lion"})", "--cpu", "x86-64-v2,x86-64-v3", "--target", "cpu,emulated"});
@@ -107,7 +107,7 @@ TEST_F(CacheShip, BaselinesAreWarmedExportedAndServed) {
   EXPECT_EQ(run({"cache", "warm", R"({"rule": "lion"})", "--cpu", "x86-64-v9"}).status, 2);
 }
 
-TEST_F(CacheShip, AMissWithoutACompilerNamesKernelFolderAndTheOptionThatDiffers) {
+TEST_F(CacheShip, AMissWithoutACompilerNamesKernelFolderAndDifferingOption) {
   warmed({R"({"rule": "lion"})"});
   EXPECT_EQ(run({"cache", "export", folder / "shipped"}).status, 0);
   const Finished missed = run({"compile", R"({"rule": "lion", "options": {"maximize": true}})",
@@ -140,7 +140,7 @@ TEST_F(CacheShip, ASpecMayNameTheFilesOfARuleAndACodec) {
   }
 }
 
-TEST_F(CacheShip, AnOptimizerIsNamedBySpecOrByWordsAndNotByBoth) {
+TEST_F(CacheShip, AnOptimizerIsGivenBySpecOrByFlagsButNotBoth) {
   const json by_words = warmed(
       {"--rule", "lion", "--state", "int8", "--set", "maximize=true", "--param", "bfloat16"});
   EXPECT_EQ(names_of(by_words),
@@ -158,7 +158,7 @@ TEST_F(CacheShip, AnOptimizerIsNamedBySpecOrByWordsAndNotByBoth) {
 }
 
 // A program's list of kernels. One of them needs a template that is missing here.
-TEST_F(CacheShip, WarmCompilesAProgramsOwnKernels) {
+TEST_F(CacheShip, WarmCompilesTheKernelsOfAProgram) {
   Engine program(testing::settings_with_cache(folder / "program"));
   program.templates().add("rules/mine.cuh", "constexpr int kMine = 1;\n");
   const std::string own = "#include \"rules/mine.cuh\"\n" + testing::adding_unit("kMine");
@@ -187,7 +187,7 @@ TEST_F(CacheShip, WarmCompilesAProgramsOwnKernels) {
   EXPECT_NE(wrong.output.find("kernels.jsonl:1: "), std::string::npos) << wrong.output;
 }
 
-TEST_F(CacheShip, OthersMayReadAnExportedFolderAndNotWriteToIt) {
+TEST_F(CacheShip, OtherUsersMayReadAnExportedFolderButNotWriteToIt) {
   using testing::fs::perms;
   warmed({R"({"rule": "lion"})", R"({"rule": "sgd"})"});
   EXPECT_EQ(run({"cache", "export", folder / "shipped", "lion"}).status, 0);

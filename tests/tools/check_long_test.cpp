@@ -9,7 +9,7 @@ namespace {
 
 class CheckToolOfExtensions : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(CheckToolOfExtensions, FindsThemAllRight) {
+TEST_P(CheckToolOfExtensions, AcceptsThem) {
   const std::string file = JITSTEP_TEST_DATA "/templates/extensions/" + GetParam() + ".cuh";
   std::ifstream stream(file);
   const std::string content{std::istreambuf_iterator<char>(stream), {}};

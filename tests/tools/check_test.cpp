@@ -75,7 +75,7 @@ class CheckTool : public ::testing::Test {
 
 const std::string kExamples = JITSTEP_SOURCE_DIR "/examples/";
 
-TEST_F(CheckTool, SaysWhatAGoodRuleIsAndThatItIsAllRight) {
+TEST_F(CheckTool, DescribesAValidRuleAndReportsSuccess) {
   const Finished checked = run(kExamples + "signum.cuh");
   EXPECT_EQ(checked.status, 0) << checked.output;
   for (const char* line :
@@ -87,7 +87,7 @@ TEST_F(CheckTool, SaysWhatAGoodRuleIsAndThatItIsAllRight) {
   EXPECT_FALSE(says(checked, "[1/")) << "progress is printed only on terminals";
 }
 
-TEST_F(CheckTool, SaysWhatEntriesTakeOnAGpu) {
+TEST_F(CheckTool, ReportsTheResourcesOfGpuEntries) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
   const Finished checked =
       run(rule(), {"--states", "int8", "--weights", "stochastic", "--target", "sm_90", "--json"});
@@ -103,7 +103,7 @@ TEST_F(CheckTool, SaysWhatEntriesTakeOnAGpu) {
     EXPECT_GE(entry.at(bytes), 0) << bytes;
 }
 
-TEST_F(CheckTool, TellsAllOfACodecAsJson) {
+TEST_F(CheckTool, DescribesACodecAsJson) {
   const Finished checked = run(kExamples + "linear8.cuh", {"--target", "cpu", "--json"});
   EXPECT_EQ(checked.status, 0) << checked.output;
   const json all = json::parse(checked.output);
@@ -126,7 +126,7 @@ TEST_F(CheckTool, TellsAllOfACodecAsJson) {
   EXPECT_EQ(rules, (std::set<std::string>{"adamw", "lamb", "sgd"}));
 }
 
-TEST_F(CheckTool, TellsOptionsSlotsAndMemoryAsJson) {
+TEST_F(CheckTool, DescribesOptionsSlotsAndAuxStateAsJson) {
   const std::string file =
       rule_with("struct Slots {",
                 "struct AuxState {\n  Entry<tensor> n;  // torch: count\n};\nstruct Slots {");
@@ -168,7 +168,7 @@ TEST_F(CheckTool, ReachesEveryValueOfEveryFlag) {
     EXPECT_NE(specs.find(flag), specs.npos) << flag << " in " << specs;
 }
 
-TEST_F(CheckTool, StepsTensorsOfAsManyDimensionsAsAFlagAsksFor) {
+TEST_F(CheckTool, StepsTensorsWithTheDimensionsThatAFlagRequires) {
   std::string rule = kRule;
   rule.insert(rule.find("struct Slots"),
               "struct Flags {\n  bool deep = false;  // lifted: dims == 5 && lr > 100\n};\n");
@@ -185,7 +185,7 @@ TEST_F(CheckTool, StepsTensorsOfAsManyDimensionsAsAFlagAsksFor) {
   EXPECT_EQ(right.status, 0) << right.output;
 }
 
-TEST_F(CheckTool, SaysWhichFlagsItDidNotReach) {
+TEST_F(CheckTool, ListsFlagValuesThatItDidNotReach) {
   std::string rule = kRule;
   rule.insert(rule.find("struct Slots"),
               "struct Flags {\n  bool never = false;  // lifted: lr > 5 && lr < 4\n};\n");
@@ -198,12 +198,12 @@ TEST_F(CheckTool, SaysWhichFlagsItDidNotReach) {
 
 // ---- mistakes in a file ----
 
-TEST_F(CheckTool, NamesWhatARuleLeavesUnset) {
+TEST_F(CheckTool, NamesASlotThatARuleLeavesUnset) {
   expect_wrong(rule_with("e.m.next = e.m.prev + e.g;", "if (e.g > 1000) e.m.next = e.g;"),
                "mine.cuh: `update_state` leaves e.m.next unset");
 }
 
-TEST_F(CheckTool, SaysWhereARuleDoesNotCompile) {
+TEST_F(CheckTool, ReportsWhereARuleDoesNotCompile) {
   const std::string file = rule_with("e.p -= c.lr", "e.p -= e.q");
   expect_wrong(file, file + ":15: ");
   const json problem = json::parse(run(file, with(kFew, {"--json"})).output).at("problems").at(0);
@@ -212,13 +212,13 @@ TEST_F(CheckTool, SaysWhereARuleDoesNotCompile) {
   EXPECT_EQ(problem.at("kernels").size(), 2u);
 }
 
-TEST_F(CheckTool, RefusesThreadsAndLibm) {
+TEST_F(CheckTool, RejectsThreadsAndLibm) {
   const std::string file = rule_with("+ e.g;", "+ e.g * threadIdx.x;");
   expect_wrong(file, file + ":14: `threadIdx` is a compiler's own");
   expect_wrong(rule_with("+ e.g;", "+ expf(e.g);"), "mine.cuh:14: ");
 }
 
-TEST_F(CheckTool, SaysWhichTargetRefusesARule) {
+TEST_F(CheckTool, NamesTheTargetThatRejectsARule) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
   const std::string file = rule_with("e.m.next = e.m.prev + e.g;",
                                      "e.m.next = e.m.prev + e.g; if (sizeof(e) == 0) throw 1;");
@@ -232,7 +232,7 @@ TEST_F(CheckTool, SaysWhichTargetRefusesARule) {
   EXPECT_EQ(kernel.at("same_bits"), true) << "the other checks must still run";
 }
 
-TEST_F(CheckTool, SaysWhereBitsDifferUnderTheEmulation) {
+TEST_F(CheckTool, ReportsWhereTheEmulationGivesOtherBits) {
   const std::string file = rule_with("e.m.next = e.m.prev + e.g;",
                                      "e.m.next = e.m.prev + e.g;\n#ifdef JITSTEP_EMULATION\n"
                                      "    if (e.g > real(0.9)) e.m.next += 1;\n#endif\n");
@@ -244,7 +244,7 @@ TEST_F(CheckTool, SaysWhereBitsDifferUnderTheEmulation) {
   EXPECT_TRUE(says(checked, "kept      different ")) << checked.output;
 }
 
-TEST_F(CheckTool, SaysWhatPoisonChangesThatOneElementDoesNotMeet) {
+TEST_F(CheckTool, ReportsAResultThatPoisonedInputsChange) {
   const std::string file =
       rule_with("e.m.next = e.m.prev + e.g;",
                 "e.m.next = e.m.prev + e.g;\n#ifdef JITSTEP_CHECK\n    if (e.g "
@@ -252,7 +252,7 @@ TEST_F(CheckTool, SaysWhatPoisonChangesThatOneElementDoesNotMeet) {
   expect_wrong(file, "with what nobody has set poisoned");
 }
 
-TEST_F(CheckTool, WarnsOfARuleThatClimbs) {
+TEST_F(CheckTool, WarnsAboutARuleThatClimbs) {
   const Args args = {"--states", "fp32", "--target", "cpu"};
   const Finished checked = run(rule_with("e.p -= c.lr", "e.p += c.lr"), args);
   EXPECT_EQ(checked.status, 0) << checked.output;
@@ -260,7 +260,7 @@ TEST_F(CheckTool, WarnsOfARuleThatClimbs) {
   EXPECT_TRUE(says(checked, "1 warning")) << checked.output;
 }
 
-TEST_F(CheckTool, WarnsOfARuleThatClimbsSlowlyOrStandsStill) {
+TEST_F(CheckTool, WarnsAboutARuleThatClimbsSlowlyOrStandsStill) {
   const Args args = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
   const Finished slow = run(rule_with("e.p -= c.lr * e.m.next", "e.p += c.lr * e.g"), args);
   EXPECT_EQ(slow.status, 0) << slow.output;
@@ -272,7 +272,7 @@ TEST_F(CheckTool, WarnsOfARuleThatClimbsSlowlyOrStandsStill) {
   EXPECT_FALSE(says(right, "warning")) << right.output;
 }
 
-TEST_F(CheckTool, FindsASignInASlotWithoutSigns) {
+TEST_F(CheckTool, ReportsANegativeValueInANonNegativeSlot) {
   const Args args = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
   expect_wrong(rule_with("Signed m;", "NonNegative m;"),
                "in step 1 `update_state` makes e.m.next -", args);
@@ -314,7 +314,7 @@ class CheckToolOfACodec : public CheckTool {
   const std::string remembering_ = JITSTEP_TEST_DATA "/templates/extensions/tensor_scale8.cuh";
 };
 
-TEST_F(CheckToolOfACodec, SaysWhatARoundTripLoses) {
+TEST_F(CheckToolOfACodec, ReportsTheRoundTripError) {
   for (const std::string& file : {linear_, remembering_}) {
     const Finished right = check(file, "#pragma once", "#pragma once");
     EXPECT_EQ(right.status, 0) << right.output;
@@ -326,7 +326,7 @@ TEST_F(CheckToolOfACodec, SaysWhatARoundTripLoses) {
   EXPECT_TRUE(says(run(linear_, {"--target", "cpu"}), "contract  bits      lost "));
 }
 
-TEST_F(CheckToolOfACodec, FindsADecodeThatGivesBackOtherNumbers) {
+TEST_F(CheckToolOfACodec, ReportsADecodeThatReturnsOtherNumbers) {
   for (const char* wrong : {"return 0 * ", "return real(0.4) * ", "return 1.3f * ", "return -"})
     expect_lost(check(linear_, "return scaled(", str_cat(wrong, "scaled(")), "m");
   for (const char* wrong : {"return 0 * ", "return real(0.4) * "})
@@ -335,19 +335,19 @@ TEST_F(CheckToolOfACodec, FindsADecodeThatGivesBackOtherNumbers) {
                 "m");
 }
 
-TEST_F(CheckToolOfACodec, FindsAScaleThatIsInfinite) {
+TEST_F(CheckToolOfACodec, ReportsAnInfiniteScale) {
   expect_lost(check(linear_, "return {float_of(key[0])};", "return {float_of(0x7f800000u)};"), "m");
 }
 
-TEST_F(CheckToolOfACodec, FindsMemoryThatStaysAsItBegan) {
+TEST_F(CheckToolOfACodec, ReportsAuxStateThatNeverChanges) {
   expect_lost(check(remembering_, "    m.norm.next =", "    const real lost ="), "m");
 }
 
-TEST_F(CheckToolOfACodec, FindsOldCodesThatAreDecodedByTheNewScale) {
+TEST_F(CheckToolOfACodec, ReportsOldCodesThatAreDecodedWithTheNewScale) {
   expect_lost(check(remembering_, "* (m.norm.prev / 127)", "* (m.norm.next / 127)"), "m");
 }
 
-TEST_F(CheckTool, TakesRulesAndCodecsOnly) {
+TEST_F(CheckTool, AcceptsOnlyRulesAndCodecs) {
   expect_wrong(JITSTEP_TEST_DATA "/templates/extensions/master32.cuh",
                "expected `namespace jitstep::rules::master32 {` of a rule, or `namespace "
                "jitstep::codecs::master32 {` of a codec; found `jitstep::weights::master32`");
@@ -366,7 +366,7 @@ TEST_F(CheckTool, TakesRulesAndCodecsOnly) {
 
 // ---- arguments, and missing compilers ----
 
-TEST_F(CheckTool, RefusesWordsItDoesNotKnow) {
+TEST_F(CheckTool, RejectsUnknownArguments) {
   for (const Args& args : {Args{"--states", "none"},
                            {"--weights", "none"},
                            {"--target", "sm_"},
@@ -384,7 +384,7 @@ TEST_F(CheckTool, RefusesWordsItDoesNotKnow) {
     EXPECT_TRUE(says(help, word)) << word;
 }
 
-TEST_F(CheckTool, RefusesAGpuThatNvrtcDoesNotKnowBeforeAnythingIsCompiled) {
+TEST_F(CheckTool, RejectsAGpuUnknownToNvrtcBeforeItCompilesAnything) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
   const std::string cache = folder_ / "cache";
   const Finished refused =
@@ -394,7 +394,7 @@ TEST_F(CheckTool, RefusesAGpuThatNvrtcDoesNotKnowBeforeAnythingIsCompiled) {
   EXPECT_FALSE(testing::fs::exists(cache) && !testing::files_below(cache).empty());
 }
 
-TEST_F(CheckTool, TakesACodecOfAFileAndACodecsOptions) {
+TEST_F(CheckTool, AcceptsACodecFileAndCodecOptions) {
   const Finished checked =
       run(rule(), {"--states", kExamples + R"(linear8.cuh,{"codec": "int8", "block": 64})",
                    "--weights", "stochastic", "--target", "cpu", "--json"});
@@ -405,7 +405,7 @@ TEST_F(CheckTool, TakesACodecOfAFileAndACodecsOptions) {
 }
 
 // As in an optimizer, a codec for all slots does not apply to slots that name their own.
-TEST_F(CheckTool, SlotsThatKeepACodecOfTheirOwnKeepIt) {
+TEST_F(CheckTool, KeepsTheCodecOfSlotsThatNameTheirOwn) {
   const std::string file = rule_with("// torch: buffer", "// torch: buffer; codec: bf16");
   const Finished checked =
       run(file, {"--states", "int8", "--weights", "stochastic", "--target", "cpu"});
@@ -414,13 +414,13 @@ TEST_F(CheckTool, SlotsThatKeepACodecOfTheirOwnKeepIt) {
   EXPECT_FALSE(says(checked, "m 1.016")) << checked.output;
 }
 
-TEST_F(CheckTool, FindsSumsByRowAndColumnRight) {
+TEST_F(CheckTool, AcceptsSumsByRowAndColumn) {
   const Finished checked =
       run(JITSTEP_TEST_DATA "/templates/extensions/axis_maxima8.cuh", {"--target", "cpu"});
   EXPECT_EQ(checked.status, 0) << checked.output;
 }
 
-TEST_F(CheckTool, SaysThatGpusWereNotCheckedWithoutNvrtc) {
+TEST_F(CheckTool, ReportsThatGpusWereNotCheckedWithoutNvrtc) {
   const Args args = {"--states", "fp32", "--weights", "stochastic"};
   const Variables nowhere = {{"JITSTEP_NVRTC", folder_.path()}};
   const Finished checked = run(rule(), args, nowhere);
@@ -433,7 +433,7 @@ TEST_F(CheckTool, SaysThatGpusWereNotCheckedWithoutNvrtc) {
   EXPECT_EQ(all.at("kernels").at(0).at("same_bits"), true);
 }
 
-TEST_F(CheckTool, SaysThatNothingCanBeCheckedWithoutAHostCompiler) {
+TEST_F(CheckTool, ReportsThatNothingWasCheckedWithoutAHostCompiler) {
   const Finished checked = run(rule(), kFew, {{"JITSTEP_CXX", "/no/compiler"}});
   EXPECT_EQ(checked.status, 3) << checked.output;
   EXPECT_TRUE(says(checked, "not checked: cpu: no host C++ compiler")) << checked.output;

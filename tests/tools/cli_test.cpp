@@ -126,7 +126,7 @@ TEST(CommandLine, UsesTheSingularForOne) {
 }
 
 // `--states` sweeps over formats, and excludes `--state`. All commands read `--state` in the same way.
-TEST(CommandLine, TakesOneStateFormatOrASweep) {
+TEST(CommandLine, AcceptsOneStateFormatOrASweep) {
   const auto workloads = [](const Args& flags) {
     Args args = {"tune", "--dry-run", "--sizes", "1M", "--json"};
     args.insert(args.end(), flags.begin(), flags.end());

@@ -51,7 +51,7 @@ Args int8(const std::string& section) {
   return args;
 }
 
-TEST(Inspect, SourceIsTheUnitAndNeedsNoCompiler) {
+TEST(Inspect, SourceIsTheTranslationUnitAndNeedsNoCompiler) {
   const std::string source = shown(int8("source"), {{"JITSTEP_CXX", "/no/compiler"}});
   EXPECT_TRUE(has(source,
                   "#pragma GCC target(\"prefer-vector-width=512\")\n#endif\n"
@@ -69,7 +69,7 @@ std::string code_of(const std::string& object, const std::string& folder) {
   return content_of(out);
 }
 
-TEST(Inspect, FlatCompilesAloneToTheSameCodeByTheCommandOfTheLog) {
+TEST(Inspect, PreprocessedSourceCompilesToTheSameCodeByTheLoggedCommand) {
   TemporaryFolder folder;
   testing::write_file(folder / "flat.cuh", shown(int8("flat")));
   const std::string log = shown(int8("log"));
@@ -84,7 +84,7 @@ TEST(Inspect, FlatCompilesAloneToTheSameCodeByTheCommandOfTheLog) {
   EXPECT_EQ(code_of(folder / "kernel.so", folder.path()), code);
 }
 
-TEST(Inspect, AssemblyTellsTheLinesOfTheTemplates) {
+TEST(Inspect, AssemblyNamesTheLinesOfTheTemplates) {
   const std::string rule = content_of(JITSTEP_SOURCE_DIR "/templates/rules/adamw.cuh");
   const std::string mark = "# rules/adamw.cuh:", assembly = shown(int8("asm"));
   const std::size_t at = assembly.find(mark);
@@ -113,7 +113,7 @@ TEST(Inspect, ResourcesOfTheCpuCountItsVectors) {
   EXPECT_GT(instructions, vectors);
 }
 
-TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreTheFilesOwn) {
+TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreThoseOfTheFile) {
   TemporaryFolder folder;
   const std::string file = compiled(folder / "binary", "cpu").at("file");
   const json key = shown_json(int8("key")).at("key");
@@ -145,7 +145,7 @@ TEST(Inspect, TheModelCountsTheBytesOfEachLaunch) {
 
 // Computed by hand for Adafactor in float32: p and g are 8 bytes. Its third sum reads the means
 // of 1024 rows, 4 bytes each.
-TEST(Inspect, TheModelCountsOfAPassOverEntriesWhatThoseTake) {
+TEST(Inspect, TheModelCountsTheBytesOfAPassOverEntries) {
   const json model =
       shown_json({"--rule", "adafactor", "--target", "cpu", "--show", "model"}).at("model");
   const double state = 2 * 2 * 1024 * 4.0 / (1024 * 1024);  // rows and columns, in two buffers
@@ -158,7 +158,7 @@ TEST(Inspect, TheModelCountsOfAPassOverEntriesWhatThoseTake) {
   EXPECT_DOUBLE_EQ(read[3], 8 + state / 2);
 }
 
-TEST(Inspect, AnotherVariantsDifferenceIsShown) {
+TEST(Inspect, ShowsTheDifferenceToAnotherConfig) {
   const Args args = {"--target", "cpu", "--show", "source,flat", "--diff", "chunk=32"};
   const std::string difference = shown(args);
   for (const char* line : {"-config   vector 256, chunk 16", "+config   vector 256, chunk 32",
@@ -168,7 +168,7 @@ TEST(Inspect, AnotherVariantsDifferenceIsShown) {
                   "---- source: the same\n"));
 }
 
-TEST(Inspect, TakesFilesOfOnesOwn) {
+TEST(Inspect, AcceptsUserFiles) {
   const json made = shown_json({"--rule", JITSTEP_SOURCE_DIR "/examples/signum.cuh", "--state",
                                 JITSTEP_SOURCE_DIR "/examples/linear8.cuh", "--target", "cpu",
                                 "--show", "source", "--param", "bfloat16"});
@@ -176,7 +176,7 @@ TEST(Inspect, TakesFilesOfOnesOwn) {
   EXPECT_TRUE(has(made.at("source"), "rules/signum.cuh"));
 }
 
-TEST(Inspect, ShowsWhatBecomesOfAnEditedText) {
+TEST(Inspect, ShowsTheResultOfAnEditedSource) {
   TemporaryFolder folder;
   std::string text = shown({"--target", "cpu", "--show", "flat"});
   const std::string kernels = "JITSTEP_ENTRY(jitstep_apply, apply)";
@@ -190,7 +190,7 @@ TEST(Inspect, ShowsWhatBecomesOfAnEditedText) {
   EXPECT_EQ(made.at("key").at("constants").at(0).at("because"), "given by --override");
 }
 
-TEST(Inspect, SaysThatAWeightFormatIsNotForTheParameters) {
+TEST(Inspect, ReportsAWeightFormatThatTheDtypeDoesNotSupport) {
   const std::string result =
       shown({"--target", "cpu", "--weights", "split16", "--param", "float32"});
   EXPECT_TRUE(has(result, "note     split16 is not for float32 parameters, which stay native"))
@@ -198,7 +198,7 @@ TEST(Inspect, SaysThatAWeightFormatIsNotForTheParameters) {
   EXPECT_FALSE(has(shown({"--target", "cpu"}), "note "));
 }
 
-TEST(Inspect, SaysInOneLineWhatDoesNotGoTogether) {
+TEST(Inspect, ReportsInvalidCombinationsInOneLine) {
   const std::pair<Args, std::string> wrong[] = {
       {{"--rule", "none"}, "none"},
       {{"--rule", "./none.cuh"}, "cannot load ./none.cuh: No such file or directory"},
@@ -227,7 +227,7 @@ TEST(Inspect, SaysInOneLineWhatDoesNotGoTogether) {
 }
 
 // With the environment of a shell that does not know about the build.
-TEST(Inspect, FindsTheNvrtcThatSetupInstallsAndThatOfTheActiveEnvironment) {
+TEST(Inspect, FindsNvrtcFromSetupAndFromTheActiveEnvironment) {
   TemporaryFolder folder;
   Variables bare = {{"JITSTEP_CACHE_DIR", folder / "cache"},
                     {"JITSTEP_NVRTC", ""},
@@ -250,7 +250,7 @@ class InspectGpu : public ::testing::Test {
   }
 };
 
-TEST_F(InspectGpu, PtxIsOfTheTargetsArchitecture) {
+TEST_F(InspectGpu, PtxHasTheTargetsArchitecture) {
   const std::string ptx = shown({"--state", "int8", "--target", "sm_80", "--show", "ptx"});
   EXPECT_TRUE(has(ptx, ".target sm_80\n")) << ptx.substr(0, 400);
   EXPECT_TRUE(has(ptx, ".visible .entry jitstep_apply("));
@@ -272,7 +272,7 @@ TEST_F(InspectGpu, OccupancyFollowsFromTheRegisters) {
 }
 
 // 3350 GB/s for 20 + 8 bytes: float32 with two float32 slots.
-TEST_F(InspectGpu, TheModelSaysWhatTheMemoryAllows) {
+TEST_F(InspectGpu, TheModelGivesTheBandwidthBound) {
   const json model = shown_json({"--show", "model"}).at("model");
   EXPECT_EQ(model.at("gpu"), "H100 SXM");
   EXPECT_DOUBLE_EQ(model.at("parameters_per_second"), 3350e9 / 28);

@@ -49,7 +49,7 @@ class Tool : public ::testing::Test {
   std::string readonly;
 };
 
-TEST_F(Tool, SaysThatTheTemplatesItWasToldOfAreNotThere) {
+TEST_F(Tool, ReportsAMissingTemplatesFolder) {
   const Finished result =
       run({"compile", R"({"rule": "sgd"})", "--target", "cpu", "--out", folder / "out"},
           folder / "none");
@@ -57,7 +57,7 @@ TEST_F(Tool, SaysThatTheTemplatesItWasToldOfAreNotThere) {
   EXPECT_EQ(result.status, 0) << result.output;
 }
 
-TEST_F(Tool, TellsItsVersionAndItsCommands) {
+TEST_F(Tool, PrintsItsVersionAndItsCommands) {
   EXPECT_TRUE(says(run({"--version"}), jitstep::version()));
   const Finished help = run({"cache", "--help"});
   EXPECT_EQ(help.status, 0);
@@ -85,7 +85,7 @@ TEST_F(Tool, ListsBothLayers) {
   EXPECT_TRUE(says(list, "2 entries, ")) << list.output;
 }
 
-TEST_F(Tool, DoctorCountsEachLayerByItself) {
+TEST_F(Tool, DoctorCountsEachLayerSeparately) {
   make_kernel(folder / "below", "their_unit");
   readonly = folder / "below";
   const auto findings = nlohmann::json::parse(run({"doctor", "--json"}).output).at("findings");
@@ -136,7 +136,7 @@ TEST_F(Tool, VerifyAsJsonShowsTheProblem) {
   EXPECT_FALSE(entries[0].contains("name"));
 }
 
-TEST_F(Tool, AFolderThatIsRefusedIsToldAndFails) {
+TEST_F(Tool, ARejectedFolderIsReportedAndFails) {
   make_kernel(folder / "cache", "my_unit");
   ::chmod((folder / "cache").c_str(), 0777);
   for (const char* command : {"list", "verify", "clear"}) {
@@ -147,7 +147,7 @@ TEST_F(Tool, AFolderThatIsRefusedIsToldAndFails) {
   EXPECT_EQ(testing::files_below(folder / "cache").size(), 1u);
 }
 
-TEST_F(Tool, TrimDeletesWhatWasUnusedForLongest) {
+TEST_F(Tool, TrimDeletesTheLeastRecentlyUsedEntries) {
   for (const char* name : {"old", "new"}) {
     make_kernel(folder / "cache", name);
     if (*name == 'o') testing::age(testing::files_below(folder / "cache").at(0), 5);
@@ -163,7 +163,7 @@ TEST_F(Tool, TrimDeletesWhatWasUnusedForLongest) {
   EXPECT_TRUE(says(run({"cache", "list"}), "new\n"));
 }
 
-TEST_F(Tool, ClearLeavesTheReadOnlyLayerAndOtherFiles) {
+TEST_F(Tool, ClearKeepsTheReadOnlyLayerAndOtherFiles) {
   make_kernel(folder / "cache", "my_unit");
   testing::write_file(folder / "cache/notes", "mine");
   make_kernel(folder / "below", "their_unit");
@@ -247,7 +247,7 @@ TEST_F(Tool, DoctorTriesTheCompilerWithAKernel) {
       "ok");
 }
 
-TEST_F(Tool, ExplainSaysWhatHasChangedSince) {
+TEST_F(Tool, ExplainReportsChangedSources) {
   make_kernel(folder / "cache", "my_unit");
   const std::string templates = folder / "templates";
   Finished explain = run({"cache", "explain", "my_unit"}, templates);
@@ -264,7 +264,7 @@ TEST_F(Tool, ExplainSaysWhatHasChangedSince) {
   }
 }
 
-TEST_F(Tool, ExplainComparesWhatAProgramLoadsWithTheFileThatIsNamed) {
+TEST_F(Tool, ExplainComparesALoadedFileWithTheNamedOne) {
   make_kernel(folder / "cache", "my_unit");
   Finished explain = run({"cache", "explain", "my_unit"});
   EXPECT_TRUE(says(explain, "used for the same source")) << explain.output;
@@ -279,7 +279,7 @@ TEST_F(Tool, ExplainComparesWhatAProgramLoadsWithTheFileThatIsNamed) {
   EXPECT_EQ(run({"cache", "explain", "my_unit", "--load", folder / "none/mine.cuh"}).status, 1);
 }
 
-TEST_F(Tool, ExplainTellsDamageAndAMissingCompiler) {
+TEST_F(Tool, ExplainReportsDamageAndAMissingCompiler) {
   make_kernel(folder / "cache", "my_unit");
   const std::string file = testing::files_below(folder / "cache").at(0);
   const std::string whole = content_of(file);
@@ -291,7 +291,7 @@ TEST_F(Tool, ExplainTellsDamageAndAMissingCompiler) {
   EXPECT_TRUE(says(damaged, "not used: damaged")) << damaged.output;
 }
 
-TEST_F(Tool, CompileWritesTheBinaryAndSaysWhatItIs) {
+TEST_F(Tool, CompileWritesTheBinaryAndDescribesIt) {
   const Finished compiled =
       run({"compile", R"({"rule": "sgd", "options": {"momentum": 0.9}, "state": "bf16"})", "--json",
            "--param", "bfloat16", "--target", "cpu", "--out", folder / "binaries"});
@@ -305,7 +305,7 @@ TEST_F(Tool, CompileWritesTheBinaryAndSaysWhatItIs) {
             std::vector<std::string>{result.at("file").get<std::string>()});
 }
 
-TEST_F(Tool, CompileSaysWhatIsWrong) {
+TEST_F(Tool, CompileReportsMistakes) {
   const std::string spec = R"({"rule": "sgd"})";
   EXPECT_TRUE(says(run({"compile", R"({"rule": "none"})"}), "none"));
   EXPECT_TRUE(says(run({"compile", R"({"rule": "sgd", "options": {"lr": -1}})"}), "lr is -1"));
@@ -320,7 +320,7 @@ TEST_F(Tool, CompileSaysWhatIsWrong) {
   EXPECT_EQ(run({"compile", spec, "--config", "256,32"}).status, 2);
 }
 
-TEST_F(Tool, ExplainOfWhatIsNotThereSaysSo) {
+TEST_F(Tool, ExplainReportsAMissingEntry) {
   const Finished explain = run({"cache", "explain", "no_unit"});
   EXPECT_EQ(explain.status, 1);
   EXPECT_TRUE(says(explain, "no entry's name or key starts with \"no_unit\"")) << explain.output;

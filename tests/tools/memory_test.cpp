@@ -34,7 +34,7 @@ std::map<std::string, std::int64_t> bytes_of(const json& plan) {
   return bytes;
 }
 
-TEST(MemoryTool, SevenBillionByHand) {
+TEST(MemoryTool, GivesTheBytesOfSevenBillionParameters) {
   const json plan =
       planned({"--params", "7B", "--rule", "adamw", "--state", "int4", "--weights", "split16"});
   const std::map<std::string, std::int64_t> by_hand = {
@@ -51,7 +51,7 @@ TEST(MemoryTool, SevenBillionByHand) {
   EXPECT_EQ(plan.at("weights"), "split16");
 }
 
-TEST(MemoryTool, IsAlsoCalledPlan) {
+TEST(MemoryTool, HasTheAliasPlan) {
   const auto with = [](const char* name) {
     return run_program({JITSTEP_TOOL, name, "--params", "7B"}, "", own_variables()).output;
   };
@@ -59,7 +59,7 @@ TEST(MemoryTool, IsAlsoCalledPlan) {
   EXPECT_NE(with("plan").find(" 16.0000  104.31\n"), std::string::npos);
 }
 
-TEST(MemoryTool, PrintsATableBesideTorchsAdamW) {
+TEST(MemoryTool, ComparesWithTorchsAdamW) {
   EXPECT_EQ(
       printed({"--params", "1.5B", "--rule", "lion", "--state", "int8", "--grad", "bfloat16"}),
       "lion, 1500000000 parameters: 43.8 % of the memory of torch's AdamW in float32\n\n"
@@ -79,7 +79,7 @@ TEST(MemoryTool, CountsSmallModelsInMebibytes) {
 }
 
 // Every page and command must have the same figures: each rule with each codec, as in docs/reference/bytes.md.
-TEST(MemoryTool, OfEveryRuleAndCodecIsWhatTheTableOfBytesSays) {
+TEST(MemoryTool, AgreesWithTheTableOfBytesForEveryRuleAndCodec) {
   std::ifstream file(JITSTEP_SOURCE_DIR "/docs/reference/bytes.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   std::istringstream lines(page.substr(page.find("| optimizer | launches |")));
@@ -108,7 +108,7 @@ TEST(MemoryTool, OfEveryRuleAndCodecIsWhatTheTableOfBytesSays) {
   EXPECT_GT(rules, 30u);
 }
 
-TEST(MemoryTool, KeepsSlotsInCodecsOfTheirOwn) {
+TEST(MemoryTool, AcceptsACodecPerSlot) {
   const json plan = planned({"--params", "256M", "--state", "int8", "--state", "m=bf16", "--state",
                              R"(exp_avg_sq={"codec": "int8", "block": 64})"});
   EXPECT_EQ(bytes_of(plan).at("state m"), 512'000'000);
@@ -117,7 +117,7 @@ TEST(MemoryTool, KeepsSlotsInCodecsOfTheirOwn) {
   EXPECT_EQ(bytes_of(plan).at("scales of v"), 16'000'000);
 }
 
-TEST(MemoryTool, TakesARulesOptions) {
+TEST(MemoryTool, AcceptsTheRulesOptions) {
   EXPECT_EQ(planned({"--params", "1K", "--rule", "sgd"}).at("bytes"), 8'000);
   EXPECT_EQ(planned({"--params", "1K", "--rule", "sgd", "--set", "momentum=0.9"}).at("bytes"),
             12'000);
@@ -126,14 +126,14 @@ TEST(MemoryTool, TakesARulesOptions) {
   EXPECT_EQ(bytes_of(form).at("state m"), 1'000'000) << "a choice must work without quotes";
 }
 
-TEST(MemoryTool, CountsWhatARuleKeepsForRowsAndOnceForAll) {
+TEST(MemoryTool, CountsRowStateAndSharedState) {
   // Rows and columns of a 1024 x 1024 matrix, a float each, double-buffered.
   EXPECT_EQ(bytes_of(planned({"--params", "1048576", "--rule", "adafactor"})).at("auxiliary state"),
             16384);
   EXPECT_EQ(bytes_of(planned({"--params", "7B", "--rule", "prodigy"})).at("shared state"), 64);
 }
 
-TEST(MemoryTool, HasTheDtypeThatTheWeightFormatIsFor) {
+TEST(MemoryTool, UsesADtypeThatTheWeightFormatSupports) {
   const std::map<std::string, double> by_hand = {
       {"native", 4 + 4 + 8},      {"stochastic", 2 + 2 + 8}, {"master", 2 + 2 + 8 + 4},
       {"split16", 2 + 2 + 8 + 2}, {"split8", 2 + 2 + 8 + 1}, {"kahan", 2 + 2 + 8 + 2}};
@@ -146,7 +146,7 @@ TEST(MemoryTool, HasTheDtypeThatTheWeightFormatIsFor) {
 }
 
 // signum.cuh with a default weight format.
-TEST(MemoryTool, HasTheDtypeThatTheRulesOwnWeightFormatIsFor) {
+TEST(MemoryTool, UsesADtypeThatTheRulesWeightFormatSupports) {
   testing::TemporaryFolder folder;
   testing::fs::copy(JITSTEP_SOURCE_DIR "/templates", folder / "templates",
                     testing::fs::copy_options::recursive);
@@ -165,7 +165,7 @@ TEST(MemoryTool, HasTheDtypeThatTheRulesOwnWeightFormatIsFor) {
   EXPECT_EQ(with("native").at("parameter_dtype"), "float32");
 }
 
-TEST(MemoryTool, SaysWhatAnOptimizerWouldDoInstead) {
+TEST(MemoryTool, ReportsWhatAnOptimizerWouldDoInstead) {
   const json wide = planned({"--params", "7B", "--weights", "split16", "--param", "float32"});
   EXPECT_EQ(wide.at("weights"), "native");
   EXPECT_EQ(wide.at("notes").at(0),
@@ -176,7 +176,7 @@ TEST(MemoryTool, SaysWhatAnOptimizerWouldDoInstead) {
             std::string::npos);
 }
 
-TEST(MemoryTool, RefusesWhatIsNoNumberOfParameters) {
+TEST(MemoryTool, RejectsInvalidNumbersOfParameters) {
   for (const char* count : {"7Q", "-5", "0", "1.5", "1e3", "nan", "inf", "300T", "7BB", "B"}) {
     const Finished refused = run({std::string("--params=") + count});
     EXPECT_EQ(refused.status, 2) << count;
@@ -189,7 +189,7 @@ TEST(MemoryTool, RefusesWhatIsNoNumberOfParameters) {
   EXPECT_EQ(planned({"--params", "281474976710656"}).at("bytes"), 16 * 281'474'976'710'656);
 }
 
-TEST(MemoryTool, NamesWhatIsWrongInOneSentence) {
+TEST(MemoryTool, ReportsMistakesInOneSentence) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--rule", "adamx"},
        "there is no rule \"adamx\" (did you mean \"adam\"?); there are adabelief, "},

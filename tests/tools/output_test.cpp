@@ -16,7 +16,7 @@ Finished run_on_a_full_disk(const Args& args) {
 
 class ToolOutput : public ::testing::TestWithParam<Args> {};
 
-TEST_P(ToolOutput, ThatCannotBeWrittenFailsTheTool) {
+TEST_P(ToolOutput, MustBeWrittenCompletely) {
   const Finished failed = run_on_a_full_disk(GetParam());
   EXPECT_EQ(failed.status, 1) << failed.output;
   EXPECT_NE(failed.output.find("cannot write to standard output"), std::string::npos)
@@ -29,7 +29,9 @@ INSTANTIATE_TEST_SUITE_P(Some, ToolOutput,
                                            Args{"memory", "--params", "7B"}, Args{"cache", "list"},
                                            Args{"inspect", "--target", "cpu", "--show", "source"}));
 
-TEST(ToolOutputOfAMistake, KeepsItsStatus) { EXPECT_EQ(run_on_a_full_disk({"nothing"}).status, 2); }
+TEST(ToolOutputOfAMistake, KeepsItsExitStatus) {
+  EXPECT_EQ(run_on_a_full_disk({"nothing"}).status, 2);
+}
 
 }  // namespace
 }  // namespace jitstep::jit

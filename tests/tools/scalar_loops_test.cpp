@@ -111,7 +111,7 @@ class ScalarLoops : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ScalarLoops, OfACodecThatBranchesAreAWarningWithTheirPlace) {
+TEST_F(ScalarLoops, OfACodecThatBranchesCauseAWarningWithTheirLocation) {
   const json found = of_loops(checked(file("tree4.cuh", kTree)));
   ASSERT_GE(found.size(), 1u);
   const std::string what = found.at(0).at("what");
@@ -121,7 +121,7 @@ TEST_F(ScalarLoops, OfACodecThatBranchesAreAWarningWithTheirPlace) {
   EXPECT_NE(what.find("using Book"), what.npos) << what;
 }
 
-TEST_F(ScalarLoops, OfARuleAreAWarningOfTheOptionsThatMakeThem) {
+TEST_F(ScalarLoops, OfARuleCauseAWarningWithTheirOptions) {
   const json found = of_loops(checked(file("halving.cuh", kHalving), {"--states", "fp32"}));
   ASSERT_EQ(found.size(), 1u);
   const std::string what = found.at(0).at("what");
@@ -130,7 +130,7 @@ TEST_F(ScalarLoops, OfARuleAreAWarningOfTheOptionsThatMakeThem) {
     EXPECT_NE(kernel.get<std::string>().find("halves"), std::string::npos) << found;
 }
 
-TEST_F(ScalarLoops, AreNoneOfTheCodecOfATableInTheDocumentation) {
+TEST_F(ScalarLoops, DoNotOccurInTheDocumentedCodebookCodec) {
   const std::string chapter = content_of(JITSTEP_SOURCE_DIR "/docs/extending/state_format.md");
   const std::size_t at = chapter.find("// Block-scaled 4-bit state in the values of NF4");
   ASSERT_NE(at, chapter.npos);
@@ -139,7 +139,7 @@ TEST_F(ScalarLoops, AreNoneOfTheCodecOfATableInTheDocumentation) {
   EXPECT_TRUE(report.at("problems").empty()) << report.at("problems");
 }
 
-TEST_F(ScalarLoops, AreAmongTheResourcesOfTheCpu) {
+TEST_F(ScalarLoops, AreListedInTheResourcesOfTheCpu) {
   const Args tree = {"inspect", "--state",  file("tree4.cuh", kTree), "--target", "cpu",
                      "--show",  "resources"};
   const Finished result = run_tool(tree);
@@ -157,7 +157,7 @@ TEST_F(ScalarLoops, AreAmongTheResourcesOfTheCpu) {
 }
 
 // Other sections of the output do not need that report.
-TEST_F(ScalarLoops, AreNotAvailableFromACompilerThatCannotReport) {
+TEST_F(ScalarLoops, AreNotReportedIfTheCompilerCannotReportThem) {
   const std::string compiler = file("silent", R"(#!/bin/sh
 case " $* " in *" -fopt-info"* | *" -Rpass"*) echo no reports here >&2; exit 1 ;; esac
 exec c++ "$@"
@@ -176,7 +176,7 @@ exec c++ "$@"
   EXPECT_TRUE(shown.at("scalar_loops_problem").get<std::string>().starts_with(problem)) << shown;
 }
 
-TEST_F(ScalarLoops, AreNoneOfWhatShips) {
+TEST_F(ScalarLoops, DoNotOccurInShippedRulesAndCodecs) {
   const std::pair<const char*, const char*> kernels[] = {{"adafactor", "fp32"},
                                                          {"came", "fp32"},
                                                          {"lamb", "int8"},

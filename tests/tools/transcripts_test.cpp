@@ -97,7 +97,7 @@ std::string run_all(const std::vector<std::string>& commands) {
 
 class Transcripts : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Transcripts, IsWhatTheToolPrints) {
+TEST_P(Transcripts, EqualsTheToolsOutput) {
   const std::string file = (kFolder / GetParam()).string();
   const std::string expected = content_of(file);
   const std::string printed = run_all(commands_of(expected));
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Tool, Transcripts, ::testing::ValuesIn(files()), [](con
   return test.param.substr(0, test.param.find('.'));
 });
 
-TEST(TranscriptsTogether, HaveEveryCommand) {
+TEST(TranscriptsTogether, ContainEveryCommand) {
   std::string all;
   for (const std::string& name : files()) all += content_of(kFolder / name);
   const std::string help = testing::run_tool({"--help"}).output;
@@ -158,7 +158,7 @@ std::vector<std::string> blocks_of(const std::string& page) {
 }
 
 // A page may omit the end of the output, after a line "...".
-TEST(TranscriptsTogether, HaveEveryBlockOfTheDocumentation) {
+TEST(TranscriptsTogether, ContainEveryBlockOfTheDocumentation) {
   std::string all;
   for (const std::string& name : files()) all += content_of(kFolder / name);
   all = without_numbers(all);

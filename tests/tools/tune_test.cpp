@@ -31,7 +31,7 @@ class TuneTool : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(TuneTool, KeepsARecordWritesAPageAndKnowsItTheNextTime) {
+TEST_F(TuneTool, StoresARecordWritesAPageAndReusesTheRecord) {
   const Finished first = run(tune({"--trials", "2", "--report", folder / "out.html"}));
   EXPECT_EQ(first.status, 0) << first.output;
   EXPECT_NE(first.output.find("adamw_fp32_float32, one tensor of 4096 elements"), std::string::npos)
@@ -54,7 +54,7 @@ TEST_F(TuneTool, ADryRunNamesCandidatesAndMeasuresNothing) {
 }
 
 // The tool compiles each candidate for a GPU to rank it.
-TEST_F(TuneTool, ADryRunForAGpuKeepsToItsBudget) {
+TEST_F(TuneTool, ADryRunForAGpuStaysWithinItsBudget) {
   if (Settings::from_environment().nvrtc.empty()) GTEST_SKIP() << "no NVRTC";
   const Finished result = run({"tune", "--sizes", "1M", "--dry-run", "--target", "sm_90",
                                "--budget", "0.1s", "--rule", "sgd"});
@@ -64,7 +64,7 @@ TEST_F(TuneTool, ADryRunForAGpuKeepsToItsBudget) {
       << result.output;
 }
 
-TEST_F(TuneTool, AFileOfSomethingElseIsLeftAlone) {
+TEST_F(TuneTool, AFileWithOtherContentIsNotChanged) {
   testing::write_file(folder / "notes.txt", "my notes\n");
   const Finished result = run(tune({"--records", folder / "notes.txt"}));
   EXPECT_EQ(result.status, 1);
@@ -73,7 +73,7 @@ TEST_F(TuneTool, AFileOfSomethingElseIsLeftAlone) {
   EXPECT_EQ(testing::content_of(folder / "notes.txt"), "my notes\n");
 }
 
-TEST_F(TuneTool, BadWordsGetOneClearLine) {
+TEST_F(TuneTool, EveryMistakeIsReportedInOneLine) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--budget", "soon"}, "--budget: \"soon\" is not a time"},
       {{"--target", "sm_10"}, "; --dry-run orders the candidates for sm_10 without a GPU"},
@@ -99,7 +99,7 @@ TEST_F(TuneTool, BadWordsGetOneClearLine) {
 }
 
 // A record whose winner is no default configuration.
-TEST_F(TuneTool, WhatItFindsIsShownWarmedAndCounted) {
+TEST_F(TuneTool, ItsResultIsShownCompiledAndCounted) {
   ASSERT_EQ(run(tune({"--trials", "1"})).status, 0);
   const std::string file = folder / "cache/tuning.jsonl";
   json record = json::parse(std::ifstream(file));
@@ -147,7 +147,7 @@ int stopped(const std::string& cache, int signal, std::size_t trials, int millis
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-TEST_F(TuneTool, AKillAtAnyPointLeavesRecordsAndCacheValid) {
+TEST_F(TuneTool, AKillAtAnyTimeLeavesRecordsAndCacheValid) {
   std::size_t trials = 0;
   for (int turn = 0; turn < 5; ++turn) {
     EXPECT_EQ(stopped(folder / "cache", SIGKILL, trials, 170 * turn), -SIGKILL);
@@ -158,7 +158,7 @@ TEST_F(TuneTool, AKillAtAnyPointLeavesRecordsAndCacheValid) {
   EXPECT_EQ(run({"cache", "verify"}).status, 0);
 }
 
-TEST_F(TuneTool, CtrlCEndsItAndTheNextOneGoesOn) {
+TEST_F(TuneTool, CtrlCStopsARunAndTheNextOneContinues) {
   EXPECT_EQ(stopped(folder / "cache", SIGINT, 0, 0), 130);
   const auto before = records().records;
   ASSERT_EQ(before.size(), 1u);
@@ -174,7 +174,7 @@ TEST_F(TuneTool, CtrlCEndsItAndTheNextOneGoesOn) {
     EXPECT_EQ(after[0].trials[i], before[0].trials[i]);
 }
 
-TEST_F(TuneTool, BenchTimesStepsBesideAWalk) {
+TEST_F(TuneTool, BenchTimesStepsAndTheBandwidthBaseline) {
   const Finished result = run({"bench", "--states", "fp32,int8", "--sizes", "16k,8x2k", "--rounds",
                                "3", "--threads", "1", "--json"});
   ASSERT_EQ(result.status, 0) << result.output;

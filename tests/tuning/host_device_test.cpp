@@ -16,7 +16,7 @@ using jit::Trial;
 using jit::TrialStatus;
 using testing::adamw_workload;
 
-TEST(ThreadPool, EveryPartIsDoneOnceAndNoneIsBelowTheGrain) {
+TEST(ThreadPool, EveryItemRunsOnceAndNoRangeIsTooSmall) {
   const jit::ParallelFor loop = thread_pool(4);
   for (const std::int64_t count : {1, 7, 64, 1000})
     for (const std::int64_t min_items : {1, 16, 5000}) {
@@ -44,7 +44,7 @@ class HostDeviceTest : public ::testing::Test {
   const KernelConfig default_config = jit::default_kernel_config(work.plan, jit::Target::cpu());
 };
 
-TEST_F(HostDeviceTest, VariantsThatAreRightPassTheCheckAndAreTimedByTheClock) {
+TEST_F(HostDeviceTest, ValidConfigsPassTheCheckAndAreTimedByTheClock) {
   device.begin(work);
   KernelConfig other = default_config;
   other.leaves_per_item = 4;
@@ -55,7 +55,7 @@ TEST_F(HostDeviceTest, VariantsThatAreRightPassTheCheckAndAreTimedByTheClock) {
   EXPECT_GT(device.hardware().bandwidth, 0);
 }
 
-TEST_F(HostDeviceTest, BaselinesThatAreShippedAreNotTimed) {
+TEST_F(HostDeviceTest, ShippedBaselinesAreNotTimed) {
   if (jit::this_processor().empty()) GTEST_SKIP() << "baselines exist only for x86-64";
   jit::Settings settings = jit::testing::settings_with_cache(folder / "shipped");
   settings.cpu = "x86-64-v2";
@@ -68,18 +68,18 @@ TEST_F(HostDeviceTest, BaselinesThatAreShippedAreNotTimed) {
   EXPECT_EQ(ours.statistics().from_disk, 0u);
 }
 
-TEST_F(HostDeviceTest, WhatTakesTooMuchScratchIsRefusedBeforeItIsMade) {
+TEST_F(HostDeviceTest, AWorkloadWithTooMuchScratchIsRejectedBeforeItIsAllocated) {
   const std::string message =
       jit::testing::error_of([&] { device.begin(adamw_workload(1 << 30)); });
   EXPECT_NE(message.find("takes 16384 MiB of scratch, more than 64 MiB"), std::string::npos)
       << message;
 }
 
-TEST_F(HostDeviceTest, AStepOfAdamWMovesTwentyEightBytesAParameter) {
+TEST_F(HostDeviceTest, AStepOfAdamWMoves28BytesPerParameter) {
   EXPECT_EQ(moved_bytes(adamw_workload(1000)), 28000);
 }
 
-TEST_F(HostDeviceTest, AVariantThatTheLawRefusesIsNoTrial) {
+TEST_F(HostDeviceTest, AConfigThatViolatesTheConstraintsIsNotTimed) {
   device.begin(work);
   KernelConfig other = default_config;
   other.leaves_per_item = 3;
@@ -127,7 +127,7 @@ TEST_F(HostDeviceTest, WrongBitsAndFailedCompilesAreFound) {
   EXPECT_EQ(failed->detail, "no such loop");
 }
 
-TEST(ResourceProblem, SpillsAndWhatDoesNotFitAreNamed) {
+TEST(ResourceProblem, NamesSpillsAndExceededResources) {
   const KernelConfig config = {256, 32, 4, 16};
   jit::Resources entry{.entry = "jitstep_apply", .registers = 255};
   EXPECT_EQ(jit::resource_problem(config, {entry}), std::nullopt);

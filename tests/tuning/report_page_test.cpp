@@ -34,7 +34,7 @@ TEST(ReportPage, ShowsEveryTrialTheWinnerTheSecondAndTheLimit) {
   EXPECT_NE(page.find("The default reaches 47 % of the 20.0 GB/s"), std::string::npos) << page;
 }
 
-TEST(ReportPage, NeedsNothingElseAndQuotesWhatItIsGiven) {
+TEST(ReportPage, IsSelfContainedAndEscapesText) {
   const std::string page = report_page({sample()}, {1});
   for (const char* outside : {"http:", "https:", "src=", "<script", "url(", "@import"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
@@ -42,7 +42,7 @@ TEST(ReportPage, NeedsNothingElseAndQuotesWhatItIsGiven) {
   EXPECT_EQ(count(page, "<svg"), count(page, "</svg>"));
 }
 
-TEST(ReportPage, CutsOffWhatAFewRoundsLeaveOpen) {
+TEST(ReportPage, ClipsWideIntervalsOfFewRounds) {
   Tuned wide = sample();
   wide.record.trials[0].times.spread = 16;
   const std::string page = report_page({wide}, {1});
@@ -50,7 +50,7 @@ TEST(ReportPage, CutsOffWhatAFewRoundsLeaveOpen) {
   EXPECT_NE(page.find(">2.00</text>"), std::string::npos) << page;
 }
 
-TEST(ReportPage, SaysWhatWasNotMeasured) {
+TEST(ReportPage, ReportsWhatWasNotMeasured) {
   Tuned refused = sample();
   refused.problem = "too much scratch";
   const std::string page = report_page({refused}, {1});

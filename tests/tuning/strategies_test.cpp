@@ -35,7 +35,7 @@ std::vector<KernelConfig> proposed(const jit::Strategy& strategy,
 
 double no_gain(const KernelConfig&) { return 1; }
 
-TEST(Strategies, ExhaustiveAndRandomTryEverythingOnceButTheDefault) {
+TEST(Strategies, ExhaustiveAndRandomTryEveryConfigOnceExceptTheDefault) {
   const jit::ConfigSpace all = space();
   const std::set<KernelConfig> whole = [&] {
     const auto list = all.all();
@@ -60,7 +60,7 @@ TEST(Strategies, ExhaustiveFollowsTheModelAndRandomItsSeed) {
   EXPECT_EQ(proposed(make_strategy("random", space(), other, 1), no_gain), first);
 }
 
-TEST(Strategies, LocalBeginsWithTheModelsBestAndClimbs) {
+TEST(Strategies, LocalStartsFromTheModelsBestAndClimbs) {
   const Model model = [](const KernelConfig& v) {
     return v.leaves_per_item == 256 && v.unroll == 0 ? 0.0 : 1.0;
   };
@@ -75,7 +75,7 @@ TEST(Strategies, LocalBeginsWithTheModelsBestAndClimbs) {
   EXPECT_LT(order.size(), space().all().size() / 2);
 }
 
-TEST(Strategies, AnUnknownOneIsAnErrorWithTheNames) {
+TEST(Strategies, AnUnknownNameIsAnErrorWithTheValidNames) {
   try {
     make_strategy("luck", space(), [](const KernelConfig&) { return 0.0; });
     FAIL();
@@ -85,7 +85,7 @@ TEST(Strategies, AnUnknownOneIsAnErrorWithTheNames) {
   }
 }
 
-TEST(Model, OfTheCpuKnowsWhatLastItemsCost) {
+TEST(Model, OfTheCpuCountsTheCostOfLastItems) {
   const Model small = cpu_model(jit::testing::abacus(4), {8192, 1});
   EXPECT_LT(small({1, 1, 256, 8}), small({1, 1, 256, 32})) << "one item leaves three threads idle";
   const Model large = cpu_model(jit::testing::abacus(4), {1 << 28, 1});
@@ -93,7 +93,7 @@ TEST(Model, OfTheCpuKnowsWhatLastItemsCost) {
   EXPECT_GT(large({1, 1, 256, 64, 0, 0, 0, 1}), 3 * large({1, 1, 256, 64})) << "one thread of four";
 }
 
-TEST(Model, OfAGpuKnowsResidencyAndSpills) {
+TEST(Model, OfAGpuCountsResidencyAndSpills) {
   std::vector<jit::Resources> resources = {{.entry = "jitstep_apply", .registers = 32}};
   const auto cost = [&](const KernelConfig& v) {
     return gpu_model([&](const KernelConfig&) { return resources; }, 16)(v);

@@ -36,7 +36,7 @@ double unrolled_is_faster(const KernelConfig& config) {
   return config.unroll == 1 ? 0.8e-3 : config.leaves_per_item == 64 ? 0.9e-3 : 1e-3;
 }
 
-TEST_F(TunerTest, EveryStrategyFindsTheFastestAndKeepsIt) {
+TEST_F(TunerTest, EveryStrategyFindsTheFastestConfigAndStoresIt) {
   device.time = unrolled_is_faster;
   for (const std::string& strategy : strategy_names()) {
     TunerOptions with = options();
@@ -54,7 +54,7 @@ TEST_F(TunerTest, EveryStrategyFindsTheFastestAndKeepsIt) {
   }
 }
 
-TEST_F(TunerTest, LocalSearchTriesLessThanAll) {
+TEST_F(TunerTest, LocalSearchTriesFewerConfigsThanExhaustive) {
   TunerOptions with = options();
   with.strategy = "local";
   const std::size_t few = tuned(with).record.trials.size();
@@ -65,7 +65,7 @@ TEST_F(TunerTest, LocalSearchTriesLessThanAll) {
   EXPECT_EQ(tuned(with).record.trials.size(), all);
 }
 
-TEST_F(TunerTest, WhatFailsIsRecordedAsSuchAndNeverTimed) {
+TEST_F(TunerTest, FailedCandidatesAreRecordedAndNeverTimed) {
   const auto all = jit::config_space(work.plan, device.hardware()).all();
   const std::vector<TrialStatus> failures = {TrialStatus::does_not_compile, TrialStatus::spills,
                                              TrialStatus::exceeds_resources,
@@ -86,7 +86,7 @@ TEST_F(TunerTest, WhatFailsIsRecordedAsSuchAndNeverTimed) {
 }
 
 // A candidate that accesses foreign memory may break a GPU. The next tuner must not start with it again.
-TEST_F(TunerTest, WhatBreaksTheDeviceIsOnRecordBeforeAnythingElseRuns) {
+TEST_F(TunerTest, ACandidateThatBreaksTheDeviceIsRecordedFirst) {
   for (const KernelConfig& one : jit::config_space(work.plan, device.is).all())
     device.failing[one] = TrialStatus::does_not_compile;
   device.time = [&](const KernelConfig&) {
@@ -119,7 +119,7 @@ TEST_F(TunerTest, ACompleteRecordIsNotMeasuredAgainUnlessAsked) {
   EXPECT_FALSE(tuned(options()).known) << "other hardware";
 }
 
-TEST_F(TunerTest, WhatWasStoppedGoesOnWithNothingLostOrDoneTwice) {
+TEST_F(TunerTest, AStoppedRunContinuesWithoutLosingOrRepeatingTrials) {
   device.time = unrolled_is_faster;
   TunerOptions with = options();
   int trials = 0;
@@ -141,7 +141,7 @@ TEST_F(TunerTest, WhatWasStoppedGoesOnWithNothingLostOrDoneTwice) {
   EXPECT_EQ(jit::read_records(with.records).records.size(), 1u);
 }
 
-TEST_F(TunerTest, TheBudgetEndsTheTrialsAndLeavesTheBestSoFar) {
+TEST_F(TunerTest, TheBudgetEndsTheTrialsAndKeepsTheBestSoFar) {
   device.time = unrolled_is_faster;
   TunerOptions with = options();
   with.budget_seconds = 0.05;  // about three trials of seven rounds
@@ -163,7 +163,7 @@ TEST_F(TunerTest, TheBudgetIsSharedByTheWorkloads) {
   for (const Tuned& one : all) EXPECT_GE(one.record.trials.size(), 1u);
 }
 
-TEST_F(TunerTest, AWorkloadThatDoesNotFitIsToldAndTheOthersAreTuned) {
+TEST_F(TunerTest, AWorkloadThatDoesNotFitIsReportedAndTheOthersAreTuned) {
   device.too_large = work.name();
   const auto all = tune({work, adamw_workload(4096)}, device, options());
   EXPECT_EQ(all[0].problem, "too much scratch");

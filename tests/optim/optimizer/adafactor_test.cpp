@@ -10,7 +10,7 @@ torch::Tensor memory_of(Optimizer& optimizer, const torch::Tensor& p, const std:
 }
 
 // If the last gradient has all of the weight, the average does not depend on earlier ones, however large they were.
-TEST(Adafactor, HasTheMeansOfTheLastGradientAloneWhereNothingDecays) {
+TEST(Adafactor, UsesOnlyTheLastGradientIfItHasAllOfTheWeight) {
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
     const Tensors parameters = make_parameters(dtype, {{2, 3}, {1, 1}, {2, 5, 300}});
     Adafactor optimizer(parameters, AdafactorOptions().beta2_decay(0));
@@ -30,7 +30,7 @@ TEST(Adafactor, HasTheMeansOfTheLastGradientAloneWhereNothingDecays) {
 }
 
 // torch's lerp computes from the nearer end. The result must follow it for any weight of the new gradient.
-TEST(Adafactor, AveragesAsTorchsLerpDoes) {
+TEST(Adafactor, AveragesLikeTorchLerp) {
   for (const double decay : {-1e-9, -0.3, -0.8, -2.0}) {
     const auto p = torch::ones({3, 4}, torch::kFloat64).requires_grad_();
     Adafactor optimizer({p}, AdafactorOptions().beta2_decay(decay));

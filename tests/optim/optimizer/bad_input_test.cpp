@@ -30,7 +30,7 @@ TEST(BadInput, AMessageNamesTheParameter) {
   EXPECT_HAS(refused({good, torch::zeros({3, 4}, torch::kInt64)}), "parameter 1 of group 0 (long");
 }
 
-TEST(BadInput, AMessageNamesAParameterOfTooManyDimensions) {
+TEST(BadInput, AMessageNamesAParameterWithTooManyDimensions) {
   const auto good = leaf(torch::zeros({2}));
   const auto gaps = leaf(torch::zeros({2, 1, 1, 1, 1, 1, 1, 2, 4}).slice(8, 0, 4, 2));
   AdamW optimizer({good, gaps});
@@ -42,7 +42,7 @@ TEST(BadInput, AMessageNamesAParameterOfTooManyDimensions) {
   EXPECT_TRUE(optimizer.state().empty());
 }
 
-TEST(BadInput, AParameterThatIsListedAgainIsWarnedAboutByNameAndNumber) {
+TEST(BadInput, AWarningNamesAParameterThatIsListedAgain) {
   const auto p = leaf(torch::zeros({2})), q = leaf(torch::zeros({3})), r = leaf(torch::zeros({4}));
   const auto warning_for = [](const Tensors& parameters) {
     Warnings warnings;
@@ -60,7 +60,7 @@ TEST(BadInput, AParameterThatIsListedAgainIsWarnedAboutByNameAndNumber) {
   EXPECT_EQ(warning_for({p, q}), "");
 }
 
-TEST(BadInput, AFrozenParameterIsRefusedByNameAndWarnedAboutByTorchsClasses) {
+TEST(BadInput, AFrozenParameterIsRejectedByNameAndATorchClassWarns) {
   const Tensors frozen = {torch::zeros({3})};
   EXPECT_HAS(argument_error([&] { Optimizer::from_spec(frozen, R"({"rule": "adamw"})"); }),
              "does not require a gradient");
@@ -84,7 +84,7 @@ TEST(BadInput, TheSameParameterInTwoGroups) {
 
 // torch's add_param_group() throws this too, after a first step. torch's constructor accepts both groups, and then
 // each step steps the parameter twice.
-TEST(BadInput, TheSameParameterInTwoGroupsIsToldInTorchsWords) {
+TEST(BadInput, TheSameParameterInTwoGroupsGetsTorchsMessage) {
   const auto p = leaf(torch::zeros({3}));
   const std::vector<OptimizerParamGroup> twice = {OptimizerParamGroup({p}),
                                                   OptimizerParamGroup({p})};
@@ -98,7 +98,7 @@ TEST(BadInput, TheSameParameterInTwoGroupsIsToldInTorchsWords) {
   }
 }
 
-TEST(BadInput, AParameterThatIsAddedIsCalledWhatItWouldBe) {
+TEST(BadInput, AMessageNamesAnAddedParameterByItsFutureIndex) {
   const auto made = torch::zeros({6});
   const auto p = leaf(made), q = leaf(torch::zeros({2}));
   Optimizer optimizer("adamw", {p, q});
@@ -162,7 +162,7 @@ TEST(BadInput, OptionsOfAnotherOptimizer) {
              "belong to another optimizer");
 }
 
-TEST(BadInput, FormatsThatAreNotThere) {
+TEST(BadInput, FormatsThatDoNotExist) {
   const Tensors single = make_parameters(torch::kFloat32);
   EXPECT_HAS(refused(single, AdamWOptions().weights("none")), "native");
   EXPECT_HAS(refused(single, AdamWOptions().state("int7")), "int8");

@@ -101,7 +101,7 @@ TEST(OptimizerBits, OfParametersOnBothDevices) {
   expect_same_bits(mixed, on_cpu);
 }
 
-TEST(OptimizerBits, OfAStateThatWasSavedOnAGpuAndLoadedOnTheCpu) {
+TEST(OptimizerBits, OfAStateThatIsSavedOnAGpuAndLoadedOnTheCpu) {
   const Tensors start = shaped(torch::kFloat32), on_gpu = to(start, kGpu);
   const Tensors whole = clones(start);
   const auto options = AdamWOptions(0.01).state("int4");

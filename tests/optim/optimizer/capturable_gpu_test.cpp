@@ -82,7 +82,7 @@ struct Twins {
 
 class CudaGraphs : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(CudaGraphs, ReplayAStepAsOftenAsTheyAreAsked) {
+TEST_P(CudaGraphs, ReplayAStepAnyNumberOfTimes) {
   const c10::StreamGuard use(side_stream());
   Twins twins(GetParam());
   twins.step(1);
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
                       R"({"rule": "lamb", "options": {"max_grad_norm": 0.1}})",
                       R"({"rule": "prodigy"})"));
 
-TEST(CudaGraphsOfSteps, GoOnFromOtherStepsAndTheseFromThem) {
+TEST(CudaGraphsOfSteps, AlternateWithOtherSteps) {
   const c10::StreamGuard use(side_stream());
   Twins twins(R"({"rule": "adamw"})");
   twins.step(1);
@@ -112,7 +112,7 @@ TEST(CudaGraphsOfSteps, GoOnFromOtherStepsAndTheseFromThem) {
   EXPECT_EQ(twins.steps(), 5);
 }
 
-TEST(CudaGraphsOfSteps, ReadTheLearningRateAnewAndWhetherToSkip) {
+TEST(CudaGraphsOfSteps, ReadLearningRateAndFoundInfInEachReplay) {
   const c10::StreamGuard use(side_stream());
   Twins twins(R"({"rule": "adamw"})");
   const auto lr = torch::full({}, 0.5, kGpu), found = torch::zeros({}, kGpu);
@@ -133,7 +133,7 @@ TEST(CudaGraphsOfSteps, ReadTheLearningRateAnewAndWhetherToSkip) {
   EXPECT_EQ(twins.steps(), 3);
 }
 
-TEST(CudaGraphsOfSteps, LeaveCheckpointsThatGoOn) {
+TEST(CudaGraphsOfSteps, LeaveCheckpointsThatContinue) {
   const c10::StreamGuard use(side_stream());
   const char* const spec = R"({"rule": "adamw", "state": "int4", "min_quantized_size": 0})";
   Twins twins(spec);
@@ -150,7 +150,7 @@ TEST(CudaGraphsOfSteps, LeaveCheckpointsThatGoOn) {
   expect_same_bits(twins.a, parameters);
 }
 
-TEST(CudaGraphsOfSteps, TakeTheParametersOfTheStepBefore) {
+TEST(CudaGraphsOfSteps, RequireTheActiveParametersOfTheStepBefore) {
   const c10::StreamGuard use(side_stream());
   Twins twins(R"({"rule": "adamw"})");
   twins.step(1);

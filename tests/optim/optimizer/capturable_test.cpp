@@ -73,7 +73,7 @@ TEST(Capturable, ParametersThatGetTheirFirstGradientLateCountTheirOwnSteps) {
   EXPECT_EQ(state_of(pair.device, pair.counted[1]).step(), 2);
 }
 
-TEST(Capturable, ParametersThatRestCountNoStep) {
+TEST(Capturable, InactiveParametersCountNoStep) {
   Pair pair("adamw");
   pair.train(1, 1);
   pair.train_some(2, [](std::size_t parameter) { return parameter != 0; });
@@ -83,7 +83,7 @@ TEST(Capturable, ParametersThatRestCountNoStep) {
   EXPECT_EQ(state_of(pair.device, pair.counted[1]).step(), 3);
 }
 
-TEST(Capturable, TheNumberOfAStepMayBeSet) {
+TEST(Capturable, TheStepNumberMayBeSet) {
   Pair pair("adamw");
   pair.train(1, 2);
   for (const auto& p : pair.uncounted) state_of(pair.host, p).step() = 50;
@@ -96,7 +96,7 @@ TEST(Capturable, TheNumberOfAStepMayBeSet) {
   EXPECT_HAS(argument_error([&] { pair.device.step(); }), "step is -1");
 }
 
-TEST(Capturable, CheckpointsHaveTheNumberOfTheDevice) {
+TEST(Capturable, CheckpointsHaveTheDevicesStepNumber) {
   Pair pair("adamw");
   pair.train(1, 3);
   const Tensors parameters = clones(pair.counted);
@@ -108,7 +108,7 @@ TEST(Capturable, CheckpointsHaveTheNumberOfTheDevice) {
   expect_equal(parameters, pair.counted);
 }
 
-TEST(Capturable, ALoadedCheckpointIsCountedOnFromItsNumber) {
+TEST(Capturable, StepCountsContinueFromALoadedCheckpoint) {
   Pair pair("adamw");
   pair.train(1, 3);
   copy_through_archive(pair.host, pair.device);
@@ -134,7 +134,7 @@ TEST(Capturable, SkippedStepsAreNotCounted) {
   EXPECT_EQ(pair.device.aux_state("d"), pair.host.aux_state("d"));
 }
 
-TEST(Capturable, MemoryOfAllMayBeSet) {
+TEST(Capturable, SharedStateMayBeSet) {
   Pair pair("prodigy");
   pair.train(1, 2);
   pair.host.set_aux_state("d", 0.5);
@@ -144,7 +144,7 @@ TEST(Capturable, MemoryOfAllMayBeSet) {
   pair.expect_equal();
 }
 
-TEST(Capturable, ModesTurnAsTheyDoElsewhere) {
+TEST(Capturable, ModesSwitchAsWithoutCapture) {
   Pair pair("schedulefree_adamw");
   pair.train(1, 3);
   pair.host.eval();
@@ -156,7 +156,7 @@ TEST(Capturable, ModesTurnAsTheyDoElsewhere) {
   pair.expect_equal();
 }
 
-TEST(Capturable, StepsInsideOfABackwardAreCountedToo) {
+TEST(Capturable, StepsInsideBackwardAreCounted) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{5, 3}});
   Pair pair(parameters, "adamw");
   pair.device.step_in_backward();
@@ -170,7 +170,7 @@ TEST(Capturable, StepsInsideOfABackwardAreCountedToo) {
   EXPECT_EQ(state_of(pair.device, pair.counted[0]).step(), 3);
 }
 
-TEST(Capturable, AStateThatGoesToAnotherOptimizerIsCountedByItsHost) {
+TEST(Capturable, AStateThatMovesToAnotherOptimizerIsCountedByTheHost) {
   Pair pair("adamw");
   pair.train(1, 2);
   const Tensors parameters = clones(pair.counted);
@@ -216,7 +216,7 @@ TEST(LearningRateTensor, BelongsToItsGroup) {
   EXPECT_TRUE(torch::equal(parameters[1], before[1]));
 }
 
-TEST(LearningRateTensor, WhatIsNoneIsRefused) {
+TEST(LearningRateTensor, IsRejectedIfItsShapeDtypeOrGroupIsInvalid) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   EXPECT_HAS(argument_error([&] { optimizer.set_lr(torch::zeros({2})); }),
@@ -227,7 +227,7 @@ TEST(LearningRateTensor, WhatIsNoneIsRefused) {
 }
 
 // Some threads may read the rate after another one wrote the parameter. They would step with another rate.
-TEST(LearningRateTensor, ThatLiesInAParameterIsRefusedBeforeTheStep) {
+TEST(LearningRateTensor, IsRejectedBeforeTheStepIfItSharesMemoryWithAParameter) {
   for (const bool stepped : {false, true}) {
     const Tensors parameters = make_parameters();
     AdamW optimizer(parameters);
@@ -249,7 +249,7 @@ TEST(LearningRateTensor, ThatLiesInAParameterIsRefusedBeforeTheStep) {
   }
 }
 
-TEST(LearningRateTensor, ThatLiesInAGradientThatTheStepClearsIsRefused) {
+TEST(LearningRateTensor, IsRejectedIfItSharesMemoryWithAGradientThatTheStepClears) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   optimizer.zero_grad_in_step();

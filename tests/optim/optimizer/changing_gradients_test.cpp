@@ -42,19 +42,19 @@ void expect_steps_of_a_new_optimizer(const Options& options, torch::Dtype dtype 
   }
 }
 
-TEST(ChangingGradients, StepTheBitsOfAnOptimizerThatKnowsOnlyThose) {
+TEST(ChangingGradients, GiveTheBitsOfANewOptimizer) {
   expect_steps_of_a_new_optimizer<AdamW>(AdamWOptions(0.1));
   expect_steps_of_a_new_optimizer<AdamW>(AdamWOptions(0.1).state("int8"));
   expect_steps_of_a_new_optimizer<AdamW>(AdamWOptions(0.1).weights("stochastic"), torch::kBFloat16);
 }
 
-TEST(ChangingGradients, CountInSumsOverAllParametersOnlyWhereTheyAre) {
+TEST(ChangingGradients, ContributeToGlobalSumsOnlyWhereTheyExist) {
   expect_steps_of_a_new_optimizer<AdamW>(AdamWOptions(0.1).max_grad_norm(0.5));
   expect_steps_of_a_new_optimizer<LAMB>(LAMBOptions(0.1).max_grad_norm(0.5).state("int4"));
   expect_steps_of_a_new_optimizer<Prodigy>(ProdigyOptions(1.0));
 }
 
-TEST(ChangingGradients, OfRulesWithAHostStageReachTheStageAlone) {
+TEST(ChangingGradients, AreTheOnlyOnesThatAHostTransformGets) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{30, 20}, {20, 30}, {30, 20}});
   Muon optimizer(parameters, MuonOptions(0.1));
   for (int step = 1; step <= 6; ++step) {
@@ -66,7 +66,7 @@ TEST(ChangingGradients, OfRulesWithAHostStageReachTheStageAlone) {
   }
 }
 
-TEST(ChangingGradients, OfWhatMovedWhileItRestedAreOfItsNewPlace) {
+TEST(ChangingGradients, StepTheNewStorageOfAParameterThatMovedWhileInactive) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{300}, {500}}),
                 alone = clones(parameters);
   AdamW optimizer(parameters, AdamWOptions(0.1)), other(alone, AdamWOptions(0.1));
@@ -88,7 +88,7 @@ TEST(ChangingGradients, OfWhatMovedWhileItRestedAreOfItsNewPlace) {
 }
 
 // Every change to the handle of a gradient or parameter between two steps. The next step must notice each.
-TEST(UnchangedSteps, EndWithWhateverIsDoneToAHandle) {
+TEST(UnchangedSteps, EndWithAnyChangeToAHandle) {
   const std::vector<std::function<void(torch::Tensor&)>> changes = {
       [](auto& p) { p.mutable_grad().set_data(p.grad().clone()); },
       [](auto& p) { p.mutable_grad().set_data(p.grad().to(torch::kBFloat16)); },
@@ -112,7 +112,7 @@ TEST(UnchangedSteps, EndWithWhateverIsDoneToAHandle) {
   }
 }
 
-TEST(UnchangedSteps, LeaveALazyCopyOfTheParameterAlone) {
+TEST(UnchangedSteps, DoNotChangeALazyCopyOfTheParameter) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{300}});
   AdamW optimizer(parameters, AdamWOptions(0.1));
   set_gradients(parameters, 1);
@@ -124,7 +124,7 @@ TEST(UnchangedSteps, LeaveALazyCopyOfTheParameterAlone) {
   EXPECT_FALSE(torch::equal(parameters[0], values));
 }
 
-TEST(UnchangedSteps, AreStillRefusedAGradientThatCameToLieInAnotherParameter) {
+TEST(UnchangedSteps, StillRejectAGradientThatMovedIntoAnotherParameter) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{50}, {50}});
   AdamW optimizer(parameters);
   set_gradients(parameters, 1);
@@ -134,7 +134,7 @@ TEST(UnchangedSteps, AreStillRefusedAGradientThatCameToLieInAnotherParameter) {
     EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of");
 }
 
-TEST(UnchangedSteps, TakeTheGradientsDtypeAfterEvaluation) {
+TEST(UnchangedSteps, UseTheGradientsDtypeAfterEvaluation) {
   const Tensors parameters = make_parameters(torch::kBFloat16, {{50}}), alone = clones(parameters);
   ScheduleFreeAdamW optimizer(parameters, ScheduleFreeAdamWOptions(0.1));
   ScheduleFreeAdamW other(alone, ScheduleFreeAdamWOptions(0.1));

@@ -18,7 +18,7 @@ struct Twins {
         other(b, options) {}
 };
 
-TEST(CudaDevices, ANormOverSeveralOfThemIsRefusedBeforeAnythingChanges) {
+TEST(CudaDevices, ANormOverSeveralDevicesIsRejectedBeforeAnythingChanges) {
   Tensors parameters = make_parameters(torch::kFloat32, {{300}, {200}});
   parameters[1] = to({parameters[1]}, kGpu)[0];
   AdamW clipped(parameters, AdamWOptions(0.1).max_grad_norm(1)),
@@ -30,7 +30,7 @@ TEST(CudaDevices, ANormOverSeveralOfThemIsRefusedBeforeAnythingChanges) {
   EXPECT_NO_THROW(free.step());
 }
 
-TEST(CudaStreams, AStepRunsOnTheCurrentStreamBehindWhatIsThere) {
+TEST(CudaStreams, AStepRunsOnTheCurrentStreamAfterEarlierWork) {
   Twins twins;
   train_same(twins.one, twins.a, 1, 2);
   train_same(twins.other, twins.b, 1, 2);
@@ -125,7 +125,7 @@ TEST(CudaStreams, AScaledStepNeverWaitsForTheGpu) {
     EXPECT_EQ(static_cast<ParamState&>(*state).step(), 3);
 }
 
-TEST(CudaStreams, StreamsMayTakeTurns) {
+TEST(CudaStreams, StepsMayAlternateBetweenStreams) {
   Twins twins;
   const c10::Stream streams[] = {side_stream(), side_stream()};
   for (int step = 1; step <= 6; ++step) {
@@ -137,7 +137,7 @@ TEST(CudaStreams, StreamsMayTakeTurns) {
   expect_same_bits(twins.a, to(twins.b, torch::kCPU));
 }
 
-TEST(CudaStreams, AStepMayComeFromAThreadThatNeverUsedTheGpu) {
+TEST(CudaStreams, AThreadThatNeverUsedTheGpuMayStep) {
   Twins twins;
   train_same(twins.one, twins.a, 1, 1);
   train_same(twins.other, twins.b, 1, 1);
@@ -174,7 +174,7 @@ std::string error_in_capture(const std::function<void()>& action) {
   return error;
 }
 
-TEST(CudaCapture, IsRefusedAndTheOptimizerGoesOn) {
+TEST(CudaCapture, ThrowsAndTheOptimizerContinues) {
   Twins twins;
   const c10::StreamGuard use(side_stream());
   train_same(twins.one, twins.a, 1, 2);
@@ -188,7 +188,7 @@ TEST(CudaCapture, IsRefusedAndTheOptimizerGoesOn) {
   expect_same_bits(twins.a, to(twins.b, torch::kCPU));
 }
 
-TEST(CudaCapture, OfAFirstStepLeavesNoStateBehind) {
+TEST(CudaCapture, OfAFirstStepLeavesNoState) {
   Twins twins;
   const c10::StreamGuard use(side_stream());
   set_same_gradients(twins.a, 1);
@@ -222,7 +222,7 @@ TEST(CudaMemory, AStepAllocatesNothingNearTheSizeOfAParameter) {
   }
 }
 
-TEST(CudaMemory, WhatDoesNotFitIsAnErrorAndTheOptimizerGoesOn) {
+TEST(CudaMemory, OutOfMemoryIsAnErrorAndTheOptimizerContinues) {
   constexpr std::size_t kLeft = 64 << 20;
   constexpr std::int64_t kElements = 64 << 20;
   const Tensors a = {torch::zeros({kElements}, kGpu).requires_grad_()};
@@ -252,7 +252,7 @@ TEST(CudaMemory, WhatDoesNotFitIsAnErrorAndTheOptimizerGoesOn) {
   EXPECT_TRUE(torch::equal(a[0], b[0]));
 }
 
-TEST(CudaDevices, EachParameterIsSteppedWhereItIs) {
+TEST(CudaDevices, EachParameterIsSteppedOnItsDevice) {
   if (gpu_guard().deviceCount() < 2) GTEST_SKIP() << "only one GPU";
   const Tensors on_cpu = make_parameters(torch::kFloat32, {{70000}, {300, 7}, {5}, {4096}});
   Tensors spread;
@@ -265,7 +265,7 @@ TEST(CudaDevices, EachParameterIsSteppedWhereItIs) {
   expect_same_bits(spread, on_cpu);
 }
 
-TEST(CudaDevices, AModelMovedToAnotherDeviceTakesItsStateAlong) {
+TEST(CudaDevices, StateMovesWithAModelToAnotherDevice) {
   for (const char* codec : {"fp32", "int8"}) {
     Tensors moved = make_parameters(torch::kFloat32, {{70000}, {300, 7}}), stays = clones(moved);
     const auto options = AdamWOptions(0.01).state(codec);
@@ -285,7 +285,7 @@ TEST(CudaDevices, AModelMovedToAnotherDeviceTakesItsStateAlong) {
   }
 }
 
-TEST(CudaFork, AChildGetsAnErrorAndTheParentGoesOn) {
+TEST(CudaFork, AChildGetsAnErrorAndTheParentContinues) {
   Twins twins;
   train_same(twins.one, twins.a, 1, 1);
   const pid_t child = fork();

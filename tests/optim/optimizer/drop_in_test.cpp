@@ -106,7 +106,7 @@ TEST(DropIn, ZeroGradDropsGradientsAndAStepWithoutAnyChangesNothing) {
   EXPECT_TRUE(optimizer.state().empty());
 }
 
-TEST(DropIn, AnExternalVectorOfParametersIsStepped) {
+TEST(DropIn, AVectorOfParametersIsStepped) {
   Tensors parameters = {torch::randn({2, 2}), torch::randn({3, 3})};
   const Tensors before = clones(parameters);
   for (auto& p : parameters) p.mutable_grad() = torch::ones_like(p);
@@ -116,7 +116,7 @@ TEST(DropIn, AnExternalVectorOfParametersIsStepped) {
     EXPECT_TRUE(parameters[i].allclose(before[i] - 1.0));
 }
 
-TEST(DropIn, ALateFirstGradientStartsItsOwnStepCount) {
+TEST(DropIn, AParameterCountsStepsFromItsFirstGradient) {
   Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
   AdamW a(ours);
   torch::optim::AdamW b(theirs);
@@ -218,7 +218,7 @@ TEST(DropIn, ANewLearningRateActsInTheNextStep) {
   expect_close(ours, theirs, 1e-12, 1e-12);
 }
 
-TEST(DropIn, MomentumSwitchedOnLateStartsWithTheGradientItFinds) {
+TEST(DropIn, MomentumSwitchedOnLateStartsWithTheCurrentGradient) {
   Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
   SGD a(ours, SGDOptions(0.1));
   torch::optim::SGD b(theirs, torch::optim::SGDOptions(0.1));
@@ -235,7 +235,7 @@ TEST(DropIn, MomentumSwitchedOnLateStartsWithTheGradientItFinds) {
   }
 }
 
-TEST(DropIn, AmsgradSwitchedOnLateTakesTheLargestFromThenOn) {
+TEST(DropIn, AmsgradSwitchedOnLateStartsItsMaximumThen) {
   Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
   AdamW a(ours, AdamWOptions(0.1));
   torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));
@@ -270,7 +270,7 @@ TEST(DropIn, AmsgradKeepsANanAsTorchDoes) {
   }
 }
 
-TEST(DropIn, ALearningRateThatBecameNegativeStepsTheOtherWay) {
+TEST(DropIn, ALearningRateThatBecameNegativeStepsUphill) {
   Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
   AdamW a(ours, AdamWOptions(0.1));
   torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));

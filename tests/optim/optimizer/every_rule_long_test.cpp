@@ -56,7 +56,7 @@ bool goes_down(const std::string& rule, torch::Dtype dtype, const std::string& s
   return true;
 }
 
-TEST_P(EveryRule, GoesDownABowlInEveryStateAndDtype) {
+TEST_P(EveryRule, DescendsABowlInEveryStateAndDtype) {
   int runs = 0;
   for (const auto dtype : {torch::kFloat32, torch::kFloat64, torch::kBFloat16})
     for (const std::string& state : shipped(Kind::codec)) {

@@ -117,7 +117,7 @@ TEST(Failure, AStepThatConvertsStateMayRunOutOfMemoryAtAnyAllocation) {
   expect_equal(parameters, twin);
 }
 
-TEST(Failure, AChangeOfModesThatConvertsStateMayRunOutOfMemoryAtAnyAllocation) {
+TEST(Failure, AModeSwitchThatConvertsStateMayRunOutOfMemoryAtAnyAllocation) {
   const std::string rule = load_rule(own_file(
       "averaged_iterate.cuh",
       text_of_file(JITSTEP_SOURCE_DIR "/tests/templates/extensions/averaged_iterate.cuh")));
@@ -191,7 +191,7 @@ struct Rule {
   return file;
 }
 
-TEST(Failure, AConversionIsTakenBackIfTheKernelDoesNotCompile) {
+TEST(Failure, AConversionIsUndoneIfTheKernelDoesNotCompile) {
   load_rule(half_broken_rule());
   Tensors parameters = make_parameters(torch::kFloat32, {{5000}, {3}}), twin = clones(parameters);
   const auto options = GenericOptions(0.1).state("int8");
@@ -270,7 +270,7 @@ TEST(Failure, AClosureThatThrowsChangesNothing) {
   expect_equal(parameters, twin);
 }
 
-TEST(Failure, AClosureMayStepItself) {
+TEST(Failure, AClosureMayCallStep) {
   Tensors parameters = make_parameters(), twin = clones(parameters);
   AdamW optimizer(parameters), other(twin);
   set_gradients(parameters, 1);

@@ -33,7 +33,7 @@ TEST(FromSpec, NullMeansNotSet) {
   EXPECT_FALSE(static_cast<LAMBOptions&>(made->defaults()).weight_norm_max().has_value());
 }
 
-TEST(FromSpec, WhatIsWrongIsAnArgumentError) {
+TEST(FromSpec, RejectsMistakesWithArgumentErrors) {
   const Tensors parameters = make_parameters();
   const auto refused = [&](const std::string& json) {
     return argument_error([&] { Optimizer::from_spec(parameters, json); });

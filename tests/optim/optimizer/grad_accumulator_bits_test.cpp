@@ -56,7 +56,7 @@ TEST(GradAccumulatorBits, KeepsSumsOfFloat64ParametersInFloat64) {
 }
 
 // 1 + 2^-8 is half an ulp above 1. Rounding to nearest never adds anything.
-TEST(GradAccumulatorBits, DoesNotStandStillWhereRoundingToNearestDoes) {
+TEST(GradAccumulatorBits, DoesNotStagnateWhereRoundingToNearestDoes) {
   for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
     const torch::Tensor p = leaf({4096});
     GradAccumulator sums({p}, kept_as(torch::kBFloat16, rounding));
@@ -121,7 +121,7 @@ TEST(GradAccumulatorBits, DrawsItsBitsFromSeedParameterAndMicroBatch) {
 }
 
 // Compares draws with equal seed, parameter id and step number.
-TEST(GradAccumulatorBits, RoundsByOtherBitsThanWeights) {
+TEST(GradAccumulatorBits, UsesOtherRandomBitsThanWeights) {
   const torch::Tensor p = leaf({4096}),
                       w = torch::zeros({4096}, torch::kBFloat16).set_requires_grad(true);
   GradAccumulator sums({p});
@@ -134,7 +134,7 @@ TEST(GradAccumulatorBits, RoundsByOtherBitsThanWeights) {
   EXPECT_NE(bits16(w.detach()), bits16(p.grad()));
 }
 
-TEST(GradAccumulatorBits, KeepsWhatIsNotFinite) {
+TEST(GradAccumulatorBits, KeepsNonFiniteValues) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   for (const Rounding rounding : {Rounding::stochastic, Rounding::nearest}) {

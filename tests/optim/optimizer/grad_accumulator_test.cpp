@@ -12,7 +12,7 @@ namespace {
 
 const auto kFloats = GradAccumulatorOptions().dtype(torch::kFloat32);
 
-TEST(GradAccumulator, LeavesParametersWithoutAGradientWithoutOne) {
+TEST(GradAccumulator, LeavesParametersWithoutGradientsAlone) {
   const Tensors parameters = make_parameters();
   const Tensors ones = {torch::ones({5, 3}), {}, torch::ones({})};
   GradAccumulator sums(parameters, kFloats);
@@ -51,7 +51,7 @@ TEST(GradAccumulator, AddsByOneLaunchForAllParameters) {
 }
 
 // Gradients of 12 bytes each, in the order of their computation.
-TEST(GradAccumulator, AddsAtOnceWhatMayNotWait) {
+TEST(GradAccumulator, AddsGradientsAtOnceThatExceedTheWaitingLimit) {
   const auto sums_and_launches = [](std::int64_t bytes) {
     const Tensors parameters = make_parameters(torch::kFloat32, {{3}, {3}, {3}, {3}, {3}});
     GradAccumulator sums(parameters, GradAccumulatorOptions().max_waiting_bytes(bytes));
@@ -104,7 +104,7 @@ TEST(GradAccumulator, StartsANewSumInEachWindow) {
 }
 
 // The accumulator reuses a buffer only if nobody else holds it.
-TEST(GradAccumulator, LeavesASumThatSomebodyHolds) {
+TEST(GradAccumulator, KeepsASumThatTheProgramHolds) {
   const torch::Tensor p = leaf({3});
   GradAccumulator sums({p}, kFloats);
   Tensors held;
@@ -119,7 +119,7 @@ TEST(GradAccumulator, LeavesASumThatSomebodyHolds) {
 }
 
 // As torch accumulates its own gradients.
-TEST(GradAccumulator, GoesOnFromGradientsThatWereNotCleared) {
+TEST(GradAccumulator, AddsToGradientsThatWereNotCleared) {
   const torch::Tensor p = leaf({3});
   GradAccumulator sums({p}, kFloats);
   for (int window = 1; window <= 3; ++window) {
@@ -156,7 +156,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
   }
 };
 
-TEST(GradAccumulator, CountsABackwardWithOthersInsideOnce) {
+TEST(GradAccumulator, CountsANestedBackwardOnce) {
   for (const std::int64_t waiting : {std::int64_t{0}, std::int64_t{1} << 28})
     for (const bool outer_has_parameters : {true, false}) {
       const torch::Tensor p = leaf({3}), q = leaf({3}), last = leaf({3});
@@ -184,7 +184,7 @@ TEST(GradAccumulator, CountsABackwardWithOthersInsideOnce) {
     }
 }
 
-TEST(GradAccumulator, ForgetsSumsThatAreReset) {
+TEST(GradAccumulator, RestartsAfterASumIsReset) {
   const torch::Tensor p = leaf({3});
   GradAccumulator sums({p}, kFloats);
   backward(p, torch::full({3}, std::numeric_limits<float>::quiet_NaN()));
@@ -213,7 +213,7 @@ TEST(GradAccumulator, ReadsGradientsAndParametersOfAnyLayout) {
   }
 }
 
-TEST(GradAccumulator, TakesEmptyParametersAndThoseListedTwice) {
+TEST(GradAccumulator, AcceptsEmptyAndDuplicateParameters) {
   const torch::Tensor empty = leaf({0, 4}), twice = leaf({2});
   GradAccumulator sums({empty, twice, twice}, kFloats);
   backward({empty, twice}, {torch::ones({0, 4}), torch::ones({2})});
@@ -222,7 +222,7 @@ TEST(GradAccumulator, TakesEmptyParametersAndThoseListedTwice) {
   EXPECT_EQ(twice.grad().sum().item<float>(), 2);
 }
 
-TEST(GradAccumulator, AddsAGradientThatComesBySeveralWaysOnce) {
+TEST(GradAccumulator, AddsAGradientWithSeveralPathsOnce) {
   const torch::Tensor p = leaf({3});
   GradAccumulator sums({p}, kFloats);
   (p.sum() + (2 * p).sum() + (p * p).sum()).backward();
@@ -251,7 +251,7 @@ TEST(GradAccumulator, FeedsAStep) {
   }
 }
 
-TEST(GradAccumulator, FeedsAStepOfTorchsOwn) {
+TEST(GradAccumulator, FeedsAStepOfTorchsOptimizer) {
   const Tensors parameters = make_parameters(), expected = clones(parameters);
   torch::optim::AdamW opt(parameters), reference(expected);
   GradAccumulator sums(parameters);
@@ -280,7 +280,7 @@ TEST(GradAccumulator, SumsScaledGradients) {
   expect_equal(parameters, expected);
 }
 
-TEST(GradAccumulator, RefusesOtherDtypesAndWhatIsNoLeaf) {
+TEST(GradAccumulator, RejectsOtherDtypesAndNonLeafTensors) {
   const torch::Tensor p = leaf({3});
   EXPECT_HAS(argument_error(
                  [&] { GradAccumulator({p}, GradAccumulatorOptions().dtype(torch::kFloat16)); }),
@@ -291,7 +291,7 @@ TEST(GradAccumulator, RefusesOtherDtypesAndWhatIsNoLeaf) {
   EXPECT_HAS(argument_error([&] { GradAccumulator({2 * p}); }), "non-leaf");
 }
 
-TEST(GradAccumulator, GivesNoSumToAParameterOfAnotherShape) {
+TEST(GradAccumulator, RejectsAParameterWhoseShapeChanged) {
   torch::Tensor p = leaf({3});
   const torch::Tensor q = leaf({2});
   GradAccumulator sums({q, p}, kFloats);
@@ -306,7 +306,7 @@ TEST(GradAccumulator, GivesNoSumToAParameterOfAnotherShape) {
   EXPECT_EQ(p.grad().sum().item<float>(), 5);
 }
 
-TEST(GradAccumulator, RefusesSparseGradientsInBackwardAndKeepsWhatItHas) {
+TEST(GradAccumulator, RejectsSparseGradientsInBackwardAndKeepsItsSums) {
   const torch::Tensor p = leaf({4, 2}), dense = leaf({3});
   GradAccumulator sums({dense, p}, kFloats);
   backward(dense, torch::ones({3}));
@@ -321,7 +321,7 @@ TEST(GradAccumulator, RefusesSparseGradientsInBackwardAndKeepsWhatItHas) {
 }
 
 // A failed backward leaves gradients to torch. The next backward adds them.
-TEST(GradAccumulator, GoesOnAfterABackwardThatFailed) {
+TEST(GradAccumulator, ContinuesAfterAFailedBackward) {
   const torch::Tensor p = leaf({3}), q = leaf({3});
   GradAccumulator sums({p, q}, kFloats);
   const auto failing = q.clone();
@@ -336,7 +336,7 @@ TEST(GradAccumulator, GoesOnAfterABackwardThatFailed) {
 }
 
 // Gradients computed before the failure wait in the parameters, unless the accumulator added them at once.
-TEST(GradAccumulator, DropsOrTakesWhatABackwardThatFailedHasLeft) {
+TEST(GradAccumulator, DropsOrAddsTheGradientsOfAFailedBackward) {
   for (const std::int64_t waiting : {std::int64_t{0}, std::int64_t{1} << 28})
     for (const bool dropped : {true, false}) {
       const torch::Tensor p = leaf({3}), q = leaf({3});

@@ -24,7 +24,7 @@ struct CountingHook : autograd::PostAccumulateGradHook {
   bool drops_;
 };
 
-TEST(GradHooks, KeepsHooksThatWereThereBefore) {
+TEST(GradHooks, KeepsExistingHooks) {
   const torch::Tensor p = leaf({3});
   int count = 0;
   autograd::impl::set_post_acc_grad_hooks(p, std::make_unique<CountingHook>(count));
@@ -55,7 +55,7 @@ struct WrappingHook : autograd::PostAccumulateGradHook {
   std::unique_ptr<PostAccumulateGradHook> inner_;
 };
 
-TEST(GradHooks, DoesNothingAfterItsEndWhereAnotherHookHoldsItsOwn) {
+TEST(GradHooks, DoesNothingAfterItsEndIfAnotherHookWrapsIt) {
   const torch::Tensor p = leaf({3});
   {
     GradAccumulator sums({p});
@@ -76,7 +76,7 @@ TEST(GradHooks, LeavesGradientsAloneAfterItsEnd) {
   EXPECT_EQ(autograd::impl::post_acc_grad_hooks(p), nullptr);
 }
 
-TEST(GradHooks, GoesOnWhereItIsMoved) {
+TEST(GradHooks, ContinuesAfterAMove) {
   const torch::Tensor p = leaf({3});
   GradAccumulator first({p}, kFloats);
   backward(p, torch::ones({3}));
@@ -87,7 +87,7 @@ TEST(GradHooks, GoesOnWhereItIsMoved) {
   EXPECT_EQ(p.grad()[0].item<float>(), 2);
 }
 
-TEST(GradHooks, RefusesParametersOfAnother) {
+TEST(GradHooks, RejectsParametersOfAnotherAccumulator) {
   const Tensors parameters = make_parameters();
   const GradAccumulator sums({parameters[2]});
   EXPECT_HAS(argument_error([&] { GradAccumulator{parameters}; }),

@@ -39,7 +39,7 @@ TEST(KernelReport, NamesEachKernelOfAStepWithTheParametersThatShareIt) {
   EXPECT_EQ(places_of(kernels[1]), (Places{{0, 1}}));
 }
 
-TEST(KernelReport, HasTextsBinaryAndVariantOfTheKernel) {
+TEST(KernelReport, HasSourcesBinaryAndConfigOfTheKernel) {
   TwoDtypes two;
   train(two.optimizer, two.all, 1, 1);
   const KernelReport kernel = two.optimizer.kernels().at(0);
@@ -60,7 +60,7 @@ TEST(KernelReport, HasTextsBinaryAndVariantOfTheKernel) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-TEST(KernelReport, BeforeTheFirstStepIsOfTheKernelsThatCompileMakes) {
+TEST(KernelReport, ListsTheKernelsOfCompileBeforeTheFirstStep) {
   TwoDtypes two;
   const std::vector<KernelReport> before = two.optimizer.kernels();
   train(two.optimizer, two.all, 1, 1);
@@ -72,7 +72,7 @@ TEST(KernelReport, BeforeTheFirstStepIsOfTheKernelsThatCompileMakes) {
   }
 }
 
-TEST(KernelReport, OfStepsInsideOfABackwardIsOneForEachKernel) {
+TEST(KernelReport, ListsEachKernelOfStepsInBackwardOnce) {
   TwoDtypes two;
   two.optimizer.step_in_backward();
   (two.floats[0].sum() + two.floats[1].sum() + two.buffers[0].to(torch::kFloat32).sum()).backward();
@@ -81,7 +81,7 @@ TEST(KernelReport, OfStepsInsideOfABackwardIsOneForEachKernel) {
   EXPECT_EQ(places_of(kernels[0]), (Places{{0, 0}, {0, 2}}));
 }
 
-TEST(KernelReport, AListOfThemIsAFileOfTextsThatStandAlone) {
+TEST(KernelReport, ListsOfKernelsAreFilesOfSelfContainedSources) {
   const std::string file =
       (std::filesystem::temp_directory_path() / ("jitstep-kernels-" + std::to_string(::getpid())))
           .string();

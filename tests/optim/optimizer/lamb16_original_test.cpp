@@ -162,7 +162,7 @@ TEST(NormsOfLamb16sFormat, HaveTheRulesEpsWhicheverFormNamesTheFormat) {
                   2.f);
 }
 
-TEST(NormsOfLamb16sFormat, HaveTheRulesEpsInValuesThatAreSetByHandAndConverted) {
+TEST(NormsOfLamb16sFormat, HaveTheRulesEpsInSetAndConvertedValues) {
   const auto p = torch::ones({5}).requires_grad_();
   const auto optimizer = stepped(
       p,
@@ -180,7 +180,7 @@ TEST(NormsOfLamb16sFormat, HaveTheRulesEpsInValuesThatAreSetByHandAndConverted) 
 }
 
 // Options that affect only later encodings do not change the stored state.
-TEST(NormsOfLamb16sFormat, AreKeptWhenWhatIsAddedToThemChanges) {
+TEST(NormsOfLamb16sFormat, DoNotChangeWhenTheAddedNumberChanges) {
   const auto p = torch::ones({5}).requires_grad_();
   const auto optimizer =
       stepped(p, R"({"rule": "adamw", "state": {"codec": "fp8_norm", "least_norm": 2}})");
@@ -192,7 +192,7 @@ TEST(NormsOfLamb16sFormat, AreKeptWhenWhatIsAddedToThemChanges) {
   EXPECT_FLOAT_EQ(norm_of(*other, p), 1e-6f);
 }
 
-TEST(NormsOfLamb16sFormat, AreRefusedTheNameOfNoNumberOfTheRule) {
+TEST(NormsOfLamb16sFormat, RejectANameThatIsNoNumberOfTheRule) {
   const auto p = torch::ones({5}).requires_grad_();
   const auto problem = [&](const std::string& state) {
     return argument_error(

@@ -30,7 +30,7 @@ std::string codecs_of(const LAMB16Options& options, std::int64_t size) {
   return formats.slots.at("m").name + " " + formats.slots.at("v").name;
 }
 
-TEST(Lamb16, KeepsEightBitsOfWhatIsLargeUnlessItsFormIsTheOriginals) {
+TEST(Lamb16, QuantizesLargeParametersByTheFormatOfItsForm) {
   EXPECT_EQ(codecs_of(LAMB16Options(), 4096), "int8_softsign int8_softsign");
   EXPECT_EQ(codecs_of(LAMB16Options(), 4095), "fp32 fp32");
   EXPECT_EQ(codecs_of(LAMB16Options().form(Form::original), 1), "fp8_norm fp8_norm");
@@ -38,7 +38,7 @@ TEST(Lamb16, KeepsEightBitsOfWhatIsLargeUnlessItsFormIsTheOriginals) {
   EXPECT_EQ(codecs_of(LAMB16Options().state("int8"), 4096), "int8 int8");
 }
 
-TEST(Lamb16, MakesTheOriginalsStateOfAnotherWhenItsFormIsSwitched) {
+TEST(Lamb16, ConvertsItsStateWhenTheFormChanges) {
   const auto p = leaf(torch::ones({5}));
   LAMB16 optimizer({p}, LAMB16Options());
   p.mutable_grad() = torch::ones({5});
@@ -91,7 +91,7 @@ TEST(Lamb16, AddsUpTheSquaresOfSmallGradients) {
   EXPECT_EQ(share_of_second_moment(LAMB16Options().form(Form::original), 1e-6f), 0);
 }
 
-TEST(Lamb16, LosesNoSmallSecondMomentBesideALargeOne) {
+TEST(Lamb16, KeepsASmallSecondMomentNextToALargeOne) {
   const auto p = leaf(torch::zeros({4096}));
   LAMB16 optimizer({p}, LAMB16Options());
   auto g = torch::full({4096}, 1e-9);
@@ -116,7 +116,7 @@ double way_after_an_outlier(const LAMB16Options& options) {
 }
 
 // In the original its second moment stays infinite from then on, and every step divides by it.
-TEST(Lamb16, MovesAWeightAgainWhoseGradientWasFarLargerThanAllOthers) {
+TEST(Lamb16, MovesAWeightAgainAfterAnOutlierGradient) {
   EXPECT_GT(way_after_an_outlier(LAMB16Options(0.01)), 1e-3);
   EXPECT_EQ(way_after_an_outlier(LAMB16Options(0.01).form(Form::original)), 0);
 }
@@ -139,7 +139,7 @@ std::int64_t finite_after(const LAMB16Options& options, std::int64_t size, doubl
 }
 
 // In the original the norms become NaN, and so does the whole tensor.
-TEST(Lamb16, AGradientThatIsNotFiniteHarmsItsOwnElementAlone) {
+TEST(Lamb16, ANonFiniteGradientAffectsOnlyItsElement) {
   for (const std::int64_t size : {100, 5000})
     for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL})
       EXPECT_EQ(finite_after(LAMB16Options(0.01), size, bad), size - 1) << size << " " << bad;
@@ -156,7 +156,7 @@ TEST(Lamb16, StandsStillAtALearningRateOfZero) {
 }
 
 // The original computes its norms in the parameters' float16, where they overflow to infinity.
-TEST(Lamb16, StepsHalfParametersByTheNormsOfFloats) {
+TEST(Lamb16, ComputesNormsOfFloat16ParametersInFloat32) {
   const auto options = LAMB16Options(0.5);
   const auto half = leaf(torch::full({100000}, 200, torch::kFloat16));
   const auto wide = leaf(torch::full({100000}, 200, torch::kFloat32));

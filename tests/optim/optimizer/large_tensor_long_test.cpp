@@ -26,7 +26,7 @@ void set_tail_gradient(const torch::Tensor& g, int step) {
   g.slice(0, g.numel() - kTail).copy_(torch::randn({kTail}));
 }
 
-TEST(LargeTensor, BeyondTwoToThe31ElementsIsSteppedToItsEnd) {
+TEST(LargeTensor, WithMoreThan2To31ElementsIsSteppedToItsEnd) {
   if (available_gigabytes() < 18) GTEST_SKIP() << "needs 18 GB of free memory";
   const auto large = torch::ones({kElements}, torch::kBFloat16).requires_grad_();
   const auto small = torch::ones({kTail}, torch::kBFloat16).requires_grad_();

@@ -10,7 +10,7 @@ namespace {
 Tensors near_five() { return {torch::linspace(4.5, 5.5, 50, torch::kFloat64).requires_grad_()}; }
 
 // Without momentum MADGRAD does not store x0. It then recovers the start of training from its stored sums.
-TEST(LateStart, OfMadgradsMomentumFindsWhereTrainingBegan) {
+TEST(LateStart, OfMadgradMomentumRecoversTheStartOfTraining) {
   Tensors parameters = near_five();
   const torch::Tensor start = parameters[0].detach().clone();
   MADGRAD optimizer(parameters, MADGRADOptions(0.01).momentum(0));
@@ -25,7 +25,7 @@ TEST(LateStart, OfMadgradsMomentumFindsWhereTrainingBegan) {
 }
 
 // The second moment starts as the first nonzero squared norm, as in Jasper's and timm's NovoGrad.
-TEST(LateStart, OfNovoGradsMomentIsWithTheFirstGradientThatIsNotZero) {
+TEST(LateStart, OfNovoGradsMomentUsesTheFirstNonzeroGradient) {
   const auto trained = [](int zeros) {
     Tensors parameters = {torch::ones({4}, torch::kFloat64).requires_grad_()};
     NovoGrad optimizer(parameters, NovoGradOptions(0.1));

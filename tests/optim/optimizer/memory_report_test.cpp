@@ -45,7 +45,7 @@ std::map<std::string, std::map<std::string, double>> promised_bytes() {
 }
 
 // Each codec with one rule. every_rule_long_test.cpp compares each rule in all codecs with its layout.
-TEST(MemoryReport, MeasuresOfEveryCodecWhatTheTableOfBytesSays) {
+TEST(MemoryReport, AgreesWithTheTableOfBytesForEveryCodec) {
   const auto promised = promised_bytes();
   const auto codecs = shipped(jit::Manifest::Kind::codec),
              rules = shipped(jit::Manifest::Kind::rule);
@@ -61,7 +61,7 @@ TEST(MemoryReport, MeasuresOfEveryCodecWhatTheTableOfBytesSays) {
   }
 }
 
-TEST(MemoryReport, MeasuresWhatEveryWeightFormatKeepsBesideAParameter) {
+TEST(MemoryReport, MeasuresTheResidualOfEveryWeightFormat) {
   for (const std::string& weights : shipped(jit::Manifest::Kind::weights)) {
     const Tensors parameters = make_parameters(torch::kBFloat16, {{64, 80}, {7}, {0, 3}});
     AdamW optimizer(parameters, AdamWOptions().weights(weights));
@@ -77,7 +77,7 @@ TEST(MemoryReport, MeasuresWhatEveryWeightFormatKeepsBesideAParameter) {
 
 // ---- no state, no parameters, and memory of no parameter ----
 
-TEST(MemoryReport, HasNoStateBeforeTheFirstStepAndSaysSo) {
+TEST(MemoryReport, ReportsThatThereIsNoStateBeforeTheFirstStep) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{5, 3}, {2}});
   AdamW optimizer(parameters);
   const MemoryReport before = optimizer.memory_report();
@@ -95,7 +95,7 @@ TEST(MemoryReport, HasNoStateBeforeTheFirstStepAndSaysSo) {
   EXPECT_HAS(after.text(), "; 1 has no state");
 }
 
-TEST(MemoryReport, OfNoParametersAndOfEmptyOnesIsNothing) {
+TEST(MemoryReport, IsZeroForNoParametersAndForEmptyOnes) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{0, 4}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -105,7 +105,7 @@ TEST(MemoryReport, OfNoParametersAndOfEmptyOnesIsNothing) {
   EXPECT_EQ(json::parse(MemoryReport().json()).at("parameters"), json::array());
 }
 
-TEST(MemoryReport, CountsWhatARuleKeepsOnceAndCountersOfSkippedSteps) {
+TEST(MemoryReport, CountsSharedStateAndCountersOfSkippedSteps) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{5}, {6}});
   Optimizer optimizer("prodigy", parameters);
   optimizer.set_found_inf(torch::zeros({1}));
@@ -152,7 +152,7 @@ TEST(MemoryReport, CountsViewsOfOneBufferAsTheBuffer) {
   EXPECT_EQ(bytes_of(report.by_format(), Kind::gradients), 400);
 }
 
-TEST(MemoryReport, CountsAnExpandedGradientAsTheElementThatItRepeats) {
+TEST(MemoryReport, CountsAnExpandedGradientAsOneElement) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{300}});
   parameters[0].mutable_grad() = torch::ones({1}).expand({300});
   AdamW optimizer(parameters);
@@ -167,7 +167,7 @@ TEST(MemoryReport, CountsAGradientThatParametersShareOnce) {
   EXPECT_EQ(bytes_of(optimizer.memory_report().by_format(), Kind::gradients), 160);
 }
 
-TEST(MemoryReport, ListsAParameterOnceThatItsGroupRepeats) {
+TEST(MemoryReport, ListsARepeatedParameterOnce) {
   Warnings warnings;
   const Tensors parameters = make_parameters(torch::kFloat32, {{5, 3}});
   AdamW optimizer({parameters[0], parameters[0]});
@@ -188,7 +188,7 @@ TEST(MemoryReport, CountsStateThatCopiesShareOnce) {
   EXPECT_EQ(bytes_of(report.parameters[1].entries, Kind::state), 0) << "counted with the first one";
 }
 
-TEST(MemoryReport, FindsStateWhereItWasMovedTo) {
+TEST(MemoryReport, FindsStateThatWasMoved) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{5, 3}}),
                 others = clones(parameters);
   AdamW from(parameters), to(others);
@@ -199,7 +199,7 @@ TEST(MemoryReport, FindsStateWhereItWasMovedTo) {
   EXPECT_EQ(to.memory_report().state_bytes(), 15 * 8);
 }
 
-TEST(MemoryReport, KeepsStateInSightWhoseParameterIsGone) {
+TEST(MemoryReport, CountsStateWhoseParameterIsGone) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{64, 64}, {3}});
   AdamW optimizer(parameters, AdamWOptions().state("int8"));
   train(optimizer, parameters, 1, 1);
@@ -212,7 +212,7 @@ TEST(MemoryReport, KeepsStateInSightWhoseParameterIsGone) {
   EXPECT_EQ(report.state_bytes(), bytes);
 }
 
-TEST(MemoryReport, GivesNobodyATensorOfTheState) {
+TEST(MemoryReport, DoesNotLetAStateTensorEscape) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -230,7 +230,7 @@ MemoryReport small_report() {
   return optimizer.memory_report();
 }
 
-TEST(MemoryReport, IsTwoTablesAsText) {
+TEST(MemoryReport, PrintsTwoTablesAsText) {
   EXPECT_EQ(small_report().text(),
             "2 parameters of 4099 elements: 28970 bytes\n\n"
             "                   kept in   tensors  bytes  bytes/element\n"
@@ -250,7 +250,7 @@ TEST(MemoryReport, IsTwoTablesAsText) {
             "m fp32, v fp32\n");
 }
 
-TEST(MemoryReport, IsOneObjectAsJson) {
+TEST(MemoryReport, PrintsOneObjectAsJson) {
   const json all = json::parse(small_report().json());
   EXPECT_EQ(all.at("elements"), 4099);
   EXPECT_EQ(all.at("bytes"), 28970);
@@ -267,7 +267,7 @@ TEST(MemoryReport, IsOneObjectAsJson) {
   EXPECT_EQ(all.at("others"), json::array());
 }
 
-TEST(MemoryReport, CallsStateOfADoubleWhatItIs) {
+TEST(MemoryReport, ReportsStateOfFloat64ParametersAsFloat64) {
   const Tensors parameters = make_parameters(torch::kFloat64, {{64, 64}});
   AdamW optimizer(parameters, AdamWOptions().state("int8"));
   train(optimizer, parameters, 1, 1);

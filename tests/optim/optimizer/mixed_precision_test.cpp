@@ -27,7 +27,7 @@ void skip_step(Optimizer& optimizer, const Tensors& parameters) {
 
 // ---- dtypes of gradients ----
 
-TEST(GradientDtypes, AreConvertedToTheArithmeticsWhenTheyAreRead) {
+TEST(GradientDtypes, AreConvertedToTheArithmeticTypeWhenRead) {
   for (const auto own : kDtypes)
     for (const auto other : kDtypes) {
       const auto real = own == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
@@ -77,7 +77,7 @@ TEST(GradientDtypes, MayMixInOneOptimizerUnderOneNorm) {
   expect_equal(a, b);
 }
 
-TEST(GradientDtypes, AreCompiledForAheadWhereThereAreGradients) {
+TEST(GradientDtypes, AreUsedByCompileIfGradientsExist) {
   Tensors parameters = make_parameters(torch::kFloat32, {{11}});
   Adagrad optimizer(parameters);
   parameters[0].mutable_grad() = torch::ones({11}, torch::kBFloat16);
@@ -137,18 +137,18 @@ void expect_unharmed(const std::function<void(Optimizer&, const Tensors&)>& look
   }
 }
 
-TEST(FoundInf, SkipsTheStepAsIfItHadNeverBeen) {
+TEST(FoundInf, SkipsTheStepWithoutATrace) {
   expect_unharmed([](Optimizer&, const Tensors&) {});
 }
 
-TEST(FoundInf, MayBeLookedThroughAtAnyTime) {
+TEST(FoundInf, AllowsReadingStateAtAnyTime) {
   expect_unharmed([&](Optimizer& optimizer, const Tensors& parameters) {
     if (!optimizer.state().empty()) steps_of(optimizer, parameters[0]);
     if (optimizer.rule() == "prodigy") optimizer.aux_state("d");
   });
 }
 
-TEST(FoundInf, MayBeFollowedByAnotherMode) {
+TEST(FoundInf, MayBeFollowedByAModeSwitch) {
   expect_unharmed([&](Optimizer& optimizer, const Tensors&) {
     optimizer.eval();
     optimizer.train();
@@ -159,7 +159,7 @@ TEST(FoundInf, MayComeAndGo) {
   expect_unharmed([](Optimizer& optimizer, const Tensors&) { optimizer.set_found_inf({}); });
 }
 
-TEST(FoundInf, IsForgottenByAnArchive) {
+TEST(FoundInf, IsNotStoredInAnArchive) {
   for (const auto& [rule, options] : sensitive_optimizers()) {
     Tensors a = sensitive_parameters(rule), b = clones(a);
     Optimizer one(rule, a, options), two(rule, b, options), loaded(rule, a, options);
@@ -174,7 +174,7 @@ TEST(FoundInf, IsForgottenByAnArchive) {
   }
 }
 
-TEST(FoundInf, LeavesStateWhoseFormatChangesAtTheRightStep) {
+TEST(FoundInf, KeepsTheStepNumberOfStateWhoseFormatChanges) {
   Tensors a = make_parameters(torch::kFloat32, {{80, 60}}), b = clones(a);
   AdamW one(a, AdamWOptions(0.1)), two(b, AdamWOptions(0.1));
   train(one, a, 1, 2);
@@ -187,7 +187,7 @@ TEST(FoundInf, LeavesStateWhoseFormatChangesAtTheRightStep) {
   expect_equal(a, b);
 }
 
-TEST(FoundInf, DoesNotReachACopyOfTheStateThatWasMadeBefore) {
+TEST(FoundInf, DoesNotAffectAnEarlierCopyOfTheState) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   optimizer.set_found_inf(number(0));
@@ -199,7 +199,7 @@ TEST(FoundInf, DoesNotReachACopyOfTheStateThatWasMadeBefore) {
   EXPECT_EQ(steps_of(optimizer, parameters[0]), 3);
 }
 
-TEST(FoundInf, SkipsForWhateverIsNotZero) {
+TEST(FoundInf, SkipsForAnyNonzeroValue) {
   for (const double found : {1.0, 0.5, 2.0, double(NAN)}) {
     Tensors parameters = make_parameters();
     const Tensors before = clones(parameters);
@@ -214,7 +214,7 @@ TEST(FoundInf, SkipsForWhateverIsNotZero) {
 
 // ---- grad_scale ----
 
-TEST(GradScale, DividesAsTheOptionDoesAndWithIt) {
+TEST(GradScale, DividesLikeTheOptionAndTogetherWithIt) {
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
     Tensors a = make_parameters(dtype), b = clones(a), c = clones(a);
     AdamW one(a, AdamWOptions(0.1).grad_scale(48)), two(b, AdamWOptions(0.1)),
@@ -228,7 +228,7 @@ TEST(GradScale, DividesAsTheOptionDoesAndWithIt) {
   }
 }
 
-TEST(GradScale, LeavesTheGradientsAsTheyAre) {
+TEST(GradScale, DoesNotChangeTheGradients) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   optimizer.set_grad_scale(number(8));
@@ -238,7 +238,7 @@ TEST(GradScale, LeavesTheGradientsAsTheyAre) {
   EXPECT_TRUE(torch::equal(parameters[0].grad(), before));
 }
 
-TEST(GradScale, IsReadInEveryStepAndMayBeTakenAway) {
+TEST(GradScale, IsReadInEveryStepAndMayBeRemoved) {
   Tensors a = make_parameters(), b = clones(a);
   AdamW one(a, AdamWOptions(0.1)), two(b, AdamWOptions(0.1));
   const auto scale = number(8);
@@ -256,7 +256,7 @@ TEST(GradScale, IsReadInEveryStepAndMayBeTakenAway) {
   expect_equal(a, b);
 }
 
-TEST(AmpTensors, ThatAreWrongAreRefusedByName) {
+TEST(AmpTensors, AreRejectedByNameIfInvalid) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   const auto refused = [&](const torch::Tensor& tensor) {

@@ -17,7 +17,7 @@ void expect_unlike(const Tensors& a, const Tensors& b) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_FALSE(torch::equal(a[i], b[i])) << i;
 }
 
-TEST(OptimizerModes, BeginInTrainingAndGoThereAndBack) {
+TEST(OptimizerModes, StartInTrainingAndSwitchThereAndBack) {
   const Tensors parameters = make_parameters(torch::kFloat32, kShapes);
   Optimizer optimizer = averaged(parameters);
   EXPECT_TRUE(optimizer.is_training());
@@ -38,7 +38,7 @@ TEST(OptimizerModes, BeginInTrainingAndGoThereAndBack) {
     EXPECT_TRUE(torch::allclose(parameters[i], y[i], 1e-5, 1e-6)) << i;
 }
 
-TEST(OptimizerModes, TwiceAreAsOnce) {
+TEST(OptimizerModes, SwitchedTwiceAreAsOnce) {
   const Tensors parameters = make_parameters(torch::kFloat32, kShapes);
   Optimizer optimizer = averaged(parameters);
   optimizer.train();
@@ -54,7 +54,7 @@ TEST(OptimizerModes, TwiceAreAsOnce) {
 }
 
 // Steps round stochastically. A mode switch must not, because each switch would add new random bits.
-TEST(OptimizerModes, DoNotDriftHoweverOftenTheyAreChanged) {
+TEST(OptimizerModes, DoNotDriftHoweverOftenTheySwitch) {
   const Tensors parameters = make_parameters(torch::kBFloat16, kShapes);
   ScheduleFreeAdamW optimizer(parameters, ScheduleFreeAdamWOptions(1e-2).weights("stochastic"));
   train(optimizer, parameters, 1, 3);
@@ -64,7 +64,7 @@ TEST(OptimizerModes, DoNotDriftHoweverOftenTheyAreChanged) {
     EXPECT_TRUE(torch::allclose(parameters[i], y[i], 0x1p-6, 1e-3)) << i;
 }
 
-TEST(OptimizerModes, LeaveParametersAloneThatHaveTakenNoStep) {
+TEST(OptimizerModes, DoNotChangeParametersThatWereNeverStepped) {
   Tensors parameters = make_parameters(torch::kFloat32, kShapes), before = clones(parameters);
   Optimizer optimizer = averaged(parameters);
   optimizer.eval();
@@ -102,7 +102,7 @@ TEST(OptimizerModes, DoNotNeedGradientsAndCompileNothingMore) {
   EXPECT_EQ(compiled(), before);
 }
 
-TEST(OptimizerModes, RefuseAStepInEvaluationBeforeAnythingChanges) {
+TEST(OptimizerModes, RejectAStepInEvaluationBeforeAnythingChanges) {
   const Tensors parameters = make_parameters(torch::kFloat32, kShapes);
   Optimizer optimizer = averaged(parameters);
   train(optimizer, parameters, 1, 2);
@@ -130,7 +130,7 @@ TEST(OptimizerModes, RefuseAStepInEvaluationBeforeAnythingChanges) {
       2);
 }
 
-TEST(OptimizerModes, OfOtherRulesAreNoneAndMayBeAskedFor) {
+TEST(OptimizerModes, OfOtherRulesDoNothing) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -141,7 +141,7 @@ TEST(OptimizerModes, OfOtherRulesAreNoneAndMayBeAskedFor) {
   train(optimizer, parameters, 2, 2);
 }
 
-TEST(OptimizerModes, ComeBackFromAnArchiveWithTheModelsParameters) {
+TEST(OptimizerModes, AreLoadedWithTheModelsParameters) {
   const Tensors parameters = make_parameters(torch::kFloat32, kShapes);
   for (const bool training : {false, true}) {
     Optimizer saved = averaged(parameters, "int8");
@@ -160,7 +160,7 @@ TEST(OptimizerModes, ComeBackFromAnArchiveWithTheModelsParameters) {
   }
 }
 
-TEST(OptimizerModes, OfADamagedArchiveAreRefused) {
+TEST(OptimizerModes, OfADamagedArchiveAreRejected) {
   const Tensors parameters = make_parameters();
   Optimizer optimizer = averaged(parameters);
   torch::serialize::OutputArchive out, ours(out.compilation_unit());
@@ -177,7 +177,7 @@ TEST(OptimizerModes, OfADamagedArchiveAreRefused) {
              "\"mode\" of the archive is \"both\" and neither \"train\" nor \"eval\"");
 }
 
-TEST(OptimizerModes, ThatFailLeaveEverythingAsItWas) {
+TEST(OptimizerModes, ChangeNothingIfASwitchFails) {
   Tensors parameters = make_parameters(torch::kFloat32, kShapes), twin = clones(parameters);
   Optimizer optimizer = averaged(parameters, "int8"), other = averaged(twin, "int8");
   train(optimizer, parameters, 1, 2);
@@ -195,7 +195,7 @@ TEST(OptimizerModes, ThatFailLeaveEverythingAsItWas) {
   expect_equal(parameters, twin);
 }
 
-TEST(OptimizerModes, FollowAParameterThatLiesElsewhereNow) {
+TEST(OptimizerModes, FollowAParameterWhoseStorageMoved) {
   const Tensors parameters = make_parameters(torch::kFloat32, kShapes);
   Optimizer optimizer = averaged(parameters);
   train(optimizer, parameters, 1, 2);

@@ -29,7 +29,7 @@ torch::Tensor freed(torch::Tensor tensor) {
 }
 
 // torch may mark a tensor as zero or negated, instead of writing its values.
-TEST(OddGradients, OneThatIsOnlySaidToBeZeroOrNegatedIsReadSo) {
+TEST(OddGradients, OneThatIsOnlyMarkedAsZeroOrNegatedIsReadCorrectly) {
   const auto negated = torch::imag(torch::conj(torch::randn({40, 30}, torch::kComplexFloat)));
   ASSERT_TRUE(negated.is_neg());
   for (const bool zero : {true, false}) {
@@ -50,7 +50,7 @@ TEST(OddGradients, OneThatIsOnlySaidToBeZeroOrNegatedIsReadSo) {
   }
 }
 
-TEST(OddGradients, AnyStridesAreReadThrough) {
+TEST(OddGradients, AnyStridesAreRead) {
   const auto p = torch::randn({40, 30});
   expect_like_a_copy(p, torch::randn({1}).expand({40, 30}));
   expect_like_a_copy(p, torch::randn({30}).expand({40, 30}));
@@ -87,7 +87,7 @@ TEST(OddGradients, AGradientWithAGraphIsRead) {
   EXPECT_TRUE(torch::equal(p, q));
 }
 
-TEST(OddGradients, WhatCannotBeReadIsRefusedAndNothingChanges) {
+TEST(OddGradients, UnreadableGradientsAreRejectedAndNothingChanges) {
   const std::vector<std::pair<torch::Tensor, const char*>> cases = {
       {torch::eye(3).to_sparse(), "sparse"},
       {torch::eye(3).to_sparse_csr(), "sparse"},
@@ -118,7 +118,7 @@ TEST(OddGradients, WhatCannotBeReadIsRefusedAndNothingChanges) {
   }
 }
 
-TEST(OddParameters, OnesWithoutKernelsAreRefusedByName) {
+TEST(OddParameters, OnesWithoutKernelsAreRejectedByName) {
   const auto refused = [](const torch::Tensor& p) {
     return argument_error([&] { AdamW optimizer({leaf(torch::zeros({1})), p}); });
   };
@@ -143,7 +143,7 @@ TEST(OddParameters, InferenceTensorsAreStepped) {
 
 // ---- parameters that change ----
 
-TEST(OddParameters, AResizedOneIsRefusedAndGoesOnOnceItIsBack) {
+TEST(OddParameters, AResizedOneIsRejectedUntilItsShapeIsRestored) {
   for (const char* codec : {"fp32", "int8"}) {
     Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}, {9}}),
             twin = clones(parameters);
@@ -163,7 +163,7 @@ TEST(OddParameters, AResizedOneIsRefusedAndGoesOnOnceItIsBack) {
   }
 }
 
-TEST(OddParameters, AModelMovedToDoubleTakesItsStateAlong) {
+TEST(OddParameters, StateMovesWithAModelToDouble) {
   Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}, {5}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 2);
@@ -187,7 +187,7 @@ TEST(OddParameters, AModelMovedToDoubleTakesItsStateAlong) {
   expect_equal(parameters, wide);
 }
 
-TEST(OddParameters, ADtypeWithoutKernelsIsRefusedByNameAndLosesNothing) {
+TEST(OddParameters, ADtypeWithoutKernelsIsRejectedByNameAndNothingIsLost) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 70}}), twin = clones(parameters);
   const auto options = AdamWOptions().state("int8");
   AdamW optimizer(parameters, options), other(twin, options);
@@ -206,7 +206,7 @@ TEST(OddParameters, ADtypeWithoutKernelsIsRefusedByNameAndLosesNothing) {
   expect_equal(parameters, twin);
 }
 
-TEST(OddParameters, AFreedStorageIsRefusedAndMayComeBackElsewhere) {
+TEST(OddParameters, AFreedStorageIsRejectedAndMayBeReplaced) {
   Tensors parameters = make_parameters(torch::kFloat32, {{100}, {50}}), twin = clones(parameters);
   AdamW optimizer(parameters), other(twin);
   train(optimizer, parameters, 1, 2);
@@ -225,7 +225,7 @@ TEST(OddParameters, AFreedStorageIsRefusedAndMayComeBackElsewhere) {
 
 // ---- state that the program sets ----
 
-TEST(OddState, ValuesAtStepZeroAreRefusedRatherThanIgnored) {
+TEST(OddState, ValuesAtStepZeroAreRejectedRatherThanIgnored) {
   const auto p = leaf(torch::randn({5}));
   AdamW optimizer({p});
   auto state = std::make_unique<AdamWParamState>();
@@ -242,7 +242,7 @@ TEST(OddState, ValuesAtStepZeroAreRefusedRatherThanIgnored) {
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "step is -1");
 }
 
-TEST(OddState, AnotherOptimizersIsRefusedHoweverOftenOneTries) {
+TEST(OddState, StateOfAnotherOptimizerIsRejectedOnEveryAttempt) {
   const auto p = leaf(torch::ones({5}));
   AdamW optimizer({p});
   const auto replaced_by = [&](std::unique_ptr<torch::optim::OptimizerParamState> state) {
@@ -258,7 +258,7 @@ TEST(OddState, AnotherOptimizersIsRefusedHoweverOftenOneTries) {
   EXPECT_NO_THROW(optimizer.step());
 }
 
-TEST(OddState, AMissingSlotIsRefusedAsByTorch) {
+TEST(OddState, AMissingSlotIsRejectedAsInTorch) {
   const auto p = leaf(torch::randn({5}));
   AdamW optimizer({p});
   auto state = std::make_unique<AdamWParamState>();

@@ -27,7 +27,7 @@ std::string renamed(const std::string& name) {
   return text;
 }
 
-TEST(OwnCodec, KeepsTheStateOfRulesOfEveryKind) {
+TEST(UserCodec, StoresTheStateOfEveryKindOfRule) {
   EXPECT_EQ(load_codec(example_file("linear8.cuh")), "linear8");
   for (const char* rule : {"sgd", "adamw", "lion", "adafactor", "came", "lamb", "novograd",
                            "prodigy", "madgrad", "schedulefree_adamw", "muon"}) {
@@ -44,7 +44,7 @@ TEST(OwnCodec, KeepsTheStateOfRulesOfEveryKind) {
 }
 
 // SGD's momentum, computed with torch by the formulas in the codec's file. All bits must agree.
-TEST(OwnCodec, FollowsItsFormulaToTheBit) {
+TEST(UserCodec, FollowsItsFormulaToTheBit) {
   load_codec(example_file("linear8.cuh"));
   Tensors p = make_parameters(torch::kFloat32, {{64, 80}});
   auto expected = p[0].detach().clone(), kept = torch::zeros({40, 128});
@@ -64,7 +64,7 @@ TEST(OwnCodec, FollowsItsFormulaToTheBit) {
   }
 }
 
-TEST(OwnCodec, TakesItsOptionsAndIsSavedAndLoaded) {
+TEST(UserCodec, HasOptionsAndIsSavedAndLoaded) {
   load_codec(example_file("linear8.cuh"));
   const std::string spec =
       R"({"rule": "adamw", "state": {"m": {"codec": "linear8", "block": 64}, "v": "linear8"}})";
@@ -83,7 +83,7 @@ TEST(OwnCodec, TakesItsOptionsAndIsSavedAndLoaded) {
              "block");
 }
 
-TEST(OwnCodec, MayBeLoadedTwiceAndByManyThreads) {
+TEST(UserCodec, MayBeLoadedTwiceAndByManyThreads) {
   const std::string path = own_file("twice8.cuh", renamed("twice8"));
   std::vector<std::thread> threads;
   std::vector<std::string> names(16);
@@ -93,7 +93,7 @@ TEST(OwnCodec, MayBeLoadedTwiceAndByManyThreads) {
   EXPECT_EQ(load_codec(path), "twice8");
 }
 
-TEST(OwnCodec, IsNeverReplacedByAnotherFileOfItsName) {
+TEST(UserCodec, IsNeverReplacedByAnotherFileOfItsName) {
   const std::string path = own_file("changed8.cuh", renamed("changed8"));
   load_codec(path);
   std::filesystem::create_directories(std::filesystem::path(path).parent_path() / "elsewhere");
@@ -105,7 +105,7 @@ TEST(OwnCodec, IsNeverReplacedByAnotherFileOfItsName) {
   EXPECT_HAS(problem([&] { load_codec(shipped); }), "there is another codec \"int8\" already");
 }
 
-TEST(OwnCodec, IsAFileOfThisUsersAlone) {
+TEST(UserCodec, MustBeAFileThatOnlyThisUserCanWrite) {
   EXPECT_HAS(problem([] { load_codec("/nowhere/at8.cuh"); }),
              "cannot load /nowhere/at8.cuh: No such file");
   EXPECT_HAS(problem([] { load_codec("/tmp"); }), "not a regular file");
@@ -116,7 +116,7 @@ TEST(OwnCodec, IsAFileOfThisUsersAlone) {
   EXPECT_EQ(load_codec(path), "open8");
 }
 
-TEST(OwnCodec, IsNoRuleNorARuleACodec) {
+TEST(UserCodec, IsNotARuleAndARuleIsNotACodec) {
   const std::string rule = example_file("signum.cuh"), codec = example_file("linear8.cuh");
   EXPECT_HAS(problem([&] { load_codec(rule); }),
              rule + ":5: expected `namespace jitstep::codecs::signum {`");
@@ -127,7 +127,7 @@ TEST(OwnCodec, IsNoRuleNorARuleACodec) {
              "there is no codec \"adamw\"");
 }
 
-TEST(OwnCodec, WithAMistakeSaysWhere) {
+TEST(UserCodec, WithAMistakeNamesTheLine) {
   const std::string path =
       own_file("odd8.cuh", renamed("odd8").replace(renamed("odd8").find("int block"), 3, "long"));
   EXPECT_HAS(problem([&] { load_codec(path); }), path + ":9: expected");

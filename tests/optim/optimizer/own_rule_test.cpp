@@ -22,7 +22,7 @@ double train(Optimizer& opt, torch::nn::Sequential& model) {
   return last;
 }
 
-TEST(OwnRule, TrainsOnEveryCodec) {
+TEST(UserRule, TrainsOnEveryCodec) {
   EXPECT_EQ(load_rule(example_file("signum.cuh")), "signum");
   for (const auto& codec : shipped(jit::Manifest::Kind::codec)) {
     torch::manual_seed(3);
@@ -33,7 +33,7 @@ TEST(OwnRule, TrainsOnEveryCodec) {
   }
 }
 
-TEST(OwnRule, FollowsItsFormulaToTheBit) {
+TEST(UserRule, FollowsItsFormulaToTheBit) {
   load_rule(example_file("signum.cuh"));
   auto p = torch::randn({1000}).requires_grad_();
   auto expected = p.detach().clone(), m = torch::zeros({1000});
@@ -87,7 +87,7 @@ struct Rule {
 }  // namespace jitstep::rules::)" + rule.name + "\n"));
 }
 
-TEST(OwnRule, ASlotThatOptionsAddLaterBeginsWithItsInitialValue) {
+TEST(UserRule, ASlotThatOptionsAddLaterStartsFromItsInitialValue) {
   // Sums up gradients, from `start` if the option `tally` is set.
   load_descent({.name = "tallying",
                 .hyper = "  double start = 3;   // finite\n  double tally = 0;   // finite\n",
@@ -121,7 +121,7 @@ std::string rule_of_flags(int count) {
   return load_descent(rule);
 }
 
-TEST(OwnRule, MayHaveMoreThan64OptionsEachSetByItself) {
+TEST(UserRule, MayHaveMoreThan64IndependentOptions) {
   const std::string rule = rule_of_flags(64);
   const auto p = torch::zeros({5}).requires_grad_(), q = torch::zeros({5}).requires_grad_();
   GenericOptions given, defaults = GenericOptions(0.5);
@@ -160,7 +160,7 @@ class AnchoredRule : public ::testing::Test {
   }
 };
 
-TEST_F(AnchoredRule, KeepsASlotInItsCodecUnlessItIsNamed) {
+TEST_F(AnchoredRule, StoresASlotInItsOwnCodecUnlessTheUserNamesTheSlot) {
   const Tensors p = parameters(3);
   Optimizer opt("anchored", std::vector<torch::Tensor>{p[0]}, GenericOptions(0.1).state("int8"));
   EXPECT_EQ(opt.formats_of(p[0]).slots.at("z").name, "fp32");
@@ -176,7 +176,7 @@ TEST_F(AnchoredRule, KeepsASlotInItsCodecUnlessItIsNamed) {
   EXPECT_EQ(spec->formats_of(spec->param_groups()[0].params()[0]).slots.at("z").name, "int8");
 }
 
-TEST_F(AnchoredRule, GivesEachGroupTheRateItIsMadeWith) {
+TEST_F(AnchoredRule, UsesEachGroupsRateAtConstruction) {
   const Tensors p = parameters(3);
   Optimizer opt("anchored", std::vector<torch::Tensor>{p[0]}, GenericOptions(0.25));
   EXPECT_EQ(initial_lr(opt), jit::Value(0.25));
@@ -190,7 +190,7 @@ TEST_F(AnchoredRule, GivesEachGroupTheRateItIsMadeWith) {
   EXPECT_EQ(initial_lr(*spec), jit::Value(0.75));
 }
 
-TEST_F(AnchoredRule, HoldsThatRateThroughSchedulesAndArchives) {
+TEST_F(AnchoredRule, KeepsThatRateThroughSchedulesAndArchives) {
   const Tensors p = parameters(1);
   Optimizer opt("anchored", p, GenericOptions(0.5));
   options(opt, 0).set_lr(0.125);
@@ -206,13 +206,13 @@ TEST_F(AnchoredRule, HoldsThatRateThroughSchedulesAndArchives) {
   EXPECT_EQ(initial_lr(other), jit::Value(0.5));
 }
 
-TEST(OwnRule, IsTheOneTheReadmeShows) {
+TEST(UserRule, IsTheOneInTheReadme) {
   EXPECT_NE(text_of_file(JITSTEP_SOURCE_DIR "/README.md")
                 .find(text_of_file(JITSTEP_SOURCE_DIR "/examples/signum.cuh")),
             std::string::npos);
 }
 
-TEST(OwnRule, OfTheChapterIsTheOneInTheExamples) {
+TEST(UserRule, OfTheGuideIsTheOneInTheExamples) {
   const auto file = [](const char* name) {
     return text_of_file(std::string(JITSTEP_SOURCE_DIR "/") + name);
   };
@@ -223,7 +223,7 @@ TEST(OwnRule, OfTheChapterIsTheOneInTheExamples) {
   EXPECT_HAS(chapter, file("bench/results/state_formats_yogi.md"));
 }
 
-TEST(OwnRule, WithAMistakeSaysWhereAndShowsTheSource) {
+TEST(UserRule, WithAMistakeNamesTheLineAndShowsTheSource) {
   std::string text = text_of_file(JITSTEP_SOURCE_DIR "/examples/signum.cuh");
   while (text.find("signum") != std::string::npos) text.replace(text.find("signum"), 6, "broken");
   text.replace(text.find("sign(e.m.next)"), 14, "sing(e.m.next)");

@@ -16,7 +16,7 @@ AdamWParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
 torch::Tensor leaf(const torch::Tensor& t) { return t.detach().requires_grad_(); }
 
 // bitsandbytes: a NaN or infinite gradient zeroed the history of its element and was then ignored silently.
-TEST(PeersDefects, ANonFiniteGradientIsSeenAndErasesNoOtherHistory) {
+TEST(DefectsOfOtherLibraries, ANonFiniteGradientIsVisibleAndErasesNoHistory) {
   for (const char* codec : kQuantised)
     for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
       const auto p = leaf(torch::ones({4096})), q = leaf(torch::ones({4096}));
@@ -37,7 +37,7 @@ TEST(PeersDefects, ANonFiniteGradientIsSeenAndErasesNoOtherHistory) {
 }
 
 // bitsandbytes: 32-bit momentum and RMSprop had no kernel for bfloat16 gradients.
-TEST(PeersDefects, EveryRuleTakesEveryDtype) {
+TEST(DefectsOfOtherLibraries, EveryRuleSupportsEveryDtype) {
   for (const char* rule : {"sgd", "adam", "adamw", "lamb"})
     for (const auto dtype : {torch::kFloat64, torch::kFloat32, torch::kBFloat16, torch::kFloat16}) {
       const Tensors parameters = make_parameters(dtype, {{300}});
@@ -52,7 +52,7 @@ TEST(PeersDefects, EveryRuleTakesEveryDtype) {
 }
 
 // bitsandbytes: amsgrad=True was accepted and ignored.
-TEST(PeersDefects, AmsgradHoldsWithEveryCodec) {
+TEST(DefectsOfOtherLibraries, AmsgradWorksWithEveryCodec) {
   for (const char* codec : kQuantised) {
     const auto p = leaf(torch::zeros({4096}));
     AdamW optimizer({p}, AdamWOptions(0.1).amsgrad(true).betas({0.9, 0.5}).state(codec));
@@ -69,7 +69,7 @@ TEST(PeersDefects, AmsgradHoldsWithEveryCodec) {
 }
 
 // bitsandbytes: it replaced p.data by a contiguous copy, which broke channels_last and flat buffers.
-TEST(PeersDefects, AParameterKeepsItsMemoryAndItsLayout) {
+TEST(DefectsOfOtherLibraries, AParameterKeepsItsStorageAndItsLayout) {
   const auto flat = torch::randn({5 * 4 * 3 * 3 + 7});
   const auto p = leaf(flat.slice(0, 7).view({5, 3, 3, 4}).permute({0, 3, 1, 2}));
   ASSERT_TRUE(p.is_contiguous(torch::MemoryFormat::ChannelsLast));
@@ -85,7 +85,7 @@ TEST(PeersDefects, AParameterKeepsItsMemoryAndItsLayout) {
 }
 
 // torchao: stochastic rounding drew from torch's global generator.
-TEST(PeersDefects, StochasticRoundingLeavesTorchsGeneratorAlone) {
+TEST(DefectsOfOtherLibraries, StochasticRoundingLeavesTorchsGeneratorAlone) {
   const auto run = [](std::uint64_t torch_seed) {
     const auto p = leaf(torch::ones({1000}, torch::kBFloat16));
     AdamW optimizer({p}, AdamWOptions(1e-3).weights("stochastic").seed(4));
@@ -103,7 +103,7 @@ TEST(PeersDefects, StochasticRoundingLeavesTorchsGeneratorAlone) {
 }
 
 // Apex: an option that could not be honored was ignored. jitstep throws.
-TEST(PeersDefects, AFormatOfWeightsThatIsNotThereIsRefused) {
+TEST(DefectsOfOtherLibraries, AnUnknownWeightFormatIsRejected) {
   const Tensors parameters = make_parameters(torch::kBFloat16);
   EXPECT_HAS(argument_error([&] { AdamW(parameters, AdamWOptions().weights("master_weights")); }),
              "native");
@@ -115,7 +115,7 @@ TEST(PeersDefects, AFormatOfWeightsThatIsNotThereIsRefused) {
 
 // Apex, Transformer Engine, DeepSpeed: one step number per group, which is wrong for a parameter whose first gradient
 // comes late.
-TEST(PeersDefects, ALateParameterHasItsOwnBiasCorrection) {
+TEST(DefectsOfOtherLibraries, ALateParameterHasItsOwnBiasCorrection) {
   for (const char* rule : {"adam", "adamw", "lamb"}) {
     Tensors parameters = make_parameters(torch::kFloat32, {{50}, {60}}), alone = clones(parameters);
     Optimizer optimizer(rule, parameters, GenericOptions(0.1));
@@ -132,7 +132,7 @@ TEST(PeersDefects, ALateParameterHasItsOwnBiasCorrection) {
 }
 
 // DeepSpeed: with mixed dtypes the shared step number advanced once for each dtype.
-TEST(PeersDefects, MixedDtypesCountEachStepOnce) {
+TEST(DefectsOfOtherLibraries, MixedDtypesCountEachStepOnce) {
   Tensors mixed = {leaf(torch::randn({40})), leaf(torch::randn({40}, torch::kBFloat16)),
                    leaf(torch::randn({40}, torch::kFloat64))};
   Tensors alone = clones(mixed);
@@ -151,7 +151,7 @@ TEST(PeersDefects, MixedDtypesCountEachStepOnce) {
 }
 
 // flashoptim, torchao: unquantized state had the parameter's bfloat16.
-TEST(PeersDefects, UnquantisedStateOfLowPrecisionParametersIsFloat) {
+TEST(DefectsOfOtherLibraries, UnquantizedStateOfLowPrecisionParametersIsFloat32) {
   for (const auto dtype : {torch::kBFloat16, torch::kFloat16}) {
     const auto small = leaf(torch::ones({100}, dtype)), large = leaf(torch::ones({5000}, dtype));
     AdamW coded({small}, AdamWOptions().state("int8")), plain({large}, AdamWOptions());
@@ -163,7 +163,7 @@ TEST(PeersDefects, UnquantisedStateOfLowPrecisionParametersIsFloat) {
 }
 
 // Transformer Engine: moments below 32 bits needed float temporaries in every step.
-TEST(PeersDefects, AStepAllocatesNoTensors) {
+TEST(DefectsOfOtherLibraries, AStepAllocatesNoTensors) {
   for (const char* codec : kQuantised) {
     Tensors parameters = make_parameters(torch::kBFloat16, {{5000}, {3}});
     LAMB optimizer(parameters, LAMBOptions(0.1).state(codec).max_grad_norm(1));
@@ -175,7 +175,7 @@ TEST(PeersDefects, AStepAllocatesNoTensors) {
 }
 
 // COAT: the kernel's block size was a constant, whatever the options were.
-TEST(PeersDefects, EveryBlockSizeOfAnOptionIsTheKernels) {
+TEST(DefectsOfOtherLibraries, TheKernelUsesTheBlockSizeOfTheOptions) {
   for (const int block : {64, 128, 256}) {
     const auto p = leaf(torch::zeros({4096}));
     const auto codec = R"({"codec": "int8", "block": )" + std::to_string(block) + "}";
@@ -186,7 +186,7 @@ TEST(PeersDefects, EveryBlockSizeOfAnOptionIsTheKernels) {
 }
 
 // COAT, lpmm: g * g was computed in the gradient's 16 bits and underflowed.
-TEST(PeersDefects, SquaresOfHalfGradientsDoNotUnderflow) {
+TEST(DefectsOfOtherLibraries, SquaresOfHalfGradientsDoNotUnderflow) {
   for (const char* codec : {"fp32", "int8", "int4"}) {
     const auto p = leaf(torch::zeros({4096}, torch::kFloat16));
     AdamW optimizer({p}, AdamWOptions(0.1).eps(1e-12).state(codec));
@@ -198,7 +198,7 @@ TEST(PeersDefects, SquaresOfHalfGradientsDoNotUnderflow) {
 }
 
 // lpmm: threads of a partial last block returned before its barrier.
-TEST(PeersDefects, ARaggedTailIsThatOfAPaddedTensor) {
+TEST(DefectsOfOtherLibraries, APartialBlockEqualsThatOfAPaddedTensor) {
   for (const char* codec : kQuantised)
     for (const std::int64_t n : {255, 257, 513, 4095, 4097, 4223}) {
       const auto whole = torch::zeros({8192});
@@ -219,7 +219,7 @@ TEST(PeersDefects, ARaggedTailIsThatOfAPaddedTensor) {
 }
 
 // torch's fused kernels: a gradient or state with other strides than the parameter caused an error.
-TEST(PeersDefects, StridesNeedNotMatch) {
+TEST(DefectsOfOtherLibraries, StridesNeedNotMatch) {
   const auto values = torch::randn({4, 6, 5, 3}), g = torch::randn({4, 6, 5, 3});
   const auto p = leaf(values.contiguous(torch::MemoryFormat::ChannelsLast));
   const auto q = leaf(values.clone());
@@ -235,7 +235,7 @@ TEST(PeersDefects, StridesNeedNotMatch) {
 }
 
 // bitsandbytes: decoupled decay came after the update. torch's comes before it.
-TEST(PeersDefects, DecayComesBeforeTheUpdateUnlessAskedOtherwise) {
+TEST(DefectsOfOtherLibraries, DecayComesBeforeTheUpdateByDefault) {
   const auto run = [](const AdamWOptions& options) {
     const auto p = leaf(torch::full({1}, 2.0, torch::kFloat64));
     p.mutable_grad() = torch::ones({1}, torch::kFloat64);
@@ -250,7 +250,7 @@ TEST(PeersDefects, DecayComesBeforeTheUpdateUnlessAskedOtherwise) {
 }
 
 // bitsandbytes, lpmm: a block of zeros was divided by its largest magnitude, which is zero.
-TEST(PeersDefects, ABlockOfZerosStaysZero) {
+TEST(DefectsOfOtherLibraries, ABlockOfZerosStaysZero) {
   for (const char* codec : kQuantised) {
     const auto p = leaf(torch::ones({4096}));
     AdamW optimizer({p}, AdamWOptions(0.1).weight_decay(0).state(codec));

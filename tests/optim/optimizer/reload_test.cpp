@@ -35,7 +35,7 @@ torch::Tensor zeros() {
 
 double value(const torch::Tensor& p) { return p[0].item<double>(); }
 
-TEST(ReloadedRule, IsForOptimizersThatAreMadeAfterIt) {
+TEST(ReloadedRule, AppliesOnlyToLaterOptimizers) {
   load_rule(own_file("drifting.cuh", drifting("1", "m")));
   const auto p = zeros(), late = zeros(), q = zeros();
   Optimizer old("drifting", std::vector<torch::Tensor>{p});
@@ -56,7 +56,7 @@ TEST(ReloadedRule, IsForOptimizersThatAreMadeAfterIt) {
   EXPECT_TRUE(torch::equal(state.value("m"), torch::ones({10})));
 }
 
-TEST(ReloadedRule, IsNotMixedWithItsOldVersionInOneOptimizer) {
+TEST(ReloadedRule, IsNotMixedWithItsOldRevisionInOneOptimizer) {
   load_rule(own_file("drifting.cuh", drifting("2", "a")));
   Optimizer old("drifting", std::vector<torch::Tensor>{zeros()});
   load_rule(own_file("drifting.cuh", drifting("2", "b")));
@@ -68,7 +68,7 @@ TEST(ReloadedRule, IsNotMixedWithItsOldVersionInOneOptimizer) {
              "are of another version of drifting, whose file was loaded again");
 }
 
-TEST(ReloadedRule, GoesOnThroughArchivesInItsOwnVersion) {
+TEST(ReloadedRule, ContinuesThroughArchivesInItsOwnRevision) {
   load_rule(own_file("drifting.cuh", drifting("4", "c")));
   const auto p = zeros(), q = zeros();
   Optimizer one("drifting", std::vector<torch::Tensor>{p});
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Codecs, ReloadedStateIn,
                          ::testing::Values("fp32", "bf16",
                                            R"({"codec": "int8", "signed_scale": true})"));
 
-TEST(ReloadedState, MadeByHandKeepsTheSlotsOfTheVersionThatItWasMadeBy) {
+TEST(ReloadedState, MadeByTheProgramKeepsTheSlotsOfItsRevision) {
   load_rule(own_file("keeping.cuh", keeping({"a", "b"})));
   auto made = std::make_unique<ParamState>("keeping");
   made->step() = 1;
@@ -144,7 +144,7 @@ TEST(ReloadedState, MadeByHandKeepsTheSlotsOfTheVersionThatItWasMadeBy) {
   EXPECT_EQ(value(p), -295);
 }
 
-TEST(ReloadedState, OfASlotThatLostItsSignIsRefusedIfItHasOne) {
+TEST(ReloadedState, WithNegativeValuesIsRejectedIfTheSlotBecameNonNegative) {
   load_rule(own_file("keeping.cuh", keeping({"a"})));
   const auto p = zeros(), q = zeros();
   Optimizer old("keeping", std::vector<torch::Tensor>{p});
@@ -157,7 +157,7 @@ TEST(ReloadedState, OfASlotThatLostItsSignIsRefusedIfItHasOne) {
   EXPECT_HAS(argument_error([&] { fresh.step(); }), "the slot a is never negative");
 }
 
-TEST(ReloadedCodec, IsForOptimizersThatAreMadeAfterIt) {
+TEST(ReloadedCodec, AppliesOnlyToLaterOptimizers) {
   load_rule(own_file("drifting.cuh", drifting("e.m.prev", "m")));
   load_codec(own_file("fixed8.cuh", fixed8("3")));
   const auto p = zeros(), late = zeros(), q = zeros();

@@ -27,7 +27,7 @@ torch::Tensor stepped(const std::string& spec, std::vector<std::int64_t> sizes, 
 }
 
 // torch::sign(NaN) is 0. Such an element would stand still, and forever if the NaN reaches its average.
-TEST(SignRules, MakeNoNumberOfAnElementWhoseGradientIsNone) {
+TEST(SignRules, GiveNanForAnElementWhoseGradientIsNan) {
   ASSERT_EQ(torch::sign(torch::tensor(NAN)).item<float>(), 0)
       << "torch no longer has this behavior";
   for (const std::string rule : kElementwise)
@@ -48,7 +48,7 @@ TEST(SignRules, MakeNoNumberOfAnElementWhoseGradientIsNone) {
 }
 
 // MARS first divides the gradient by the norm of its tensor.
-TEST(SignRules, MakeNoNumberOfATensorWhereMarsClipsAGradientWithANan) {
+TEST(SignRules, GiveNanForATensorWhenMarsClipsAGradientWithANan) {
   const std::string spec = R"({"rule": "mars", "options": {"mars_type": "lion"}})";
   for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{1, 1}, {3, 5}, {16, 33}})
     for (const int bad_step : {1, 2}) {

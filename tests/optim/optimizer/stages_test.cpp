@@ -44,7 +44,7 @@ std::string probing() {
   return rule;
 }
 
-TEST(Stages, ThatNobodyRegisteredAreNamedWhenTheOptimizerIsMade) {
+TEST(HostTransforms, AreNamedAtConstructionIfNotRegistered) {
   const std::string rule = rule_with_transform("unregistered", "nowhere");
   const std::string error =
       argument_error([&] { Optimizer(rule, make_parameters(), GenericOptions()); });
@@ -53,7 +53,7 @@ TEST(Stages, ThatNobodyRegisteredAreNamedWhenTheOptimizerIsMade) {
   EXPECT_HAS(error, "register_host_transform adds one of your own");
 }
 
-TEST(Stages, FindZerosInAStepThatIsSkipped) {
+TEST(HostTransforms, GetZerosInASkippedStep) {
   Tensors parameters = make_parameters();
   const Tensors before = clones(parameters);
   Optimizer optimizer(probing(), parameters);
@@ -69,7 +69,7 @@ TEST(Stages, FindZerosInAStepThatIsSkipped) {
   expect_equal(parameters, before);
 }
 
-TEST(Stages, AreRegisteredOnce) {
+TEST(HostTransforms, AreRegisteredOnce) {
   const auto same = [](const torch::Tensor& values, const jit::OptionValues&) { return values; };
   EXPECT_HAS(argument_error([&] { register_host_transform("newton_schulz", same); }),
              "there is a host transform \"newton_schulz\" already");
@@ -77,7 +77,7 @@ TEST(Stages, AreRegisteredOnce) {
              "without a function");
 }
 
-TEST(Stages, SeeTensorsAsTheParametersAreAndTheOptionsOfTheirGroups) {
+TEST(HostTransforms, GetTensorsLikeTheParametersAndTheOptionsOfTheirGroups) {
   const std::string rule = probing();
   Tensors parameters = {torch::zeros({3, 5}),
                         torch::zeros({5, 3}).t(),
@@ -110,7 +110,7 @@ TEST(Stages, SeeTensorsAsTheParametersAreAndTheOptionsOfTheirGroups) {
     EXPECT_TRUE(torch::equal(parameters[i].detach(), parameters[i].grad() * (i < 3 ? 2 : 3))) << i;
 }
 
-TEST(Stages, ThatFailChangeNothing) {
+TEST(HostTransforms, ChangeNothingIfTheyFail) {
   const std::string rule = probing();
   Tensors parameters = make_parameters();
   Optimizer optimizer(rule, parameters, GenericOptions());
@@ -137,7 +137,7 @@ TEST(Stages, ThatFailChangeNothing) {
   for (const auto& p : parameters) EXPECT_TRUE(torch::equal(p.detach(), p.grad()));
 }
 
-TEST(Stages, OfMuonTakeMatricesAlone) {
+TEST(HostTransforms, OfMuonAcceptOnlyMatrices) {
   for (const std::vector<std::int64_t>& shape :
        std::vector<std::vector<std::int64_t>>{{6}, {}, {2, 3, 4}}) {
     const std::string error = argument_error([&] {
@@ -152,7 +152,7 @@ TEST(Stages, OfMuonTakeMatricesAlone) {
 }
 
 // Compares with torch's operations, in the order of torch.optim.Muon.
-TEST(Stages, OfMuonIterateAsTorchDoes) {
+TEST(HostTransforms, OfMuonIterateAsInTorch) {
   Tensors parameters = make_parameters(torch::kFloat32, {{24, 40}, {40, 24}}),
           expected = clones(parameters);
   Muon optimizer(parameters, MuonOptions(0.02).momentum(0.9).weight_decay(0.1).ns_steps(3));
@@ -190,7 +190,7 @@ struct Autocast {
   }
 };
 
-TEST(Stages, OfMuonIterateInTheirOwnDtypeUnderAutocast) {
+TEST(HostTransforms, OfMuonIterateInTheirOwnDtypeUnderAutocast) {
   using Dtype = MuonOptions::IterationDtype;
   for (const Dtype dtype : {Dtype::real, Dtype::bf16}) {
     const Tensors parameters = make_parameters(torch::kFloat32, {{24, 40}, {7, 7}, {40, 24}}),
@@ -206,7 +206,7 @@ TEST(Stages, OfMuonIterateInTheirOwnDtypeUnderAutocast) {
   }
 }
 
-TEST(Stages, AreWithoutAutocastAndTheClosureKeepsIt) {
+TEST(HostTransforms, RunWithoutAutocastAndTheClosureKeepsIt) {
   torch::Dtype of_closure = torch::kFloat32, of_transform = torch::kBFloat16;
   const torch::Tensor matrix = torch::ones({4, 4});
   current() = [&](const torch::Tensor& values, const jit::OptionValues&) {
@@ -228,7 +228,7 @@ TEST(Stages, AreWithoutAutocastAndTheClosureKeepsIt) {
 }
 
 // torch multiplies several matrices in one call by other code than one matrix. jitstep uses one path for any number.
-TEST(Stages, OfMuonDoNotDependOnWhichMatricesAreSteppedTogether) {
+TEST(HostTransforms, OfMuonDoNotDependOnTheOtherMatrices) {
   for (const auto dtype : {MuonOptions::IterationDtype::bf16, MuonOptions::IterationDtype::real})
     for (const auto type : {torch::kFloat32, torch::kFloat64}) {
       Tensors together = make_parameters(type, {{20, 16},

@@ -54,7 +54,7 @@ TEST(StepInBackward, HasTheBitsOfAStepInEveryWeightFormat) {
                          torch::kBFloat16);
 }
 
-TEST(StepInBackward, HasTheBitsOfAStepWithAHostStage) {
+TEST(StepInBackward, HasTheBitsOfAStepWithAHostTransform) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}, {40, 30}, {8, 8}});
   const Tensors expected = clones(parameters);
   Muon opt(parameters, MuonOptions(0.02)), reference(expected, MuonOptions(0.02));
@@ -110,14 +110,14 @@ void expect_no_difference(Change change) {
   expect_equal(parameters, expected);
 }
 
-TEST(StepInBackward, FindsAllParametersThatWereMovedTogether) {
+TEST(StepInBackward, FindsAllParametersIfTheyMovedTogether) {
   expect_no_difference([](AdamW&, const Tensors& parameters, int) {
     move(parameters);
     return true;
   });
 }
 
-TEST(StepInBackward, FindsParametersThatWereMovedWhenAGroupCame) {
+TEST(StepInBackward, FindsParametersThatMovedWhenAGroupWasAdded) {
   Tensors late;
   expect_no_difference([&](AdamW& opt, const Tensors& parameters, int step) {
     if (step % 2 == 0) {
@@ -130,7 +130,7 @@ TEST(StepInBackward, FindsParametersThatWereMovedWhenAGroupCame) {
 }
 
 // All parameters move, one of them is stepped in backward(), and then all by step().
-TEST(StepInBackward, LeavesStepParametersThatWereMovedBefore) {
+TEST(StepInBackward, LetsStepFindParametersThatMovedBefore) {
   const Tensors parameters = make_parameters(torch::kFloat32, kShapes),
                 expected = clones(parameters);
   AdamW opt(parameters), reference(expected);
@@ -204,7 +204,7 @@ TEST(StepInBackward, StepsInTheClosureOfAStep) {
   expect_equal(parameters, expected);
 }
 
-TEST(StepInBackward, LeavesGradientsToStepOnceItIsOff) {
+TEST(StepInBackward, LeavesGradientsToStepWhenSwitchedOff) {
   const torch::Tensor p = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
   opt.step_in_backward();
@@ -218,7 +218,7 @@ TEST(StepInBackward, LeavesGradientsToStepOnceItIsOff) {
   EXPECT_EQ(p[0].item<float>(), -2);
 }
 
-TEST(StepInBackward, GoesOnInAnOptimizerThatWasMovedAndEndsWithIt) {
+TEST(StepInBackward, ContinuesInAMovedOptimizerAndEndsWithIt) {
   const torch::Tensor p = leaf({3});
   {
     SGD first(Tensors{p}, SGDOptions(1));
@@ -241,7 +241,7 @@ TEST(StepInBackward, DividesByAGradScale) {
   EXPECT_EQ(p[0].item<float>(), -0.25);
 }
 
-TEST(StepInBackward, RefusesWhatIsSummedOrKeptForAllParameters) {
+TEST(StepInBackward, RejectsGlobalSumsAndSharedState) {
   const Tensors parameters = make_parameters();
   for (const char* const spec :
        {R"({"rule": "adamw", "options": {"max_grad_norm": 1.0}})", R"({"rule": "nvlamb"})",
@@ -253,7 +253,7 @@ TEST(StepInBackward, RefusesWhatIsSummedOrKeptForAllParameters) {
   }
 }
 
-TEST(StepInBackward, RefusesASumOverAllThatIsAskedForLater) {
+TEST(StepInBackward, RejectsAGlobalSumThatAnOptionAddsLater) {
   const torch::Tensor p = leaf({3});
   AdamW opt(Tensors{p});
   opt.step_in_backward();
@@ -268,7 +268,7 @@ TEST(StepInBackward, RefusesASumOverAllThatIsAskedForLater) {
   EXPECT_FALSE(torch::equal(p, before));
 }
 
-TEST(StepInBackward, RefusesGradScalersAndFoundInf) {
+TEST(StepInBackward, RejectsGradScalersAndFoundInf) {
   const torch::Tensor p = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
   opt.step_in_backward();
@@ -280,7 +280,7 @@ TEST(StepInBackward, RefusesGradScalersAndFoundInf) {
   EXPECT_HAS(argument_error([&] { opt.step_in_backward(); }), "found_inf");
 }
 
-TEST(StepInBackward, RefusesParametersOfAnAccumulator) {
+TEST(StepInBackward, RejectsParametersOfAnAccumulator) {
   const torch::Tensor p = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
   {
@@ -292,7 +292,7 @@ TEST(StepInBackward, RefusesParametersOfAnAccumulator) {
   EXPECT_HAS(argument_error([&] { GradAccumulator{{p}}; }), "steps in backward() already");
 }
 
-TEST(StepInBackward, RefusesToStepInEvaluation) {
+TEST(StepInBackward, RejectsStepsInEvaluation) {
   const torch::Tensor p = leaf({3});
   const std::string rule = load_rule(own_file(
       "averaged_iterate.cuh",
@@ -315,7 +315,7 @@ TEST(StepInBackward, ThrowsForABadGradientAndKeepsIt) {
 }
 
 // Backward visits the last operation first. It steps p before it computes q's gradient, which needs the old p.
-TEST(StepInBackward, IsSeenByThoseWhoStillReadTheParameter) {
+TEST(StepInBackward, IsVisibleToAutogradIfTheParameterIsStillNeeded) {
   const torch::Tensor p = leaf({3}), q = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
   opt.step_in_backward();
@@ -326,7 +326,7 @@ TEST(StepInBackward, IsSeenByThoseWhoStillReadTheParameter) {
 }
 
 // The program may change the list of parameters, as in torch.
-TEST(StepInBackward, RefusesGroupsWhoseParametersWereReplaced) {
+TEST(StepInBackward, RejectsGroupsWhoseParametersWereReplaced) {
   const torch::Tensor p = leaf({3}), other = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
   opt.step_in_backward();

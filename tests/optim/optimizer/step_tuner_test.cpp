@@ -42,11 +42,11 @@ AdamWOptions in_8_bits() { return AdamWOptions(1e-2).state("int8").max_grad_norm
 // Compiles in a third of the time. For tests about who is asked, not about what is tuned.
 AdamWOptions in_float() { return AdamWOptions(1e-2); }
 
-TEST(TunedSteps, DISABLED_LeaveTheBitsOfOthers) {
+TEST(TunedSteps, DISABLED_GiveTheBitsOfUntunedSteps) {
   EXPECT_TRUE(same_bits(trained(in_8_bits()), trained(in_8_bits().tune())));
 }
 
-TEST(TunedSteps, DISABLED_OfTheEnvironment) { trained(in_float()); }
+TEST(TunedSteps, DISABLED_WithDefaultOptions) { trained(in_float()); }
 
 TEST(TunedSteps, DISABLED_OfADefaultKernel) { trained(in_float(), 1); }
 
@@ -65,7 +65,7 @@ TEST(TunedSteps, DISABLED_WarnThatRanksDoNotAgree) {
 }
 
 // As if all other ranks had measured the first candidate as the fastest.
-TEST(TunedSteps, DISABLED_AgreeWithOthers) {
+TEST(TunedSteps, DISABLED_AgreeWithOtherRanks) {
   int asked = 0;
   const auto agree = [&](const std::vector<double>& own) {
     ++asked;
@@ -78,9 +78,9 @@ TEST(TunedSteps, DISABLED_AgreeWithOthers) {
   EXPECT_TRUE(same_bits(tuned, trained(in_float(), kSteps)));
 }
 
-TEST(TunedSteps, LeaveTheBitsOfOthersAndWriteWhatTheyTried) {
+TEST(TunedSteps, GiveTheBitsOfUntunedStepsAndWriteTheirTrials) {
   const OwnProcess process;
-  ASSERT_EQ(process.run("TunedSteps.DISABLED_LeaveTheBitsOfOthers"), 0);
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_GiveTheBitsOfUntunedSteps"), 0);
   const std::vector<json> records = process.records();
   ASSERT_GE(records.size(), 1u) << "the tuning of the first kernel must be complete";
   EXPECT_EQ(records[0].at("strategy"), "in steps");
@@ -90,11 +90,11 @@ TEST(TunedSteps, LeaveTheBitsOfOthersAndWriteWhatTheyTried) {
   EXPECT_GE(timed, 4);
 }
 
-TEST(TunedSteps, AreAskedForByTheEnvironmentToo) {
+TEST(TunedSteps, MayBeEnabledByTheEnvironment) {
   const OwnProcess process;
-  ASSERT_EQ(process.run("TunedSteps.DISABLED_OfTheEnvironment"), 0);
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_WithDefaultOptions"), 0);
   EXPECT_TRUE(process.records().empty());
-  ASSERT_EQ(process.run("TunedSteps.DISABLED_OfTheEnvironment", "JITSTEP_TUNE=1"), 0);
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_WithDefaultOptions", "JITSTEP_TUNE=1"), 0);
   EXPECT_FALSE(process.records().empty());
 }
 
@@ -108,15 +108,15 @@ TEST(TunedSteps, CompareNoBaselineWithKernelsOfThisProcessor) {
   EXPECT_EQ(process.run("TunedSteps.DISABLED_CompileAllKernels", shipped), 0);
 }
 
-TEST(TunedSteps, OfSeveralRanksAreRefusedWithoutAnAgreement) {
+TEST(TunedSteps, OfSeveralRanksAreRejectedWithoutAnAgreement) {
   const OwnProcess process;
   ASSERT_EQ(process.run("TunedSteps.DISABLED_WarnThatRanksDoNotAgree", "WORLD_SIZE=2"), 0);
   EXPECT_TRUE(process.records().empty());
 }
 
-TEST(TunedSteps, OfSeveralRanksTakeWhatIsAgreed) {
+TEST(TunedSteps, OfSeveralRanksUseTheAgreedConfig) {
   const OwnProcess process;
-  ASSERT_EQ(process.run("TunedSteps.DISABLED_AgreeWithOthers", "WORLD_SIZE=2"), 0);
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_AgreeWithOtherRanks", "WORLD_SIZE=2"), 0);
   const std::vector<json> records = process.records();
   ASSERT_GE(records.size(), 1u);
   EXPECT_EQ(records[0].at("outcome"), "won");

@@ -108,7 +108,7 @@ void in_parallel(std::int64_t count, const std::function<void(std::int64_t)>& bo
       1);
 }
 
-TEST(Stepper, AStepInsideAParallelRegionIsDoneThere) {
+TEST(Stepper, AStepInsideAParallelRegionRunsInItsThread) {
   const Threads threads(2);
   Tensors inside, outside;
   std::vector<std::unique_ptr<AdamW>> optimizers;
@@ -129,7 +129,7 @@ TEST(Stepper, AStepInsideAParallelRegionIsDoneThere) {
   expect_equal(inside, outside);
 }
 
-TEST(Stepper, EachGroupHasItsOwnNumbers) {
+TEST(Stepper, EachGroupHasItsOwnHyperparameters) {
   Tensors ours = make_parameters(torch::kFloat64, {{40}, {50}, {60}}), theirs = clones(ours);
   std::vector<torch::optim::OptimizerParamGroup> a_groups, b_groups;
   for (int i = 0; i < 3; ++i) {
@@ -145,7 +145,7 @@ TEST(Stepper, EachGroupHasItsOwnNumbers) {
   expect_close(ours, theirs, 1e-12, 1e-12);
 }
 
-TEST(Stepper, ClippingIsTorchsAcrossKernels) {
+TEST(Stepper, ClippingAcrossKernelsFollowsTorch) {
   // Formats by size put the two parameters into different kernels. The norm covers both.
   Tensors ours = make_parameters(torch::kFloat32, {{5000}, {10}}), theirs = clones(ours);
   SGD a(ours, SGDOptions(0.1).momentum(0.9).state("int8").max_grad_norm(0.25));
@@ -190,7 +190,7 @@ TEST(Stepper, OneGroupMayBeClippedAndAnotherNot) {
   }
 }
 
-TEST(Stepper, ParametersThatTakeTurnsAreSteppedAsAlone) {
+TEST(Stepper, ParametersThatAlternateAreSteppedAsAlone) {
   Tensors together = make_parameters(torch::kFloat32, {{300}, {500}}), alone = clones(together);
   AdamW both(together, AdamWOptions(0.1));
   AdamW first({alone[0]}, AdamWOptions(0.1)), second({alone[1]}, AdamWOptions(0.1));
@@ -230,7 +230,7 @@ TEST(Stepper, AChildOfForkStepsAsItsParentWould) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(Stepper, AGradientMayLieOtherwiseThanInTheStepBefore) {
+TEST(Stepper, AGradientMayHaveOtherStridesThanBefore) {
   Tensors changing = make_parameters(torch::kFloat32, {{40, 30}}), steady = clones(changing);
   AdamW one(changing, AdamWOptions(0.1)), other(steady, AdamWOptions(0.1));
   for (int step = 0; step < 6; ++step) {
@@ -255,7 +255,7 @@ TEST(Stepper, ANormBelowTheLimitChangesNoBit) {
   }
 }
 
-TEST(Stepper, AScaledLossMakesTheSameStep) {
+TEST(Stepper, AScaledLossGivesTheSameStep) {
   Tensors scaled = make_parameters(torch::kFloat32, {{5000}, {10, 3}}), plain = clones(scaled);
   AdamW one(scaled, AdamWOptions(0.1).grad_scale(1024).max_grad_norm(0.5)),
       other(plain, AdamWOptions(0.1).max_grad_norm(0.5));
@@ -295,7 +295,7 @@ TEST(Stepper, StochasticWeightsAreRepeatableAndFollowTheSeed) {
   EXPECT_NEAR(one[0].to(torch::kFloat64).mean().item<double>(), 1 - 20 * 1e-4, 2e-4);
 }
 
-TEST(Stepper, ANonFiniteGradientHarmsItsOwnElementAlone) {
+TEST(Stepper, ANonFiniteGradientAffectsOnlyItsElement) {
   for (const char* codec : {"fp32", "int8", "int4"}) {
     Tensors parameters = {torch::ones({5000}).requires_grad_()};
     AdamW optimizer(parameters, AdamWOptions(0.1).state(codec));

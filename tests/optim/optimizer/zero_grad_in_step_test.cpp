@@ -52,7 +52,7 @@ TEST(ZeroGradInStep, ClearsThroughAnyLayout) {
   expect_cleared(torch::_efficientzerotensor({40, 30}));
 }
 
-TEST(ZeroGradInStep, LeavesWhatLiesBetweenTheElements) {
+TEST(ZeroGradInStep, DoesNotChangeMemoryBetweenTheElements) {
   const auto memory = torch::ones({80, 90});
   expect_cleared(memory.slice(0, 0, 80, 2).slice(1, 1, 91, 3));
   EXPECT_EQ(memory.sum().item<double>(), 80 * 90 - 40 * 30);
@@ -70,7 +70,7 @@ TEST(ZeroGradInStep, ClearsGradientsOfASkippedStep) {
   for (const auto& p : parameters) EXPECT_TRUE(is_zero(p.grad()));
 }
 
-TEST(ZeroGradInStep, LetsBackwardAccumulateIntoTheSameMemory) {
+TEST(ZeroGradInStep, LetsBackwardAccumulateIntoTheSameStorage) {
   const auto a = leaf(torch::randn({50})), b = leaf(a.clone());
   AdamW one({a}, AdamWOptions(0.1)), other({b}, AdamWOptions(0.1));
   one.zero_grad_in_step();
@@ -102,7 +102,7 @@ TEST(ZeroGradInStep, ShowsAutogradThatTheGradientHasChanged) {
   EXPECT_GT(p.grad()._version(), version);
 }
 
-TEST(ZeroGradInStep, RefusesGradientsThatShareMemory) {
+TEST(ZeroGradInStep, RejectsGradientsThatShareMemory) {
   const auto p = leaf(torch::ones({4})), q = leaf(torch::ones({4}));
   EXPECT_HAS(
       refused({p}, [&](AdamW&) { p.mutable_grad() = torch::ones({1}).expand({4}); }),
@@ -123,7 +123,7 @@ TEST(ZeroGradInStep, RefusesGradientsThatShareMemory) {
              "shares memory with the state of parameter 0 of group 0");
 }
 
-TEST(ZeroGradInStep, RefusesAGradientThatIsSharedOnlyLater) {
+TEST(ZeroGradInStep, RejectsAGradientThatIsSharedLater) {
   const auto p = leaf(torch::ones({4})), q = leaf(torch::ones({4}));
   AdamW optimizer({p, q});
   optimizer.zero_grad_in_step();

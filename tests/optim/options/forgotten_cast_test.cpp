@@ -44,7 +44,7 @@ TEST(ForgottenCast, ToTorchsClassOfTheSameNameReadsAndWritesTheOptions) {
   IS_ONE(Adagrad, initial_accumulator_value, 0.5), IS_ONE(Adagrad, eps, 0.5);
 }
 
-TEST(ForgottenCast, SetsWhatTheNextStepTakes) {
+TEST(ForgottenCast, SetsTheOptionsOfTheNextStep) {
   const Tensors parameters = make_parameters(), expected = clones(parameters);
   AdamW optimizer(parameters, AdamWOptions(0.01).clipping_threshold(0.5)),
       reference(expected, AdamWOptions(0.01).clipping_threshold(0.5));
@@ -82,7 +82,7 @@ void is_noticed(Optimizer& optimizer, const Tensors& parameters,
   expect_equal(parameters, before);
 }
 
-TEST(ForgottenCast, ToAClassThatOptionsAreNotIsAnErrorBeforeTheNextStep) {
+TEST(ForgottenCast, ToAnUnrelatedClassThrowsBeforeTheNextStep) {
   const Tensors parameters = make_parameters();
   LAMB lamb(parameters, LAMBOptions(0.01));
   is_noticed<torchs::AdamOptions>(lamb, parameters, [](auto& options) { options.lr(0.5); });
@@ -96,7 +96,7 @@ TEST(ForgottenCast, ToAClassThatOptionsAreNotIsAnErrorBeforeTheNextStep) {
                                      [](auto& options) { options.centered(true); });
 }
 
-TEST(ForgottenCast, OfGenericOptionsIsNoticedWhenAnOptimizerTakesThem) {
+TEST(ForgottenCast, OfGenericOptionsThrowsWhenAnOptimizerGetsThem) {
   GenericOptions options(0.01);
   static_cast<torchs::AdamOptions&>(static_cast<torchs::OptimizerOptions&>(options)).lr(0.5);
   const Tensors parameters = make_parameters();
@@ -124,7 +124,7 @@ void is_noticed_in_state(Optimizer& optimizer, const Tensors& parameters,
   expect_equal(parameters, before);
 }
 
-TEST(ForgottenCast, OfAStateIsAnErrorBeforeTheNextStep) {
+TEST(ForgottenCast, OfAStateThrowsBeforeTheNextStep) {
   const Tensors parameters = make_parameters();
   for (const char* codec : {"fp32", "int8"}) {
     Adam adam(parameters, AdamOptions().state(codec)),

@@ -79,7 +79,7 @@ void expect_named(const std::string& message, const std::string& label) {
   EXPECT_HAS(message, "must be ");
 }
 
-TEST(OptionRanges, RefusedWhenTheOptimizerIsMade) {
+TEST(OptionRanges, AreCheckedAtConstruction) {
   const Tensors parameters = make_matrices();
   const int count =
       for_numbers(refused_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
@@ -90,7 +90,7 @@ TEST(OptionRanges, RefusedWhenTheOptimizerIsMade) {
   EXPECT_GT(count, 1000);
 }
 
-TEST(OptionRanges, RefusedInAGroupWhichIsNotAdded) {
+TEST(OptionRanges, AreCheckedBeforeAGroupIsAdded) {
   const Tensors parameters = make_matrices();
   for_numbers(refused_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
     Optimizer optimizer(rule, {parameters[0]});
@@ -104,7 +104,7 @@ TEST(OptionRanges, RefusedInAGroupWhichIsNotAdded) {
   });
 }
 
-TEST(OptionRanges, RefusedAtTheStepAfterASetterAndNothingChanges) {
+TEST(OptionRanges, AreCheckedAtTheStepAfterASetterAndNothingChanges) {
   for_numbers(refused_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
     // torch accepts a rate that a schedule makes negative: drop_in_test.cpp.
     if (name == "lr" && value.number() < 0 && std::isfinite(value.number())) return;
@@ -143,7 +143,7 @@ bool is_refused_together(const std::string& rule, const std::string& name, const
   }
 }
 
-TEST(OptionRanges, TheBoundsThemselvesAreAsDeclared) {
+TEST(OptionRanges, IncludeOrExcludeTheirBoundsAsDeclared) {
   const Tensors parameters = make_matrices();
   for_numbers(accepted_bounds, [&](auto& rule, auto& name, auto&, auto& value) {
     if (is_refused_together(rule, name, value)) return;
@@ -151,14 +151,14 @@ TEST(OptionRanges, TheBoundsThemselvesAreAsDeclared) {
   });
 }
 
-TEST(OptionRanges, AnIntegerThatNoIntHoldsIsCalledThat) {
+TEST(OptionRanges, AnIntegerThatOverflowsIntIsReported) {
   const Tensors parameters = make_matrices();
   EXPECT_HAS(argument_error([&] { Prodigy(parameters, ProdigyOptions().slice_p(1e30)); }),
              "slice_p is 1e+30 and must be an integer >= 1 that an int holds");
 }
 
 // jitstep rejects what torch's C++ and Python constructors reject.
-TEST(OptionRanges, TorchsOwnChecksAreKept) {
+TEST(OptionRanges, IncludeTorchsChecks) {
   const Tensors parameters = make_parameters();
   const double nan = std::nan("");
   for (const double bad : {-1.0, -1e-300, nan}) {

@@ -69,7 +69,7 @@ TEST(Options, EveryShippedRuleHasItsClass) {
   }
 }
 
-TEST(Options, EveryOptionCountsAsSetOnceChangedOrPut) {
+TEST(Options, EveryOptionCountsAsSetAfterAChange) {
   for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
     auto options = make_options(rule);
     EXPECT_FALSE(options->is_set(name));
@@ -115,7 +115,7 @@ TEST(Options, AGroupMergesWithTheOptimizersDefaultsForEveryOption) {
   EXPECT_GT(merged, 300) << "about forty rules have more options than that";
 }
 
-TEST(Options, EveryOptionGoesThroughAnArchive) {
+TEST(Options, EveryOptionIsSavedAndLoaded) {
   for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
     auto options = make_options(rule), loaded = make_options(rule);
     options->put(name, other_value(option));
@@ -130,7 +130,7 @@ TEST(Options, EveryOptionGoesThroughAnArchive) {
   });
 }
 
-TEST(Options, ASnapshotTellsEveryOptionApart) {
+TEST(Options, ASnapshotDistinguishesEveryOption) {
   for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
     auto options = make_options(rule);
     std::vector<double> before, same, after;
@@ -190,7 +190,7 @@ TEST(Options, InheritFormatsFieldByField) {
   EXPECT_TRUE(other.formats().slots.empty()) << "a codec for all slots hides the defaults' slots";
 }
 
-TEST(Formats, OfARuleThatNamesThemAreTakenUnlessTheUserOrTheDtypeSaysOtherwise) {
+TEST(Formats, OfARuleAreItsDefaultsUnlessUserOrDtypeRequireOthers) {
   const auto formats = [](torch::Dtype dtype, const AdamWBF16Options& options) {
     const torch::Tensor p = torch::zeros({3}, dtype).requires_grad_();
     AdamWBF16 optimizer({p}, options);
@@ -204,7 +204,7 @@ TEST(Formats, OfARuleThatNamesThemAreTakenUnlessTheUserOrTheDtypeSaysOtherwise) 
   EXPECT_EQ(formats(torch::kFloat64, {}), "native fp32");
 }
 
-TEST(Formats, AModelOfSeveralDtypesTakesWhatIsForEachAndSaysSo) {
+TEST(Formats, AModelOfSeveralDtypesUsesAFormatForEachAndWarns) {
   Tensors parameters = {torch::ones({5000}, torch::kBFloat16), torch::ones({5000}),
                         torch::ones({5000}, torch::kFloat64), torch::ones({10}, torch::kBFloat16)};
   for (auto& p : parameters) p.set_requires_grad(true);

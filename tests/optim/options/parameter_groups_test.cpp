@@ -60,7 +60,7 @@ Names names_of(const torch::nn::Module& module, const OptimizerParamGroup& group
 const Names kMatrices = {"words.weight", "body.0.weight", "body.2.0.weight",
                          "attention.in_proj_weight", "attention.out_proj.weight"};
 
-TEST(DecayGroups, BiasesVectorsAndNormalisationLayersAreExcludedWhateverTheirShape) {
+TEST(DecayGroups, BiasesVectorsAndNormalizationLayersAreExcludedWhateverTheirShape) {
   const Net net;
   const auto groups = decay_groups(*net, AdamWOptions());
   ASSERT_EQ(groups.size(), 2u);
@@ -75,7 +75,7 @@ TEST(DecayGroups, BiasesVectorsAndNormalisationLayersAreExcludedWhateverTheirSha
   EXPECT_EQ(decayed.size() + excluded.size(), net->parameters().size() - 2);  // frozen, and shared
 }
 
-TEST(DecayGroups, MoreIsExcludedByKindByNameAndByPredicate) {
+TEST(DecayGroups, MoreParametersAreExcludedByKindNameAndPredicate) {
   const Net net;
   const auto left = [&](const DecayExclusions& exclusions) {
     Names out, in = names_of(*net, decay_groups(*net, AdamWOptions(), exclusions)[0]);
@@ -93,7 +93,7 @@ TEST(DecayGroups, MoreIsExcludedByKindByNameAndByPredicate) {
   EXPECT_EQ(left({.names = {"head.weight"}}), Names{"words.weight"});
 }
 
-TEST(DecayGroups, WhatIsExcludedHasNeitherDecayNorAdaptation) {
+TEST(DecayGroups, ExcludedParametersHaveNeitherDecayNorAdaptation) {
   const Net net;
   const auto options = [&](const DecayExclusions& exclusions, std::size_t group) {
     const auto given = LAMBOptions(0.5).weight_decay(0.01).state("int8");
@@ -112,7 +112,7 @@ TEST(DecayGroups, AnExcludedGroupKeepsItsZeroUnderDefaultsThatDecay) {
   EXPECT_EQ(static_cast<AdamWOptions&>(optimizer.param_groups()[1].options()).weight_decay(), 0);
 }
 
-TEST(DecayGroups, EveryRuleThatDecaysTakesItsGroupsByNameAndOthersSayThatTheyDoNot) {
+TEST(DecayGroups, EveryRuleWithDecayIsFoundByNameAndOthersThrow) {
   const torch::nn::Sequential net(torch::nn::Linear(torch::nn::LinearOptions(3, 2).bias(false)),
                                   torch::nn::Linear(torch::nn::LinearOptions(2, 2).bias(false)));
   for (const std::string& rule : shipped(jit::Manifest::Kind::rule)) {
@@ -157,7 +157,7 @@ TEST(DecayGroups, ANetworkTrainsAsWithGroupsWrittenByHand) {
   expect_close(ours, theirs, 1e-5, 1e-6);
 }
 
-TEST(DecayGroups, WhatCannotBeMeantIsAnErrorThatSaysWhatToDo) {
+TEST(DecayGroups, AMistakeIsAnErrorWithAFix) {
   const Net net;
   EXPECT_HAS(argument_error([&] { decay_groups(*net, GenericOptions(0.1)); }),
              "give *make_options(\"adamw\", options)");
@@ -169,7 +169,7 @@ TEST(DecayGroups, WhatCannotBeMeantIsAnErrorThatSaysWhatToDo) {
   EXPECT_HAS(argument_error([&] { decay_groups(*net, "no_such_rule", {}); }), "no_such_rule");
 }
 
-TEST(MuonGroups, HiddenMatricesAreMuonsAndTheRestIsTheOthers) {
+TEST(MuonGroups, GiveHiddenMatricesToMuonAndTheRestToTheOther) {
   const Net net;
   const auto muons = [&](const MuonExclusions& exclusions) {
     const auto groups = muon_groups(*net, MuonOptions(0.02), AdamWOptions(0.1), exclusions);
@@ -187,7 +187,7 @@ TEST(MuonGroups, HiddenMatricesAreMuonsAndTheRestIsTheOthers) {
   EXPECT_EQ(muons({.predicate = is_first}), (Names{hidden[1], hidden[2]}));
 }
 
-TEST(MuonGroups, TheLastLayerOfItsOwnIsTheOthersUnlessItIsAskedFor) {
+TEST(MuonGroups, GiveAnUntiedLastLayerToTheOtherUnlessRequested) {
   const torch::nn::Sequential net(torch::nn::Linear(3, 4), torch::nn::Linear(4, 4),
                                   torch::nn::Linear(4, 2),
                                   torch::nn::LayerNorm(torch::nn::LayerNormOptions({4, 2})));
@@ -198,7 +198,7 @@ TEST(MuonGroups, TheLastLayerOfItsOwnIsTheOthersUnlessItIsAskedFor) {
   EXPECT_EQ(muons({.last_layer = false}), (Names{"0.weight", "1.weight", "2.weight"}));
 }
 
-TEST(MuonGroups, WithoutAHiddenMatrixAreAnError) {
+TEST(MuonGroups, ThrowWithoutAHiddenMatrix) {
   const torch::nn::Sequential net(torch::nn::Linear(3, 2));
   const auto groups = [&](const MuonExclusions& exclusions) {
     return muon_groups(*net, MuonOptions(), AdamWOptions(), exclusions);
@@ -213,7 +213,7 @@ TEST(MuonGroups, WithoutAHiddenMatrixAreAnError) {
              "GenericOptions name no rule");
 }
 
-TEST(MuonGroups, AreOfARuleForMatricesAndOfOneForAnyShape) {
+TEST(MuonGroups, RequireARuleForMatricesAndOneForAnyShape) {
   const torch::nn::Sequential net(torch::nn::Linear(3, 4), torch::nn::Linear(4, 4));
   EXPECT_HAS(argument_error([&] { muon_groups(*net, AdamWOptions(0.1), AdamWOptions(0.2)); }),
              "the first options are of adamw, which takes parameters of any shape");

@@ -171,7 +171,7 @@ class EveryRule : public testing::TestWithParam<std::string> {
   Subject subject_{GetParam()};
 };
 
-TEST_P(EveryRule, FollowsItsFormulaWithAllNumbersMoved) {
+TEST_P(EveryRule, FollowsItsFormulaWithAllNumbersChanged) {
   ASSERT_TRUE(subject_.has_reference())
       << "write the formulas of " << GetParam() << " into tests/optim/reference/";
   for (const json& options : subject_.sets()) {
@@ -238,7 +238,7 @@ class Noticing {
   const Subject& subject_;
 };
 
-TEST_P(EveryRule, HasEveryNumberMovedInTheFirstSetOfOptions) {
+TEST_P(EveryRule, HasEveryNumberChangedInTheFirstSetOfOptions) {
   ASSERT_TRUE(subject_.has_reference());
   const json& options = subject_.sets().front();
   for (const auto& name : subject_.names()) {
@@ -250,7 +250,7 @@ TEST_P(EveryRule, HasEveryNumberMovedInTheFirstSetOfOptions) {
   }
 }
 
-TEST_P(EveryRule, HasEveryFlagTurnedAndEveryChoiceInSomeSetOfOptions) {
+TEST_P(EveryRule, HasEveryFlagSwitchedAndEveryChoiceInSomeSetOfOptions) {
   for (const auto& name : subject_.names()) {
     const Option& option = subject_.declaration(name);
     std::set<json> missing(option.choices.begin(), option.choices.end());
@@ -260,7 +260,7 @@ TEST_P(EveryRule, HasEveryFlagTurnedAndEveryChoiceInSomeSetOfOptions) {
   }
 }
 
-TEST_P(EveryRule, WouldBeNoticedToIgnoreAnOption) {
+TEST_P(EveryRule, WouldFailIfItIgnoredAnOption) {
   const Noticing noticing(subject_);
   for (const auto& name : subject_.names()) {
     const json initial = subject_.default_of(name);

@@ -24,7 +24,7 @@ void resumes_bit_for_bit(const Options& options, torch::Dtype dtype = torch::kFl
   expect_equal(straight, broken);
 }
 
-TEST(Archive, TrainingResumesBitForBit) {
+TEST(Archive, TrainingContinuesBitForBit) {
   resumes_bit_for_bit<AdamW>(AdamWOptions(0.01).amsgrad(true));
   resumes_bit_for_bit<AdamW>(AdamWOptions(0.01), torch::kFloat64);
   resumes_bit_for_bit<AdamW>(AdamWOptions(0.01).state("int8"));
@@ -34,7 +34,7 @@ TEST(Archive, TrainingResumesBitForBit) {
   resumes_bit_for_bit<AdamW>(AdamWOptions(0.01).weights("stochastic").seed(9), torch::kBFloat16);
 }
 
-TEST(Archive, TypedStateAndOptionsSurvive) {
+TEST(Archive, TypedStateAndOptionsAreRestored) {
   Tensors parameters = make_parameters();
   const AdamWOptions options = AdamWOptions(0.1).amsgrad(true).betas({0.7, 0.8});
   AdamW first(parameters, options), second(parameters, options);
@@ -77,7 +77,7 @@ TEST(Archive, StateInAnotherCodecIsConverted) {
   EXPECT_EQ(again.codes("m").scalar_type(), torch::kUInt8);
 }
 
-TEST(Archive, StateInTheSameCodecsIsTakenWithoutAWarning) {
+TEST(Archive, StateInTheSameCodecsIsLoadedWithoutAWarning) {
   Tensors parameters = make_parameters(torch::kFloat32, kShapes);
   const AdamWOptions options = AdamWOptions().state("int8").state("v", "bf16");
   AdamW first(parameters, options), second(parameters, options);
@@ -87,7 +87,7 @@ TEST(Archive, StateInTheSameCodecsIsTakenWithoutAWarning) {
   EXPECT_EQ(warnings.all, "");
 }
 
-TEST(Archive, AParameterInAnotherLayoutGetsItsStateInItsOwnOrder) {
+TEST(Archive, AParameterInAnotherLayoutGetsItsStateInThatLayout) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   AdamW first(parameters, AdamWOptions().state("int8"));
   train(first, parameters, 1, 2);
@@ -99,7 +99,7 @@ TEST(Archive, AParameterInAnotherLayoutGetsItsStateInItsOwnOrder) {
   EXPECT_LT((a - b).abs().max().item<double>(), 0.02 * a.abs().max().item<double>());
 }
 
-TEST(Archive, SeedAndTensorIdsAreKept) {
+TEST(Archive, SeedAndTensorIdsAreRestored) {
   Tensors parameters = make_parameters();
   AdamW first({OptimizerParamGroup({parameters[1]})}, AdamWOptions().seed(77));
   train(first, parameters, 1, 1);
@@ -111,7 +111,7 @@ TEST(Archive, SeedAndTensorIdsAreKept) {
   EXPECT_EQ(static_cast<ParamState&>(*second.state().begin()->second).id(), 0);
 }
 
-TEST(Archive, AParameterWithoutStateGivesUpAnIdThatALoadedOneHas) {
+TEST(Archive, AParameterWithoutStateGetsANewIdIfALoadedOneHasIts) {
   Tensors saved = make_parameters(torch::kBFloat16, {{300}, {300}});
   AdamW first({saved[1]}, AdamWOptions());
   first.add_parameters({saved[0]});
@@ -129,7 +129,7 @@ TEST(Archive, AParameterWithoutStateGivesUpAnIdThatALoadedOneHas) {
   EXPECT_NE(id_of(loaded[1]), 1) << "two parameters would use the same random bits";
 }
 
-TEST(Archive, FormatsStayTheOptimizersOwn) {
+TEST(Archive, TheOptimizersFormatsStay) {
   Tensors source = make_parameters(torch::kFloat32, kShapes), parameters = clones(source);
   AdamW first(source, AdamWOptions(0.25).state("bf16").min_quantized_size(100000).seed(5));
   train(first, source, 1, 2);
@@ -150,7 +150,7 @@ TEST(Archive, FormatsStayTheOptimizersOwn) {
 }
 
 // The state's tensors hold zeros before the first step. That step reads the initial values from the options.
-TEST(Archive, StateWhoseFirstStepIsStillToComeIsLoaded) {
+TEST(Archive, StateBeforeItsFirstStepIsLoaded) {
   const AdagradOptions options = AdagradOptions(0.1).initial_accumulator_value(0.3);
   const Tensors saved = make_parameters(torch::kFloat32, {{30}}), loaded = clones(saved),
                 fresh = clones(saved);
@@ -256,7 +256,7 @@ std::string refusal(From& from, To& to) {
   return message;
 }
 
-TEST(Archive, AFileThatHoldsNoOptimizerChangesNothing) {
+TEST(Archive, AFileWithoutAnOptimizerChangesNothing) {
   std::ostringstream model, nothing;
   torch::save(torch::nn::Linear(3, 4), model);
   torch::serialize::OutputArchive().save_to(nothing);
@@ -272,7 +272,7 @@ TEST(Archive, AFileThatHoldsNoOptimizerChangesNothing) {
   }
 }
 
-TEST(Archive, AnotherRulesStateIsRefused) {
+TEST(Archive, StateOfAnotherRuleIsRejected) {
   Tensors parameters = make_parameters();
   Adam adam(parameters, 0.1);
   AdamW adamw(parameters);
@@ -280,7 +280,7 @@ TEST(Archive, AnotherRulesStateIsRefused) {
   EXPECT_HAS(refusal(adam, adamw), "holds the state of the rule adam");
 }
 
-TEST(Archive, OtherGroupsAndShapesAreRefused) {
+TEST(Archive, OtherGroupsAndShapesAreRejected) {
   Tensors parameters = make_parameters(), others = make_parameters(torch::kFloat32, {{4}, {3}, {}});
   AdamW whole(parameters, 0.1), part({parameters[0]}, AdamWOptions()), other(others);
   AdamW two({OptimizerParamGroup({parameters[0]}), OptimizerParamGroup({parameters[1]})});
@@ -323,7 +323,7 @@ torch::serialize::OutputArchive archive_of_schema(std::int64_t whole, std::int64
   return archive;
 }
 
-TEST(Archive, ANewerVersionsFileIsRefused) {
+TEST(Archive, AFileOfANewerVersionIsRejected) {
   AdamW optimizer({make_parameters()[0]}, AdamWOptions());
   const auto refusal_of = [&](torch::serialize::OutputArchive&& archive) {
     return argument_error([&] { load(optimizer, archive); });

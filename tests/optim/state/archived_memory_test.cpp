@@ -43,9 +43,9 @@ struct Case {
   const char *rule, *missing, *message;
 };
 
-class ArchivedMemory : public testing::TestWithParam<Case> {};
+class ArchivedAuxState : public testing::TestWithParam<Case> {};
 
-TEST_P(ArchivedMemory, ThatIsMissingIsNamedAndTheOptimizerStaysAsItWas) {
+TEST_P(ArchivedAuxState, IsNamedIfItIsMissingAndTheOptimizerDoesNotChange) {
   const auto& [rule, missing, message] = GetParam();
   const Tensors source = make_parameters(torch::kFloat32, {{7, 6}, {3}}), p = clones(source),
                 twin = clones(source);
@@ -62,7 +62,7 @@ TEST_P(ArchivedMemory, ThatIsMissingIsNamedAndTheOptimizerStaysAsItWas) {
   expect_equal(p, twin);
 }
 
-TEST_P(ArchivedMemory, IsNotAskedForWhereNoStepWasTaken) {
+TEST_P(ArchivedAuxState, IsNotRequiredBeforeTheFirstStep) {
   const auto& [rule, missing, message] = GetParam();
   const Tensors p = make_parameters(torch::kFloat32, {{7, 6}, {3}});
   Optimizer fresh(rule, p), optimizer(rule, p);
@@ -73,7 +73,7 @@ TEST_P(ArchivedMemory, IsNotAskedForWhereNoStepWasTaken) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Of, ArchivedMemory,
+    Of, ArchivedAuxState,
     testing::Values(Case{"adafactor", "memory_",
                          "the 7 numbers \"row\" that the rule adafactor keeps"},
                     Case{"adafactor", "memory_col", "the 6 numbers \"col\""},
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 // The optimizer's own shared state then starts as if it took the step itself.
-TEST(ArchivedMemories, OfAllParametersAreSavedWithStatesThatAnotherOptimizerStepped) {
+TEST(AuxStateInArchives, SharedStateIsSavedWithStatesThatAnotherOptimizerStepped) {
   const Tensors p = make_parameters(), q = clones(p), r = clones(p);
   Optimizer stepped("prodigy", p), moved("prodigy", q), loaded("prodigy", r);
   train(stepped, p, 1, 2);
@@ -126,7 +126,7 @@ struct Rule {
 }  // namespace jitstep::rules::late_memory
 )";
 
-TEST(ArchivedMemories, ThatAnOptionAddedSinceTheLastStepBeginWithTheNext) {
+TEST(AuxStateInArchives, AuxStateThatAnOptionAddsStartsWithTheNextStep) {
   load_rule(own_file("late_memory.cuh", kLate));
   const Tensors p = make_parameters(), q = clones(p);
   Optimizer optimizer("late_memory", p, GenericOptions(0.1)),

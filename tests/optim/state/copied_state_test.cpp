@@ -31,7 +31,7 @@ Tensors in_turn(const AdamWOptions& first, const AdamWOptions& second, torch::Dt
   return p;
 }
 
-TEST(MovedStates, AreSteppedByTheOptionsAndFormatsOfTheOptimizerThatHoldsThem) {
+TEST(MovedStates, UseTheOptionsAndFormatsOfTheirCurrentOptimizer) {
   const auto options = [] { return AdamWOptions(0.01); };
   using Held = std::unique_ptr<torch::optim::OptimizerParamState>;
   for (const auto& [other, dtype] : {std::pair{options().maximize(true), torch::kFloat32},
@@ -47,7 +47,7 @@ TEST(MovedStates, AreSteppedByTheOptionsAndFormatsOfTheOptimizerThatHoldsThem) {
   }
 }
 
-TEST(MovedStates, OfAnotherRuleAreRefusedAlsoWhereTheOldOneLay) {
+TEST(MovedStates, OfAnotherRuleAreRejectedEvenAtTheSameAddress) {
   const Tensors p = make_parameters();
   const std::string name = load_rule(example_file("yogi.cuh"));
   Optimizer optimizer(name, p, GenericOptions(0.1));
@@ -152,7 +152,7 @@ TEST(CopiedStates, ShowTheValuesOfTheOriginalAndLeaveItAlone) {
 }
 
 // Resizes the parameter in place, and its state with it.
-TEST(CopiedStates, NeedNoCopyWhereTheParameterHasItsNewShapeAlready) {
+TEST(CopiedStates, NeedNoCopyIfTheParameterAlreadyHasItsNewShape) {
   for (const char* codec : {"fp32", "int8", "int4_rank1"}) {
     const Tensors p = make_parameters(torch::kFloat32, {{40, 30}}), twin = clones(p);
     const auto options = AdamWOptions().min_quantized_size(0).state(codec);
@@ -174,7 +174,7 @@ TEST(CopiedStates, NeedNoCopyWhereTheParameterHasItsNewShapeAlready) {
 }
 
 // The means of rows and columns are computed from the new values.
-TEST(CopiedStates, TakeValuesOfTheSameShapeWithTheMemoryThatBelongsToThem) {
+TEST(CopiedStates, RecomputeAuxStateFromValuesThatAreSet) {
   for (const char* codec : {"factored", "int4_rank1"}) {
     const Tensors p = make_parameters(torch::kFloat32, {{40, 30}});
     AdamW optimizer(p, AdamWOptions().min_quantized_size(0).state("v", codec));
@@ -190,7 +190,7 @@ TEST(CopiedStates, TakeValuesOfTheSameShapeWithTheMemoryThatBelongsToThem) {
   }
 }
 
-TEST(CopiedStates, ThatDoNotFitAreRefusedWhenAnOptimizerTakesThem) {
+TEST(CopiedStates, AreRejectedByTheOptimizerIfTheyDoNotFit) {
   for (const char* codec : {"fp32", "int8", "int4_rank1"}) {
     const Tensors p = make_parameters(torch::kFloat32, {{40, 30}, {7}});
     AdamW optimizer(p, AdamWOptions().min_quantized_size(0).state(codec));
@@ -210,7 +210,7 @@ TEST(CopiedStates, ThatDoNotFitAreRefusedWhenAnOptimizerTakesThem) {
   }
 }
 
-TEST(CopiedStates, OfRulesThatKeepRowsAndColumnsAreResizedWithThem) {
+TEST(CopiedStates, AreResizedWithTheirRowAndColumnState) {
   const Tensors old = make_parameters(torch::kFloat32, {{40, 30}});
   Adafactor optimizer(old, AdafactorOptions());
   train(optimizer, old, 1, 3);
@@ -235,7 +235,7 @@ TEST(CopiedStates, OfRulesThatKeepRowsAndColumnsAreResizedWithThem) {
   EXPECT_TRUE(torch::equal(original.aux_state("row"), rows.slice(0, 0, 40)));
 }
 
-TEST(CopiedStates, AreSavedInTheirFormatsBeforeAStepTakesThem) {
+TEST(CopiedStates, AreSavedInTheirFormatsBeforeAStepBindsThem) {
   const Tensors p = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(p);
   const auto options = AdamWOptions().state("int8");
   AdamW optimizer(p, options), other(twin, options), loaded(p, options);
@@ -250,7 +250,7 @@ TEST(CopiedStates, AreSavedInTheirFormatsBeforeAStepTakesThem) {
 }
 
 // The sizes and the residual belong to the new parameter.
-TEST(CopiedStates, ThatWereResizedAreSavedBeforeAStepTakesThem) {
+TEST(CopiedStates, AreSavedAfterAResizeBeforeAStepBindsThem) {
   for (const auto& [codec, weights] :
        {std::pair{"fp32", "native"}, {"int8", "split16"}, {"factored", "kahan"}}) {
     SCOPED_TRACE(codec);
@@ -272,7 +272,7 @@ TEST(CopiedStates, ThatWereResizedAreSavedBeforeAStepTakesThem) {
   }
 }
 
-TEST(CopiedStates, OfNoSlotsAreSavedUnderAParameterOfAnotherShape) {
+TEST(CopiedStates, WithoutSlotsAreSavedUnderAParameterOfAnotherShape) {
   const Tensors old = make_parameters(torch::kBFloat16, {{40, 30}});
   for (const char* weights : {"native", "split16"}) {
     SGD optimizer(old, SGDOptions(0.01).weights(weights));
@@ -289,7 +289,7 @@ TEST(CopiedStates, OfNoSlotsAreSavedUnderAParameterOfAnotherShape) {
   }
 }
 
-TEST(CopiedStates, OfRulesThatKeepRowsAreSavedWithThemOnceTheyAreResized) {
+TEST(CopiedStates, AreSavedWithTheirRowStateAfterAResize) {
   const Tensors old = make_parameters(torch::kFloat32, {{40, 30}});
   Adafactor optimizer(old, AdafactorOptions());
   train(optimizer, old, 1, 3);
@@ -305,7 +305,7 @@ TEST(CopiedStates, OfRulesThatKeepRowsAreSavedWithThemOnceTheyAreResized) {
   expect_equal(q, p);
 }
 
-TEST(CopiedStates, StayUsableWhereAStepFailed) {
+TEST(CopiedStates, StayUsableAfterAFailedStep) {
   const Tensors p = make_parameters(torch::kFloat32, {{70, 60}, {9}}), twin = clones(p);
   const auto options = AdamWOptions().state("int8");
   AdamW optimizer(p, options), other(twin, options);

@@ -38,12 +38,12 @@ class CopiedWeights : public testing::TestWithParam<const char*> {
   torch::Tensor weights_;
 };
 
-TEST_P(CopiedWeights, OfAParameterOfTheSameValuesStay) {
+TEST_P(CopiedWeights, StayIfTheParameterHasTheSameValues) {
   const torch::Tensor q = clones(p_)[0];
   expect_close({weights_under(q, state().clone())}, {weights_}, 0x1p-15, 0);
 }
 
-TEST_P(CopiedWeights, OfAParameterOfOtherRowsAreThoseItShows) {
+TEST_P(CopiedWeights, AreTheParameterIfItHasOtherRows) {
   const torch::Tensor q = p_[0].detach().flip(0).clone().requires_grad_();
   const torch::Tensor same = q.detach().eq(p_[0].detach()), shown = q.detach().to(torch::kFloat32);
   ASSERT_FALSE(same.all().item<bool>());
@@ -53,7 +53,7 @@ TEST_P(CopiedWeights, OfAParameterOfOtherRowsAreThoseItShows) {
                {weights_});  // the tensors that the copy shares did not change
 }
 
-TEST_P(CopiedWeights, StayWhereTheValuesOfSomeRowsDo) {
+TEST_P(CopiedWeights, StayForRowsWithTheSameValues) {
   const torch::Tensor q = clones(p_)[0];
   q.detach()[3].fill_(7);
   const torch::Tensor now = weights_under(q, state().clone());
@@ -61,7 +61,7 @@ TEST_P(CopiedWeights, StayWhereTheValuesOfSomeRowsDo) {
   expect_close({now.slice(0, 4)}, {weights_.slice(0, 4)}, 0x1p-15, 0);
 }
 
-TEST_P(CopiedWeights, OfAStateThatIsMovedToOtherRowsAreThoseItShows) {
+TEST_P(CopiedWeights, AreTheParameterIfTheStateMovesToOtherRows) {
   const torch::Tensor q = p_[0].detach().flip(0).clone().requires_grad_();
   const torch::Tensor shown = q.detach().to(torch::kFloat32);
   const torch::Tensor same = q.detach().eq(p_[0].detach());
@@ -72,7 +72,7 @@ TEST_P(CopiedWeights, OfAStateThatIsMovedToOtherRowsAreThoseItShows) {
 }
 
 // Nothing then tells which parameter the residual belongs to.
-TEST_P(CopiedWeights, AreWithinHalfAnUlpWhereTheParameterOfTheStateIsGone) {
+TEST_P(CopiedWeights, AreWithinHalfAnUlpIfTheStatesParameterIsGone) {
   const torch::Tensor q = p_[0].detach().flip(0).clone().requires_grad_();
   const torch::Tensor shown = q.detach().to(torch::kFloat32), half = half_ulp(q);
   auto copy = state().clone();

@@ -115,7 +115,7 @@ struct WithAuxState : Optimizer {
       : Optimizer("common_estimate", parameters, options) {}
 };
 
-TEST(DamagedArchive, AnyEntryMissingOrReplacedLeavesTheOptimizerAsItWas) {
+TEST(DamagedArchive, AMissingOrReplacedEntryDoesNotChangeTheOptimizer) {
   survives_every_damage<AdamW>(AdamWOptions(0.01));
   survives_every_damage<AdamW>(AdamWOptions(0.01).state("int8").state("v", "int4"));
   survives_every_damage<SGD>(SGDOptions(0.01).momentum(0.9).state("int8"));
@@ -124,7 +124,7 @@ TEST(DamagedArchive, AnyEntryMissingOrReplacedLeavesTheOptimizerAsItWas) {
 }
 
 // A file of a few kilobytes may claim to hold a tensor of gigabytes.
-TEST(DamagedArchive, NoSizeIsTrustedBeforeItIsCompared) {
+TEST(DamagedArchive, EverySizeIsCheckedBeforeItIsAllocated) {
   Tensors source = make_parameters(torch::kFloat32, {{70, 60}}), parameters = clones(source);
   AdamW saved(source, AdamWOptions().state("int8")), plain(parameters);
   AdamW same(parameters, AdamWOptions().state("int8"));
@@ -171,7 +171,7 @@ void copy_with(InputArchive& from, OutputArchive& to, const std::string& name,
 }
 
 // For example, a codec may store numbers in auxiliary state that the archive lacks. They would all be 0.
-TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecIsNeverZeros) {
+TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecNeverBecomesZeros) {
   const std::vector<std::vector<std::int64_t>> shapes = {{70, 60}, {8, 64, 5}};
   int refused = 0;
   for (const std::string held : {"int8", "factored", "int4_rank1"}) {
@@ -202,7 +202,7 @@ TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecIsNeverZeros) {
   EXPECT_GT(refused, 30);
 }
 
-TEST(DamagedArchive, AFileCutAnywhereIsRefused) {
+TEST(DamagedArchive, ATruncatedFileIsRejected) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(parameters);
   AdamW optimizer(parameters, AdamWOptions().state("int8")),
       other(twin, AdamWOptions().state("int8"));
@@ -220,7 +220,7 @@ TEST(DamagedArchive, AFileCutAnywhereIsRefused) {
   expect_equal(parameters, twin);
 }
 
-TEST(DamagedArchive, AFileIsNamedByWhatIsWrongWithIt) {
+TEST(DamagedArchive, AnErrorNamesTheFileAndTheCause) {
   Tensors parameters = make_parameters(), twin = clones(parameters);
   AdamW optimizer(parameters), other(twin);
   train(optimizer, parameters, 1, 2);
@@ -262,7 +262,7 @@ class SmallFiles {
   rlimit before_;
 };
 
-TEST(DamagedArchive, AFileKeepsItsRightsAndALinkLeadsToIt) {
+TEST(DamagedArchive, AFileKeepsItsPermissionsAndALinkIsFollowed) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -275,7 +275,7 @@ TEST(DamagedArchive, AFileKeepsItsRightsAndALinkLeadsToIt) {
   EXPECT_NO_THROW(optimizer.load(file));
 }
 
-TEST(DamagedArchive, ALinkThatLeadsToNoFileYetIsFollowed) {
+TEST(DamagedArchive, ALinkToAMissingFileIsFollowed) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -296,7 +296,7 @@ TEST(DamagedArchive, ALinkThatLeadsToNoFileYetIsFollowed) {
 }
 
 // Where others may write, they can put links to the user's files at the name that a save writes first.
-TEST(DamagedArchive, ASaveWritesThroughNoLinkAtANameThatCanBeForetold) {
+TEST(DamagedArchive, ASaveDoesNotFollowALinkAtAPredictableName) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   const OwnFolder folder;
@@ -310,7 +310,7 @@ TEST(DamagedArchive, ASaveWritesThroughNoLinkAtANameThatCanBeForetold) {
   EXPECT_NO_THROW(optimizer.load(file));
 }
 
-TEST(DamagedArchive, ANewFileHasTheRightsThatTheUserGivesNewFiles) {
+TEST(DamagedArchive, ANewFileHasTheUsersDefaultPermissions) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   const OwnFolder folder;
@@ -321,7 +321,7 @@ TEST(DamagedArchive, ANewFileHasTheRightsThatTheUserGivesNewFiles) {
             std::filesystem::perms(0640));
 }
 
-TEST(DamagedArchive, AFileThatCannotBeOpenedIsToldByItsCause) {
+TEST(DamagedArchive, AnErrorGivesTheCauseIfAFileCannotBeOpened) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   const std::string file = own_file("optimizer.pt", "");
@@ -338,7 +338,7 @@ TEST(DamagedArchive, AFileThatCannotBeOpenedIsToldByItsCause) {
   EXPECT_EQ(text_of_file(file), whole);
 }
 
-TEST(DamagedArchive, AFileIsReplacedWhenTheNewOneIsWhole) {
+TEST(DamagedArchive, AFileIsReplacedOnlyByACompleteOne) {
   Tensors parameters = make_parameters(), twin = clones(parameters);
   AdamW optimizer(parameters), other(twin);
   train(optimizer, parameters, 1, 2);
@@ -359,7 +359,7 @@ TEST(DamagedArchive, AFileIsReplacedWhenTheNewOneIsWhole) {
   EXPECT_HAS(argument_error([&] { optimizer.save(file + "/none"); }), "cannot be saved to ");
 }
 
-TEST(DamagedArchive, WhatIsNoFileIsNotReplacedByOne) {
+TEST(DamagedArchive, ASaveDoesNotReplaceASpecialFile) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   const OwnFolder folder;
@@ -370,7 +370,7 @@ TEST(DamagedArchive, WhatIsNoFileIsNotReplacedByOne) {
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
-TEST(DamagedArchive, StateThatTheArchiveLacksIsDroppedSoThatTrainingResumesAsItWas) {
+TEST(DamagedArchive, StateThatTheArchiveLacksIsDropped) {
   // torch's Python classes do this too. torch's C++ classes keep the old state.
   Tensors parameters = make_parameters(torch::kFloat32, {{4}, {5}});
   AdamW saved(parameters), optimizer(parameters);

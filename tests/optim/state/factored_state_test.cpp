@@ -21,7 +21,7 @@ std::vector<std::vector<std::int64_t>> shapes() {
   return {{65, 64}, {300, 17}, {1, 40}, {40, 1}, {1, 1}, {257, 256}, {5, 6, 70}, {8, 4, 3, 3}};
 }
 
-TEST(FactoredState, IsTheProductOfTheMeansOfRowsAndColumnsOverThatOfTheMatrix) {
+TEST(FactoredState, IsTheProductOfRowAndColumnMeansOverTheMatrixMean) {
   torch::manual_seed(1);
   for (const auto& sizes : shapes()) {
     const torch::Tensor gradient = torch::randn(sizes) * torch::logspace(-3, 3, sizes.back());
@@ -36,7 +36,7 @@ TEST(FactoredState, IsTheProductOfTheMeansOfRowsAndColumnsOverThatOfTheMatrix) {
   }
 }
 
-TEST(FactoredState, IsExactOfOneRowOrColumnAndOfProducts) {
+TEST(FactoredState, IsExactForOneRowOrColumnAndForProducts) {
   torch::manual_seed(2);
   for (const auto& sizes : std::vector<std::vector<std::int64_t>>{{1, 300}, {300, 1}, {1, 1}}) {
     const torch::Tensor gradient = torch::randn(sizes);
@@ -49,7 +49,7 @@ TEST(FactoredState, IsExactOfOneRowOrColumnAndOfProducts) {
 }
 
 // The first step already uses the stored values: |g| = sqrt(v) holds at no element except by chance.
-TEST(FactoredState, IsWhatTheStepIsMadeOf) {
+TEST(FactoredState, IsTheInputOfTheStep) {
   torch::manual_seed(3);
   for (const auto& sizes : shapes()) {
     const torch::Tensor gradient = torch::randn(sizes);
@@ -62,7 +62,7 @@ TEST(FactoredState, IsWhatTheStepIsMadeOf) {
 }
 
 // A rule's reductions over its new slots use the stored values too: here the root mean square of the step.
-TEST(FactoredState, IsWhatARulesOwnSumsAreTakenOf) {
+TEST(FactoredState, IsTheInputOfARulesReductions) {
   torch::manual_seed(4);
   const torch::Tensor gradient = torch::randn({30, 50}) * torch::logspace(-2, 2, 50);
   const auto step_with = [&](std::optional<double> threshold) {
@@ -82,7 +82,7 @@ TEST(FactoredState, IsWhatARulesOwnSumsAreTakenOf) {
   EXPECT_NEAR(clipped, 0.5, 1e-4);
 }
 
-TEST(FactoredState, OfVectorsAndOfSignedSlotsIsInt4AndOfSmallParametersAFloat) {
+TEST(FactoredState, IsInt4ForVectorsAndSignedSlotsAndFloat32ForSmallParameters) {
   const auto codec_of = [](const torch::Tensor& p, int least, const char* slot) {
     p.requires_grad_();
     AdamW optimizer({p}, AdamWOptions().min_quantized_size(least).state("factored"));
@@ -96,7 +96,7 @@ TEST(FactoredState, OfVectorsAndOfSignedSlotsIsInt4AndOfSmallParametersAFloat) {
   EXPECT_EQ(codec_of(torch::zeros({60, 60}), 4096, "v"), "fp32");
 }
 
-TEST(FactoredState, IsRefusedForASlotOfValuesWithSignsThatIsNamed) {
+TEST(FactoredState, IsRejectedForANamedSignedSlot) {
   try {
     AdamW optimizer({torch::zeros({70, 70}).requires_grad_()},
                     AdamWOptions().state("m", "factored"));
@@ -110,7 +110,7 @@ TEST(FactoredState, IsRefusedForASlotOfValuesWithSignsThatIsNamed) {
   }
 }
 
-TEST(FactoredState, OfZerosIsZeroAndWhatIsNotFiniteAddsNothing) {
+TEST(FactoredState, IsZeroForZerosAndIgnoresNonFiniteValues) {
   Squares squares(torch::zeros({20, 30}));
   EXPECT_TRUE(torch::equal(squares.stored_after(torch::zeros({20, 30})), torch::zeros({20, 30})));
   EXPECT_TRUE(torch::equal(squares.p.detach(), torch::zeros({20, 30})));
@@ -124,7 +124,7 @@ TEST(FactoredState, OfZerosIsZeroAndWhatIsNotFiniteAddsNothing) {
 }
 
 // Means so small that their inverse overflows float: a square of 1e-37 alone in a large matrix.
-TEST(FactoredState, OfTheSmallestSquaresIsFinite) {
+TEST(FactoredState, IsFiniteForTheSmallestSquares) {
   torch::Tensor gradient = torch::zeros({200, 200});
   gradient[7][9] = 3.2e-19;
   Squares squares(torch::zeros({200, 200}));
@@ -132,13 +132,13 @@ TEST(FactoredState, OfTheSmallestSquaresIsFinite) {
   EXPECT_TRUE(squares.p.detach().isfinite().all().item<bool>());
 }
 
-TEST(FactoredState, OfAnEmptyMatrixIsNothing) {
+TEST(FactoredState, OfAnEmptyMatrixIsEmpty) {
   Squares squares(torch::zeros({3, 0}));
   EXPECT_EQ(squares.stored_after(torch::zeros({3, 0})).numel(), 0);
 }
 
 // Row and column means that represent values which the program sets, or state of another codec.
-TEST(FactoredState, IsMadeOfValuesByTheSameSums) {
+TEST(FactoredState, IsComputedFromSetValuesByTheSameSums) {
   torch::manual_seed(5);
   expect_made_of_values_by_the_same_sums("factored", "v.col");
 }

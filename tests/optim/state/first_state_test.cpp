@@ -31,7 +31,7 @@ Tensors trained_from(const Tensors& buffers) {
   return p;
 }
 
-TEST(SgdState, ThatIsMadeByHandIsGoneOnFromAsByTorch) {
+TEST(SgdState, MadeByTheProgramContinuesAsInTorch) {
   const Tensors p = make_parameters(torch::kFloat64, {{5, 3}, {7}, {}, {0}});
   for (const double value : {0.0, 0.5, -2.0}) {
     Tensors buffers;
@@ -45,7 +45,7 @@ TEST(SgdState, ThatIsMadeByHandIsGoneOnFromAsByTorch) {
 }
 
 // torch's Python class and timm's SGDW have no step number either.
-TEST(SgdState, OfSgdwIsGoneOnFromToo) {
+TEST(SgdState, OfSgdwContinuesToo) {
   const torch::Tensor p = torch::zeros({4}).requires_grad_();
   SGDW optimizer(Tensors{p}, SGDWOptions(1).momentum(0.5).dampening(0.25).weight_decay(0));
   auto state = std::make_unique<SGDWParamState>();
@@ -74,7 +74,7 @@ struct OneParameter {
   }
 };
 
-TEST(SgdState, OfAStepThatWasSkippedIsGoneOnFromOnceItIsSet) {
+TEST(SgdState, ContinuesFromASetValueAfterASkippedStep) {
   for (const double value : {0.0, 2.0}) {
     OneParameter one;
     one.skip_a_step();
@@ -84,7 +84,7 @@ TEST(SgdState, OfAStepThatWasSkippedIsGoneOnFromOnceItIsSet) {
   }
 }
 
-TEST(SgdState, KeepsItsStepWhereAValueIsRefused) {
+TEST(SgdState, KeepsItsStepIfAValueIsRejected) {
   OneParameter one;
   one.skip_a_step();
   EXPECT_THROW(one.state().momentum_buffer(torch::ones({5})), c10::Error);
@@ -92,7 +92,7 @@ TEST(SgdState, KeepsItsStepWhereAValueIsRefused) {
   one.step_to(-1);
 }
 
-TEST(SgdState, BeginsWithTheGradientWhereNothingWasSet) {
+TEST(SgdState, StartsFromTheGradientIfNothingWasSet) {
   OneParameter one;
   one.optimizer.state()[one.p.unsafeGetTensorImpl()] = std::make_unique<SGDParamState>();
   one.skip_a_step();
@@ -107,7 +107,7 @@ AdagradOptions options_of(const std::string& codec) {
   return AdagradOptions(0.1).initial_accumulator_value(0.3).min_quantized_size(0).state(codec);
 }
 
-TEST(AdagradState, IsThereBeforeTheFirstStepAsInTorch) {
+TEST(AdagradState, ExistsBeforeTheFirstStepAsInTorch) {
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
     const Tensors ours = make_parameters(dtype, kShapes), theirs = clones(ours);
     Adagrad a(ours, options_of("fp32"));
@@ -128,7 +128,7 @@ TEST(AdagradState, IsThereBeforeTheFirstStepAsInTorch) {
   }
 }
 
-TEST(AdagradState, ShowsWhatItBeginsWithInEveryFormat) {
+TEST(AdagradState, ShowsItsInitialValuesInEveryFormat) {
   for (const char* codec : {"fp32", "bf16", "int8", "int4", "factored", "int4_rank1"}) {
     const Tensors p = make_parameters(torch::kFloat32, kShapes), twin = clones(p);
     Adagrad looked_at(p, options_of(codec)), other(twin, options_of(codec));
@@ -143,7 +143,7 @@ TEST(AdagradState, ShowsWhatItBeginsWithInEveryFormat) {
   }
 }
 
-TEST(AdagradState, OfParametersThatComeLaterBeginsWithTheirOptions) {
+TEST(AdagradState, OfLaterParametersStartsFromTheirOptions) {
   const Tensors p = make_parameters();
   Adagrad optimizer({p[0]}, options_of("fp32"));
   optimizer.add_param_group(
@@ -154,7 +154,7 @@ TEST(AdagradState, OfParametersThatComeLaterBeginsWithTheirOptions) {
   EXPECT_EQ(state_of<AdagradParamState>(optimizer, p[2]).id(), 2);
 }
 
-TEST(AdagradState, OfNoStepIsExchangedWithTorchsInAnyFormat) {
+TEST(AdagradState, IsExchangedWithTorchBeforeTheFirstStepInEveryFormat) {
   using Theirs = torch::optim::Adagrad;
   const auto torchs = torch::optim::AdagradOptions(0.1).initial_accumulator_value(0.3);
   for (const char* codec : {"fp32", "int8"}) {
@@ -174,14 +174,14 @@ TEST(AdagradState, OfNoStepIsExchangedWithTorchsInAnyFormat) {
   }
 }
 
-TEST(AdagradState, IsNotThereWhereAGroupWasRefused) {
+TEST(AdagradState, DoesNotExistForARejectedGroup) {
   const Tensors p = make_parameters();
   Adagrad optimizer({p[0]}, AdagradOptions(0.1));
   EXPECT_FALSE(argument_error([&] { optimizer.add_param_group({{p[1], p[0]}}); }).empty());
   EXPECT_EQ(optimizer.state().size(), 1u);
 }
 
-TEST(AdagradState, ThatWasErasedIsMadeByTheStep) {
+TEST(AdagradState, IsMadeByTheStepAfterItWasErased) {
   const Tensors p = make_parameters(), twin = clones(p);
   Adagrad optimizer(p, options_of("fp32")), other(twin, options_of("fp32"));
   optimizer.state().clear();
@@ -191,7 +191,7 @@ TEST(AdagradState, ThatWasErasedIsMadeByTheStep) {
 }
 
 // Steps also do not check each of its tensors, and the first step does not wait for the device.
-TEST(AdagradState, ThatNobodyLookedAtIsNotSharedWithAnybody) {
+TEST(AdagradState, IsNotSharedUntilTheProgramReadsIt) {
   for (const char* codec : {"fp32", "int8"}) {
     const Tensors p = make_parameters();
     Adagrad optimizer(p, options_of(codec));
@@ -228,7 +228,7 @@ class Waits {
   at::CallbackHandle callback_;
 };
 
-TEST(AdagradState, ThatNobodyLookedAtIsNotWaitedForByTheFirstStep) {
+TEST(AdagradState, DoesNotSynchronizeTheFirstStepIfTheProgramDidNotReadIt) {
   const Tensors p = make_parameters();
   Adagrad optimizer(p, options_of("fp32"));
   set_gradients(p, 1);
@@ -242,7 +242,7 @@ TEST(AdagradState, ThatNobodyLookedAtIsNotWaitedForByTheFirstStep) {
   EXPECT_EQ(waits.counted(), 1) << "torch renamed the operation that this test counts";
 }
 
-TEST(AdagradState, ThatStartsAgainMustHoldWhatItStartsFrom) {
+TEST(AdagradState, MustHoldItsInitialValuesAtStepZero) {
   const Tensors p = make_parameters();
   Adagrad optimizer(p, options_of("fp32"));
   train(optimizer, p, 1, 1);
@@ -250,7 +250,7 @@ TEST(AdagradState, ThatStartsAgainMustHoldWhatItStartsFrom) {
   EXPECT_HAS(argument_error([&] { train(optimizer, p, 2, 2); }), "holds values at step 0");
 }
 
-TEST(AdagradState, ThatSomebodyWroteToIsLookedAt) {
+TEST(AdagradState, IsCheckedIfTheProgramWroteToIt) {
   const Tensors p = make_parameters();
   Adagrad optimizer(p, options_of("fp32"));
   state_of<AdagradParamState>(optimizer, p[0]).sum().fill_(4);
@@ -258,7 +258,7 @@ TEST(AdagradState, ThatSomebodyWroteToIsLookedAt) {
 }
 
 // The value of the option at the first step applies.
-TEST(AdagradState, OfAnOptionThatWasChangedSinceIsSavedAndLoadedBeforeTheFirstStep) {
+TEST(AdagradState, IsSavedAndLoadedBeforeTheFirstStepIfItsOptionChanged) {
   for (const double changed : {2.0, 0.0}) {
     const torch::Tensor p = torch::ones({3}).requires_grad_();
     Adagrad optimizer(Tensors{p}, AdagradOptions(1).initial_accumulator_value(0.25).eps(0));
@@ -275,7 +275,7 @@ TEST(AdagradState, OfAnOptionThatWasChangedSinceIsSavedAndLoadedBeforeTheFirstSt
   }
 }
 
-TEST(AdagradState, BeginsWithAnOptionThatWasChangedSince) {
+TEST(AdagradState, StartsFromAnOptionThatChangedAfterConstruction) {
   for (const char* codec : {"fp32", "int8"}) {
     const Tensors p = make_parameters(), twin = clones(p);
     Adagrad changed(p, options_of(codec)),

@@ -23,7 +23,7 @@ void expect_written_elsewhere(Optimizer& optimizer, const Tensors& parameters,
   EXPECT_FALSE(torch::equal(given, before)) << "the step wrote to the tensor's old storage";
 }
 
-TEST(GivenTensors, OtherMemoryIsUsedHoweverTheTensorWasGot) {
+TEST(UserModifiedState, NewStorageIsUsedHoweverTheProgramGotTheTensor) {
   using Way = std::function<torch::Tensor(AdamWParamState&)>;
   const std::map<std::string, Way> ways = {
       {"by torch's name", [](auto& state) { return state.exp_avg(); }},
@@ -51,7 +51,7 @@ TEST(GivenTensors, OtherMemoryIsUsedHoweverTheTensorWasGot) {
   }
 }
 
-TEST(GivenTensors, AStateThatIsMovedTakesAlongThatItWasGivenAway) {
+TEST(UserModifiedState, AMovedStateStaysMarkedAsEscaped) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -62,7 +62,7 @@ TEST(GivenTensors, AStateThatIsMovedTakesAlongThatItWasGivenAway) {
   expect_written_elsewhere(optimizer, parameters, "moved", given);
 }
 
-TEST(GivenTensors, OtherValuesOfWhatIsKeptBesideTheSlotsAreUsed) {
+TEST(UserModifiedState, ChangedAuxStateIsUsed) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(parameters);
   Adafactor optimizer(parameters, AdafactorOptions()), other(twin, AdafactorOptions());
   train(optimizer, parameters, 1, 1);
@@ -78,7 +78,7 @@ TEST(GivenTensors, OtherValuesOfWhatIsKeptBesideTheSlotsAreUsed) {
   EXPECT_FALSE(torch::equal(parameters[0], twin[0])) << "the step read the old values";
 }
 
-TEST(GivenTensors, AParameterOfAnotherFormIsSeenAlsoAfterAStepThatWasRefused) {
+TEST(UserModifiedState, AParameterWithNewMetadataIsNoticedAfterARejectedStep) {
   Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}, {50}}),
           twin = clones(parameters);
   AdamW optimizer(parameters), other(twin);
@@ -98,7 +98,7 @@ TEST(GivenTensors, AParameterOfAnotherFormIsSeenAlsoAfterAStepThatWasRefused) {
   expect_equal(parameters, twin);
 }
 
-TEST(GivenTensors, MemoryPutIntoASlotIsUsedAsByTorch) {
+TEST(UserModifiedState, StorageAssignedToASlotIsUsedAsInTorch) {
   Tensors ours = make_parameters(torch::kFloat64, {{40, 40}}), theirs = clones(ours);
   AdamW a(ours, AdamWOptions(0.1));
   torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));
@@ -141,7 +141,7 @@ TEST(GivenTensors, MemoryPutIntoASlotIsUsedAsByTorch) {
   expect_close(ours, theirs, 1e-9, 1e-9);
 }
 
-TEST(GivenTensors, MemoryOfTheSlotsOwnFormIsTakenItself) {
+TEST(UserModifiedState, StorageWithTheSlotsMetadataIsUsedDirectly) {
   Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -151,7 +151,7 @@ TEST(GivenTensors, MemoryOfTheSlotsOwnFormIsTakenItself) {
   EXPECT_FALSE(torch::equal(other, torch::ones({40, 30}))) << "the step wrote to other storage";
 }
 
-TEST(GivenTensors, CodesPutIntoASlotAreUsed) {
+TEST(UserModifiedState, CodesThatAreSetAreUsed) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(parameters);
   AdamW optimizer(parameters, AdamWOptions(0.1).state("int8")),
       other(twin, AdamWOptions(0.1).state("int8"));
@@ -167,7 +167,7 @@ TEST(GivenTensors, CodesPutIntoASlotAreUsed) {
   expect_equal(parameters, twin);
 }
 
-TEST(GivenTensors, MemoryThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
+TEST(UserModifiedState, StorageThatDoesNotFitIsRejectedBeforeAnythingIsWritten) {
   using Change = std::function<void(AdamWParamState&)>;
   const std::vector<std::pair<Change, const char*>> changes = {
       {[](auto& state) {
@@ -202,7 +202,7 @@ TEST(GivenTensors, MemoryThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
   }
 }
 
-TEST(GivenTensors, CodesThatDoNotFitAreNotDecoded) {
+TEST(UserModifiedState, CodesThatDoNotFitAreNotDecoded) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   AdamW optimizer(parameters, AdamWOptions(0.1).state("int8"));
   train(optimizer, parameters, 1, 1);
@@ -215,7 +215,7 @@ TEST(GivenTensors, CodesThatDoNotFitAreNotDecoded) {
   EXPECT_NO_THROW(optimizer.step());
 }
 
-TEST(GivenTensors, ValuesOfAnotherShapeAreReplacedByThoseThatAreSet) {
+TEST(UserModifiedState, SettingValuesReplacesASlotOfAnotherShape) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -225,7 +225,7 @@ TEST(GivenTensors, ValuesOfAnotherShapeAreReplacedByThoseThatAreSet) {
   EXPECT_NO_THROW(optimizer.step());
 }
 
-TEST(GivenTensors, ThatShareMemoryAreRefusedAtTheStepAndNothingIsWritten) {
+TEST(UserModifiedState, SlotsThatShareMemoryAreRejectedBeforeAnythingIsWritten) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}, {70, 60}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -242,7 +242,7 @@ TEST(GivenTensors, ThatShareMemoryAreRefusedAtTheStepAndNothingIsWritten) {
   expect_equal(parameters, before);
 }
 
-TEST(GivenTensors, MemoryThatWasFreedIsAnError) {
+TEST(UserModifiedState, FreedStorageIsAnError) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   Adafactor optimizer(parameters, AdafactorOptions());
   train(optimizer, parameters, 1, 1);
@@ -254,7 +254,7 @@ TEST(GivenTensors, MemoryThatWasFreedIsAnError) {
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "\"row\" has no memory");
 }
 
-TEST(GivenTensors, ThatNoKernelCanReadAreNotSavedOverAFileThatIsWhole) {
+TEST(UserModifiedState, UnreadableSlotsAreNotSavedOverAValidFile) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   for (const char* codec : {"fp32", "int8"}) {
     AdamW optimizer(parameters, AdamWOptions().state(codec));
@@ -288,7 +288,7 @@ TEST(MovedStates, GetAnIdThatNoOtherParameterHas) {
   }
 }
 
-TEST(MovedStates, OfAParameterThatGetsItsFirstGradientLaterStayApart) {
+TEST(MovedStates, DoNotShareAnIdWithAParameterOfALaterFirstGradient) {
   Tensors p = make_parameters(torch::kFloat32, {{5}, {40}});
   AdamW old({p[0], p[1]});
   train(old, p, 1, 1);
@@ -303,7 +303,7 @@ TEST(MovedStates, OfAParameterThatGetsItsFirstGradientLaterStayApart) {
   EXPECT_NE(adamw_state(optimizer, p[0]).id(), 1);
 }
 
-TEST(GivenTensors, ACopyOnWriteCopyOfASlotKeepsItsValues) {
+TEST(UserModifiedState, ACopyOnWriteCopyOfASlotKeepsItsValues) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);

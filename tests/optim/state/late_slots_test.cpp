@@ -37,7 +37,7 @@ SGDOptions& options_of(SGD& optimizer) {
   return static_cast<SGDOptions&>(optimizer.param_groups()[0].options());
 }
 
-TEST_P(LateSlots, DoNotTouchTheWeights) {
+TEST_P(LateSlots, DoNotChangeTheWeights) {
   const Tensors p = parameters();
   SGD optimizer(p, options());
   train(optimizer, p, 1, 3);
@@ -46,7 +46,7 @@ TEST_P(LateSlots, DoNotTouchTheWeights) {
   expect_same_weights(optimizer, p, before);
 }
 
-TEST_P(LateSlots, ThatGoAndComeBackDoNotTouchTheWeights) {
+TEST_P(LateSlots, ThatGoAndComeBackDoNotChangeTheWeights) {
   const Tensors p = parameters();
   SGD optimizer(p, options().momentum(0.9));
   train(optimizer, p, 1, 3);
@@ -57,7 +57,7 @@ TEST_P(LateSlots, ThatGoAndComeBackDoNotTouchTheWeights) {
   expect_same_weights(optimizer, p, before);
 }
 
-TEST_P(LateSlots, OfRulesThatHaveOthersDoNotTouchTheWeights) {
+TEST_P(LateSlots, OfRulesWithOtherSlotsDoNotChangeTheWeights) {
   const Tensors p = parameters();
   AdamW optimizer(p, AdamWOptions(0x1p-8).weight_decay(0).weights(format()));
   for (const bool amsgrad : {false, true, false}) {
@@ -69,7 +69,7 @@ TEST_P(LateSlots, OfRulesThatHaveOthersDoNotTouchTheWeights) {
   expect_same_weights(optimizer, p, before);
 }
 
-TEST_P(LateSlots, TrainAsFloatsDoInExactFormats) {
+TEST_P(LateSlots, TrainLikeFloat32InExactFormats) {
   if (!is_exact()) GTEST_SKIP() << "rounds";
   const Tensors p = parameters();
   Tensors wide;
@@ -92,7 +92,7 @@ TEST_P(LateSlots, TrainAsFloatsDoInExactFormats) {
   expect_equal(ours.fp32_weights(), expected);
 }
 
-TEST_P(LateSlots, OfAnArchiveDoNotTouchTheWeights) {
+TEST_P(LateSlots, FromAnArchiveDoNotChangeTheWeights) {
   const Tensors p = parameters();
   SGD optimizer(p, options());
   train(optimizer, p, 1, 3);
@@ -116,7 +116,7 @@ TEST_P(LateSlots, OfAnArchiveDoNotTouchTheWeights) {
   }
 }
 
-TEST_P(LateSlots, OfAStepThatFailedDoNotTouchTheWeights) {
+TEST_P(LateSlots, OfAFailedStepDoNotChangeTheWeights) {
   Tensors p = parameters();
   p.push_back(torch::ones({5}, p[0].scalar_type()).set_requires_grad(true));
   SGD optimizer(p, options());

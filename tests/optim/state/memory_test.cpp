@@ -58,9 +58,9 @@ struct Rule {
 
 using Groups = std::vector<Optimizer::ParamGroup>;
 
-class Memory : public ::testing::Test {
+class AuxState : public ::testing::Test {
  protected:
-  Memory() { load_rule(own_file("keeping.cuh", kRule)); }
+  AuxState() { load_rule(own_file("keeping.cuh", kRule)); }
 
   static Tensors parameters() { return make_parameters(torch::kFloat32, {{5, 3}, {4}, {}}); }
 
@@ -143,7 +143,7 @@ struct Rule {
 }  // namespace jitstep::rules::early_list
 )";
 
-TEST(ListOption, OfStateThatIsMadeEarlyIsIndexedWithoutRepeatedParameters) {
+TEST(ListOption, OfStateMadeAtConstructionSkipsRepeatedParameters) {
   load_rule(own_file("early_list.cuh", kEarly));
   const Tensors p = make_parameters(torch::kFloat32, {{3}, {4}, {5}, {6}});
   const Warnings of_the_repeated;
@@ -160,7 +160,7 @@ TEST(ListOption, OfStateThatIsMadeEarlyIsIndexedWithoutRepeatedParameters) {
   }
 }
 
-TEST_F(Memory, OfAParameterHasTheShapeOfItsEntries) {
+TEST_F(AuxState, OfAParameterHasTheShapeOfItsEntries) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 1);
@@ -176,7 +176,7 @@ TEST_F(Memory, OfAParameterHasTheShapeOfItsEntries) {
       << found;
 }
 
-TEST_F(Memory, OfAllIsNotAParameters) {
+TEST_F(AuxState, SharedStateIsReadFromTheOptimizer) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 1);
@@ -185,7 +185,7 @@ TEST_F(Memory, OfAllIsNotAParameters) {
       << found;
 }
 
-TEST_F(Memory, ThatIsSetIsUsedInTheNextStep) {
+TEST_F(AuxState, IsUsedInTheNextStepAfterItIsSet) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 2);
@@ -203,7 +203,7 @@ TEST_F(Memory, ThatIsSetIsUsedInTheNextStep) {
             std::string::npos);
 }
 
-TEST_F(Memory, OfAllIsNotSetToWhatIsNotFinite) {
+TEST_F(AuxState, SharedStateRejectsNonFiniteValues) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 2);
@@ -217,7 +217,7 @@ TEST_F(Memory, OfAllIsNotSetToWhatIsNotFinite) {
   EXPECT_EQ(opt.aux_state("steps"), 2);
 }
 
-TEST_F(Memory, OfAllBeginsWithTheFirstGroupsOptions) {
+TEST_F(AuxState, SharedStateStartsFromTheFirstGroupsOptions) {
   const Tensors p = parameters();
   Groups groups;
   for (const double start : {7.0, 9.0})
@@ -237,7 +237,7 @@ TEST_F(Memory, OfAllBeginsWithTheFirstGroupsOptions) {
       << found;
 }
 
-TEST_F(Memory, OfAllIsTheSameInAnyGroups) {
+TEST_F(AuxState, SharedStateDoesNotDependOnTheGroups) {
   const Tensors p = parameters(), q = clones(p);
   Optimizer one = optimizer(p);
   Groups groups;
@@ -253,7 +253,7 @@ TEST_F(Memory, OfAllIsTheSameInAnyGroups) {
   EXPECT_TRUE(torch::equal(p[0], q[0]));
 }
 
-TEST_F(Memory, ResumesBitForBitFromAnArchive) {
+TEST_F(AuxState, ContinuesBitForBitFromAnArchive) {
   for (const char* codec : {"fp32", "int8"}) {
     const Tensors straight = parameters(), broken = clones(straight);
     Optimizer whole = optimizer(straight, codec), first = optimizer(broken, codec);
@@ -268,7 +268,7 @@ TEST_F(Memory, ResumesBitForBitFromAnArchive) {
   }
 }
 
-TEST_F(Memory, BeginsAnewWhenAllStateIsErased) {
+TEST_F(AuxState, StartsAgainWhenAllStateIsErased) {
   const Tensors p = parameters(), fresh = clones(p);
   Optimizer opt = optimizer(p), other = optimizer(fresh);
   train(opt, p, 1, 2);
@@ -283,7 +283,7 @@ TEST_F(Memory, BeginsAnewWhenAllStateIsErased) {
   EXPECT_EQ(opt.aux_state("steps"), 2);
 }
 
-TEST_F(Memory, UnderAConditionComesAndGoesWithoutTheRest) {
+TEST_F(AuxState, UnderAConditionIsAddedAndRemovedAlone) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   auto& options = static_cast<Options&>(opt.param_groups()[0].options());
@@ -301,7 +301,7 @@ TEST_F(Memory, UnderAConditionComesAndGoesWithoutTheRest) {
   EXPECT_EQ(opt.aux_state("steps"), 4);
 }
 
-TEST_F(Memory, StaysWhenAStepIsRefused) {
+TEST_F(AuxState, DoesNotChangeInARejectedStep) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 2);
@@ -314,7 +314,7 @@ TEST_F(Memory, StaysWhenAStepIsRefused) {
   EXPECT_EQ(state_of(opt, p[0]).aux_state("own").item<double>(), 4);
 }
 
-TEST_F(Memory, IsNotTouchedByCompilingAhead) {
+TEST_F(AuxState, IsNotChangedByCompile) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   opt.compile();

@@ -49,7 +49,7 @@ TEST(Rank1State, IsWithinHalfAStepOfTheSmallestOfItsScales) {
     expect_stored_closely(torch::randn(sizes) * torch::logspace(-3, 3, sizes.back()));
 }
 
-TEST(Rank1State, IsExactWhereValuesAreMultiplesOfTheSmallerOfARowsAndAColumnsScale) {
+TEST(Rank1State, IsExactForMultiplesOfTheSmallerOfRowAndColumnScale) {
   const torch::Tensor rows = torch::logspace(-4, 4, 40).unsqueeze(1);
   const torch::Tensor columns = torch::logspace(-4, 4, 33).unsqueeze(0);
   const torch::Tensor scale = torch::minimum(rows, columns);
@@ -61,7 +61,7 @@ TEST(Rank1State, IsExactWhereValuesAreMultiplesOfTheSmallerOfARowsAndAColumnsSca
   EXPECT_TRUE(torch::allclose(squares.stored_after(values.sqrt()), values, 3e-7, 0));
 }
 
-TEST(Rank1State, OfVectorsIsInt4AndOfSmallParametersAFloat) {
+TEST(Rank1State, IsInt4ForVectorsAndFloat32ForSmallParameters) {
   const auto expect_codec = [](const torch::Tensor& p, int least, const std::string& begins) {
     p.requires_grad_();
     AdamW optimizer({p}, AdamWOptions().min_quantized_size(least).state("int4_rank1"));
@@ -75,7 +75,7 @@ TEST(Rank1State, OfVectorsIsInt4AndOfSmallParametersAFloat) {
   expect_codec(torch::zeros({2, 2, 2, 2, 2}), 0, "int4_rank1(dims=4");
 }
 
-TEST(Rank1State, OfZerosIsZeroAndWhatIsNotFiniteIsNoReasonForAScale) {
+TEST(Rank1State, IsZeroForZerosAndIgnoresNonFiniteValues) {
   Squares squares(torch::zeros({20, 30}));
   EXPECT_TRUE(torch::equal(squares.stored_after(torch::zeros({20, 30})), torch::zeros({20, 30})));
   torch::Tensor gradient = torch::ones({20, 30});
@@ -86,7 +86,7 @@ TEST(Rank1State, OfZerosIsZeroAndWhatIsNotFiniteIsNoReasonForAScale) {
 }
 
 // A codec with a scale per row and column, for values that the program sets, or for state of another codec.
-TEST(Rank1State, IsMadeOfValuesByTheSameSums) {
+TEST(Rank1State, IsComputedFromSetValuesByTheSameMaxima) {
   torch::manual_seed(2);
   expect_made_of_values_by_the_same_sums("int4_rank1", "v.scale1");
 }

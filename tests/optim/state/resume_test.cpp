@@ -39,7 +39,7 @@ TEST(Resume, OfEveryRuleWithItsOptionsSwitchedIsBitForBit) {
     expect_resumes(rules[i], storage_format_of(i, 5), all_switched(rules[i]));
 }
 
-TEST(Resume, OfRulesThatKeepMoreByDefaultIsBitForBit) {
+TEST(Resume, OfRulesThatStoreMoreByDefaultIsBitForBit) {
   const auto rules = shipped(Kind::rule);
   for (std::size_t i = 0; i < rules.size(); ++i)
     if (stores_more_by_default(rules[i]))
@@ -51,7 +51,7 @@ TEST(Resume, OfEveryCodecAndWeightFormatIsBitForBit) {
     expect_resumes("adamw", format, GenericOptions());
 }
 
-TEST(Resume, IsTriedWithEveryConditionalSlot) {
+TEST(Resume, IsTestedWithEveryConditionalSlot) {
   for (const auto& rule : shipped(Kind::rule)) {
     auto tried = stored_slots(rule, all_switched(rule));
     tried.merge(stored_slots(rule, {}));

@@ -12,7 +12,7 @@ Tensors matrices() {
 }
 
 // Each rule in one codec, by rotation. every_rule_long_test.cpp tests each rule in all codecs.
-TEST(StateBytes, OfEveryRuleAreThoseOfItsTensors) {
+TEST(StateBytes, OfEveryRuleAreTheBytesOfItsTensors) {
   const auto codecs = shipped(Kind::codec);
   std::size_t next = 0;
   for (const std::string& rule : shipped(Kind::rule)) {
@@ -29,7 +29,7 @@ TEST(StateBytes, OfEveryRuleAreThoseOfItsTensors) {
 }
 
 // For AdamW, per parameter: two slots, and 4 bytes for each block of 256 or 128.
-TEST(StateBytes, AreThoseThatTheFormatsPromise) {
+TEST(StateBytes, AreThoseThatTheDocumentationPromises) {
   const std::map<std::string, double> promised = {
       {"fp32", 8}, {"bf16", 4}, {"int8", 2.03125}, {"int4", 1.0625}};
   for (const auto& [codec, bytes] : promised) {

@@ -99,7 +99,7 @@ TEST(TorchArchive, OfAdagradIsExchanged) {
   EXCHANGES(Adagrad, set, set);
 }
 
-TEST(TorchArchive, OfAnotherOptimizerIsRefusedAndNothingChanges) {
+TEST(TorchArchive, OfAnotherOptimizerIsRejectedAndNothingChanges) {
   Tensors parameters = make_parameters(), theirs = clones(parameters);
   torch::optim::AdamW adamw(theirs, torch::optim::AdamWOptions(0.5));
   torch::optim::SGD sgd(theirs, torch::optim::SGDOptions(0.5));
@@ -115,7 +115,7 @@ TEST(TorchArchive, OfAnotherOptimizerIsRefusedAndNothingChanges) {
   EXPECT_TRUE(ours.state().empty());
 }
 
-TEST(TorchArchive, OfAQuantisedOptimizerIsMadeFromTorchsWithAWarning) {
+TEST(TorchArchive, IsLoadedIntoAQuantizedOptimizerWithAWarning) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   torch::optim::AdamW theirs(parameters);
   train(theirs, parameters, 1, 3);
@@ -134,7 +134,7 @@ TEST(TorchArchive, OfAQuantisedOptimizerIsMadeFromTorchsWithAWarning) {
 }
 
 // Only another group's default can leave sums that differ from the initial value of the group's own options.
-TEST(TorchArchive, OfAdagradWithSumsThatTheOptionsDoNotStartFromIsRefused) {
+TEST(TorchArchive, OfAdagradIsRejectedIfItsSumsContradictTheOptions) {
   const Tensors p = make_four();
   using TheirOptions = torch::optim::AdagradOptions;
   auto group = std::make_unique<TheirOptions>(TheirOptions(0.1).initial_accumulator_value(0.5));

@@ -29,7 +29,7 @@ Tensors sixteen_bits(torch::Dtype dtype = torch::kBFloat16) {
 
 class ExactConversion : public testing::TestWithParam<Change> {};
 
-TEST_P(ExactConversion, ThereAndBackTrainsOnBitForBit) {
+TEST_P(ExactConversion, ThereAndBackContinuesBitForBit) {
   const auto& [from, to] = GetParam();
   Tensors parameters = sixteen_bits(), same = clones(parameters);
   AdamW changing = optimizer_of(parameters, from), staying = optimizer_of(same, from);
@@ -43,7 +43,7 @@ TEST_P(ExactConversion, ThereAndBackTrainsOnBitForBit) {
   expect_equal(parameters, same);
 }
 
-TEST_P(ExactConversion, AnArchiveGoesOnInTheOtherFormat) {
+TEST_P(ExactConversion, AnArchiveContinuesInTheOtherFormat) {
   const auto& [from, to] = GetParam();
   Tensors parameters = sixteen_bits();
   AdamW saved = optimizer_of(parameters, from);
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Conversion,
                                          Change{"split8", "kahan"}),
                          [](const auto& test) { return test.param.from + "_" + test.param.to; });
 
-TEST(WeightConversion, OfFloat16KeepsTheWeightsToo) {
+TEST(WeightConversion, OfFloat16KeepsTheWeights) {
   Tensors parameters = sixteen_bits(torch::kFloat16);
   AdamW optimizer = optimizer_of(parameters, "split8");
   train(optimizer, parameters, 1, 3);
@@ -114,7 +114,7 @@ class Halfway : public testing::Test {
   std::optional<SGD> optimizer_;
 };
 
-TEST_F(Halfway, AParameterIsRoundedAsItsNewFormatDoesIt) {
+TEST_F(Halfway, AParameterIsRoundedByItsNewFormat) {
   set_out("master");
   EXPECT_EQ(shown(), kEven);
   parameters_[0].mutable_grad() = torch::zeros_like(parameters_[0]);
@@ -127,7 +127,7 @@ TEST_F(Halfway, AParameterIsRoundedAsItsNewFormatDoesIt) {
 }
 
 // The archive does not have the second parameter.
-TEST_F(Halfway, ALoadThatFailsLeavesTheParameterAsItWas) {
+TEST_F(Halfway, AFailedLoadDoesNotChangeTheParameter) {
   parameters_.push_back(torch::ones({5}, torch::kBFloat16).set_requires_grad(true));
   parameters_[1].mutable_grad() = torch::ones_like(parameters_[1]);
   set_out("split16");
@@ -141,7 +141,7 @@ TEST_F(Halfway, ALoadThatFailsLeavesTheParameterAsItWas) {
 }
 
 // The step rejects the second parameter after it has bound the first one.
-TEST_F(Halfway, AStepThatFailsLeavesTheParameterAsItWas) {
+TEST_F(Halfway, AFailedStepDoesNotChangeTheParameter) {
   set_out("split16");
   auto& group = optimizer_->param_groups()[0];
   const auto late = torch::ones({300}, torch::kBFloat16).requires_grad_();

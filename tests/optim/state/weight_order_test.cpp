@@ -52,7 +52,7 @@ torch::Tensor channels_last(const torch::Tensor& p) {
   return p.dim() == 4 ? p.detach().contiguous(torch::MemoryFormat::ChannelsLast) : in_reverse(p);
 }
 
-TEST_P(WeightOrder, ThatChangesInTrainingChangesNothingElse) {
+TEST_P(WeightOrder, MayChangeInTraining) {
   const Tensors changing = parameters(), staying = clones(changing);
   AdamW optimizer = optimizer_of(changing), other = optimizer_of(staying);
   int step = 1;
@@ -69,7 +69,7 @@ TEST_P(WeightOrder, ThatChangesInTrainingChangesNothingElse) {
   expect_equal(changing, staying);
 }
 
-TEST_P(WeightOrder, OfAModelMayBeAnotherThanThatOfItsArchive) {
+TEST_P(WeightOrder, OfAModelMayDifferFromThatOfItsArchive) {
   const Tensors saved = parameters(), loaded = clones(saved);
   AdamW from = optimizer_of(saved);
   train_alike(from, saved, 1, 3);
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 // Order and format change together.
-TEST(WeightOrders, ChangeTogetherWithTheWeightFormat) {
+TEST(WeightOrders, MayChangeTogetherWithTheWeightFormat) {
   const Tensors parameters = make_parameters(torch::kBFloat16, {{70, 60}, {4, 3, 5, 6}});
   AdamW optimizer(parameters, AdamWOptions(0.01).weights("master"));
   train(optimizer, parameters, 1, 3);
@@ -108,7 +108,7 @@ TEST(WeightOrders, ChangeTogetherWithTheWeightFormat) {
 }
 
 // The residual then belongs to the elements of another tensor.
-TEST(WeightOrders, OfAnotherShapeBeginWithTheParameterAlone) {
+TEST(WeightOrders, OfAnotherShapeStartFromTheParameterAlone) {
   const torch::Tensor p = torch::ones({6, 4}, torch::kBFloat16).requires_grad_();
   SGD optimizer(Tensors{p}, SGDOptions(1).weights("split16"));
   p.mutable_grad() = torch::full({6, 4}, -0x1p-9, torch::kBFloat16);
@@ -121,7 +121,7 @@ TEST(WeightOrders, OfAnotherShapeBeginWithTheParameterAlone) {
   EXPECT_EQ(optimizer.fp32_weights()[0].max().item<float>(), 2);
 }
 
-TEST(WeightOrders, OfAFormatThatKeepsNothingAreThoseOfTheParameter) {
+TEST(WeightOrders, WithoutAResidualAreThoseOfTheParameter) {
   const torch::Tensor p = torch::ones({6, 5}).to(torch::kBFloat16).requires_grad_();
   AdamW optimizer(Tensors{p}, AdamWOptions(0.1));
   p.mutable_grad() = torch::ones_like(p);
@@ -131,7 +131,7 @@ TEST(WeightOrders, OfAFormatThatKeepsNothingAreThoseOfTheParameter) {
   EXPECT_TRUE(torch::equal(state.weights(), p.detach().to(torch::kFloat)));
 }
 
-TEST(WeightOrders, RefuseBytesThatAreNotThoseOfTheFormat) {
+TEST(WeightOrders, RejectAResidualWithTheWrongNumberOfBytes) {
   const Tensors parameters = make_parameters(torch::kBFloat16, {{6, 5}});
   AdamW optimizer(parameters, AdamWOptions(0.01).weights("split16"));
   train(optimizer, parameters, 1, 2);

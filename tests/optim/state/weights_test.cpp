@@ -33,7 +33,7 @@ void train_alike(Optimizer& optimizer, const Tensors& parameters, Optimizer& oth
   }
 }
 
-TEST(Weights, OfAParameterWithGapsAreItsOwn) {
+TEST(Weights, OfAParameterWithGapsAreTheParameter) {
   for (const char* format : {"native", "stochastic", "master", "split16", "split8", "kahan"}) {
     SCOPED_TRACE(format);
     const torch::Tensor base = torch::arange(1, 41).to(torch::kBFloat16).view({4, 10});
@@ -53,7 +53,7 @@ struct Exact {
 
 class ExactWeightFormat : public testing::TestWithParam<Exact> {};
 
-TEST_P(ExactWeightFormat, TrainsAsFloatsDo) {
+TEST_P(ExactWeightFormat, TrainsLikeFloat32) {
   const auto [format, dtype] = GetParam();
   for (const char* rule : {"adamw", "lamb", "schedulefree_adamw"}) {
     Tensors parameters = parameters_of(dtype), wide = floats(parameters);
@@ -71,7 +71,7 @@ TEST_P(ExactWeightFormat, TrainsAsFloatsDo) {
   }
 }
 
-TEST_P(ExactWeightFormat, GoesOnFromAnArchiveBitForBit) {
+TEST_P(ExactWeightFormat, ContinuesFromAnArchiveBitForBit) {
   const auto [format, dtype] = GetParam();
   Tensors parameters = parameters_of(dtype);
   const auto options = AdamWOptions(0.01).weights(format);
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, ExactWeightFormat,
 class WeightFormat : public testing::TestWithParam<std::string> {};
 
 // 2000 updates of 2^-14, each a 64th of the parameter's ulp.
-TEST_P(WeightFormat, AddsUpUpdatesThatTheParameterDoesNotShow) {
+TEST_P(WeightFormat, AccumulatesUpdatesBelowTheParametersPrecision) {
   Tensors parameters = {torch::ones({300}, torch::kBFloat16).set_requires_grad(true)};
   SGD optimizer(parameters, SGDOptions(0x1p-14).weights(GetParam()));
   parameters[0].mutable_grad() = torch::ones_like(parameters[0]);
@@ -109,7 +109,7 @@ TEST_P(WeightFormat, AddsUpUpdatesThatTheParameterDoesNotShow) {
   EXPECT_NEAR(parameters[0][0].item<float>(), expected, 0x1p-8f);
 }
 
-TEST_P(WeightFormat, TakesOverAParameterThatWasSet) {
+TEST_P(WeightFormat, StartsFromAParameterThatTheProgramSet) {
   Tensors parameters = make_parameters(torch::kBFloat16, {{70, 60}});
   SGD optimizer(parameters, SGDOptions(0x1p-10).weights(GetParam()));
   train(optimizer, parameters, 1, 2);
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, WeightFormat,
                          testing::Values("kahan", "master", "split16", "split8"),
                          [](const auto& test) { return test.param; });
 
-TEST(Fp32Weights, AreTheParametersWhereNothingIsKeptBesideThem) {
+TEST(Fp32Weights, AreTheParametersIfThereIsNoResidual) {
   Tensors parameters = make_parameters(torch::kFloat64, {{5, 3}, {0}, {}});
   parameters.push_back(torch::randn({4, 6}, torch::kBFloat16).t().set_requires_grad(true));
   AdamW optimizer(parameters);
@@ -142,7 +142,7 @@ TEST(Fp32Weights, AreTheParametersWhereNothingIsKeptBesideThem) {
       << "fp32_weights() must return copies";
 }
 
-TEST(Fp32Weights, OfAParameterThatHasAnotherFormNowAreThoseItShows) {
+TEST(Fp32Weights, AreTheParameterIfItsShapeOrDtypeChanged) {
   Tensors parameters = make_parameters(torch::kBFloat16, {{40, 30}});
   AdamW optimizer(parameters, AdamWOptions().weights("split16"));
   train(optimizer, parameters, 1, 2);

@@ -12,7 +12,7 @@ std::string refused(const Tensors& parameters) {
   return argument_error([&] { SGD optimizer(parameters, 0.1); });
 }
 
-TEST(SharedMemory, TwoParametersThatShareSomeAreRefusedAndBothNamed) {
+TEST(SharedMemory, TwoParametersThatShareMemoryAreRejectedAndBothAreNamed) {
   const auto w = torch::randn({10, 10}), flat = torch::randn({100});
   const auto buffer = torch::zeros({64}, torch::kUInt8);
   const std::vector<Tensors> pairs = {
@@ -34,7 +34,7 @@ TEST(SharedMemory, TwoParametersThatShareSomeAreRefusedAndBothNamed) {
   }
 }
 
-TEST(SharedMemory, AGroupThatSharesSomeWithAnotherIsNotAdded) {
+TEST(SharedMemory, AGroupThatSharesMemoryWithAnotherIsNotAdded) {
   const auto flat = torch::randn({100});
   const auto first = leaf(flat.slice(0, 0, 60)), second = leaf(flat.slice(0, 50, 100));
   AdamW optimizer({first});
@@ -63,20 +63,20 @@ void expect_same_as_clones(const Tensors& views) {
   expect_equal(parameters, alone);
 }
 
-TEST(SharedMemory, ViewsSideBySideInOneBufferAreStepped) {
+TEST(SharedMemory, AdjacentViewsOfOneBufferAreStepped) {
   const auto flat = torch::randn({10000});
   expect_same_as_clones({flat.slice(0, 0, 4000).view({50, 80}), flat.slice(0, 4000, 4001),
                          flat.slice(0, 4001, 10000)});
 }
 
-TEST(SharedMemory, ViewsThatInterleaveInOneBufferAreStepped) {
+TEST(SharedMemory, InterleavedViewsOfOneBufferAreStepped) {
   const auto w = torch::randn({30, 50});
   expect_same_as_clones({w.slice(1, 0, 20), w.slice(1, 20, 50)});
   const auto flat = torch::randn({1000});
   expect_same_as_clones({flat.slice(0, 0, 1000, 2), flat.slice(0, 1, 1000, 2)});
 }
 
-TEST(SharedMemory, ParametersAndGradientsMayLieInOneBuffer) {
+TEST(SharedMemory, ParametersAndGradientsMayShareOneBuffer) {
   const auto flat = torch::randn({200});
   const auto p = leaf(flat.slice(0, 0, 100)), q = leaf(flat.slice(0, 0, 100).clone());
   const auto g = torch::randn({100});
@@ -95,7 +95,7 @@ TEST(SharedMemory, CopyOnWriteCopiesAreNotShared) {
   expect_same_as_clones({w, at::_lazy_clone(w)});
 }
 
-TEST(SharedMemory, MemoryThatComesToBeSharedLaterIsRefusedAtTheStep) {
+TEST(SharedMemory, MemoryThatIsSharedLaterIsRejectedAtTheStep) {
   Tensors parameters = make_parameters(torch::kFloat32, {{50}, {50}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 2);
@@ -109,7 +109,7 @@ TEST(SharedMemory, MemoryThatComesToBeSharedLaterIsRefusedAtTheStep) {
   EXPECT_NO_THROW(optimizer.step());
 }
 
-TEST(SharedMemory, ElementsOfOneParameterThatMeetAreRefused) {
+TEST(SharedMemory, OverlappingElementsOfOneParameterAreRejected) {
   EXPECT_HAS(refused({leaf(torch::zeros({1}).expand({5}))}), "share memory");
   EXPECT_HAS(refused({leaf(torch::zeros({10}).as_strided({4, 3}, {2, 1}))}), "share memory");
   EXPECT_HAS(refused({leaf(torch::zeros({10}).unfold(0, 3, 1))}), "share memory");
@@ -139,7 +139,7 @@ TEST(SharedMemory, AGradientThatIsTheParameterIsReadBeforeItIsWritten) {
   }
 }
 
-TEST(SharedMemory, AGradientAcrossTheParametersMemoryIsRefused) {
+TEST(SharedMemory, AGradientThatOverlapsItsParameterIsRejected) {
   const auto flat = torch::randn({101});
   const auto p = leaf(flat.slice(0, 0, 100)), w = leaf(torch::randn({10, 10}));
   SGD optimizer({p}, 0.1), square({w}, 0.1);
@@ -151,7 +151,7 @@ TEST(SharedMemory, AGradientAcrossTheParametersMemoryIsRefused) {
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "clone()");
 }
 
-TEST(SharedMemory, AGradientInAnotherParametersMemoryIsRefusedAndBothNamed) {
+TEST(SharedMemory, AGradientInAnotherParametersMemoryIsRejectedAndBothAreNamed) {
   const auto flat = torch::randn({400});
   const auto p = leaf(flat.slice(0, 0, 100)), q = leaf(flat.slice(0, 100, 200));
   const auto before = flat.clone();
@@ -173,7 +173,7 @@ TEST(SharedMemory, AGradientInAnotherParametersMemoryIsRefusedAndBothNamed) {
   EXPECT_FALSE(torch::equal(flat.slice(0, 0, 200), before.slice(0, 0, 200)));
 }
 
-TEST(SharedMemory, GradientsAreCheckedOnceParametersWereAdded) {
+TEST(SharedMemory, GradientsAreCheckedAfterParametersWereAdded) {
   const auto flat = torch::randn({300});
   const auto p = leaf(flat.slice(0, 0, 100)), q = leaf(flat.slice(0, 100, 200));
   AdamW optimizer({p, q}, AdamWOptions(0.1));
@@ -188,7 +188,7 @@ TEST(SharedMemory, GradientsAreCheckedOnceParametersWereAdded) {
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of parameter 1");
 }
 
-TEST(SharedMemory, AParameterThatMovesIntoAGradientsMemoryIsRefused) {
+TEST(SharedMemory, AParameterThatMovesIntoAGradientsMemoryIsRejected) {
   const auto p = leaf(torch::randn({100})), q = leaf(torch::randn({100}));
   SGD optimizer({p, q}, 0.1);
   set_gradients({p, q}, 1);
