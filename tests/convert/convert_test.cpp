@@ -55,11 +55,11 @@ void expect_same_state(Optimizer& a, Optimizer& b) {
     const ParamState &one = state_of(a, of_a[i]), &other = state_of(b, of_b[i]);
     EXPECT_EQ(one.step(), other.step());
     EXPECT_EQ(one.id(), other.id());
-    const Tensors kept = tensors_of(one), expected = tensors_of(other);
-    ASSERT_EQ(kept.size(), expected.size());
-    for (std::size_t t = 0; t < kept.size(); ++t) {
-      ASSERT_EQ(kept[t].defined(), expected[t].defined()) << "tensor " << t;
-      EXPECT_TRUE(!kept[t].defined() || torch::equal(kept[t], expected[t])) << "tensor " << t;
+    const Tensors stored = tensors_of(one), expected = tensors_of(other);
+    ASSERT_EQ(stored.size(), expected.size());
+    for (std::size_t t = 0; t < stored.size(); ++t) {
+      ASSERT_EQ(stored[t].defined(), expected[t].defined()) << "tensor " << t;
+      EXPECT_TRUE(!stored[t].defined() || torch::equal(stored[t], expected[t])) << "tensor " << t;
     }
   }
 }

@@ -373,8 +373,8 @@ TEST_F(CheckTool, RejectsUnknownArguments) {
                            {"--target", "emulated"},
                            {"--states", "{\"codec\": 8}"},
                            {"--no"}}) {
-    const Finished refused = run(rule(), args);
-    EXPECT_EQ(refused.status, 2) << args[0] << refused.output;
+    const Finished failed = run(rule(), args);
+    EXPECT_EQ(failed.status, 2) << args[0] << failed.output;
   }
   EXPECT_EQ(run(kExamples + "linear8.cuh", {"--states", "fp32"}).status, 2);
   EXPECT_EQ(run_tool({"check"}).status, 2);
@@ -387,10 +387,10 @@ TEST_F(CheckTool, RejectsUnknownArguments) {
 TEST_F(CheckTool, RejectsAGpuUnknownToNvrtcBeforeItCompilesAnything) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
   const std::string cache = folder_ / "cache";
-  const Finished refused =
+  const Finished failed =
       run(rule(), {"--states", "fp32", "--target", "sm_90,sm_12"}, {{"JITSTEP_CACHE_DIR", cache}});
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_TRUE(says(refused, "cannot compile for sm_12; it knows sm_")) << refused.output;
+  EXPECT_EQ(failed.status, 2) << failed.output;
+  EXPECT_TRUE(says(failed, "cannot compile for sm_12; it knows sm_")) << failed.output;
   EXPECT_FALSE(testing::fs::exists(cache) && !testing::files_below(cache).empty());
 }
 

@@ -140,9 +140,9 @@ TEST_F(Tool, ARejectedFolderIsReportedAndFails) {
   make_kernel(folder / "cache", "my_unit");
   ::chmod((folder / "cache").c_str(), 0777);
   for (const char* command : {"list", "verify", "clear"}) {
-    const Finished refused = run({"cache", command});
-    EXPECT_EQ(refused.status, 1) << command;
-    EXPECT_TRUE(says(refused, "chmod go-w")) << refused.output;
+    const Finished failed = run({"cache", command});
+    EXPECT_EQ(failed.status, 1) << command;
+    EXPECT_TRUE(says(failed, "chmod go-w")) << failed.output;
   }
   EXPECT_EQ(testing::files_below(folder / "cache").size(), 1u);
 }
@@ -236,12 +236,13 @@ TEST_F(Tool, DoctorTriesTheCompilerWithAKernel) {
   const std::string old = folder / "c++";
   testing::write_file(old, "#!/bin/sh\nexec c++ \"$@\" -std=c++11\n");
   ::chmod(old.c_str(), 0700);
-  const Finished told = run({"doctor", "--json"}, "", old);
-  EXPECT_EQ(told.status, 1) << told.output;
-  const auto all = nlohmann::json::parse(told.output).at("findings");
+  const Finished checked = run({"doctor", "--json"}, "", old);
+  EXPECT_EQ(checked.status, 1) << checked.output;
+  const auto all = nlohmann::json::parse(checked.output).at("findings");
   EXPECT_EQ(all.at(0).at("name"), "compiler");
   EXPECT_EQ(all.at(0).at("state"), "missing");
-  EXPECT_NE(all.at(0).at("message").get<std::string>().find(old), std::string::npos) << told.output;
+  EXPECT_NE(all.at(0).at("message").get<std::string>().find(old), std::string::npos)
+      << checked.output;
   EXPECT_EQ(
       nlohmann::json::parse(run({"doctor", "--json"}).output).at("findings").at(0).at("state"),
       "ok");

@@ -178,12 +178,12 @@ TEST(MemoryTool, ReportsWhatAnOptimizerWouldDoInstead) {
 
 TEST(MemoryTool, RejectsInvalidNumbersOfParameters) {
   for (const char* count : {"7Q", "-5", "0", "1.5", "1e3", "nan", "inf", "300T", "7BB", "B"}) {
-    const Finished refused = run({std::string("--params=") + count});
-    EXPECT_EQ(refused.status, 2) << count;
-    EXPECT_NE(refused.output.find(std::string("--params: \"") + count +
-                                  "\" is not a number of parameters. Give one from 1 to 2^48"),
+    const Finished failed = run({std::string("--params=") + count});
+    EXPECT_EQ(failed.status, 2) << count;
+    EXPECT_NE(failed.output.find(std::string("--params: \"") + count +
+                                 "\" is not a number of parameters. Give one from 1 to 2^48"),
               std::string::npos)
-        << refused.output;
+        << failed.output;
   }
   EXPECT_EQ(planned({"--params", "1.1b"}).at("parameters"), 1'100'000'000);
   EXPECT_EQ(planned({"--params", "281474976710656"}).at("bytes"), 16 * 281'474'976'710'656);
@@ -205,11 +205,11 @@ TEST(MemoryTool, ReportsMistakesInOneSentence) {
       {{"--state", "m=int8", "--state", "m=int4"}, "--state is given twice for m; keep one"}};
   for (auto [args, sentence] : wrong) {
     args.insert(args.begin(), {"--params", "7B"});
-    const Finished refused = run(args);
-    EXPECT_EQ(refused.status, 2) << args.back();
-    EXPECT_EQ(refused.output.find("jitstep: "), 0u) << refused.output;
-    EXPECT_NE(refused.output.find(sentence), std::string::npos) << refused.output;
-    EXPECT_EQ(std::count(refused.output.begin(), refused.output.end(), '\n'), 1);
+    const Finished failed = run(args);
+    EXPECT_EQ(failed.status, 2) << args.back();
+    EXPECT_EQ(failed.output.find("jitstep: "), 0u) << failed.output;
+    EXPECT_NE(failed.output.find(sentence), std::string::npos) << failed.output;
+    EXPECT_EQ(std::count(failed.output.begin(), failed.output.end(), '\n'), 1);
   }
   EXPECT_EQ(run({}).status, 2) << "the number of parameters is missing";
 }

@@ -45,9 +45,9 @@ class FakeDevice : public TuningDevice {
   }
   double seconds(const jit::KernelConfig& config) override {
     ++runs[config];
-    const double taken = time(config);
-    clock += taken;
-    return taken;
+    const double elapsed = time(config);
+    clock += elapsed;
+    return elapsed;
   }
 };
 

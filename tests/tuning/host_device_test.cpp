@@ -92,13 +92,13 @@ TEST_F(HostDeviceTest, AConfigThatViolatesTheConstraintsIsNotTimed) {
 class FaultyBackend : public jit::CpuBackend {
  public:
   using CpuBackend::CpuBackend;
-  bool refuses = false;
+  bool rejects = false;
 
   std::shared_ptr<const jit::Kernel> load(const std::string& translation_unit,
                                           const std::string& name) override {
     std::string text = translation_unit;
     if (text.find("unroll-loops") == std::string::npos) return CpuBackend::load(text, name);
-    if (refuses) throw jit::CompileError("no such loop\nmore", "", "");
+    if (rejects) throw jit::CompileError("no such loop\nmore", "", "");
     const std::string right = "::before";
     return CpuBackend::load(text.replace(text.find(right), right.size(), "::after"), name);
   }
@@ -120,7 +120,7 @@ TEST_F(HostDeviceTest, WrongBitsAndFailedCompilesAreFound) {
   ASSERT_TRUE(wrong);
   EXPECT_EQ(wrong->status, TrialStatus::wrong_bits);
   EXPECT_NE(wrong->detail.find("differs from what the default leaves"), std::string::npos);
-  backend.refuses = true;
+  backend.rejects = true;
   const auto failed = problem_of(other);
   ASSERT_TRUE(failed);
   EXPECT_EQ(failed->status, TrialStatus::does_not_compile);

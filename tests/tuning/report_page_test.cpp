@@ -51,9 +51,9 @@ TEST(ReportPage, ClipsWideIntervalsOfFewRounds) {
 }
 
 TEST(ReportPage, ReportsWhatWasNotMeasured) {
-  Tuned refused = sample();
-  refused.problem = "too much scratch";
-  const std::string page = report_page({refused}, {1});
+  Tuned failed = sample();
+  failed.problem = "too much scratch";
+  const std::string page = report_page({failed}, {1});
   EXPECT_NE(page.find("<p>too much scratch</p>"), std::string::npos);
   EXPECT_EQ(page.find("<svg"), std::string::npos);
 }

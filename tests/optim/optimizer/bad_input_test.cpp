@@ -9,25 +9,26 @@
 namespace jitstep::tests {
 namespace {
 
-std::string refused(const Tensors& parameters, const AdamWOptions& options = {}) {
+std::string error_for(const Tensors& parameters, const AdamWOptions& options = {}) {
   return argument_error([&] { AdamW optimizer(parameters, options); });
 }
 
 torch::Tensor leaf(torch::Tensor tensor) { return tensor.set_requires_grad(true); }
 
 TEST(BadInput, ParametersThatCannotBeTrained) {
-  EXPECT_HAS(refused({leaf(torch::eye(3).to_sparse())}), "to_dense()");
-  EXPECT_HAS(refused({leaf(torch::zeros({3}, torch::kComplexFloat))}), "is complex");
-  EXPECT_HAS(refused({torch::zeros({3}, torch::kInt64)}), "not floating point");
-  EXPECT_HAS(refused({leaf(torch::zeros({3}, torch::kFloat8_e4m3fn))}), "not supported");
-  EXPECT_HAS(refused({leaf(torch::zeros({3})) * 2}), "can't optimize a non-leaf Tensor");
-  EXPECT_HAS(refused({torch::Tensor()}), "undefined");
-  EXPECT_HAS(refused({leaf(torch::zeros({1}).expand({3}))}), "share memory");
+  EXPECT_HAS(error_for({leaf(torch::eye(3).to_sparse())}), "to_dense()");
+  EXPECT_HAS(error_for({leaf(torch::zeros({3}, torch::kComplexFloat))}), "is complex");
+  EXPECT_HAS(error_for({torch::zeros({3}, torch::kInt64)}), "not floating point");
+  EXPECT_HAS(error_for({leaf(torch::zeros({3}, torch::kFloat8_e4m3fn))}), "not supported");
+  EXPECT_HAS(error_for({leaf(torch::zeros({3})) * 2}), "can't optimize a non-leaf Tensor");
+  EXPECT_HAS(error_for({torch::Tensor()}), "undefined");
+  EXPECT_HAS(error_for({leaf(torch::zeros({1}).expand({3}))}), "share memory");
 }
 
 TEST(BadInput, AMessageNamesTheParameter) {
   const auto good = leaf(torch::zeros({2}));
-  EXPECT_HAS(refused({good, torch::zeros({3, 4}, torch::kInt64)}), "parameter 1 of group 0 (long");
+  EXPECT_HAS(error_for({good, torch::zeros({3, 4}, torch::kInt64)}),
+             "parameter 1 of group 0 (long");
 }
 
 TEST(BadInput, AMessageNamesAParameterWithTooManyDimensions) {
@@ -119,13 +120,13 @@ TEST(BadInput, AMessageNamesAnAddedParameterByItsFutureIndex) {
 TEST(BadInput, OptionsOutOfRange) {
   const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
   const Tensors parameters = make_parameters();
-  EXPECT_HAS(refused(parameters, AdamWOptions(-1)), "lr is -1");
-  EXPECT_HAS(refused(parameters, AdamWOptions(nan)), "lr is nan");
-  EXPECT_HAS(refused(parameters, AdamWOptions(infinity)), "lr is inf");
-  EXPECT_HAS(refused(parameters, AdamWOptions().betas({1.0, 0.9})), "betas[0] is 1");
-  EXPECT_HAS(refused(parameters, AdamWOptions().betas({0.9, -0.1})), "betas[1] is -0.1");
-  EXPECT_HAS(refused(parameters, AdamWOptions().eps(-1e-8)), "eps is -1e-08");
-  EXPECT_HAS(refused(parameters, AdamWOptions().grad_scale(0)), "grad_scale is 0");
+  EXPECT_HAS(error_for(parameters, AdamWOptions(-1)), "lr is -1");
+  EXPECT_HAS(error_for(parameters, AdamWOptions(nan)), "lr is nan");
+  EXPECT_HAS(error_for(parameters, AdamWOptions(infinity)), "lr is inf");
+  EXPECT_HAS(error_for(parameters, AdamWOptions().betas({1.0, 0.9})), "betas[0] is 1");
+  EXPECT_HAS(error_for(parameters, AdamWOptions().betas({0.9, -0.1})), "betas[1] is -0.1");
+  EXPECT_HAS(error_for(parameters, AdamWOptions().eps(-1e-8)), "eps is -1e-08");
+  EXPECT_HAS(error_for(parameters, AdamWOptions().grad_scale(0)), "grad_scale is 0");
   EXPECT_HAS(argument_error([&] { SGD(parameters, SGDOptions(0.1).nesterov(true)); }),
              "Nesterov momentum requires a momentum and zero dampening");
 }
@@ -164,14 +165,14 @@ TEST(BadInput, OptionsOfAnotherOptimizer) {
 
 TEST(BadInput, FormatsThatDoNotExist) {
   const Tensors single = make_parameters(torch::kFloat32);
-  EXPECT_HAS(refused(single, AdamWOptions().weights("none")), "native");
-  EXPECT_HAS(refused(single, AdamWOptions().state("int7")), "int8");
-  EXPECT_HAS(refused(single, AdamWOptions().state("exp_avgs", "int8")), "it has m, v, vmax");
-  EXPECT_HAS(refused({}, AdamWOptions().state("int7")), "int8") << "even without parameters";
+  EXPECT_HAS(error_for(single, AdamWOptions().weights("none")), "native");
+  EXPECT_HAS(error_for(single, AdamWOptions().state("int7")), "int8");
+  EXPECT_HAS(error_for(single, AdamWOptions().state("exp_avgs", "int8")), "it has m, v, vmax");
+  EXPECT_HAS(error_for({}, AdamWOptions().state("int7")), "int8") << "even without parameters";
 }
 
 // A rejected step changes neither parameters nor state.
-void refuses_gradient(const torch::Tensor& gradient, const std::string& part) {
+void expect_gradient_rejected(const torch::Tensor& gradient, const std::string& part) {
   Tensors parameters = make_parameters(torch::kFloat32, {{3, 3}, {3, 3}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -185,10 +186,10 @@ void refuses_gradient(const torch::Tensor& gradient, const std::string& part) {
 }
 
 TEST(BadInput, GradientsThatDoNotFit) {
-  refuses_gradient(torch::eye(3).to_sparse(), "is sparse");
-  refuses_gradient(torch::zeros({3, 4}), "shape [3, 4]");
-  refuses_gradient(torch::zeros({3, 3}, torch::kInt32), "int");
-  refuses_gradient(torch::zeros({3, 3}, torch::kMeta), "meta");
+  expect_gradient_rejected(torch::eye(3).to_sparse(), "is sparse");
+  expect_gradient_rejected(torch::zeros({3, 4}), "shape [3, 4]");
+  expect_gradient_rejected(torch::zeros({3, 3}, torch::kInt32), "int");
+  expect_gradient_rejected(torch::zeros({3, 3}, torch::kMeta), "meta");
 }
 
 // A rule whose manifest is valid and whose formula does not compile.

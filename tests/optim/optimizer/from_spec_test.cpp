@@ -35,14 +35,14 @@ TEST(FromSpec, NullMeansNotSet) {
 
 TEST(FromSpec, RejectsMistakesWithArgumentErrors) {
   const Tensors parameters = make_parameters();
-  const auto refused = [&](const std::string& json) {
+  const auto error_for = [&](const std::string& json) {
     return argument_error([&] { Optimizer::from_spec(parameters, json); });
   };
-  EXPECT_HAS(refused("adamw"), "not valid JSON");
-  EXPECT_HAS(refused(R"({"rule": "adamx"})"), "adamw");
-  EXPECT_HAS(refused(R"({"rule": "adamw", "options": {"learning_rate": 1}})"), "weight_decay");
-  EXPECT_HAS(refused(R"({"rule": "adamw", "options": {"lr": -1}})"), "lr is -1");
-  EXPECT_HAS(refused(R"({"rule": "adamw", "state": {"w": "int8"}})"), "it has m, v, vmax");
+  EXPECT_HAS(error_for("adamw"), "not valid JSON");
+  EXPECT_HAS(error_for(R"({"rule": "adamx"})"), "adamw");
+  EXPECT_HAS(error_for(R"({"rule": "adamw", "options": {"learning_rate": 1}})"), "weight_decay");
+  EXPECT_HAS(error_for(R"({"rule": "adamw", "options": {"lr": -1}})"), "lr is -1");
+  EXPECT_HAS(error_for(R"({"rule": "adamw", "state": {"w": "int8"}})"), "it has m, v, vmax");
 }
 
 }  // namespace

@@ -293,14 +293,14 @@ TEST(GradScaler, RejectsCallsInTheWrongOrder) {
 }
 
 TEST(GradScaler, RejectsNumbersOutOfRangeAndUnscalingHalfGradients) {
-  const auto refused = [](const GradScalerOptions& options) {
+  const auto error_for = [](const GradScalerOptions& options) {
     return argument_error([&] { GradScaler scaler(options); });
   };
-  EXPECT_HAS(refused(GradScalerOptions().init_scale(0)), "init_scale is 0");
-  EXPECT_HAS(refused(GradScalerOptions().init_scale(1e300)), "init_scale is 1e+300");
-  EXPECT_HAS(refused(GradScalerOptions().growth_factor(1)), "growth_factor is 1");
-  EXPECT_HAS(refused(GradScalerOptions().backoff_factor(1)), "backoff_factor is 1");
-  EXPECT_HAS(refused(GradScalerOptions().growth_interval(0)), "growth_interval is 0");
+  EXPECT_HAS(error_for(GradScalerOptions().init_scale(0)), "init_scale is 0");
+  EXPECT_HAS(error_for(GradScalerOptions().init_scale(1e300)), "init_scale is 1e+300");
+  EXPECT_HAS(error_for(GradScalerOptions().growth_factor(1)), "growth_factor is 1");
+  EXPECT_HAS(error_for(GradScalerOptions().backoff_factor(1)), "backoff_factor is 1");
+  EXPECT_HAS(error_for(GradScalerOptions().growth_interval(0)), "growth_interval is 0");
   Tensors parameters = make_parameters(torch::kFloat16);
   AdamW optimizer(parameters);
   set_gradients(parameters, 1);

@@ -11,13 +11,13 @@
 namespace jitstep::tests {
 namespace {
 
-using Places = std::set<std::pair<std::size_t, std::size_t>>;
+using Indices = std::set<std::pair<std::size_t, std::size_t>>;
 
-Places places_of(const KernelReport& kernel) {
-  Places places;
-  for (const auto& [group, place] : kernel.parameters) places.emplace(group, place);
-  EXPECT_EQ(places.size(), kernel.parameters.size()) << "each once";
-  return places;
+Indices indices_of(const KernelReport& kernel) {
+  Indices indices;
+  for (const auto& [group, index] : kernel.parameters) indices.emplace(group, index);
+  EXPECT_EQ(indices.size(), kernel.parameters.size()) << "each once";
+  return indices;
 }
 
 // Two float32 parameters and one of bfloat16.
@@ -34,9 +34,9 @@ TEST(KernelReport, NamesEachKernelOfAStepWithTheParametersThatShareIt) {
   const std::vector<KernelReport> kernels = two.optimizer.kernels();
   ASSERT_EQ(kernels.size(), 2u);
   EXPECT_EQ(kernels[0].name(), "adamw_fp32_float32");
-  EXPECT_EQ(places_of(kernels[0]), (Places{{0, 0}, {0, 2}}));
+  EXPECT_EQ(indices_of(kernels[0]), (Indices{{0, 0}, {0, 2}}));
   EXPECT_EQ(kernels[1].name(), "adamw_fp32_bfloat16");
-  EXPECT_EQ(places_of(kernels[1]), (Places{{0, 1}}));
+  EXPECT_EQ(indices_of(kernels[1]), (Indices{{0, 1}}));
 }
 
 TEST(KernelReport, HasSourcesBinaryAndConfigOfTheKernel) {
@@ -68,7 +68,7 @@ TEST(KernelReport, ListsTheKernelsOfCompileBeforeTheFirstStep) {
   ASSERT_EQ(before.size(), after.size());
   for (std::size_t i = 0; i < before.size(); ++i) {
     EXPECT_EQ(before[i].built->key, after[i].built->key);
-    EXPECT_EQ(places_of(before[i]), places_of(after[i]));
+    EXPECT_EQ(indices_of(before[i]), indices_of(after[i]));
   }
 }
 
@@ -78,7 +78,7 @@ TEST(KernelReport, ListsEachKernelOfStepsInBackwardOnce) {
   (two.floats[0].sum() + two.floats[1].sum() + two.buffers[0].to(torch::kFloat32).sum()).backward();
   const std::vector<KernelReport> kernels = two.optimizer.kernels();
   ASSERT_EQ(kernels.size(), 2u);
-  EXPECT_EQ(places_of(kernels[0]), (Places{{0, 0}, {0, 2}}));
+  EXPECT_EQ(indices_of(kernels[0]), (Indices{{0, 0}, {0, 2}}));
 }
 
 TEST(KernelReport, ListsOfKernelsAreFilesOfSelfContainedSources) {

@@ -62,9 +62,9 @@ double cosine_of_momentum(const LAMB16Options& options, std::int64_t size) {
     exact.mul_(0.9).add_(p.grad(), 0.1);
     optimizer.step();
   }
-  const torch::Tensor kept = state_of(optimizer, p).exp_avg();
-  EXPECT_TRUE(torch::isfinite(kept).all().item<bool>());
-  return (kept.dot(exact) / (kept.norm() * exact.norm())).item<double>();
+  const torch::Tensor stored = state_of(optimizer, p).exp_avg();
+  EXPECT_TRUE(torch::isfinite(stored).all().item<bool>());
+  return (stored.dot(exact) / (stored.norm() * exact.norm())).item<double>();
 }
 
 // In the original, multiples of a norm that shrinks with the size saturate: nine tenths of 25 000 elements do.

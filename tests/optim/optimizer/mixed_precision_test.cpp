@@ -259,11 +259,11 @@ TEST(GradScale, IsReadInEveryStepAndMayBeRemoved) {
 TEST(AmpTensors, AreRejectedByNameIfInvalid) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
-  const auto refused = [&](const torch::Tensor& tensor) {
+  const auto error_for = [&](const torch::Tensor& tensor) {
     return argument_error([&] { optimizer.set_found_inf(tensor); });
   };
-  EXPECT_HAS(refused(torch::zeros({2})), "found_inf is float of shape [2]");
-  EXPECT_HAS(refused(torch::zeros({}, torch::kFloat64)), "found_inf is double of shape []");
+  EXPECT_HAS(error_for(torch::zeros({2})), "found_inf is float of shape [2]");
+  EXPECT_HAS(error_for(torch::zeros({}, torch::kFloat64)), "found_inf is double of shape []");
   EXPECT_HAS(argument_error([&] { optimizer.set_grad_scale(torch::ones({}, torch::kInt64)); }),
              "grad_scale is long");
   optimizer.set_grad_scale(torch::ones({}, torch::kMeta));

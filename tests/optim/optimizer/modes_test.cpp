@@ -59,7 +59,7 @@ TEST(OptimizerModes, DoNotDriftHoweverOftenTheySwitch) {
   ScheduleFreeAdamW optimizer(parameters, ScheduleFreeAdamWOptions(1e-2).weights("stochastic"));
   train(optimizer, parameters, 1, 3);
   const Tensors y = clones(parameters);
-  for (int turn = 0; turn < 100; ++turn) optimizer.eval(), optimizer.train();
+  for (int i = 0; i < 100; ++i) optimizer.eval(), optimizer.train();
   for (std::size_t i = 0; i < y.size(); ++i)
     EXPECT_TRUE(torch::allclose(parameters[i], y[i], 0x1p-6, 1e-3)) << i;
 }

@@ -14,13 +14,13 @@ void expect_like_a_copy(const torch::Tensor& p, const torch::Tensor& g) {
   AdamW one({a}, AdamWOptions(0.1)), other({b}, AdamWOptions(0.1));
   a.mutable_grad() = g;
   b.mutable_grad() = g.detach().to(p.scalar_type()).contiguous().clone();
-  const auto kept = g.detach().clone();
+  const auto before = g.detach().clone();
   for (int step = 0; step < 2; ++step) {
     one.step();
     other.step();
   }
   EXPECT_TRUE(torch::equal(a, b)) << g.sizes() << g.strides() << g.dtype();
-  EXPECT_TRUE(torch::equal(g, kept)) << "the step wrote to the gradient";
+  EXPECT_TRUE(torch::equal(g, before)) << "the step wrote to the gradient";
 }
 
 torch::Tensor freed(torch::Tensor tensor) {
@@ -119,13 +119,13 @@ TEST(OddGradients, UnreadableGradientsAreRejectedAndNothingChanges) {
 }
 
 TEST(OddParameters, OnesWithoutKernelsAreRejectedByName) {
-  const auto refused = [](const torch::Tensor& p) {
+  const auto error_for = [](const torch::Tensor& p) {
     return argument_error([&] { AdamW optimizer({leaf(torch::zeros({1})), p}); });
   };
-  EXPECT_HAS(refused(torch::zeros({3}, torch::kMeta).requires_grad_()), "is on meta");
-  EXPECT_HAS(refused(leaf(torch::imag(torch::conj(torch::zeros({3}, torch::kComplexFloat))))),
+  EXPECT_HAS(error_for(torch::zeros({3}, torch::kMeta).requires_grad_()), "is on meta");
+  EXPECT_HAS(error_for(leaf(torch::imag(torch::conj(torch::zeros({3}, torch::kComplexFloat))))),
              "resolve_neg()");
-  EXPECT_HAS(refused(torch::quantize_per_tensor(torch::zeros({3}), 0.1, 0, torch::kQInt8)),
+  EXPECT_HAS(error_for(torch::quantize_per_tensor(torch::zeros({3}), 0.1, 0, torch::kQInt8)),
              "parameter 1 of group 0");
 }
 

@@ -47,19 +47,19 @@ TEST(UserCodec, StoresTheStateOfEveryKindOfRule) {
 TEST(UserCodec, FollowsItsFormulaToTheBit) {
   load_codec(example_file("linear8.cuh"));
   Tensors p = make_parameters(torch::kFloat32, {{64, 80}});
-  auto expected = p[0].detach().clone(), kept = torch::zeros({40, 128});
+  auto expected = p[0].detach().clone(), stored = torch::zeros({40, 128});
   Optimizer opt("sgd", p, GenericOptions(0.1).set("momentum", 0.5).state("linear8"));
   for (int step = 1; step <= 4; ++step) {
     set_gradients(p, step);
     const auto g = p[0].grad().view({40, 128});
     const auto momentum =
-        step == 1 ? g : kept * 0.5f + g;  // half is exact, so fused operations round alike
+        step == 1 ? g : stored * 0.5f + g;  // half is exact, so fused operations round alike
     expected = expected - momentum.view({64, 80}) * 0.1f;
     opt.step();
     EXPECT_TRUE(torch::allclose(p[0].detach(), expected, 0, 1e-6)) << step;
     const auto scale = momentum.abs().amax(1, true);
     const auto steps = (momentum.abs() * scale.reciprocal() * 127 + 0.5f).floor().clamp_max(127);
-    kept = torch::sign(momentum) * steps / 127 * scale;
+    stored = torch::sign(momentum) * steps / 127 * scale;
     expected = p[0].detach().clone();
   }
 }

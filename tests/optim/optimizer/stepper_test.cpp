@@ -99,8 +99,8 @@ TEST(Stepper, OneLargeTensorIsSteppedByTorchsThreads) {
 
 // Runs body(i) for i < count in torch's threads.
 void in_parallel(std::int64_t count, const std::function<void(std::int64_t)>& body) {
-  const auto places = torch::arange(count);
-  at::TensorIteratorConfig().add_const_input(places).build().for_each(
+  const auto indices = torch::arange(count);
+  at::TensorIteratorConfig().add_const_input(indices).build().for_each(
       [&](char** at, const std::int64_t* strides, std::int64_t n) {
         for (std::int64_t i = 0; i < n; ++i)
           body(*reinterpret_cast<const std::int64_t*>(at[0] + i * strides[0]));

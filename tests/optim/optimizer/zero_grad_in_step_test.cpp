@@ -22,7 +22,7 @@ void expect_cleared(const torch::Tensor& g) {
 }
 
 // The error of a step for gradients that it must not clear. Nothing changes. Without zero_grad_in_step() it is valid.
-std::string refused(const Tensors& parameters, const std::function<void(AdamW&)>& arrange) {
+std::string error_for(const Tensors& parameters, const std::function<void(AdamW&)>& arrange) {
   AdamW optimizer(parameters);
   arrange(optimizer);
   optimizer.zero_grad_in_step();
@@ -105,21 +105,21 @@ TEST(ZeroGradInStep, ShowsAutogradThatTheGradientHasChanged) {
 TEST(ZeroGradInStep, RejectsGradientsThatShareMemory) {
   const auto p = leaf(torch::ones({4})), q = leaf(torch::ones({4}));
   EXPECT_HAS(
-      refused({p}, [&](AdamW&) { p.mutable_grad() = torch::ones({1}).expand({4}); }),
+      error_for({p}, [&](AdamW&) { p.mutable_grad() = torch::ones({1}).expand({4}); }),
       "the gradient of parameter 0 of group 0 (float [4]), which zero_grad_in_step() has the "
       "step clear, has elements that share memory");
   EXPECT_HAS(
-      refused({p, q}, [&](AdamW&) { q.mutable_grad() = p.mutable_grad() = torch::ones({4}); }),
+      error_for({p, q}, [&](AdamW&) { q.mutable_grad() = p.mutable_grad() = torch::ones({4}); }),
       "shares memory with the gradient of parameter");
-  EXPECT_HAS(refused({p}, [&](AdamW&) { p.mutable_grad() = p.detach(); }),
+  EXPECT_HAS(error_for({p}, [&](AdamW&) { p.mutable_grad() = p.detach(); }),
              "shares memory with parameter 0 of group 0");
-  EXPECT_HAS(refused({p},
-                     [&](AdamW& optimizer) {
-                       p.mutable_grad() = torch::ones({4});
-                       optimizer.step();
-                       auto& state = *optimizer.state().at(p.unsafeGetTensorImpl());
-                       p.mutable_grad() = static_cast<AdamWParamState&>(state).exp_avg();
-                     }),
+  EXPECT_HAS(error_for({p},
+                       [&](AdamW& optimizer) {
+                         p.mutable_grad() = torch::ones({4});
+                         optimizer.step();
+                         auto& state = *optimizer.state().at(p.unsafeGetTensorImpl());
+                         p.mutable_grad() = static_cast<AdamWParamState&>(state).exp_avg();
+                       }),
              "shares memory with the state of parameter 0 of group 0");
 }
 

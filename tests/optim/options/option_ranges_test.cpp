@@ -13,7 +13,7 @@ using jit::Value;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-std::vector<double> refused_numbers(const jit::Constraint& allowed) {
+std::vector<double> invalid_numbers(const jit::Constraint& allowed) {
   std::vector<double> numbers = {std::nan(""), kInfinity, -kInfinity};
   if (allowed.low) numbers.push_back(std::nextafter(*allowed.low, -kInfinity));
   if (allowed.low) numbers.push_back(*allowed.low - 1);
@@ -82,7 +82,7 @@ void expect_named(const std::string& message, const std::string& label) {
 TEST(OptionRanges, AreCheckedAtConstruction) {
   const Tensors parameters = make_matrices();
   const int count =
-      for_numbers(refused_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
+      for_numbers(invalid_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
         expect_named(
             argument_error([&] { Optimizer(rule, parameters, GenericOptions().set(name, value)); }),
             label);
@@ -92,7 +92,7 @@ TEST(OptionRanges, AreCheckedAtConstruction) {
 
 TEST(OptionRanges, AreCheckedBeforeAGroupIsAdded) {
   const Tensors parameters = make_matrices();
-  for_numbers(refused_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
+  for_numbers(invalid_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
     Optimizer optimizer(rule, {parameters[0]});
     const std::string message = argument_error([&] {
       optimizer.add_param_group(
@@ -105,7 +105,7 @@ TEST(OptionRanges, AreCheckedBeforeAGroupIsAdded) {
 }
 
 TEST(OptionRanges, AreCheckedAtTheStepAfterASetterAndNothingChanges) {
-  for_numbers(refused_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
+  for_numbers(invalid_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
     // torch accepts a rate that a schedule makes negative: drop_in_test.cpp.
     if (name == "lr" && value.number() < 0 && std::isfinite(value.number())) return;
     const Tensors parameters = make_matrices();
@@ -128,7 +128,7 @@ TEST(OptionRanges, AreCheckedAtTheStepAfterASetterAndNothingChanges) {
 }
 
 // Whether the rule rejects the combination of a value with the defaults of other options (`// refuse:`).
-bool is_refused_together(const std::string& rule, const std::string& name, const Value& value) {
+bool is_invalid_combination(const std::string& rule, const std::string& name, const Value& value) {
   jit::OptionValues options(rule);
   options.set(name, value);
   try {
@@ -146,7 +146,7 @@ bool is_refused_together(const std::string& rule, const std::string& name, const
 TEST(OptionRanges, IncludeOrExcludeTheirBoundsAsDeclared) {
   const Tensors parameters = make_matrices();
   for_numbers(accepted_bounds, [&](auto& rule, auto& name, auto&, auto& value) {
-    if (is_refused_together(rule, name, value)) return;
+    if (is_invalid_combination(rule, name, value)) return;
     EXPECT_NO_THROW(Optimizer(rule, parameters, GenericOptions().set(name, value)));
   });
 }

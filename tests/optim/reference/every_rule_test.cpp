@@ -132,12 +132,12 @@ class Comparison {
     const auto& state = static_cast<const ParamState&>(
         *optimizer_->state().at(params_[x.number].unsafeGetTensorImpl()));
     for (const jit::Slot& slot : subject_.manifest().slots)
-      if (const auto kept = x.state.find(slot.name); kept != x.state.end())
+      if (const auto stored = x.state.find(slot.name); stored != x.state.end())
         if (const torch::Tensor value = state.value(slot.name); value.defined())
-          equal(label + slot.name, numbers_of(value), kept->second);
+          equal(label + slot.name, numbers_of(value), stored->second);
     for (const jit::AuxField& field : subject_.manifest().aux_state)
-      if (const auto kept = x.state.find(field.name); kept != x.state.end())
-        equal(label + field.name, numbers_of(state.aux_state(field.name)), kept->second);
+      if (const auto stored = x.state.find(field.name); stored != x.state.end())
+        equal(label + field.name, numbers_of(state.aux_state(field.name)), stored->second);
   }
 
   void check_evaluation() {

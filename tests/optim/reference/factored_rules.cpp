@@ -31,8 +31,8 @@ struct Factors {
 
   Factors(Tensor& x, const char* rows, const char* columns)
       : at(x),
-        row(x.kept(rows, at.count * at.rows)),
-        column(x.kept(columns, at.count * at.columns)) {}
+        row(x.stored(rows, at.count * at.rows)),
+        column(x.stored(columns, at.count * at.columns)) {}
 
   void add(const Numbers& values, double beta) {
     Numbers by_row(row.size()), by_column(column.size());

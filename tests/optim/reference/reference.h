@@ -41,11 +41,15 @@ struct Tensor {
 
   std::size_t size() const { return p.size(); }
   /// One value per element under the name of the rule's slot. It is `initial` before the first step.
-  Numbers& slot(const std::string& name, double initial = 0) { return kept(name, size(), initial); }
+  Numbers& slot(const std::string& name, double initial = 0) {
+    return stored(name, size(), initial);
+  }
   /// One value for the tensor.
-  double& scalar(const std::string& name, double initial = 0) { return kept(name, 1, initial)[0]; }
+  double& scalar(const std::string& name, double initial = 0) {
+    return stored(name, 1, initial)[0];
+  }
   /// Several values, such as one per row.
-  Numbers& kept(const std::string& name, std::size_t count, double initial = 0) {
+  Numbers& stored(const std::string& name, std::size_t count, double initial = 0) {
     return state.try_emplace(name, count, initial).first->second;
   }
 };

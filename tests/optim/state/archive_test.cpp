@@ -247,7 +247,7 @@ TEST(Archive, SgdsOldFormatIsRead) {
 // ---- a load that fails changes nothing ----
 
 template <class From, class To>
-std::string refusal(From& from, To& to) {
+std::string loading_error(From& from, To& to) {
   const std::size_t states = to.state().size();
   const double lr = to.param_groups()[0].options().get_lr();
   const std::string message = argument_error([&] { copy_through_archive(from, to); });
@@ -277,7 +277,7 @@ TEST(Archive, StateOfAnotherRuleIsRejected) {
   Adam adam(parameters, 0.1);
   AdamW adamw(parameters);
   train(adam, parameters, 1, 1);
-  EXPECT_HAS(refusal(adam, adamw), "holds the state of the rule adam");
+  EXPECT_HAS(loading_error(adam, adamw), "holds the state of the rule adam");
 }
 
 TEST(Archive, OtherGroupsAndShapesAreRejected) {
@@ -285,18 +285,18 @@ TEST(Archive, OtherGroupsAndShapesAreRejected) {
   AdamW whole(parameters, 0.1), part({parameters[0]}, AdamWOptions()), other(others);
   AdamW two({OptimizerParamGroup({parameters[0]}), OptimizerParamGroup({parameters[1]})});
   train(whole, parameters, 1, 1);
-  EXPECT_HAS(refusal(whole, part),
+  EXPECT_HAS(loading_error(whole, part),
              "the archive was saved with 3 parameters in parameter group 0, which has 1 in this "
              "optimizer; load it into groups of the same sizes");
-  EXPECT_HAS(refusal(whole, two),
+  EXPECT_HAS(loading_error(whole, two),
              "the archive was saved with 1 parameter group and this optimizer has 2");
   AdamW other_way({OptimizerParamGroup({parameters[0]}), OptimizerParamGroup({parameters[2]}),
                    OptimizerParamGroup({parameters[1]})}),
       last_is_larger({OptimizerParamGroup({parameters[0]}), OptimizerParamGroup(Tensors{}),
                       OptimizerParamGroup({parameters[1], parameters[2]})});
-  EXPECT_HAS(refusal(other_way, last_is_larger),
+  EXPECT_HAS(loading_error(other_way, last_is_larger),
              "with 1 parameter in parameter group 1, which has 0 in this optimizer");
-  EXPECT_HAS(refusal(whole, other), "shape");
+  EXPECT_HAS(loading_error(whole, other), "shape");
 }
 
 // An archive of one parameter with these schema numbers: of the optimizer, and of the parameter's state.
@@ -325,18 +325,19 @@ torch::serialize::OutputArchive archive_of_schema(std::int64_t whole, std::int64
 
 TEST(Archive, AFileOfANewerVersionIsRejected) {
   AdamW optimizer({make_parameters()[0]}, AdamWOptions());
-  const auto refusal_of = [&](torch::serialize::OutputArchive&& archive) {
+  const auto error_of_loading = [&](torch::serialize::OutputArchive&& archive) {
     return argument_error([&] { load(optimizer, archive); });
   };
-  EXPECT_HAS(refusal_of(archive_of_schema(1000, 2)),
+  EXPECT_HAS(error_of_loading(archive_of_schema(1000, 2)),
              "the archive is of schema 1000 and this version of jitstep reads up to 1; update "
              "jitstep to load it");
-  EXPECT_HAS(refusal_of(archive_of_schema(1, 1000)),
+  EXPECT_HAS(error_of_loading(archive_of_schema(1, 1000)),
              "the archive holds jitstep state of schema 1000 and this version reads up to 2; "
              "update jitstep to load it");
   torch::serialize::OutputArchive torchs;
   torchs.write("pytorch_version", c10::IValue("9.9.0"));
-  EXPECT_HAS(refusal_of(std::move(torchs)), "the archive has torch's layout of version 9.9.0");
+  EXPECT_HAS(error_of_loading(std::move(torchs)),
+             "the archive has torch's layout of version 9.9.0");
 }
 
 }  // namespace

@@ -54,9 +54,9 @@ TEST_P(ArchivedAuxState, IsNamedIfItIsMissingAndTheOptimizerDoesNotChange) {
   train(optimizer, p, 1, 2);
   train(other, twin, 1, 2);
   InputArchive damaged = archive_without(saved, missing);
-  const std::string refusal = argument_error([&] { optimizer.load(damaged); });
-  EXPECT_HAS(refusal, message);
-  EXPECT_HAS(refusal, "damaged");
+  const std::string error = argument_error([&] { optimizer.load(damaged); });
+  EXPECT_HAS(error, message);
+  EXPECT_HAS(error, "damaged");
   train(optimizer, p, 3, 5);
   train(other, twin, 3, 5);
   expect_equal(p, twin);

@@ -202,9 +202,9 @@ TEST(CopiedStates, AreRejectedByTheOptimizerIfTheyDoNotFit) {
       p[0].set_data(torch::zeros({rows, 30}));
       optimizer.state()[p[0].unsafeGetTensorImpl()] = copy->clone();
       set_gradients(p, 3);
-      const std::string refusal = argument_error([&] { optimizer.step(); });
-      EXPECT_HAS(refusal, c10::str("for a parameter of shape [", rows, ", 30]"));
-      EXPECT_HAS(refusal, "parameter 0 of group 0");
+      const std::string error = argument_error([&] { optimizer.step(); });
+      EXPECT_HAS(error, c10::str("for a parameter of shape [", rows, ", 30]"));
+      EXPECT_HAS(error, "parameter 0 of group 0");
       EXPECT_TRUE(torch::equal(p[1], before[1]));
     }
   }
@@ -222,9 +222,9 @@ TEST(CopiedStates, AreResizedWithTheirRowAndColumnState) {
   auto& held = optimizer.state()[p.unsafeGetTensorImpl()];
   held = copy->clone();
   set_gradients({p}, 4);
-  const std::string refusal = argument_error([&] { optimizer.step(); });
-  EXPECT_HAS(refusal, "40 numbers as \"row\"");
-  EXPECT_HAS(refusal, "needs 51");
+  const std::string error = argument_error([&] { optimizer.step(); });
+  EXPECT_HAS(error, "40 numbers as \"row\"");
+  EXPECT_HAS(error, "needs 51");
   const torch::Tensor rows = torch::cat({copy->aux_state("row"), torch::full({11}, 0.5)});
   copy->set_aux_state("row", rows);
   held = std::move(copy);

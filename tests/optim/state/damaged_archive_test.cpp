@@ -81,7 +81,7 @@ void survives_every_damage(const RuleOptions& options) {
   train(optimizer, parameters, 1, 2);
   train(other, twin, 1, 2);
   InputArchive pristine = archive_of(optimizer);
-  int entries = 0, refused = 0;
+  int entries = 0, rejected = 0;
   InputArchive whole = archive_of(saved);
   OutputArchive scratch;
   copy(whole, scratch, entries, -1, std::nullopt);
@@ -95,7 +95,7 @@ void survives_every_damage(const RuleOptions& options) {
         optimizer.load(damaged);
         optimizer.load(pristine);  // harmless, such as a missing option: restores the optimizer
       } catch (const c10::Error& error) {
-        ++refused;
+        ++rejected;
         const std::string message = error.what_without_backtrace();
         for (const char* torchs : {"INTERNAL ASSERT", "No such serialized"})
           EXPECT_EQ(message.find(torchs), std::string::npos) << message;
@@ -103,7 +103,7 @@ void survives_every_damage(const RuleOptions& options) {
       }
     }
   }
-  EXPECT_GT(refused, entries);
+  EXPECT_GT(rejected, entries);
   train(optimizer, parameters, 3, 4);
   train(other, twin, 3, 4);
   expect_equal(parameters, twin);
@@ -133,17 +133,17 @@ TEST(DamagedArchive, EverySizeIsCheckedBeforeItIsAllocated) {
   int entries = 0;
   OutputArchive scratch;
   copy(whole, scratch, entries, -1, std::nullopt);
-  const std::vector<Damage> lies = {
+  const std::vector<Damage> forgeries = {
       c10::IValue(std::vector<std::int64_t>{1 << 14, 1 << 14}),
       c10::IValue(std::vector<std::int64_t>{1, std::int64_t{1} << 40}),
       c10::IValue(std::int64_t{1} << 40),
       c10::IValue(torch::zeros({1}, torch::kUInt8).expand({1 << 30})),
       c10::IValue(torch::zeros({1}).expand({1 << 14, 1 << 14}))};
   for (int entry = 0; entry < entries; ++entry)
-    for (const Damage& lie : lies) {
+    for (const Damage& forgery : forgeries) {
       OutputArchive out;
       int next = 0;
-      copy(whole, out, next, entry, lie);
+      copy(whole, out, next, entry, forgery);
       InputArchive damaged = reread(out);
       const CountedMemory memory;
       for (AdamW* optimizer : {&plain, &same}) try {
@@ -173,7 +173,7 @@ void copy_with(InputArchive& from, OutputArchive& to, const std::string& name,
 // For example, a codec may store numbers in auxiliary state that the archive lacks. They would all be 0.
 TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecNeverBecomesZeros) {
   const std::vector<std::vector<std::int64_t>> shapes = {{70, 60}, {8, 64, 5}};
-  int refused = 0;
+  int rejected = 0;
   for (const std::string held : {"int8", "factored", "int4_rank1"}) {
     Tensors source = make_parameters(torch::kFloat32, shapes);
     AdamW saved(source, AdamWOptions().state("int8").state("v", held));
@@ -190,7 +190,7 @@ TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecNeverBecomesZeros) {
         try {
           optimizer.load(hostile);
         } catch (const c10::Error&) {
-          ++refused;
+          ++rejected;
           EXPECT_TRUE(optimizer.state().empty());
           continue;
         }
@@ -199,7 +199,7 @@ TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecNeverBecomesZeros) {
               << held << " as " << codec << " into " << kept;
       }
   }
-  EXPECT_GT(refused, 30);
+  EXPECT_GT(rejected, 30);
 }
 
 TEST(DamagedArchive, ATruncatedFileIsRejected) {

@@ -102,7 +102,7 @@ TEST(UserModifiedState, StorageAssignedToASlotIsUsedAsInTorch) {
   Tensors ours = make_parameters(torch::kFloat64, {{40, 40}}), theirs = clones(ours);
   AdamW a(ours, AdamWOptions(0.1));
   torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));
-  const std::vector<std::function<torch::Tensor()>> memories = {
+  const std::vector<std::function<torch::Tensor()>> storages = {
       [] {
         return torch::rand({40, 40}, torch::kFloat64);
       },
@@ -116,7 +116,7 @@ TEST(UserModifiedState, StorageAssignedToASlotIsUsedAsInTorch) {
         return torch::rand({40, 40});
       }};
   int step = 1;
-  for (const auto& memory : memories) {
+  for (const auto& storage : storages) {
     train(a, ours, step, step);
     train(b, theirs, step, step);
     const torch::Tensor other = memory();

@@ -139,9 +139,9 @@ TEST(WeightOrders, RejectAResidualWithTheWrongNumberOfBytes) {
   state.residual().set_data(torch::zeros({59}, torch::kUInt8));
   const Tensors before = clones(parameters);
   set_gradients(parameters, 3);
-  const std::string refusal = argument_error([&] { optimizer.step(); });
-  EXPECT_HAS(refusal, "split16");
-  EXPECT_HAS(refusal, "60 bytes");
+  const std::string error = argument_error([&] { optimizer.step(); });
+  EXPECT_HAS(error, "split16");
+  EXPECT_HAS(error, "60 bytes");
   EXPECT_HAS(argument_error([&] { optimizer.fp32_weights(); }), "60 bytes");
   expect_equal(parameters, before);
 }

@@ -8,7 +8,7 @@ namespace {
 
 torch::Tensor leaf(const torch::Tensor& tensor) { return tensor.detach().requires_grad_(); }
 
-std::string refused(const Tensors& parameters) {
+std::string error_for(const Tensors& parameters) {
   return argument_error([&] { SGD optimizer(parameters, 0.1); });
 }
 
@@ -27,7 +27,7 @@ TEST(SharedMemory, TwoParametersThatShareMemoryAreRejectedAndBothAreNamed) {
   };
   for (const Tensors& pair : pairs) {
     const auto other = leaf(torch::zeros({3}));
-    const std::string message = refused({pair[0], other, pair[1]});
+    const std::string message = error_for({pair[0], other, pair[1]});
     EXPECT_HAS(message, "share memory");
     EXPECT_HAS(message, "parameter 0 of group 0");
     EXPECT_HAS(message, "parameter 2 of group 0");
@@ -110,9 +110,9 @@ TEST(SharedMemory, MemoryThatIsSharedLaterIsRejectedAtTheStep) {
 }
 
 TEST(SharedMemory, OverlappingElementsOfOneParameterAreRejected) {
-  EXPECT_HAS(refused({leaf(torch::zeros({1}).expand({5}))}), "share memory");
-  EXPECT_HAS(refused({leaf(torch::zeros({10}).as_strided({4, 3}, {2, 1}))}), "share memory");
-  EXPECT_HAS(refused({leaf(torch::zeros({10}).unfold(0, 3, 1))}), "share memory");
+  EXPECT_HAS(error_for({leaf(torch::zeros({1}).expand({5}))}), "share memory");
+  EXPECT_HAS(error_for({leaf(torch::zeros({10}).as_strided({4, 3}, {2, 1}))}), "share memory");
+  EXPECT_HAS(error_for({leaf(torch::zeros({10}).unfold(0, 3, 1))}), "share memory");
 }
 
 TEST(SharedMemory, ThousandsOfViewsOfOneBufferAreChecked) {
@@ -121,7 +121,7 @@ TEST(SharedMemory, ThousandsOfViewsOfOneBufferAreChecked) {
   for (std::int64_t i = 0; i < 20000; i += 2) parameters.push_back(leaf(flat.slice(0, i, i + 2)));
   EXPECT_NO_THROW(SGD(parameters, 0.1));
   parameters.push_back(leaf(flat.slice(0, 19999, 20000)));
-  EXPECT_HAS(refused(parameters), "parameter 9999 of group 0");
+  EXPECT_HAS(error_for(parameters), "parameter 9999 of group 0");
 }
 
 TEST(SharedMemory, AGradientThatIsTheParameterIsReadBeforeItIsWritten) {
