@@ -1,4 +1,4 @@
-// `jitstep inspect`, run as users run it.
+// `jitstep inspect`, as users run it.
 #include <nlohmann/json.hpp>
 #include <sstream>
 

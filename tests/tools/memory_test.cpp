@@ -1,4 +1,4 @@
-// `jitstep memory`, run as users run it.
+// `jitstep memory`, as users run it.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -40,7 +40,7 @@ TEST(MemoryTool, GivesTheBytesOfSevenBillionParameters) {
   const std::map<std::string, std::int64_t> by_hand = {
       {"parameters", 14'000'000'000},  // bfloat16, because split16 supports it
       {"gradients", 14'000'000'000},  {"weight residual", 14'000'000'000},
-      {"state m", 3'500'000'000},     {"scales of m", 218'750'000},  // 4 bytes for each 128
+      {"state m", 3'500'000'000},     {"scales of m", 218'750'000},  // 4 bytes per 128 elements
       {"state v", 3'500'000'000},     {"scales of v", 218'750'000}};
   EXPECT_EQ(bytes_of(plan), by_hand);
   EXPECT_EQ(plan.at("bytes"), 49'437'500'000);

@@ -102,7 +102,7 @@ TEST_P(Transcripts, EqualsTheToolsOutput) {
   const std::string expected = content_of(file);
   const std::string printed = run_all(commands_of(expected));
   if (std::getenv("JITSTEP_WRITE_TRANSCRIPTS") != nullptr) std::ofstream(file) << printed;
-  EXPECT_EQ(content_of(file), printed) << "the top of this file says how to update transcripts";
+  EXPECT_EQ(content_of(file), printed) << "set JITSTEP_WRITE_TRANSCRIPTS=1 to update transcripts";
 }
 
 std::vector<std::string> files() {

@@ -162,7 +162,7 @@ std::string half_broken_rule() {
   const auto folder = std::filesystem::temp_directory_path() / "jitstep_failure_test";
   std::filesystem::create_directories(folder);
   const auto file = folder / "half_broken.cuh";
-  std::ofstream(file) << R"(// Momentum that cannot be turned around.
+  std::ofstream(file) << R"(// Momentum that does not compile with `around`.
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::half_broken {

@@ -56,7 +56,7 @@ struct Descent {
 
 // Loads the rule. Its slot m holds the gradient of the last step.
 std::string load_descent(const Descent& rule) {
-  return load_rule(own_file(rule.name + ".cuh", R"(// Descent with more to it.
+  return load_rule(own_file(rule.name + ".cuh", R"(// Descent with additions.
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::)" + rule.name + R"( {

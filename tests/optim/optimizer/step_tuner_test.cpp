@@ -100,7 +100,7 @@ TEST(TunedSteps, MayBeEnabledByTheEnvironment) {
 
 TEST(TunedSteps, CompareNoBaselineWithKernelsOfThisProcessor) {
 #ifndef __x86_64__
-  GTEST_SKIP() << "baselines are of x86-64";
+  GTEST_SKIP() << "baselines exist only for x86-64";
 #endif
   const OwnProcess others, process;
   ASSERT_EQ(others.run("TunedSteps.DISABLED_OfADefaultKernel", "JITSTEP_CPU=x86-64-v2"), 0);

@@ -27,7 +27,7 @@ void move(Tensor& x, double size, const Numbers& u) {
   for (std::size_t i = 0; i < x.size(); ++i) x.p[i] -= size * u[i];
 }
 
-// LAMB, arXiv 1904.00962, Algorithm 2; phi is a clamp as in cybertronai/pytorch-lamb.
+// LAMB, arXiv 1904.00962, Algorithm 2. phi is a clamp as in cybertronai/pytorch-lamb.
 void lamb(const Options& o, Tensor& x) {
   const Numbers u = adam_update(o, x, o.on("bias_correction"));
   double weights = norm(x.p);

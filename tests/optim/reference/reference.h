@@ -13,7 +13,7 @@ namespace jitstep::tests::reference {
 
 using Numbers = std::vector<double>;
 
-/// Option values by name, in the form of a spec's "options"; null where an option is not set.
+/// Option values by name, in the form of a spec's "options". Null means that an option is not set.
 class Options {
  public:
   explicit Options(nlohmann::json values) : values_(std::move(values)) {}

@@ -103,7 +103,7 @@ void dadapt_adam(const Options& o, const std::vector<Tensor*>& tensors, Shared& 
   all["k"] += 1;
 }
 
-// schedulefree's AdamWScheduleFree and SGDScheduleFree, arXiv 2405.15682. The parameter is y.
+// schedulefree's AdamWScheduleFree and SGDScheduleFree, arXiv 2405.15682. The parameter is the training point y.
 struct Schedule {
   double rate, share;  // the rate of z's step, and the weight of z in the average
 };

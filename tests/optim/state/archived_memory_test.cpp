@@ -97,7 +97,7 @@ TEST(AuxStateInArchives, SharedStateIsSavedWithStatesThatAnotherOptimizerStepped
   expect_equal(r, q);
 }
 
-constexpr const char* kLate = R"(// Descent whose rate may depend on how many steps were taken.
+constexpr const char* kLate = R"(// Descent whose rate may depend on the number of steps.
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::late_memory {

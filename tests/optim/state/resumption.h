@@ -36,7 +36,7 @@ inline std::vector<StorageFormat> all_storage_formats() {
 inline std::vector<StorageFormat> covering_storage_formats() {
   const std::vector<StorageFormat> all = all_storage_formats();
   const std::size_t codecs = shipped(jit::Manifest::Kind::codec).size();
-  const std::size_t kinds = (all.size() - 1) / codecs;  // of weights
+  const std::size_t kinds = (all.size() - 1) / codecs;  // combinations of weight format and dtype
   std::vector<StorageFormat> cover = {all.front()};
   for (std::size_t i = 0; i < std::max(codecs, kinds); ++i)
     cover.push_back(all[1 + i % codecs * kinds + i % kinds]);

@@ -52,11 +52,11 @@ void exchanges(Set set, Made made = kDefaults) {
   auto whole = make<Theirs, TheirOptions>(reference, 0.1, set);
   train_some(whole, reference, 1, kLast);
   {
-    SCOPED_TRACE("from torch's to ours");
+    SCOPED_TRACE("from torch to jitstep");
     goes_on<Theirs, TheirOptions, Ours, OurOptions>(reference, set, made);
   }
   {
-    SCOPED_TRACE("from ours to torch's");
+    SCOPED_TRACE("from jitstep to torch");
     goes_on<Ours, OurOptions, Theirs, TheirOptions>(reference, set, made);
   }
 }
