@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Of bench/compare.py: a run of a few small steps, going on from what is there, figures, and packages that cannot be installed.
+"""Tests of bench/compare.py: a run of a few small steps, a resumed run, the figures, and packages that pip rejects.
 
-  peers_test.py SERVER PYTHON    SERVER is build/bench/implementation_server; PYTHON has torch, and nothing is installed there
+  peers_test.py SERVER PYTHON    SERVER is build/bench/implementation_server. PYTHON has torch. Nothing is installed.
 """
 import json
 import os
@@ -23,8 +23,8 @@ from compare import WORKLOADS
 
 PYTHON = sys.argv.pop()
 SERVER = sys.argv.pop()
-THEIRS = {"cpp", "torch"}  # whose implementations need no package but torch
-# Stands for pip: notes what it is asked for, and fails when that is the package absent.
+THEIRS = {"cpp", "torch"}  # their implementations need no package except torch
+# Replaces pip: logs its arguments, and fails for the packages `absent` and `remote`.
 PIP = """#!/bin/sh
 echo "$*" >>"$(dirname "$0")/asked"
 case "$*" in *absent*) echo "ERROR: No matching distribution found for absent" >&2; echo "that is all" >&2; exit 1 ;;
@@ -57,7 +57,7 @@ class QuickRun(unittest.TestCase):
         assert done.returncode == status, done.stderr + cls.out.with_suffix(".log").read_text()
         return done.stderr
 
-    def test_every_contender_is_measured_in_every_round_or_listed_with_the_reason(self):
+    def test_every_implementation_is_measured_in_every_round_or_listed_with_the_reason(self):
         self.assertEqual([heat["heat"] for heat in self.result["heats"]], list(HEATS))
         for heat in self.result["heats"]:
             self.assertEqual((heat["tensors"], heat["elements"]), (3, 9096))
@@ -80,7 +80,7 @@ class QuickRun(unittest.TestCase):
         self.assertEqual(bytes_of["jitstep AdamW bf16"], 4)
         self.assertEqual(bytes_of["jitstep AdamW, stochastic rounding"], 4)
 
-    def test_the_page_has_a_table_for_each_heat_and_the_plot_lies_beside_it(self):
+    def test_the_page_has_a_table_for_each_case_and_a_plot(self):
         text = self.page.read_text()
         for heat in HEATS:
             self.assertIn(f"### {heat}\n", text)
@@ -89,16 +89,16 @@ class QuickRun(unittest.TestCase):
         self.assertRegex(text, r"jitstep LAMB takes \d+\.\d\d times as long as jitstep AdamW\.")
         self.assertIn("<svg", self.page.with_suffix(".svg").read_text())
 
-    def test_a_stopped_run_goes_on_with_what_is_missing(self):
+    def test_a_stopped_run_continues_with_the_missing_cases(self):
         first = self.result["heats"][0]
         self.out.write_text(json.dumps(self.result | {"heats": self.result["heats"][:-1]}))
-        said = self.call()
+        printed = self.call()
         again = json.loads(self.out.read_text())
         self.assertEqual([heat["heat"] for heat in again["heats"]], list(HEATS))
         self.assertEqual(again["heats"][0], first)
-        self.assertEqual(len(said.splitlines()), 1, said)
+        self.assertEqual(len(printed.splitlines()), 1, printed)
 
-    def test_other_settings_do_not_go_into_the_same_file(self):
+    def test_a_file_does_not_mix_settings(self):
         before = self.out.read_text()
         self.assertIn("measured with other settings", self.call("--seconds", "9", status=1))
         self.assertEqual(self.out.read_text(), before)
@@ -110,7 +110,7 @@ class Processes(unittest.TestCase):
         self.addCleanup(process.close)
         return process
 
-    def test_both_sides_give_the_same_parameters_and_refuse_what_they_do_not_know(self):
+    def test_both_sides_give_the_same_parameters_and_reject_unknown_kinds(self):
         for dtype in ("float32", "bfloat16"):
             sums = []
             for command in ([SERVER], [PYTHON, ROOT / "bench/peer_contenders.py"]):
@@ -122,7 +122,7 @@ class Processes(unittest.TestCase):
                     process.ask({"do": "make", "contender": {"kind": "no such kind"}})
             self.assertAlmostEqual(*sums, delta=1e-9)
 
-    def test_a_process_that_ends_or_does_not_start_is_a_reason(self):
+    def test_a_process_that_ends_or_does_not_start_gives_a_reason(self):
         with self.assertRaisesRegex(ContenderError, "ended with status 3"):
             self.process("sh", "-c", "read line; exit 3").ask({})
         with self.assertRaisesRegex(ContenderError, "was ended by SIGSEGV"):
@@ -144,7 +144,7 @@ class Figures(unittest.TestCase):
             self.row("slow", [2.0, 4.0, 4.0], extra_bytes=None),
         ]
 
-    def test_ratios_are_medians_over_the_rounds_that_both_took_part_in(self):
+    def test_ratios_are_medians_over_common_rounds(self):
         of = compare_report.figures(self.rows[3], self.rows, 1000)
         self.assertEqual(of["parameters_per_second"], 250)
         self.assertEqual(of["of_walk"], 0.5)
@@ -157,23 +157,23 @@ class Figures(unittest.TestCase):
         self.assertEqual(loop, f"| {LOOP} | 4.0 | 12% | 1.00 |  | 0.00 | 0.0 | 2.0 |")
         self.assertIn("| not measured: it is ill |", compare_report.line(self.rows[2], self.rows, 1000))
 
-    def test_a_pair_is_set_in_proportion(self):
+    def test_a_pair_is_compared_by_its_ratio(self):
         rows = [self.row("jitstep AdamW", [1.0, 2.0, 2.0]), self.row("jitstep LAMB", [3.0, 3.0, 3.0])]
         self.assertEqual(list(compare_report.pairs({"heat": "LAMB", "rows": rows})),
                          ["jitstep LAMB takes 1.50 times as long as jitstep AdamW."])
 
-    def test_an_aim_is_reached_or_missed_by_a_share_or_not_measured(self):
-        def said(*rows):
+    def test_a_target_is_reached_or_missed_or_not_measured(self):
+        def table(*rows):
             heat = {"workload": "one_tensor", "heat": "float32 state", "rows": list(rows)}
             return "\n".join(compare_report.aims([heat]))
 
         walk, ours = self.row("walk, 28 bytes", [1.0, 1.0]), self.row("jitstep AdamW", [1.0, 1.0])
         slower = self.row("jitstep AdamW", [2.0, 2.0])
-        self.assertIn("| one tensor | jitstep AdamW | walk, 28 bytes | 0.95 | 1.00 | reached |", said(walk, ours))
-        self.assertIn("| one tensor | jitstep AdamW | walk, 28 bytes | 0.95 | 0.50 | 53% of it", said(walk, slower))
-        self.assertIn("| one tensor | jitstep AdamW | walk, 28 bytes | 0.95 |  | not measured |", said(ours))
+        self.assertIn("| one tensor | jitstep AdamW | walk, 28 bytes | 0.95 | 1.00 | reached |", table(walk, ours))
+        self.assertIn("| one tensor | jitstep AdamW | walk, 28 bytes | 0.95 | 0.50 | 53% of it", table(walk, slower))
+        self.assertIn("| one tensor | jitstep AdamW | walk, 28 bytes | 0.95 |  | not measured |", table(ours))
 
-    def test_every_aim_is_of_rows_that_there_are(self):
+    def test_every_target_refers_to_existing_rows(self):
         for workload, heat, row, reference, aim, _ in AIMS:
             names = [one["name"] for one in HEATS[heat]["rows"]]
             self.assertIn(row, names)
@@ -198,7 +198,7 @@ class Environment(unittest.TestCase):
         log.unlink(missing_ok=True)
         return [line.split()[-1] for line in lines]
 
-    def test_what_cannot_be_installed_has_pips_reason_and_is_asked_for_again(self):
+    def test_a_failed_installation_has_pips_reason_and_is_tried_again(self):
         packages = {"there": ["there==1"], "absent": ["absent==1"]}
         reason = {"absent": "pip cannot install it: ERROR: No matching distribution found for absent"}
         self.assertEqual(peer_environment.install(self.folder, packages), reason)
@@ -210,7 +210,7 @@ class Environment(unittest.TestCase):
         self.assertEqual(peer_environment.install(self.folder, {"far": ["git+https://remote"]}),
                          {"far": "pip cannot install it: fatal: unable to access it"})
 
-    def test_what_another_environment_lacks_is_a_reason(self):
+    def test_a_package_that_an_environment_lacks_gives_a_reason(self):
         reasons = peer_environment.missing(PYTHON)
         self.assertNotIn("torch", reasons)
         self.assertEqual(set(reasons.values()), {f"{package} is not installed" for package in reasons})
@@ -221,7 +221,7 @@ class Environment(unittest.TestCase):
 
 
 class Shapes(unittest.TestCase):
-    def test_the_lists_are_those_of_the_models(self):
+    def test_the_shapes_are_those_of_the_models(self):
         lists = json.loads((ROOT / "bench/shapes.json").read_text())
         found = {name: (len(one["shapes"]), sum(map(count, one["shapes"]))) for name, one in lists.items()}
         self.assertEqual(found["gpt2"], (148, 124439808))

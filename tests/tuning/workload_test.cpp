@@ -7,7 +7,7 @@ namespace {
 
 using jit::testing::error_of;
 
-TEST(Workload, SizesAreReadWithUnitsAndCounts) {
+TEST(Workload, SizesMayHaveUnitsAndCounts) {
   EXPECT_EQ(parse_size("77"), (Shapes{{77}}));
   EXPECT_EQ(parse_size("4k"), (Shapes{{4096}}));
   EXPECT_EQ(parse_size("1.5M"), (Shapes{{3 << 19}}));
@@ -18,7 +18,7 @@ TEST(Workload, SizesAreReadWithUnitsAndCounts) {
         << wrong;
 }
 
-TEST(Workload, AModelsTensorsAreReadFromTheFirstShapesOfAFile) {
+TEST(Workload, AModelIsReadFromTheFirstShapesInAFile) {
   const jit::testing::TemporaryFolder folder;
   const std::string path = folder / "model.json";
   jit::testing::write_file(path, R"({"gpt": {"title": "t", "shapes": [[8, 4], [4]]}})");
@@ -34,11 +34,11 @@ TEST(Workload, AModelsTensorsAreReadFromTheFirstShapesOfAFile) {
   EXPECT_NE(error_of([&] { read_model(folder / "none"); }).find("cannot read"), std::string::npos);
 }
 
-TEST(Workload, TensorsAreGroupedByTheirKernels) {
+TEST(Workload, TensorsAreGroupedByKernel) {
   TuningRequest request{.options = jit::OptionValues("adamw")};
   request.formats.state = jit::CodecChoice{"int8"};
   const auto all = workloads(request, {{512, 512}, {512}, {100}, {1024, 64}});
-  ASSERT_EQ(all.size(), 2u) << "small tensors keep float state";
+  ASSERT_EQ(all.size(), 2u) << "small tensors have float state";
   EXPECT_EQ(all[0].plan.name, "adamw_int8_float32");
   EXPECT_EQ(all[0].shapes, (Shapes{{512, 512}, {1024, 64}}));
   EXPECT_EQ(all[1].size(), (jit::WorkSize{612, 2}));
