@@ -53,18 +53,18 @@ TEST(Image, OneThatDefinesNoFunctionIsNoKernel) {
 
 TEST(Image, HeadersThatPromiseTheEndOfMemoryAreRefused) {
   const Bytes image = compiled(testing::adding_unit("1"));
-  for (const std::uint64_t place :
+  for (const std::uint64_t offset :
        {~std::uint64_t{0}, ~std::uint64_t{0} - 63, std::uint64_t{1} << 63}) {
     EXPECT_NE(image_problem(
-                  changed<Elf64_Ehdr>(image, 0, [&](Elf64_Ehdr& head) { head.e_shoff = place; }),
+                  changed<Elf64_Ehdr>(image, 0, [&](Elf64_Ehdr& head) { head.e_shoff = offset; }),
                   Target::cpu()),
               "");
     EXPECT_NE(image_problem(
-                  changed<Elf64_Ehdr>(image, 0, [&](Elf64_Ehdr& head) { head.e_phoff = place; }),
+                  changed<Elf64_Ehdr>(image, 0, [&](Elf64_Ehdr& head) { head.e_phoff = offset; }),
                   Target::cpu()),
               "");
     EXPECT_NE(image_problem(changed<Elf64_Phdr>(image, sizeof(Elf64_Ehdr),
-                                                [&](Elf64_Phdr& one) { one.p_filesz = place; }),
+                                                [&](Elf64_Phdr& one) { one.p_filesz = offset; }),
                             Target::cpu()),
               "");
   }

@@ -55,7 +55,7 @@ class NvrtcChoice : public ::testing::Test {
   }
 
   // The version that is taken with a driver for that version of CUDA.
-  std::string taken(int driver_version) {
+  std::string chosen_version(int driver_version) {
     std::string problem;
     const auto library = find_nvrtc(settings, driver_version, problem);
     return library ? library->version() : problem;
@@ -68,28 +68,28 @@ class NvrtcChoice : public ::testing::Test {
 TEST_F(NvrtcChoice, IsTheNewestWhoseKernelsTheDriverLoads) {
   add(13, 1);
   add(12, 9);
-  EXPECT_EQ(taken(13000), "13.1") << "a major version's drivers load what its compilers make";
-  EXPECT_EQ(taken(14000), "13.1");
-  EXPECT_EQ(taken(12040), "12.9");
-  EXPECT_EQ(taken(0), "13.1") << "without a driver";
-  EXPECT_EQ(taken(11080), "13.1") << "if none will do, kernels can be made for another machine";
+  EXPECT_EQ(chosen_version(13000), "13.1") << "a major version's drivers load what its compilers make";
+  EXPECT_EQ(chosen_version(14000), "13.1");
+  EXPECT_EQ(chosen_version(12040), "12.9");
+  EXPECT_EQ(chosen_version(0), "13.1") << "without a driver";
+  EXPECT_EQ(chosen_version(11080), "13.1") << "if none will do, kernels can be made for another machine";
 }
 
 TEST_F(NvrtcChoice, TakesWhatThereIs) {
   add(13, 0);
-  EXPECT_EQ(taken(12040), "13.0");
+  EXPECT_EQ(chosen_version(12040), "13.0");
   settings.nvrtc = folder / "none";
-  EXPECT_NE(taken(12040).find("gives no NVRTC"), std::string::npos);
+  EXPECT_NE(chosen_version(12040).find("gives no NVRTC"), std::string::npos);
 }
 
 TEST_F(NvrtcChoice, IsFoundInThePythonEnvironmentThatIsActive) {
   add(13, 7, "venv/lib/python3.12/site-packages/nvidia/cu13/lib");
   settings.nvrtc.clear();
   settings.python_environment = folder / "venv";
-  EXPECT_EQ(taken(0), "13.7");
+  EXPECT_EQ(chosen_version(0), "13.7");
   add(13, 8, "beside/nvidia/cu13/lib");
   settings.nvrtc_search = {folder / "beside"};
-  EXPECT_EQ(taken(0), "13.8") << "beside torch first";
+  EXPECT_EQ(chosen_version(0), "13.8") << "beside torch first";
 }
 
 // From the driver's version to the kernel's key, as in a step.

@@ -164,7 +164,7 @@ std::vector<float> gradient(int id, std::int64_t n) {
 class CutSums : public SharedSums {
  protected:
   // The sum as each tensor was told it, by id. `cut`: ids batch after batch.
-  std::map<int, float> told(const std::vector<std::vector<int>>& cut) {
+  std::map<int, float> sums_by_id(const std::vector<std::vector<int>>& cut) {
     std::vector<Batch> batches;
     std::vector<StateStorage> states;
     std::vector<std::vector<float>> gradients, values;
@@ -185,9 +185,9 @@ class CutSums : public SharedSums {
     }
     Step(cpu, batches).run(inputs, {options(false, true).at_step(1)});
     std::map<int, float> sums;
-    std::size_t place = 0;
+    std::size_t index = 0;
     for (const auto& ids : cut)
-      for (const int id : ids) sums[id] = value(values[place++], kinds()[id].dtype);
+      for (const int id : ids) sums[id] = value(values[index++], kinds()[id].dtype);
     return sums;
   }
 
@@ -212,7 +212,7 @@ TEST_F(CutSums, AreThoseOfPlainLoops) {
       if (kinds()[id].twice) sizes += std::abs(g);
     }
   }
-  for (const auto& [id, sum] : told({{0, 4}, {1}, {2}, {3}, {5}, {6}})) {
+  for (const auto& [id, sum] : sums_by_id({{0, 4}, {1}, {2}, {3}, {5}, {6}})) {
     if (id == 6) continue;  // of no elements
     const double expected = squares + (kinds()[id].twice ? sizes : 0);
     const double tolerance = kinds()[id].dtype == Dtype::bfloat16 ? 4e-3 : 1e-6;
@@ -221,9 +221,9 @@ TEST_F(CutSums, AreThoseOfPlainLoops) {
 }
 
 TEST_F(CutSums, AreTheSameBitsInAnyOrderAndInAnyBatches) {
-  const auto expected = told({{0, 4, 6}, {1}, {2}, {3}, {5}});
-  EXPECT_EQ(told({{5}, {3}, {4, 6, 0}, {2}, {1}}), expected);
-  EXPECT_EQ(told({{2}, {6}, {4}, {1}, {0}, {5}, {3}}), expected);
+  const auto expected = sums_by_id({{0, 4, 6}, {1}, {2}, {3}, {5}});
+  EXPECT_EQ(sums_by_id({{5}, {3}, {4, 6, 0}, {2}, {1}}), expected);
+  EXPECT_EQ(sums_by_id({{2}, {6}, {4}, {1}, {0}, {5}, {3}}), expected);
 }
 
 // The norm of all gradients from the sums of each tensor or of each row.
