@@ -10,7 +10,7 @@ namespace jitstep::jit {
 namespace {
 
 using namespace testing;
-using jitstep::testing::child_reports;
+using jitstep::testing::child_says;
 
 template <class Call>
 bool is_refused(const Call& call) {
@@ -46,7 +46,7 @@ TEST_F(ForkedSteps, CudaThrowsInAChildWithoutADriverCallIfTheParentUsedIt) {
   auto module = load_cuda_module(support::fake_cubin(90), "unit", driver, 0);
   const CudaEntry entry = module->cuda_entry("step");
   void* const event = driver.create_event(context);
-  EXPECT_TRUE(child_reports([&] {
+  EXPECT_TRUE(child_says([&] {
     fake.clear();
     const Args args{};
     const bool refused = is_refused([&] { step(*of, 2); }) &&                         //
@@ -70,7 +70,7 @@ TEST_F(ForkedSteps, TheCpuStillStepsAndCompilesInSuchAChild) {
   step(*step_of(plan("adamw")), 1);
   const float expected = stepped_on_host(engine);
   EXPECT_LT(expected, 1);
-  EXPECT_TRUE(child_reports([&] {
+  EXPECT_TRUE(child_says([&] {
     testing::TemporaryFolder empty;
     Engine fresh(testing::settings_with_cache(empty.path()));
     return stepped_on_host(engine) == expected && stepped_on_host(fresh) == expected &&
@@ -95,7 +95,7 @@ TEST(Forked, ChildrenCompileWhileOtherThreadsOfTheParentDo) {
   int good = 0;
   constexpr int kChildren = 8;
   for (int child = 0; child < kChildren; ++child)
-    good += child_reports([&] {
+    good += child_says([&] {
       // A compile that may be under way in a thread that does not exist in this child, and one that only this child
       // starts.
       const auto shared = adding_unit(str_cat("0 + ", compiled / 3));
@@ -126,7 +126,7 @@ TEST(Forked, ChildrenLoadRulesWhileTheParentDoes) {
   });
   int good = 0;
   for (int child = 0; child < 20; ++child)
-    good += child_reports([&] { return load(jit::str_cat("childs", child)); });
+    good += child_says([&] { return load(jit::str_cat("childs", child)); });
   done = true;
   busy.join();
   EXPECT_EQ(good, 20);

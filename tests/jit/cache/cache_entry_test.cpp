@@ -34,7 +34,7 @@ std::size_t payload_length_at(const Bytes& bytes) {
   return kHeaderAt + int_at<std::uint64_t>(bytes, kHeaderLengthAt);
 }
 
-// As somebody does who changes an entry with care.
+// Replaces the checksum, as a deliberate change of an entry would.
 Bytes with_new_checksum(Bytes bytes) {
   bytes.resize(bytes.size() - kChecksum);
   const Digest checksum = sha256(bytes);
@@ -42,7 +42,7 @@ Bytes with_new_checksum(Bytes bytes) {
   return bytes;
 }
 
-TEST(CacheEntry, GivesBackAllThatWasPutIn) {
+TEST(CacheEntry, RoundTripsEveryField) {
   const CacheEntry entry = entry_of(std::string("pay\0load", 8));
   const auto found = decode_entry(encode_entry(key_of("a"), entry), key_of("a"));
   ASSERT_TRUE(found);
@@ -63,7 +63,7 @@ TEST(CacheEntry, AnyFlippedBitAndAnyChangedByteIsAMiss) {
       Bytes damaged = whole;
       damaged[i] ^= std::byte(mask);
       EXPECT_FALSE(decode_entry(damaged, key)) << "byte " << i << " xor " << mask;
-      header_of(damaged);  // reads what it can, and must not crash
+      header_of(damaged);  // may return anything, but must not crash
       schema_of(damaged);
     }
   }
@@ -121,10 +121,10 @@ TEST(CacheEntry, AnEmptyPayloadIsAMiss) {
   EXPECT_FALSE(decode_entry(encode_entry(key, empty), key));
 }
 
-TEST(CacheEntry, AnotherKeysEntryIsAMissWhateverItsChecksum) {
+TEST(CacheEntry, AnEntryOfAnotherKeyIsAMissWhateverItsChecksum) {
   const Bytes other = encode_entry(key_of("b"), entry_of("payload"));
   EXPECT_FALSE(decode_entry(other, key_of("a")));
-  // The same payload and a right checksum do not help: the header ties it to its key.
+  // The same payload and a correct checksum do not help, because the header contains the key.
   EXPECT_FALSE(decode_entry(with_new_checksum(other), key_of("a")));
   Key key = key_of("b");
   key.target = Target::cuda(80);
@@ -148,7 +148,7 @@ TEST(CacheEntry, AnotherSchemaIsAMissEvenWithARightChecksum) {
   }
 }
 
-TEST(CacheEntry, AHeaderThatIsNotOneIsAMissEvenWithARightChecksum) {
+TEST(CacheEntry, AnInvalidHeaderIsAMissEvenWithARightChecksum) {
   const Key key = key_of("a");
   const Bytes whole = encode_entry(key, entry_of("payload"));
   const auto end = whole.begin() + static_cast<std::ptrdiff_t>(payload_length_at(whole));
@@ -189,11 +189,11 @@ TEST(CacheEntry, ItsHeaderIsReadWithoutItsKey) {
   EXPECT_EQ(header->compile_ms, 12.5);
   EXPECT_EQ(header->sources, entry_of("").sources);
   const std::string all(reinterpret_cast<const char*>(whole.data()), whole.size());
-  EXPECT_NE(all.find(key.canonical()), std::string::npos) << "the whole key stands in clear";
+  EXPECT_NE(all.find(key.canonical()), std::string::npos) << "the header contains the whole key as text";
 }
 
-// A kernel's file in a folder. The folder is the layer below, where damage is left in place, so that
-// one file serves for all.
+// A kernel's file in a folder. The folder is the read-only layer, which never deletes damaged files, so that one file
+// serves for all.
 TEST(CacheEntry, OnDiskEveryFlippedByteAndEveryCutOfAKernelIsAMiss) {
   testing::TemporaryFolder folder;
   Engine(testing::settings_with_cache(folder.path()))

@@ -51,7 +51,7 @@ TEST(Explain, AChangedTemplateIsNamed) {
   EXPECT_TRUE(says(only_difference(wanted), "order of files"));
 }
 
-TEST(Explain, OptionsAndVariantThatDifferAreNamed) {
+TEST(Explain, DifferentOptionsAndConfigsAreNamed) {
   const auto unit = [](const std::string& amsgrad, const std::string& config) {
     return "using UnitRule = Rule<Flags{.amsgrad = " + amsgrad + ", .maximize = true}>;\n" +
            "    jitstep::KernelConfig{" + config + "}>;\n";
@@ -71,7 +71,7 @@ TEST(Explain, OptionsAndVariantThatDifferAreNamed) {
   EXPECT_EQ(differences(entry, wanted), Lines{"it is made without struct Mine"});
 }
 
-TEST(Explain, WithoutACompilerWhoAsksSaysWhichAreOfUse) {
+TEST(Explain, WithoutACompilerTheCallerDecidesWhichEntriesAreUsable) {
   const auto no = [](const std::string& compiler) {
     return str_cat("no use for ", compiler.substr(0, 3));
   };
@@ -82,7 +82,7 @@ TEST(Explain, WithoutACompilerWhoAsksSaysWhichAreOfUse) {
   EXPECT_EQ(differences(header(), wanted, [](auto&) { return std::string(); }), Lines{});
 }
 
-TEST(Explain, TargetCompilerIsaAndOptionsAreTold) {
+TEST(Explain, DifferencesOfTargetCompilerIsaAndOptionsAreNamed) {
   EntryHeader wanted = header();
   wanted.key.target = Target::cuda(90);
   EXPECT_EQ(only_difference(wanted), "it is for cpu, not sm_90");
@@ -100,7 +100,7 @@ TEST(Explain, TargetCompilerIsaAndOptionsAreTold) {
   EXPECT_EQ(only_difference(wanted), "its compiler options are others: with -O3, without -O2");
 }
 
-TEST(Explain, TheNearestEntryOfTheNameIsChosen) {
+TEST(Explain, TheNearestEntryOfTheNameIsCompared) {
   EntryHeader wanted = header(), near = header(), far = header(), other = header("lamb_int8");
   wanted.key.text_digest = sha256_hex("now");
   wanted.sources["rules/adamw.cuh"] = "now";
@@ -116,7 +116,7 @@ TEST(Explain, TheNearestEntryOfTheNameIsChosen) {
   EXPECT_TRUE(says(explain_miss(wanted, {}), "none of the 0 entries"));
 }
 
-TEST(Explain, AnEntryIsComparedWithTheTemplatesOfToday) {
+TEST(Explain, AnEntryIsComparedWithTheCurrentTemplates) {
   TemplateStore store({}, false);
   store.add("rules/mine.cuh", "one");
   EntryHeader entry = header();
@@ -129,7 +129,7 @@ TEST(Explain, AnEntryIsComparedWithTheTemplatesOfToday) {
       << "a program may load it";
 }
 
-// What an engine writes to stderr at level info while it makes a kernel.
+// The text that an engine writes to stderr at level info while it makes a kernel.
 std::string log_of(Engine& engine, const std::string& unit) {
   ::testing::internal::CaptureStderr();
   engine.build(unit, "unit", Target::cpu());
