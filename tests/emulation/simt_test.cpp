@@ -1,4 +1,4 @@
-// The SIMT emulation itself: what it computes, and that it finds the mistakes it is there to find.
+// The SIMT emulation itself: its results, and its detection of mistakes.
 #include "emulation/simt.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ const T& arguments(const void* args) {
   return *static_cast<const T*>(args);
 }
 
-// What simt_launch says, or "" if it is content.
+// The error of simt_launch, or "" if there is none.
 std::string complaint(void (*entry)(const void*), SimtLaunch launch) {
   try {
     simt_launch(entry, nullptr, launch);
@@ -47,7 +47,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Sums in a fixed tree: shuffles inside a warp, then warp 0 over the warps' sums.
+// Sums in a fixed tree: shuffles inside a warp, then warp 0 sums the warps' results.
 struct Sum {
   const float* in;
   float* out;  // one per block
@@ -69,7 +69,7 @@ void sum_entry(const void* args) {
   const float own = warp_sum(a.in[block * size + lane]);
   if (lane % 32 == 0) partial[lane / 32] = own;
   backend().block_barrier();
-  if (lane >= 32) return;  // whole warps may leave early
+  if (lane >= 32) return;  // whole warps may return early
   const float total = warp_sum(lane < size / 32 ? partial[lane] : 0.0f);
   if (lane == 0) a.out[block] = total;
 }
@@ -122,7 +122,7 @@ void transpose_entry(const void* args) {
   for (int round = 0; round < 3; ++round) {
     shared[lane] = tile[lane];
     if (a.barrier_before_read) backend().block_barrier();
-    backend().shuffle_xor(0, 1);  // keeps warps, not the block, in step
+    backend().shuffle_xor(0, 1);  // synchronizes warps, but not the block
     tile[lane] = shared[lane % 16 * 16 + lane / 16];
     if (a.barrier_before_write) backend().block_barrier();
   }
@@ -147,7 +147,7 @@ TEST(Simt, TransposesThroughSharedMemory) {
   }
 }
 
-TEST(Simt, FindsAMissingBarrier) {
+TEST(Simt, DetectsAMissingBarrier) {
   for (LaneOrder lanes : kLaneOrders) {
     const SimtLaunch launch{1, 256, BlockOrder::kForward, lanes, 1};
     EXPECT_FALSE(transposes({nullptr, false, true}, launch)) << "write, then read";
@@ -155,10 +155,10 @@ TEST(Simt, FindsAMissingBarrier) {
   }
 }
 
-// Each lane reads what its neighbour wrote, without a barrier.
+// Each lane reads the value that its neighbor wrote, without a barrier.
 struct Neighbour {
   int* out;
-  unsigned distance;  // mod 64
+  unsigned distance;  // modulo 64
   bool barrier;
 };
 
@@ -180,7 +180,7 @@ int wrong_neighbours(unsigned distance, bool barrier, LaneOrder lanes, std::uint
   return wrong;
 }
 
-TEST(Simt, OrdersDecideWhichRacesShow) {
+TEST(Simt, TheOrderDeterminesWhichRacesShow) {
   EXPECT_EQ(wrong_neighbours(1, false, LaneOrder::kForward), 63);
   EXPECT_EQ(wrong_neighbours(63, false, LaneOrder::kForward), 1);
   EXPECT_EQ(wrong_neighbours(63, false, LaneOrder::kReverse), 63);
@@ -207,7 +207,7 @@ TEST(Simt, SharedMemoryIsGarbageAtTheStartOfEachBlock) {
   simt_launch(entry, nullptr, {.grid = 3, .block = 64});
 }
 
-TEST(Simt, WarpBarrierOrdersAWarp) {
+TEST(Simt, AWarpBarrierOrdersAWarp) {
   const auto entry = [](const void*) {
     const unsigned lane = backend().thread_index();
     unsigned* shared = shared_array<unsigned>(64, 0);
@@ -228,7 +228,7 @@ TEST(Simt, ShuffleCarries64BitsAndAMaskPerLane) {
   for (LaneOrder lanes : kLaneOrders) simt_launch(entry, nullptr, {2, 96, {}, lanes, 2});
 }
 
-TEST(Simt, BlocksRunInTheOrderAskedFor) {
+TEST(Simt, BlocksRunInTheRequestedOrder) {
   std::vector<unsigned> seen;
   const auto entry = [](const void* args) {
     EXPECT_EQ(backend().grid_size(), 50u);
@@ -283,7 +283,7 @@ TEST(Simt, ReportsLanesThatWaitAtDifferentOperations) {
   }
 }
 
-// Two teams of 16 lanes go different ways, each with a shuffle of its own.
+// Two teams of 16 lanes take different branches, each with its own shuffle.
 void apart_entry(const void* args) {
   auto* out = arguments<std::array<unsigned long long, 32>*>(args)->data();
   const unsigned lane = backend().thread_index();
@@ -294,13 +294,13 @@ void apart_entry(const void* args) {
   }
 }
 
-TEST(Simt, RefusesShufflesOfTeamsThatStandApart) {
+TEST(Simt, RejectsShufflesInDivergedTeams) {
   std::array<unsigned long long, 32> out = {};
   auto* const where = &out;
   for (LaneOrder lanes : kLaneOrders) {
     try {
       simt_launch(apart_entry, &where, {1, 32, BlockOrder::kForward, lanes, 1});
-      FAIL() << "half a warp shuffles alone";
+      FAIL() << "half a warp may shuffle alone";
     } catch (const std::runtime_error& error) {
       const std::string said = error.what();
       EXPECT_TRUE(has(said, "at another shuffle than lanes 0-15: they have gone another way") ||
@@ -325,7 +325,7 @@ TEST(Simt, ReportsOtherMisuse) {
   EXPECT_THROW(backend().thread_index(), std::logic_error);
 }
 
-TEST(Simt, PassesOnWhatALaneThrows) {
+TEST(Simt, RethrowsTheExceptionOfALane) {
   const auto entry = [](const void*) {
     if (backend().thread_index() == 33) throw std::out_of_range("index");
     backend().block_barrier();
@@ -336,8 +336,8 @@ TEST(Simt, PassesOnWhatALaneThrows) {
   EXPECT_TRUE(transposes({nullptr, true, true}, {2, 256})) << "after an abandoned block";
 }
 
-// Stacks that were dropped in the middle of large frames are usable again.
-TEST(Simt, ManyAbandonedBlocks) {
+// Stacks of lanes that were abandoned inside large frames must be usable again.
+TEST(Simt, SurvivesManyAbandonedBlocks) {
   const auto entry = [](const void*) {
     volatile char frame[5000];
     for (volatile char& c : frame) c = 1;

@@ -1,4 +1,4 @@
-// What is said of two outcomes that differ.
+// Messages about two outcomes that differ.
 #include "emulation/step_outcome.h"
 
 #include <gtest/gtest.h>
@@ -26,12 +26,12 @@ std::string said(Elements elements, const std::vector<T>& one, const std::vector
   return found.empty() ? "" : to_string(found[0]);
 }
 
-TEST(StepOutcomes, ThatAreTheSameHaveNoDifference) {
+TEST(StepOutcomes, EqualOutcomesHaveNoDifference) {
   EXPECT_EQ(said<float>(Elements::float32, {1, 2}, {1, 2}), "");
   EXPECT_EQ(said<float>(Elements::float32, {}, {}), "");
 }
 
-TEST(StepOutcomes, DifferInTheFirstElementThatDiffersAndBothValuesAreSaid) {
+TEST(StepOutcomes, DifferencesNameTheFirstElementAndBothValues) {
   EXPECT_EQ(said<float>(Elements::float32, {1, 0.5f, 3}, {1, 0.25f, 4}),
             "tensor 3: x[1] is 0.5 (0x3f000000) and 0.25 (0x3e800000)");
   EXPECT_EQ(said<double>(Elements::float64, {0.1}, {-0.0}),
@@ -44,19 +44,19 @@ TEST(StepOutcomes, DifferInTheFirstElementThatDiffersAndBothValuesAreSaid) {
             "tensor 3: x[2] is 0x000000ab and 0x000000ac");
 }
 
-TEST(StepOutcomes, DifferByOneBitOfASignOrOfAZero) {
+TEST(StepOutcomes, DifferencesIncludeTheSignOfZero) {
   EXPECT_EQ(said<float>(Elements::float32, {0.0f}, {-0.0f}),
             "tensor 3: x[0] is 0 (0x00000000) and -0 (0x80000000)");
 }
 
-TEST(StepOutcomes, NameTheElementOfANibble) {
+TEST(StepOutcomes, DifferencesNameTheElementOfANibble) {
   EXPECT_EQ(said<std::uint8_t>(Elements::nibbles, {0x21, 0x43}, {0x21, 0x45}),
             "tensor 3: x[2] is 0x03 and 0x05");
   EXPECT_EQ(said<std::uint8_t>(Elements::nibbles, {0x21, 0x43}, {0x21, 0x73}),
             "tensor 3: x[3] is 0x04 and 0x07");
 }
 
-TEST(StepOutcomes, HaveEachBufferThatDiffers) {
+TEST(StepOutcomes, DifferencesListEachBuffer) {
   const StepOutcome one = {buffer_of<float>("a", Elements::float32, {1}),
                            buffer_of<float>("b", Elements::float32, {1}),
                            buffer_of<float>("c", Elements::float32, {1})};
@@ -69,7 +69,7 @@ TEST(StepOutcomes, HaveEachBufferThatDiffers) {
   EXPECT_EQ(found[1].name, "c");
 }
 
-TEST(StepOutcomes, ShowWhatWasWrittenOutsideOfABuffer) {
+TEST(StepOutcomes, DifferencesShowWritesOutsideABuffer) {
   const StoredBuffer one = buffer_of<float>("x", Elements::float32, {1, 2});
   for (const auto& [byte, element] : {std::pair<std::size_t, int>{StoredBuffer::kGuard - 1, -1},
                                       {StoredBuffer::kGuard - 5, -2},
@@ -98,10 +98,10 @@ TEST(StepOutcomes, CountAllWideNansAsOne) {
   narrow.make_nans_one();
   wrong.make_nans_one();
   EXPECT_EQ(differences({narrow}, {wrong}).size(), 1u)
-      << "the only NaN of 16 bits is the contract's";
+      << "the contract defines the only NaN of 16 bits";
 }
 
-TEST(StepOutcomes, OfDifferentCasesAreNotCompared) {
+TEST(StepOutcomes, OutcomesOfDifferentCasesAreNotCompared) {
   const StepOutcome one = {buffer_of<float>("x", Elements::float32, {1})};
   EXPECT_THROW(differences(one, {}), jit::Error);
   EXPECT_THROW(differences(one, {buffer_of<float>("x", Elements::float32, {1, 2})}), jit::Error);

@@ -137,7 +137,8 @@ TEST_F(InPlaceOfAnEntry, ASocket) {
 
 TEST_F(InPlaceOfAnEntry, ADevice) {
   if (::geteuid() != 0 || ::mknod(file.c_str(), S_IFCHR | 0600, makedev(1, 5)) != 0) {
-    fs::create_symlink("/dev/zero", file);  // stands for a device file, which an ordinary user cannot create
+    fs::create_symlink("/dev/zero",
+                       file);  // stands for a device file, which an ordinary user cannot create
   }
   expect_miss_and_healing();
 }

@@ -55,7 +55,7 @@ TEST(Process, AProgramPastItsTimeLimitIsKilledWithItsChildren) {
   EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 3"}, "", {}, {std::chrono::seconds(60)}).status, 3);
 }
 
-// ---- child processes end with this process -------------------------------------------------------
+// ---- child processes end with this process ------------------------------------------------------
 
 // A zombie counts as ended, even if nobody reaps it.
 bool runs(pid_t process) {
@@ -182,7 +182,7 @@ TEST(Process, ProgramsStartWithDefaultSignalHandling) {
             "");
 }
 
-// ---- much output -------------------------------------------------------------------------------
+// ---- much output --------------------------------------------------------------------------------
 
 TEST(Process, ALongOutputIsCutInTheMiddleWithoutUsingMemoryForIt) {
   EXPECT_EQ(jitstep::testing::in_child([]() -> std::string {

@@ -189,7 +189,8 @@ TEST(CacheEntry, ItsHeaderIsReadWithoutItsKey) {
   EXPECT_EQ(header->compile_ms, 12.5);
   EXPECT_EQ(header->sources, entry_of("").sources);
   const std::string all(reinterpret_cast<const char*>(whole.data()), whole.size());
-  EXPECT_NE(all.find(key.canonical()), std::string::npos) << "the header contains the whole key as text";
+  EXPECT_NE(all.find(key.canonical()), std::string::npos)
+      << "the header contains the whole key as text";
 }
 
 // A kernel's file in a folder. The folder is the read-only layer, which never deletes damaged files, so that one file

@@ -137,7 +137,8 @@ TEST_F(CacheFolder, EntriesWithStampsInTheFutureAreEvictedFirst) {
 TEST_F(CacheFolder, ACopyThatLosesTheStampsIsStillServedAndCounted) {
   DiskCache(in(folder / "one")).publish(key_of("a"), entry_of("payload"));
   age(entry_path(folder / "one", key_of("a")), 100);
-  fs::copy(folder / "one", folder / "two");  // like cp -r: new stamps, and the umask of the user who copies
+  fs::copy(folder / "one",
+           folder / "two");  // like cp -r: new stamps, and the umask of the user who copies
   fs::permissions(folder / "two", fs::perms::owner_all);
   EXPECT_EQ(payload_of(DiskCache(in(folder / "two")).find(key_of("a"))), "payload");
 }

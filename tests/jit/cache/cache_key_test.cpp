@@ -28,7 +28,7 @@ KernelSpec adamw_int8() {
   return {.rule = "adamw", .state = {{CodecChoice{"int8"}, CodecChoice{"int8"}, {}}}};
 }
 
-// ---- one setting at a time -----------------------------------------------------------------------
+// ---- one setting at a time ----------------------------------------------------------------------
 
 // The host's compiler with a changed identity.
 class RenamedCompiler : public testing::IdentityOnly<HostCompiler> {
@@ -80,14 +80,18 @@ std::function<void(std::string&)> with(const std::string& before, const std::str
 const std::vector<Knob> kKnobs = {
     {"rule", [](KeyInputs& a) { a.spec.rule = "adam"; }},
     {"flag of the rule",
-     [](KeyInputs& a) { a.spec.flags["amsgrad"] = true, a.spec.state.slots[2] = CodecChoice{"int8"}; }},
+     [](KeyInputs& a) {
+       a.spec.flags["amsgrad"] = true, a.spec.state.slots[2] = CodecChoice{"int8"};
+     }},
     {"flag common to all", [](KeyInputs& a) { a.spec.gradient_flags["maximize"] = true; }},
     {"codec of m", [](KeyInputs& a) { a.spec.state.slots[0] = CodecChoice{"fp32"}; }},
     {"codec of v", [](KeyInputs& a) { a.spec.state.slots[1] = CodecChoice{"fp32"}; }},
     {"option of m's codec", [](KeyInputs& a) { a.spec.state.slots[0]->options["block"] = 128; }},
     {"option of v's codec", [](KeyInputs& a) { a.spec.state.slots[1]->options["block"] = 128; }},
     {"weights",
-     [](KeyInputs& a) { a.spec.state.weights = "stochastic", a.spec.state.dtype = Dtype::bfloat16; }},
+     [](KeyInputs& a) {
+       a.spec.state.weights = "stochastic", a.spec.state.dtype = Dtype::bfloat16;
+     }},
     {"parameter", [](KeyInputs& a) { a.spec.state.dtype = Dtype::bfloat16; }},
     {"gradient", [](KeyInputs& a) { a.spec.gradient = Dtype::bfloat16; }},
     {"strides", [](KeyInputs& a) { a.spec.strided = true; }},
@@ -115,7 +119,8 @@ const std::vector<Knob> kNoKnobs = {
     {"default values, spelled out", [](KeyInputs& a) { a.spec = resolve(a.spec).spec; }},
     {"a codec of a slot that is not stored",
      [](KeyInputs& a) { a.spec.state.slots[2] = CodecChoice{"int4"}; }},
-    {"a template that is not included", [](KeyInputs& a) { a.emptied_template = "rules/lamb.cuh"; }},
+    {"a template that is not included",
+     [](KeyInputs& a) { a.emptied_template = "rules/lamb.cuh"; }},
     {"cache_dir", [](KeyInputs& a) { a.settings.cache_dir = "/proc/none"; }},
     {"cache_readonly", [](KeyInputs& a) { a.settings.cache_readonly = "/proc/none"; }},
     {"templates", [](KeyInputs& a) { a.settings.templates = JITSTEP_SOURCE_DIR "/templates"; }},
@@ -211,7 +216,7 @@ TEST(CacheKey, ContainsTheSchemaAsText) {
   EXPECT_NE(sha256_hex(fields.dump()), key.digest());
 }
 
-// ---- two processes -----------------------------------------------------------------------------
+// ---- two processes ------------------------------------------------------------------------------
 
 std::string keys_of_a_process(
     const Variables& environment, const std::function<void()>& before = [] {}) {

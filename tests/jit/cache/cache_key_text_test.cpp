@@ -51,7 +51,7 @@ TEST(CacheKeyText, ATemplateThatAUnitDoesNotIncludeDoesNotChangeIt) {
   EXPECT_EQ(preprocess(made.text, made.name, changed), preprocess(made.text, made.name, store));
 }
 
-// ---- what manifests declare --------------------------------------------------------------------
+// ---- what manifests declare ---------------------------------------------------------------------
 
 // The other values of an option. A lifted flag may take any of them here, whatever its declaration computes.
 std::vector<Value> others(const Option& option, const Value& now) {

@@ -232,7 +232,7 @@ TEST(CacheTrouble, ALinkInPlaceOfADeletedFolderIsNotUsed) {
   EXPECT_EQ(warnings.messages().size(), 1u);
 }
 
-// ---- the environment, and how an engine handles it -----------------------------------------------
+// ---- the environment, and how an engine handles it ----------------------------------------------
 
 std::string step_with_environment(const std::function<void()>& change) {
   return in_child([&]() -> std::string {

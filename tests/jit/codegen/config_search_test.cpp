@@ -105,7 +105,8 @@ TEST(ConfigSearch, ResumesAnInterruptedSearch) {
   FakeDevice device{{{16, 1}, {4, 1.4}, {64, 0.8}}};
   ConfigSearch first(kDefault, in_order({with_leaves(4), with_leaves(64)}));
   while (first.trials().empty()) first.record(device.run(first.next()));
-  ConfigSearch second(kDefault, in_order({with_leaves(4), with_leaves(64)}), {}, {}, first.trials());
+  ConfigSearch second(kDefault, in_order({with_leaves(4), with_leaves(64)}), {}, {},
+                      first.trials());
   device.play(second);
   EXPECT_EQ(device.runs[4], TrialRules().least_rounds) << "tried once";
   EXPECT_EQ(second.chosen(), with_leaves(64));

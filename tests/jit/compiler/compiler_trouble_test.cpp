@@ -59,7 +59,8 @@ TEST(CompilerTrouble, AFileSizeLimitIsNotAnErrorInTheSource) {
               Settings settings = settings_with_cache(folder.path());
               settings.tmpdir = work.path();
               Engine engine(settings);
-              engine.build(adding_unit("0"), "unit", Target::cpu());  // determines the compiler's identity first
+              engine.build(adding_unit("0"), "unit",
+                           Target::cpu());  // determines the compiler's identity first
               rlimit limit{};
               ::getrlimit(RLIMIT_FSIZE, &limit);
               const rlim_t before = limit.rlim_cur;
@@ -139,7 +140,7 @@ TEST(CompilerTrouble, AnErrorInASourceThatMentionsDisksIsStillAnErrorInTheSource
   EXPECT_EQ(engine.statistics().failed, 1u) << "and the engine remembers it";
 }
 
-// ---- its messages ------------------------------------------------------------------------------
+// ---- its messages -------------------------------------------------------------------------------
 
 TEST(CompilerTrouble, AFloodOfErrorsIsCutInTheMiddleWithoutUsingMemoryForIt) {
   TemporaryFolder folder;
@@ -172,7 +173,7 @@ TEST(CompilerTrouble, AFloodOfErrorsIsCutInTheMiddleWithoutUsingMemoryForIt) {
             "");
 }
 
-// ---- its output --------------------------------------------------------------------------------
+// ---- its output ---------------------------------------------------------------------------------
 
 // A compiler that succeeds, but whose output `spoil` then damages. "$out" is the binary.
 void write_spoiling_compiler(const std::string& path, const std::string& spoil) {

@@ -55,14 +55,14 @@ TEST(Image, HeadersWithHugeSizesAreRejected) {
   const Bytes image = compiled(testing::adding_unit("1"));
   for (const std::uint64_t huge :
        {~std::uint64_t{0}, ~std::uint64_t{0} - 63, std::uint64_t{1} << 63}) {
-    EXPECT_NE(image_problem(
-                  changed<Elf64_Ehdr>(image, 0, [&](Elf64_Ehdr& head) { head.e_shoff = huge; }),
-                  Target::cpu()),
-              "");
-    EXPECT_NE(image_problem(
-                  changed<Elf64_Ehdr>(image, 0, [&](Elf64_Ehdr& head) { head.e_phoff = huge; }),
-                  Target::cpu()),
-              "");
+    EXPECT_NE(
+        image_problem(changed<Elf64_Ehdr>(image, 0, [&](Elf64_Ehdr& head) { head.e_shoff = huge; }),
+                      Target::cpu()),
+        "");
+    EXPECT_NE(
+        image_problem(changed<Elf64_Ehdr>(image, 0, [&](Elf64_Ehdr& head) { head.e_phoff = huge; }),
+                      Target::cpu()),
+        "");
     EXPECT_NE(image_problem(changed<Elf64_Phdr>(image, sizeof(Elf64_Ehdr),
                                                 [&](Elf64_Phdr& one) { one.p_filesz = huge; }),
                             Target::cpu()),

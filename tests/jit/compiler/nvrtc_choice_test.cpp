@@ -69,11 +69,13 @@ class NvrtcChoice : public ::testing::Test {
 TEST_F(NvrtcChoice, IsTheNewestVersionThatTheDriverSupports) {
   add(13, 1);
   add(12, 9);
-  EXPECT_EQ(chosen_version(13000), "13.1") << "a major version's drivers load what its compilers make";
+  EXPECT_EQ(chosen_version(13000), "13.1")
+      << "a major version's drivers load what its compilers make";
   EXPECT_EQ(chosen_version(14000), "13.1");
   EXPECT_EQ(chosen_version(12040), "12.9");
   EXPECT_EQ(chosen_version(0), "13.1") << "without a driver";
-  EXPECT_EQ(chosen_version(11080), "13.1") << "if none will do, kernels can be made for another machine";
+  EXPECT_EQ(chosen_version(11080), "13.1")
+      << "if none will do, kernels can be made for another machine";
 }
 
 TEST_F(NvrtcChoice, FallsBackToWhateverIsInstalled) {

@@ -103,7 +103,7 @@ TEST_F(Driver, WorksWithoutFuncLoad) {
   EXPECT_TRUE(fake.calls_of("cuFuncLoad").empty());
 }
 
-// ---- errors ------------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
 // Every CUresult in cuda.h of CUDA 13, and some values outside it.
 const std::vector<int>& all_codes() {
@@ -252,7 +252,7 @@ TEST_F(Driver, AMissingKernelIsNamed) {
   EXPECT_NE(message.find("looking up the kernel missing"), std::string::npos) << message;
 }
 
-// ---- through the engine ------------------------------------------------------------------------
+// ---- through the engine -------------------------------------------------------------------------
 
 class EngineOnFake : public Driver {
  protected:

@@ -63,7 +63,7 @@ TEST(PeersDefectsInPtx, NoElementOfAFloatKernelIsWidenedToDouble) {
     const auto& image = built->binary.image;
     const std::string text(reinterpret_cast<const char*>(image.data()), image.size());
     EXPECT_NE(text.find("cvt.rn.f32.f64"), std::string::npos);  // scalars of the step
-    const std::size_t first = text.find("cvt.f64.f32");  // once: lr in a tensor
+    const std::size_t first = text.find("cvt.f64.f32");         // once: lr in a tensor
     return text.find("cvt.f64.f32", first + 1) != std::string::npos;
   };
   for (const char* codec : {"fp32", "bf16", "int8", "int4"})

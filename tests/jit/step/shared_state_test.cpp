@@ -1,5 +1,5 @@
-// Memory of domain `all`: one value for all tensors that step together, read back and compared with
-// formulas of its own.
+// Shared state: one value of domain `all` for all tensors that step together. The tests read it back and compare it
+// with formulas of their own.
 #include "jitstep/jit/shared_state.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using testing::error_of;
 using testing::TemporaryFolder;
 
-// `steps` grows by lr in `prepare`, `total` by the sum of all gradients; p shows what both were.
+// `prepare` adds lr to `steps`, and `finalize` adds the sum of all gradients to `total`. p becomes 1000 steps + total.
 const std::string kCounted = R"(#pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::counted {
@@ -95,7 +95,7 @@ class SharedStateTest : public ::testing::Test {
     return resolve(spec, catalog);
   }
 
-  // A step of tensors whose gradients are ones, each in a batch of its own; p by id, one element each.
+  // A step of tensors whose gradients are ones, each in its own batch. Returns one element of p for each id.
   std::map<int, double> step(const std::vector<TestTensor>& given, std::int64_t t = 1) {
     std::vector<Batch> batches;
     std::vector<StepInput> inputs;
@@ -130,7 +130,7 @@ class SharedStateTest : public ::testing::Test {
 
 using Found = std::map<int, double>;
 
-TEST_F(SharedStateTest, BeginsAsDeclared) {
+TEST_F(SharedStateTest, StartsAsDeclared) {
   EXPECT_EQ(shared.now()[0], 0);
   EXPECT_EQ(shared.now()[1], 2);
   EXPECT_EQ(shared.steps, 0);
@@ -146,7 +146,7 @@ TEST_F(SharedStateTest, IsTheSameForAllTensorsWhateverTheirKernels) {
   EXPECT_EQ(shared.now()[1], 24);
 }
 
-TEST_F(SharedStateTest, GoesOnForTensorsThatMissSteps) {
+TEST_F(SharedStateTest, AdvancesWhenTensorsMissSteps) {
   step({{.id = 0}, {.id = 1}});                                               // 2 + 6
   EXPECT_EQ(step({{.id = 1}}, 2), (Found{{1, 2011}}));                        // + 3
   EXPECT_EQ(step({{.id = 0}, {.id = 2}}, 2), (Found{{0, 3017}, {2, 3017}}));  // + 6
@@ -160,7 +160,7 @@ TEST_F(SharedStateTest, AdvancesByTheNumbersOfTheLowestIdThatHasElements) {
   EXPECT_EQ(shared.now()[0], 14);
 }
 
-TEST_F(SharedStateTest, AdvancesByPrepareWhereNoSumFinishesIt) {
+TEST_F(SharedStateTest, AdvancesByPrepareIfNoSumFinalizesIt) {
   EXPECT_EQ(step({{.id = 0, .summed = false}, {.id = 1, .summed = false}}),
             (Found{{0, 1002}, {1, 1002}}));
   EXPECT_EQ(step({{.id = 1, .summed = false}}), (Found{{1, 2002}}));
@@ -186,7 +186,7 @@ TEST_F(SharedStateTest, StaysWhenAStepIsNotLaunched) {
   EXPECT_EQ(shared.steps, 1);
 }
 
-TEST_F(SharedStateTest, IsAskedFor) {
+TEST_F(SharedStateTest, MustBePassedIfTheRuleHasIt) {
   std::vector<float> p(3);
   const std::vector<Batch> batches = {{plan({.id = 0}), {tensor_at(p.data(), 3)}}};
   EXPECT_NE(error_of([&] { Step(cpu, batches); }).find("make_shared_state()"), std::string::npos);
@@ -209,7 +209,7 @@ TEST_F(SharedStateTest, IsNotSharedByTwoRules) {
             std::string::npos);
 }
 
-TEST_F(SharedStateTest, OfARuleWithoutAnyIsNone) {
+TEST_F(SharedStateTest, OfARuleWithoutAnyIsEmpty) {
   const SharedState none = make_shared_state(cpu, OptionValues("adamw", catalog));
   EXPECT_EQ(none.storage, nullptr);
   EXPECT_EQ(none.now(), nullptr);

@@ -93,7 +93,7 @@ std::vector<Tensors> at_once(const std::vector<Task>& tasks) {
 }
 
 // The threads come first: they find no kernel in this process.
-TEST(Threads, ThirtyTwoOptimizersAtOnceLeaveTheBitsOfOneAlone) {
+TEST(Threads, ThirtyTwoConcurrentOptimizersGiveTheBitsOfOneAlone) {
   std::vector<Task> tasks;
   for (int i = 0; i < kThreads; ++i) tasks.push_back(task(i));
   const auto first = at_once(tasks), again = at_once(tasks);
