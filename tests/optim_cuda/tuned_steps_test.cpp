@@ -35,7 +35,7 @@ void capture(Optimizer& optimizer, const c10::Stream& stream) {
 
 TEST(TunedCudaSteps, DISABLED_LeaveTheBitsOfTheCpu) {
   const Tensors here = make_parameters(torch::kFloat32, kShapes), there = to(here, kGpu);
-  AdamW default_config(here, AdamWOptions(1e-2)), tuned(there, AdamWOptions(1e-2).tune());
+  AdamW by_default(here, AdamWOptions(1e-2)), tuned(there, AdamWOptions(1e-2).tune());
   tuned.set_tuning_agreement(first_is_fastest);
   const c10::Stream streams[] = {side_stream(), side_stream()};
   for (int step = 1; step <= kSteps; ++step) {
@@ -46,7 +46,7 @@ TEST(TunedCudaSteps, DISABLED_LeaveTheBitsOfTheCpu) {
     }
     if (step == 2) capture(tuned, side_stream());
     if (step == kBack) tuned.capturable();
-    default_config.step();
+    by_default.step();
     const std::size_t waits = ptx::driver::calls("cuCtxSynchronize");
     tuned.step();
     if (step <= kSettled) continue;

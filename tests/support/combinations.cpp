@@ -45,7 +45,7 @@ std::vector<RuleOptions> flag_cover(const std::string& rule) {
   return emulation::cover(jit::default_catalog().rule(rule), jit::default_catalog());
 }
 
-// ---- values of flags that go together ------------------------------------------------------------
+// ---- values of flags that go together -----------------------------------------------------------
 
 using Words = std::set<std::string>;
 
@@ -66,11 +66,11 @@ std::optional<Words> flags_of(const std::string& rule, const RuleOptions& option
 
 // Whether both options change flags as they do alone when they are set at once, as `both`.
 bool codec(const std::string& rule, const RuleOptions& one, const RuleOptions& both) {
-  const Words default_config = flags_of(rule, {.dims = one.dims}).value_or(Words());
+  const Words default_flags = flags_of(rule, {.dims = one.dims}).value_or(Words());
   const auto all = flags_of(rule, both);
   const Words alone = flags_of(rule, one).value_or(Words());
   return all && std::all_of(alone.begin(), alone.end(), [&](const std::string& word) {
-           return default_config.contains(word) || all->contains(word);
+           return default_flags.contains(word) || all->contains(word);
          });
 }
 
@@ -92,7 +92,7 @@ std::vector<RuleOptions> merged_cover(const std::string& rule) {
   return found;
 }
 
-// ---- cases -----------------------------------------------------------------------------------------
+// ---- cases --------------------------------------------------------------------------------------
 
 struct WeightsOfDtype {
   std::string name;

@@ -63,7 +63,7 @@ class PlainSteps {
   }
 
   /// To another mode after step t.
-  void turn(jit::Mode to, std::int64_t t, std::uint64_t seed = 0) {
+  void switch_mode(jit::Mode to, std::int64_t t, std::uint64_t seed = 0) {
     step_->run(to, std::vector<jit::StepInput>(p.size()), {options_.at_step(t, seed)});
   }
 

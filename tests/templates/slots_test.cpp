@@ -1,4 +1,4 @@
-// What a step keeps of slots, memory and extras: values written out by hand.
+// Slots, auxiliary state and residuals after a step, compared with values computed by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,9 +9,9 @@
 namespace jitstep::support {
 namespace {
 
-// ---- values too small to keep ------------------------------------------------------------------
+// ---- values too small to store ------------------------------------------------------------------
 
-// Every slot takes the gradient as its new value.
+// Every slot stores the gradient as its new value.
 const std::string kKeeper = R"(// A probe.
 #pragma once
 #include "../core/contract.cuh"
@@ -48,7 +48,7 @@ bool same_bits(T a, T b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-TEST(Slots, KeepNothingBelowTheSmallestNormalNumber) {
+TEST(Slots, FlushValuesBelowTheSmallestNormalNumber) {
   const float normal = std::numeric_limits<float>::min();
   const float most = std::nextafter(normal, 0.0f), least = std::nextafter(0.0f, 1.0f);
   const std::vector<float> values = {normal, -normal, most, -most, least, -least, -0.0f, 1.5f};
@@ -77,7 +77,7 @@ TEST(Slots, ABlockOfSuchValuesIsABlockOfZeros) {
   for (int i = 0; i < 300; ++i) EXPECT_EQ(steps.codes<std::uint8_t>(0, 2)[i], 127);
 }
 
-TEST(Slots, OfFloat64ParametersHaveADoublesLimit) {
+TEST(Slots, OfFloat64ParametersHaveTheLimitOfDouble) {
   const double normal = std::numeric_limits<double>::min(), most = std::nextafter(normal, 0.0);
   const std::vector<double> values = {normal, -normal, 1e-200, 1e-40, most, -most, 5e-324, -0.0};
   OwnTemplates own({{"rules/keeper.cuh", kKeeper}});
@@ -87,10 +87,10 @@ TEST(Slots, OfFloat64ParametersHaveADoublesLimit) {
     EXPECT_TRUE(same_bits(steps.codes<double>(0, 0)[i], i < 4 ? values[i] : 0.0)) << values[i];
 }
 
-// ---- slots and memory from the first step on ---------------------------------------------------
+// ---- slots and auxiliary state from the first step on -------------------------------------------
 
-// Everything that may hold something before the first step: a slot that starts at an option and one that
-// starts at a number, memory that a sum advances and memory that `prepare` does.
+// Everything that may have a value before the first step: a slot that starts at an option, a slot that starts at a
+// number, auxiliary state that a sum updates, and auxiliary state that `prepare` updates.
 const std::string kStarts = R"(// A probe.
 #pragma once
 #include "../core/contract.cuh"
@@ -151,8 +151,8 @@ class Starts : public testing::Test {
   std::unique_ptr<PlainSteps<float>> steps_;
 };
 
-// Small binary fractions: every operation is exact.
-TEST_F(Starts, ThreeStepsAreThoseOfTheFormulas) {
+// Small binary fractions, so that every operation is exact.
+TEST_F(Starts, ThreeStepsFollowTheFormulas) {
   double m[15], v[15], row[3] = {2, 2, 2}, count = 0.25;
   std::fill_n(m, 15, -6.0);
   std::fill_n(v, 15, 0.5);
@@ -174,7 +174,7 @@ TEST_F(Starts, ThreeStepsAreThoseOfTheFormulas) {
       EXPECT_EQ(steps_->codes<float>(0, 0)[i], m[i]);
       EXPECT_EQ(steps_->codes<float>(0, 1)[i], v[i]);
     }
-    for (int r = 0; r < 3; ++r) {  // the other buffer still has what was before
+    for (int r = 0; r < 3; ++r) {  // the other buffer still has the previous value
       EXPECT_EQ(steps_->aux_state<float>(0, 0, t)[r], row[r]);
       EXPECT_EQ(steps_->aux_state<float>(0, 0, t + 1)[r], before[r]);
     }

@@ -187,10 +187,10 @@ TEST(CodecNumbers, OfARuleMustBePlainAndInRange) {
 TEST(CodecNumbers, DoNotChangeCodes) {
   const CodecChoice plain{"fp8_norm"}, half{"fp8_norm", {{"least_norm", 0.5}}},
       eps{"fp8_norm", {{"least_norm", "eps"}}}, int8{"int8"}, small{"int8", {{"block", 64}}},
-      default_config{"int8", {{"block", 256}}};
+      explicit_default{"int8", {{"block", 256}}};
   EXPECT_TRUE(same_codes(plain, half));
   EXPECT_TRUE(same_codes(eps, half));
-  EXPECT_TRUE(same_codes(int8, default_config));
+  EXPECT_TRUE(same_codes(int8, explicit_default));
   EXPECT_FALSE(same_codes(int8, small));
   EXPECT_FALSE(same_codes(int8, plain));
 }

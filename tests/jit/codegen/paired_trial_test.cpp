@@ -9,19 +9,18 @@ namespace jitstep::jit {
 namespace {
 
 struct Times {
-  std::function<double()> default_config, tried;
+  std::function<double()> baseline, tried;
 };
 
 // A whole trial of two clocks. `rounds` of the result says how often each was read.
 TrialTimes run(const Times& times, const TrialRules& rules = {}) {
   PairedTrial trial(rules);
-  while (!trial.done())
-    trial.record(trial.usual_is_next() ? times.default_config() : times.tried());
+  while (!trial.done()) trial.record(trial.usual_is_next() ? times.baseline() : times.tried());
   return trial.times();
 }
 
-TrialTimes steady(double default_config, double tried) {
-  return run({[=] { return default_config; }, [=] { return tried; }});
+TrialTimes steady(double baseline, double tried) {
+  return run({[=] { return baseline; }, [=] { return tried; }});
 }
 
 // Times around a mean, scattered by `share` of the mean.

@@ -176,11 +176,11 @@ TEST_F(CapturedStep, NeedsOneMoreLaunch) {
     run();
     return launch_count() - before;
   };
-  const std::uint64_t default_config = launches_of();
+  const std::uint64_t host_counted = launches_of();
   step->count_on_device();
-  EXPECT_EQ(launches_of(), default_config + 1);
+  EXPECT_EQ(launches_of(), host_counted + 1);
   step->count_on_device(false);
-  EXPECT_EQ(launches_of(), default_config);
+  EXPECT_EQ(launches_of(), host_counted);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A rule of the tests: memory of all tensors, advanced by `prepare` (how many steps all have taken) and by the
-// first of two sums over all tensors; memory that a condition leaves out.
+// A rule of the tests: shared state that `prepare` updates (the number of steps) and that the first of two sums over
+// all tensors updates. Other auxiliary state has a condition.
 #pragma once
 #include "../core/contract.cuh"
 
@@ -53,7 +53,7 @@ struct Rule {
     return {abs(e.g), e.p * e.p};
   }
   KHD static Estimate finalize(Of<Estimate>, const Totals<2>& sum, int64 count, const auto&,
-                             AuxState& m) {
+                               AuxState& m) {
     m.d.next =
         (m.d.prev + sum[0] / (1 + sum[1])) / 2 + m.steps.next / static_cast<double>(count + 1);
     return {static_cast<real>(m.d.next)};

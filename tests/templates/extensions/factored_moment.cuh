@@ -1,5 +1,5 @@
-// A rule of the tests: a second moment kept as row and column means, as Adafactor does, with the
-// update's size clipped. Reduces rows, columns, the rows' entries of each matrix, then the tensor.
+// A rule of the tests: a second moment stored as row and column means, as in Adafactor, with update clipping. Reduces
+// rows, columns, the row entries of each matrix, then the tensor.
 #pragma once
 #include "../core/contract.cuh"
 
@@ -58,14 +58,16 @@ struct Rule {
     return {m.row.next};
   }
   KHD static Column finalize(Of<Column>, const Totals<1>& sum, int64 count, const auto& c,
-                           AuxState& m) {
+                             AuxState& m) {
     m.column.next = fma(c.decay, m.column.prev, c.fresh * mean(sum, count));
     return {m.column.next};
   }
-  KHD static Matrix finalize(Of<Matrix>, const Totals<1>& sum, int64 count, const auto&, AuxState&) {
+  KHD static Matrix finalize(Of<Matrix>, const Totals<1>& sum, int64 count, const auto&,
+                             AuxState&) {
     return {max(mean(sum, count), static_cast<real>(1e-30))};
   }
-  KHD static Update finalize(Of<Update>, const Totals<1>& sum, int64 count, const auto&, AuxState&) {
+  KHD static Update finalize(Of<Update>, const Totals<1>& sum, int64 count, const auto&,
+                             AuxState&) {
     const double rms = sqrt(sum[0] / static_cast<double>(count));
     return {static_cast<real>(rms > 1 ? 1 / rms : 1.0)};
   }
@@ -73,7 +75,9 @@ struct Rule {
     const real v = c.row.mean * c.column.mean / c.matrix.mean;
     return e.g / (sqrt(v) + static_cast<real>(1e-8));
   }
-  KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * c.update.factor * update(e, c); }
+  KHD static void update_param(auto& e, const auto& c) {
+    e.p -= c.lr * c.update.factor * update(e, c);
+  }
 };
 
 }  // namespace jitstep::rules::factored_moment
