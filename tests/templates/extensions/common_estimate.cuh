@@ -53,7 +53,7 @@ struct Rule {
     return {abs(e.g), e.p * e.p};
   }
   KHD static Estimate finalize(Of<Estimate>, const Totals<2>& sum, int64 count, const auto&,
-                               AuxState& m) {
+                             AuxState& m) {
     m.d.next =
         (m.d.prev + sum[0] / (1 + sum[1])) / 2 + m.steps.next / static_cast<double>(count + 1);
     return {static_cast<real>(m.d.next)};

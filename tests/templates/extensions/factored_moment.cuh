@@ -58,16 +58,14 @@ struct Rule {
     return {m.row.next};
   }
   KHD static Column finalize(Of<Column>, const Totals<1>& sum, int64 count, const auto& c,
-                             AuxState& m) {
+                           AuxState& m) {
     m.column.next = fma(c.decay, m.column.prev, c.fresh * mean(sum, count));
     return {m.column.next};
   }
-  KHD static Matrix finalize(Of<Matrix>, const Totals<1>& sum, int64 count, const auto&,
-                             AuxState&) {
+  KHD static Matrix finalize(Of<Matrix>, const Totals<1>& sum, int64 count, const auto&, AuxState&) {
     return {max(mean(sum, count), static_cast<real>(1e-30))};
   }
-  KHD static Update finalize(Of<Update>, const Totals<1>& sum, int64 count, const auto&,
-                             AuxState&) {
+  KHD static Update finalize(Of<Update>, const Totals<1>& sum, int64 count, const auto&, AuxState&) {
     const double rms = sqrt(sum[0] / static_cast<double>(count));
     return {static_cast<real>(rms > 1 ? 1 / rms : 1.0)};
   }
@@ -75,9 +73,7 @@ struct Rule {
     const real v = c.row.mean * c.column.mean / c.matrix.mean;
     return e.g / (sqrt(v) + static_cast<real>(1e-8));
   }
-  KHD static void update_param(auto& e, const auto& c) {
-    e.p -= c.lr * c.update.factor * update(e, c);
-  }
+  KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * c.update.factor * update(e, c); }
 };
 
 }  // namespace jitstep::rules::factored_moment

@@ -65,7 +65,7 @@ struct Rule {
   }
   KHD static Reals<1> terms(Of<Largest>, const auto& e, const auto&) { return {abs(e.m.next)}; }
   KHD static Largest finalize(Of<Largest>, const Totals<1>& largest, int64, const auto& c,
-                              AuxState& m) {
+                            AuxState& m) {
     const real now = static_cast<real>(largest[0]);
     m.smoothed.next = F.smooth ? fma(c.beta, m.smoothed.prev, c.fresh * now) : now;
     return {1 / (m.smoothed.next + static_cast<real>(1e-6))};
