@@ -1,5 +1,5 @@
-// Any text as a unit, and behind its first zero byte what a compiler says about it: a preprocessed source comes
-// apart again, and what is told of a log names no place that the text does not have.
+// Reads arbitrary text as a unit and, after its first zero byte, as a compiler's log. The preprocessed source must
+// split into its files again, and reported locations must exist in the text.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

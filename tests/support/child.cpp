@@ -38,7 +38,8 @@ std::string outcome(const std::function<std::string()>& work) {
   }
 }
 
-// A child and the memory it shares with us: its last words need no system call, which may fail.
+// A child, and the memory that it shares with this process. Writing its result there needs no system call, which may
+// fail.
 struct Child {
   pid_t id;
   char* words;
@@ -72,7 +73,7 @@ sock_filter statement(std::uint16_t code, std::uint32_t k) { return {code, 0, 0,
 
 void write_line(const char* file, const std::string& line) { std::ofstream(file) << line; }
 
-// The same user inside, so that owner checks see what they see outside.
+// Maps the same user inside, so that owner checks give the same results as outside.
 bool enter_user_namespace() {
   const uid_t user = ::geteuid();
   const gid_t group = ::getegid();
@@ -147,14 +148,14 @@ Traced kill_at_stop(int stop, const std::function<void()>& work) {
     ::_exit(0);
   }
   int status = wait_for(child);
-  if (!WIFSTOPPED(status)) return Traced::refused;
+  if (!WIFSTOPPED(status)) return Traced::not_allowed;
   ::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
   int seen = 0, signal = 0;
   while (::ptrace(PTRACE_SYSCALL, child, nullptr, signal) == 0) {
     status = wait_for(child);
     if (!WIFSTOPPED(status)) return WIFEXITED(status) ? Traced::finished : Traced::killed;
     const bool system_call = WSTOPSIG(status) == (SIGTRAP | 0x80);
-    signal = system_call ? 0 : WSTOPSIG(status);  // handed on when the child goes on
+    signal = system_call ? 0 : WSTOPSIG(status);  // delivered when the child continues
     if (system_call && ++seen == stop) break;
   }
   ::kill(child, SIGKILL);

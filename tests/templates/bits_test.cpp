@@ -20,8 +20,8 @@ TEST_P(Bits, AreTheSameUnderEmulation) {
 
 INSTANTIATE_TEST_SUITE_P(All, Bits, testing::ValuesIn(bit_cases()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Extensions, Bits, testing::ValuesIn(extension_bit_cases()), kCaseName);
-INSTANTIATE_TEST_SUITE_P(LargeExtensions, Bits, testing::ValuesIn(large_bit_cases(Share::part)),
-                         kCaseName);
+INSTANTIATE_TEST_SUITE_P(LargeExtensions, Bits,
+                         testing::ValuesIn(large_bit_cases(Selection::sample)), kCaseName);
 // The covering set combines rules, codecs, dtypes and flag values.
 INSTANTIATE_TEST_SUITE_P(CoveringSet, Bits, testing::ValuesIn(by_rule(covering_cases, 6)),
                          kCaseName);

@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(Sm90, GpuWays, testing::ValuesIn(bit_cases()), kCaseNam
 INSTANTIATE_TEST_SUITE_P(Sm90Extensions, GpuWays, testing::ValuesIn(extension_bit_cases()),
                          kCaseName);
 INSTANTIATE_TEST_SUITE_P(Sm90LargeExtensions, GpuWays,
-                         testing::ValuesIn(large_bit_cases(Share::whole)), kCaseName);
+                         testing::ValuesIn(large_bit_cases(Selection::all)), kCaseName);
 
 }  // namespace
 }  // namespace jitstep::support

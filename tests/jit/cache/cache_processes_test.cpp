@@ -113,7 +113,7 @@ TEST_F(KilledWriter, AtEachSystemCallLeavesTheOldOrTheNewEntryIntact) {
     for (int stop = 1;; ++stop) {
       before(there);
       const Traced end = kill_at_stop(stop, [&] { write(); });
-      if (end == Traced::refused) GTEST_SKIP() << "no tracing here: see AtEachKindOfSystemCall";
+      if (end == Traced::not_allowed) GTEST_SKIP() << "no tracing here: see AtEachKindOfSystemCall";
       EXPECT_EQ(after(there), "") << "killed at stop " << stop;
       if (end == Traced::finished) break;
       ASSERT_LT(stop, 2000);
