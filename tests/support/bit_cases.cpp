@@ -170,7 +170,7 @@ std::vector<StepCase> both_modes(Selection selection) {
 }
 
 // A rule with a host transform in every codec, with several dtypes and layouts.
-std::vector<StepCase> staged(Selection selection) {
+std::vector<StepCase> transformed(Selection selection) {
   std::vector<StepCase> cases;
   for (const auto& codec : codecs_of(selection))
     cases.push_back({.spec = spec_of("staged_momentum", codec),
@@ -289,7 +289,7 @@ std::vector<BitCase> large_bit_cases(Selection selection) {
       extension(
           "ARuleWithModesInCodecsAndEveryWeightFormat", [=] { return both_modes(selection); }, 1),
       extension(
-          "ARuleWithAHostStageInCodecs", [=] { return staged(selection); }, 1)};
+          "ARuleWithAHostTransformInCodecs", [=] { return transformed(selection); }, 1)};
 }
 
 }  // namespace jitstep::support

@@ -15,8 +15,8 @@ using jit::str_cat;
 namespace {
 
 constexpr int kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400, kNotFound = 500;
-FakeDriver* driver =
-    nullptr;  // global, because plain functions such as the driver's cannot reach anything else
+// Global, because plain functions such as the driver's cannot reach anything else.
+FakeDriver* driver = nullptr;
 
 }  // namespace
 

@@ -24,8 +24,8 @@ std::string bytes_at(std::size_t bytes, Address address) {
 
 Address Memory::allocate(int device, std::size_t bytes) {
   const Address begin = next_;
-  next_ +=
-      (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;  // leaves a gap of at least one byte
+  // Leaves a gap of at least one byte.
+  next_ += (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;
   allocations_[begin] = std::make_unique<Allocation>(
       Allocation{begin, bytes, device, std::vector<std::byte>(bytes, kGarbage), Shadow(bytes)});
   return begin;
