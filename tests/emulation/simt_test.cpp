@@ -156,14 +156,14 @@ TEST(Simt, DetectsAMissingBarrier) {
 }
 
 // Each lane reads the value that its neighbor wrote, without a barrier.
-struct Neighbour {
+struct Neighbor {
   int* out;
   unsigned distance;  // modulo 64
   bool barrier;
 };
 
-void neighbour_entry(const void* args) {
-  const auto& a = arguments<Neighbour>(args);
+void neighbor_entry(const void* args) {
+  const auto& a = arguments<Neighbor>(args);
   const unsigned lane = backend().thread_index();
   int* shared = shared_array<int>(64, 0);
   shared[lane] = static_cast<int>(lane);
@@ -173,8 +173,8 @@ void neighbour_entry(const void* args) {
 
 int wrong_neighbours(unsigned distance, bool barrier, LaneOrder lanes, std::uint64_t seed = 0) {
   std::array<int, 64> out = {};
-  const Neighbour args{out.data(), distance, barrier};
-  simt_launch(neighbour_entry, &args, {1, 64, BlockOrder::kForward, lanes, seed});
+  const Neighbor args{out.data(), distance, barrier};
+  simt_launch(neighbor_entry, &args, {1, 64, BlockOrder::kForward, lanes, seed});
   int wrong = 0;
   for (unsigned i = 0; i < 64; ++i) wrong += out[i] != static_cast<int>((i + distance) % 64);
   return wrong;

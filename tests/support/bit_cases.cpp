@@ -236,13 +236,13 @@ std::vector<BitCase> extension_bit_cases() {
                 [] { return Cases{of_many_domains("factored_moment", "")}; }),
       extension("ChainsOfEntriesAndOfSumsOverEverything",
                 [] { return Cases{of_many_domains("chained_entries", "")}; }),
-      extension("AChainOfSumsWithTensorMemory",
+      extension("AChainOfSumsWithAuxStatePerTensor",
                 [] {
                   return Cases{of_many_domains("layer_norms", "fp32", {{"smooth", true}}),
                                of_many_domains("layer_norms", "int4", {{"smooth", true}})};
                 }),
       extension(
-          "MemoryOfAllTensorsAndMemoryUnderACondition",
+          "SharedStateAndConditionalAuxState",
           [] {
             std::vector<TensorCase> late = many_domains();
             late.front().first_step = 3;  // another tensor writes shared state before
@@ -251,7 +251,7 @@ std::vector<BitCase> extension_bit_cases() {
                          of_many_domains("common_estimate", "int8"),
                          {.spec = slow.spec, .options = {}, .tensors = late, .steps = 5}};
           }),
-      extension("ARuleThatReadsElementsNumbers",
+      extension("ARuleThatReadsElementNumbers",
                 [] {
                   return Cases{of_many_domains("numbered_elements", "int8"),
                                {.spec = spec_of("numbered_elements", "fp32"),
@@ -274,7 +274,7 @@ std::vector<BitCase> extension_bit_cases() {
                   special.special_values = true;
                   return Cases{of_many_domains("elementary_functions", "int8"), special};
                 }),
-      extension("AWeightFormatThatKeepsSomethingBesideTheParameter",
+      extension("AWeightFormatWithAResidual",
                 [] {
                   return Cases{{.spec = spec_of("adamw", "int8", "master32", Dtype::bfloat16,
                                                 Dtype::bfloat16),

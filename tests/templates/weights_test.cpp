@@ -55,10 +55,10 @@ TEST(Split16Weights, KeepAnOverwrittenParameterForEveryResidual) {
     for (const std::uint16_t low : {0x0000, 0x0001, 0x5555, 0x7fff, 0x8000, 0xaaaa, 0xffff}) {
       const float x = Split16::load(static_cast<std::uint16_t>(bits), low);
       if ((bits & 0x7fff) > 0x7f80)
-        ASSERT_TRUE(std::isnan(x)) << bits << " beside " << low;
+        ASSERT_TRUE(std::isnan(x)) << bits << " with residual " << low;
       else
         ASSERT_EQ(Split16::Format::load(static_cast<std::uint16_t>(bits)), shown<Split16>(x))
-            << bits << " beside " << low;
+            << bits << " with residual " << low;
     }
 }
 
@@ -99,7 +99,7 @@ void expect_within_half_an_ulp(int extra_bits) {
       const double away =
           W::load(static_cast<std::uint16_t>(bits), static_cast<typename W::Residual>(residual)) -
           static_cast<double>(p);
-      ASSERT_LE(std::abs(away), half) << bits << " beside " << residual;
+      ASSERT_LE(std::abs(away), half) << bits << " with residual " << residual;
     }
   }
 }

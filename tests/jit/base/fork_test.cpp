@@ -62,7 +62,7 @@ TEST_F(ForkedSteps, CudaThrowsInAChildWithoutADriverCallIfTheParentUsedIt) {
     driver.destroy_event(context, event);
     return refused && fake.calls.empty();
   }));
-  EXPECT_NO_THROW(step(*of, 2)) << "the parent goes on";
+  EXPECT_NO_THROW(step(*of, 2)) << "the parent continues";
   driver.destroy_event(context, event);
 }
 

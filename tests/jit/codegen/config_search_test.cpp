@@ -46,7 +46,7 @@ TEST(ConfigSearch, TheFastestWinsAfterAConfirmationOfAllRounds) {
   ASSERT_TRUE(search.confirmation());
   EXPECT_EQ(search.confirmation()->rounds, rules.most_rounds);
   EXPECT_DOUBLE_EQ(search.confirmation()->ratio, 0.8);
-  EXPECT_EQ(search.next(), with_leaves(64)) << "goes on with the winner";
+  EXPECT_EQ(search.next(), with_leaves(64)) << "continues with the winner";
 }
 
 TEST(ConfigSearch, TheDefaultStaysIfItIsTheFastest) {

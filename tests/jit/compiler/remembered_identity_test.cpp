@@ -159,7 +159,7 @@ TEST(RememberedIdentity, TheHostsCompilerIsRememberedIfTheCpuIsKnown) {
   HostCompiler(settings).identity(Target::cpu());
   const std::string program = find_program("c++", settings.path);
   const bool wrapped = program.find("ccache") != std::string::npos;
-  if (this_processor().empty() || wrapped) GTEST_SKIP() << "no x86-64, or no compiler of its own";
+  if (this_processor().empty() || wrapped) GTEST_SKIP() << "not x86-64, or a wrapped compiler";
   EXPECT_EQ(files_below(settings.cache_dir, ".compiler").size(), 1u);
 }
 
