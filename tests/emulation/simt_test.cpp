@@ -256,16 +256,16 @@ TEST(Simt, ReportsALaneThatExited) {
     backend().shuffle_xor(1, 1);
   };
   for (LaneOrder lanes : kLaneOrders) {
-    const std::string said = complaint(entry, {4, 64, BlockOrder::kForward, lanes, 1});
-    EXPECT_TRUE(has(said, "block 2 of 4 (64 lanes)")) << said;
-    EXPECT_TRUE(has(said, "at a warp shuffle: lanes 32-36, 38-63")) << said;
-    EXPECT_TRUE(has(said, "exited: lanes 0-31, 37")) << said;
+    const std::string message = complaint(entry, {4, 64, BlockOrder::kForward, lanes, 1});
+    EXPECT_TRUE(has(message, "block 2 of 4 (64 lanes)")) << message;
+    EXPECT_TRUE(has(message, "at a warp shuffle: lanes 32-36, 38-63")) << message;
+    EXPECT_TRUE(has(message, "exited: lanes 0-31, 37")) << message;
   }
   const auto barrier = [](const void*) {
     if (backend().thread_index() != 63) backend().block_barrier();
   };
-  const std::string said = complaint(barrier, {1, 64});
-  EXPECT_TRUE(has(said, "at a block barrier: lanes 0-62; exited: lanes 63")) << said;
+  const std::string message = complaint(barrier, {1, 64});
+  EXPECT_TRUE(has(message, "at a block barrier: lanes 0-62; exited: lanes 63")) << message;
 }
 
 TEST(Simt, ReportsLanesThatWaitAtDifferentOperations) {
@@ -276,10 +276,10 @@ TEST(Simt, ReportsLanesThatWaitAtDifferentOperations) {
     backend().block_barrier();
   };
   for (LaneOrder lanes : kLaneOrders) {
-    const std::string said = complaint(entry, {1, 32, BlockOrder::kForward, lanes});
-    EXPECT_TRUE(has(said, "at a warp shuffle: lanes 0-7")) << said;
-    EXPECT_TRUE(has(said, "at a warp barrier: lanes 8, 10, 12")) << said;
-    EXPECT_TRUE(has(said, "at a block barrier: lanes 9, 11, 13")) << said;
+    const std::string message = complaint(entry, {1, 32, BlockOrder::kForward, lanes});
+    EXPECT_TRUE(has(message, "at a warp shuffle: lanes 0-7")) << message;
+    EXPECT_TRUE(has(message, "at a warp barrier: lanes 8, 10, 12")) << message;
+    EXPECT_TRUE(has(message, "at a block barrier: lanes 9, 11, 13")) << message;
   }
 }
 
@@ -302,10 +302,10 @@ TEST(Simt, RejectsShufflesInDivergedTeams) {
       simt_launch(apart_entry, &where, {1, 32, BlockOrder::kForward, lanes, 1});
       FAIL() << "half a warp may shuffle alone";
     } catch (const std::runtime_error& error) {
-      const std::string said = error.what();
-      EXPECT_TRUE(has(said, "at another shuffle than lanes 0-15: they have gone another way") ||
-                  has(said, "at another shuffle than lanes 16-31: they have gone another way"))
-          << said;
+      const std::string message = error.what();
+      EXPECT_TRUE(has(message, "at another shuffle than lanes 0-15: they have gone another way") ||
+                  has(message, "at another shuffle than lanes 16-31: they have gone another way"))
+          << message;
     }
   }
 }

@@ -89,14 +89,14 @@ std::vector<std::vector<Bits>> combinations(const FormCase& form) {
   const std::size_t n = form.operands.size();
   const auto& first = samples(form.operands[0]);
   const auto& second = samples(n > 1 ? form.operands[1] : 1);
-  std::size_t turn = 0;
+  std::size_t next = 0;
   for (const Bits a : first)
     for (const Bits b : n > 1 ? second : std::vector<Bits>{0}) {
       std::vector<Bits> values = {a, b};
       values.resize(n);
       for (std::size_t k = 2; k < n; ++k) {
         const auto& others = samples(form.operands[k]);
-        values[k] = others[(turn++ * 7 + k) % others.size()];
+        values[k] = others[(next++ * 7 + k) % others.size()];
       }
       all.push_back(values);
     }

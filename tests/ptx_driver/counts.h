@@ -54,12 +54,12 @@ class Counts : public testing::TestWithParam<CountedKernel> {
 
   // The maximum bytes per element that the launch reads and writes.
   static std::pair<double, double> modelled(const CountedKernel& kernel) {
-    const auto said = jit::run_program(
+    const auto result = jit::run_program(
         {JITSTEP_TOOL, "inspect", "--rule", kernel.rule, "--state", kernel.state, "--weights",
          kernel.weights, "--param", kernel.dtype, "--target", "sm_90", "--show", "model", "--json"},
         "", jit::own_variables());
-    EXPECT_EQ(said.status, 0) << said.output;
-    const auto model = nlohmann::json::parse(said.output).at("model");
+    EXPECT_EQ(result.status, 0) << result.output;
+    const auto model = nlohmann::json::parse(result.output).at("model");
     for (const auto& launch : model.at("launches"))
       if (launch.at("entry") == kernel.entry())
         return {launch.at("read").get<double>(), launch.at("written").get<double>()};

@@ -187,10 +187,10 @@ TEST_F(CudaDeviceTest, FullMemoryThrowsAndLeaksNothing) {
     CudaDevice gpu = device();
     gpu.begin(work);
     driver::fail("cuMemAlloc", 2, 3);
-    const std::string said = jit::testing::error_of([&] { gpu.begin(adamw(5000)); });
-    EXPECT_NE(said.find("cuMemAlloc returned CUDA_ERROR_OUT_OF_MEMORY (2); the GPU's memory is"),
+    const std::string message = jit::testing::error_of([&] { gpu.begin(adamw(5000)); });
+    EXPECT_NE(message.find("cuMemAlloc returned CUDA_ERROR_OUT_OF_MEMORY (2); the GPU's memory is"),
               std::string::npos)
-        << said;
+        << message;
     driver::recover();
     gpu.begin(work);
     EXPECT_GT(gpu.hardware().bandwidth, 0);

@@ -23,11 +23,11 @@ class TuneToolOnAGpu : public testing::Test {
 };
 
 TEST_F(TuneToolOnAGpu, TunesOnTheDeviceOfTheArchitectureAndShowsTheRecord) {
-  const jit::Finished said = run({"tune", "--target", "sm_85", "--sizes", "1k", "--rule", "sgd",
-                                  "--strategy", "random", "--trials", "1", "--budget", "10m"});
-  ASSERT_EQ(said.status, 0) << said.output;
+  const jit::Finished result = run({"tune", "--target", "sm_85", "--sizes", "1k", "--rule", "sgd",
+                                    "--strategy", "random", "--trials", "1", "--budget", "10m"});
+  ASSERT_EQ(result.status, 0) << result.output;
   const auto records = jit::read_records(folder / "cache/tuning.jsonl").records;
-  ASSERT_EQ(records.size(), 1u) << said.output;
+  ASSERT_EQ(records.size(), 1u) << result.output;
   EXPECT_TRUE(records[0].complete);
   EXPECT_EQ(records[0].hardware.target, jit::Target::cuda(85));
   EXPECT_EQ(records[0].hardware.units, 2) << "the multiprocessors that the driver reports";
@@ -39,9 +39,9 @@ TEST_F(TuneToolOnAGpu, TunesOnTheDeviceOfTheArchitectureAndShowsTheRecord) {
 }
 
 TEST_F(TuneToolOnAGpu, AnotherArchitectureIsAnErrorThatListsTheGpus) {
-  const jit::Finished said = run({"tune", "--target", "sm_90", "--sizes", "1k"});
-  EXPECT_EQ(said.status, 1);
-  EXPECT_EQ(said.output,
+  const jit::Finished result = run({"tune", "--target", "sm_90", "--sizes", "1k"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.output,
             "jitstep: no GPU here is sm_90: GPU 0 is sm_99, GPU 1 is sm_85, GPU 2 is sm_129; "
             "--dry-run orders the candidates for sm_90 without a GPU\n");
   EXPECT_EQ(run({"tune", "--target", "sm_99", "--device", "1", "--sizes", "1k"}).status, 1);

@@ -78,10 +78,10 @@ std::vector<StepCase> every_block_size() {
   const jit::Catalog& catalog = jit::default_catalog();
   constexpr int kBetween[] = {64, 256, 512};  // each codec has one of these sizes, cyclically
   std::vector<StepCase> cases;
-  int turn = 0;
+  int next = 0;
   for (const auto& codec : catalog.names(Kind::codec)) {
     if (catalog.codec(codec).find("block") == nullptr) continue;
-    for (const int block : {32, kBetween[turn++ % 3], 1024}) {
+    for (const int block : {32, kBetween[next++ % 3], 1024}) {
       jit::KernelSpec spec = spec_of("adamw", codec);
       for (auto& slot : spec.state.slots) slot->options["block"] = block;
       cases.push_back({.spec = spec, .options = {}, .tensors = odd_tensors()});

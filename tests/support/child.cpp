@@ -54,8 +54,8 @@ Child start(const std::function<std::string()>& work) {
   const Child child{::fork(), static_cast<char*>(shared)};
   if (child.id == 0) {
     ::alarm(120);
-    const std::string said = outcome(work);
-    said.copy(child.words, kWords - 1);
+    const std::string reports = outcome(work);
+    reports.copy(child.words, kWords - 1);
     ::_exit(0);
   }
   return child;
@@ -63,10 +63,10 @@ Child start(const std::function<std::string()>& work) {
 
 std::string finish(const Child& child) {
   const int status = wait_for(child.id);
-  const std::string said = child.words;
+  const std::string reports = child.words;
   ::munmap(child.words, kWords);
   if (WIFSIGNALED(status)) return "killed by signal " + std::to_string(WTERMSIG(status));
-  return status == 0 ? said : "ended with status " + std::to_string(status);
+  return status == 0 ? reports : "ended with status " + std::to_string(status);
 }
 
 sock_filter statement(std::uint16_t code, std::uint32_t k) { return {code, 0, 0, k}; }
@@ -101,9 +101,9 @@ bool child_says(const std::function<bool()>& work) {
 std::vector<std::string> in_children(int count, const std::function<std::string(int)>& work) {
   std::vector<Child> children;
   for (int i = 0; i < count; ++i) children.push_back(start([&] { return work(i); }));
-  std::vector<std::string> said;
-  for (const Child& child : children) said.push_back(finish(child));
-  return said;
+  std::vector<std::string> reports;
+  for (const Child& child : children) reports.push_back(finish(child));
+  return reports;
 }
 
 bool fail_system_calls(const std::vector<long>& numbers, int error) {

@@ -23,7 +23,7 @@ const std::vector<Sizes> kSizes = {{7, 131}, {129, 2},    {300, 257},   {1, 1},
 Doubles factored(const Doubles& x, const Sizes& sizes) {
   const auto rows = static_cast<std::size_t>(sizes[sizes.size() - 2]),
              columns = static_cast<std::size_t>(sizes.back());
-  Doubles kept(x.size());
+  Doubles stored(x.size());
   for (std::size_t from = 0; from < x.size(); from += rows * columns) {
     Doubles row(rows), column(columns);
     double all = 0;
@@ -33,9 +33,9 @@ Doubles factored(const Doubles& x, const Sizes& sizes) {
       all += x[from + i] / static_cast<double>(rows * columns);
     }
     for (std::size_t i = 0; i < rows * columns; ++i)
-      kept[from + i] = all == 0 ? 0 : row[i / columns] * column[i % columns] / all;
+      stored[from + i] = all == 0 ? 0 : row[i / columns] * column[i % columns] / all;
   }
-  return kept;
+  return stored;
 }
 
 // AdamW without weight decay, with the stored second moment.

@@ -70,8 +70,8 @@ TEST(Fp8Expanded, RoundTripsToHalfAnUlpAfterThePower) {
     const Measured meta = measured(block);
     for (const float x : block) {
       const double wanted = 448 * std::pow(std::abs(x) / 3.0, meta.power);
-      const double kept = 448 * std::pow(std::abs(back(x, meta)) / 3.0, meta.power);
-      EXPECT_LE(std::abs(kept - wanted), std::max(wanted * 0x1p-4, 0x1p-10) * 1.0001) << x;
+      const double decoded = 448 * std::pow(std::abs(back(x, meta)) / 3.0, meta.power);
+      EXPECT_LE(std::abs(decoded - wanted), std::max(wanted * 0x1p-4, 0x1p-10) * 1.0001) << x;
       EXPECT_EQ(std::signbit(back(x, meta)), std::signbit(x));
       EXPECT_NE(back(x, meta), 0);
     }

@@ -31,11 +31,11 @@ int softsign_code(double y) {
 TEST(Int8Softsign, CodesTheNearestStepAroundEveryThresholdTiesUp) {
   for (const float scale :
        {1.0f, 0x1p-40f, 0x1p22f}) {  // does not change any bit of the normalized value
-    const Softsign<Signed> kept(scale);
+    const Softsign<Signed> block(scale);
     for (int code = -126; code <= 127; ++code) {
       const double n = 2 * code - 1;
       for (float y : around(n / (508 - std::abs(n))))
-        ASSERT_EQ(kept.code(y * scale), softsign_code(y)) << y;
+        ASSERT_EQ(block.code(y * scale), softsign_code(y)) << y;
     }
   }
   EXPECT_EQ(Softsign<Signed>(1).code(1.0f / 3), 64) << "63.5 exactly, or just above it";
@@ -43,10 +43,10 @@ TEST(Int8Softsign, CodesTheNearestStepAroundEveryThresholdTiesUp) {
 
 TEST(Int8Softsign, CodesTheNearestRootAroundEveryThresholdTiesUp) {
   for (const float root : {1.0f, 0x1p-40f, 0x1p22f}) {
-    const NoFloor kept(root * root);
+    const NoFloor block(root * root);
     for (int code = 1; code <= 255; ++code)
       for (float y : around((2 * code - 1) / 510.0 * (2 * code - 1) / 510.0))
-        ASSERT_EQ(kept.code(y * root * root),
+        ASSERT_EQ(block.code(y * root * root),
                   static_cast<int>(std::floor(255 * double(std::sqrt(y)) + 0.5)))
             << y;
   }

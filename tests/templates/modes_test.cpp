@@ -126,10 +126,10 @@ TEST_F(Modes, ReadTheCurrentStateInEveryCodec) {
       for (int t = 1; t <= 3; ++t) {
         step(steps, t);
         steps.switch_mode(Mode::eval, t);
-        std::vector<float> kept(300);
-        jit::decode_slot(*backend, {steps.plan(), steps.tensor(0), t}, 0, kept.data());
-        ASSERT_EQ(steps.p[0], kept) << codec << " after step " << t;
-        ASSERT_GT(std::abs(kept[7]), 0);
+        std::vector<float> decoded(300);
+        jit::decode_slot(*backend, {steps.plan(), steps.tensor(0), t}, 0, decoded.data());
+        ASSERT_EQ(steps.p[0], decoded) << codec << " after step " << t;
+        ASSERT_GT(std::abs(decoded[7]), 0);
       }
     }
 }
@@ -150,17 +150,17 @@ TEST_F(Modes, ReadSharedStateOfTheLastStepAndDoNotChangeIt) {
   const jit::OptionValues options("counting", own.catalog);
   const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
   const jit::StateStorage state(cpu, plan, options, {3});
-  jit::SharedState common = jit::make_shared_state(cpu, options);
+  jit::SharedState shared = jit::make_shared_state(cpu, options);
   std::vector<float> p(3), g(3);
-  jit::Step step(cpu, {{plan, {state.tensor(p.data())}}}, &common);
+  jit::Step step(cpu, {{plan, {state.tensor(p.data())}}}, &shared);
   for (int t = 1; t <= 3; ++t) {
     step.run({{.g = g.data()}}, {options.at_step(t)});
     step.run(Mode::eval, {{}}, {options.at_step(t)});
     EXPECT_EQ(p, std::vector<float>(3, t));
     step.run(Mode::train, {{}}, {options.at_step(t)});
     EXPECT_EQ(p, std::vector<float>(3, -t));
-    EXPECT_EQ(common.steps, t);
-    EXPECT_EQ(*common.now(), t);
+    EXPECT_EQ(shared.steps, t);
+    EXPECT_EQ(*shared.now(), t);
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 // ---- values too small to store ------------------------------------------------------------------
 
 // Every slot stores the gradient as its new value.
-const std::string kKeeper = R"(// A probe.
+const std::string kStoring = R"(// A probe.
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::keeper {
@@ -32,8 +32,9 @@ struct Rule {
 )";
 
 template <class Real>
-PlainSteps<Real> kept(OwnTemplates& own, jit::Backend& backend, const std::vector<Real>& values,
-                      const std::vector<std::string>& codecs) {
+PlainSteps<Real> after_one_step(OwnTemplates& own, jit::Backend& backend,
+                                const std::vector<Real>& values,
+                                const std::vector<std::string>& codecs) {
   const jit::OptionValues options("keeper", own.catalog);
   jit::KernelSpec spec = plain_spec(options, codecs);
   if (sizeof(Real) == 8) spec.state.dtype = spec.gradient = jit::Dtype::float64;
@@ -52,9 +53,9 @@ TEST(Slots, FlushValuesBelowTheSmallestNormalNumber) {
   const float normal = std::numeric_limits<float>::min();
   const float most = std::nextafter(normal, 0.0f), least = std::nextafter(0.0f, 1.0f);
   const std::vector<float> values = {normal, -normal, most, -most, least, -least, -0.0f, 1.5f};
-  OwnTemplates own({{"rules/keeper.cuh", kKeeper}});
+  OwnTemplates own({{"rules/keeper.cuh", kStoring}});
   jit::CpuBackend cpu(own.engine);
-  const auto steps = kept(own, cpu, values, {"fp32", "bf16", "int8", "int4"});
+  const auto steps = after_one_step(own, cpu, values, {"fp32", "bf16", "int8", "int4"});
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float expected = std::abs(values[i]) < normal ? 0.0f : values[i];
     EXPECT_TRUE(same_bits(steps.codes<float>(0, 0)[i], expected)) << values[i];
@@ -67,10 +68,10 @@ TEST(Slots, FlushValuesBelowTheSmallestNormalNumber) {
 }
 
 TEST(Slots, ABlockOfSuchValuesIsABlockOfZeros) {
-  OwnTemplates own({{"rules/keeper.cuh", kKeeper}});
+  OwnTemplates own({{"rules/keeper.cuh", kStoring}});
   jit::CpuBackend cpu(own.engine);
   const auto steps =
-      kept(own, cpu, std::vector<float>(300, 1e-39f), {"fp32", "bf16", "int8", "int4"});
+      after_one_step(own, cpu, std::vector<float>(300, 1e-39f), {"fp32", "bf16", "int8", "int4"});
   for (std::size_t slot : {2u, 3u})
     for (int block = 0; block < 2; ++block)
       EXPECT_TRUE(same_bits(steps.meta<float>(0, slot)[block], 0.0f));
@@ -80,9 +81,9 @@ TEST(Slots, ABlockOfSuchValuesIsABlockOfZeros) {
 TEST(Slots, OfFloat64ParametersHaveTheLimitOfDouble) {
   const double normal = std::numeric_limits<double>::min(), most = std::nextafter(normal, 0.0);
   const std::vector<double> values = {normal, -normal, 1e-200, 1e-40, most, -most, 5e-324, -0.0};
-  OwnTemplates own({{"rules/keeper.cuh", kKeeper}});
+  OwnTemplates own({{"rules/keeper.cuh", kStoring}});
   jit::CpuBackend cpu(own.engine);
-  const auto steps = kept(own, cpu, values, {});
+  const auto steps = after_one_step(own, cpu, values, {});
   for (std::size_t i = 0; i < values.size(); ++i)
     EXPECT_TRUE(same_bits(steps.codes<double>(0, 0)[i], i < 4 ? values[i] : 0.0)) << values[i];
 }

@@ -92,19 +92,19 @@ TEST(Settings, ATimeLimitThatIsNotANumberIsAWarning) {
 
 TEST(Settings, TheCompilerGetsOnlyTheVariablesItNeeds) {
   Environment environment;
-  const std::map<std::string, std::string> kept = {
+  const std::map<std::string, std::string> passed_on = {
       {"HOME", "/home/u"},           {"LD_LIBRARY_PATH", "/opt/lib"},
       {"XDG_CACHE_HOME", "/caches"}, {"XDG_CONFIG_HOME", "/config"},
       {"CCACHE_DIR", "/ccache"},     {"SCCACHE_DIR", "/sccache"},
       {"DISTCC_HOSTS", "one two"},   {"ICECC_VERSION", "tar"}};
-  for (const auto& [name, value] : kept) environment.set(name, value.c_str());
+  for (const auto& [name, value] : passed_on) environment.set(name, value.c_str());
   for (const char* name : {"CPATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "DEPENDENCIES_OUTPUT",
                            "CCC_OVERRIDE_OPTIONS", "LIBRARY_PATH", "LANG"})
     environment.set(name, "/elsewhere");
   const auto found = Settings::from_environment().compiler_variables;
   std::map<std::string, std::string> known(found.begin(), found.end());
-  std::erase_if(known, [&](const auto& variable) { return !kept.contains(variable.first); });
-  EXPECT_EQ(known, kept);
+  std::erase_if(known, [&](const auto& variable) { return !passed_on.contains(variable.first); });
+  EXPECT_EQ(known, passed_on);
   for (const auto& [name, value] : found) EXPECT_NE(value, "/elsewhere") << name;
 }
 

@@ -202,7 +202,7 @@ TEST_F(CacheFolder, ReadersAndWritersOfOtherProcessesRaceWithEviction) {
     }
     return hits > 0 ? "" : "nothing was ever found";
   };
-  for (const std::string& said : jitstep::testing::in_children(4, work)) EXPECT_EQ(said, "");
+  for (const std::string& report : jitstep::testing::in_children(4, work)) EXPECT_EQ(report, "");
   DiskCache cache(settings);
   cache.publish(key_of("last"), entry_of(payload(0)));
   std::uintmax_t bytes = 0;

@@ -93,11 +93,11 @@ TEST(CacheKeyText, EveryValueOfEveryFlagChangesIt) {
   const Catalog& catalog = default_catalog();
   for (const std::string& rule : catalog.names(Manifest::Kind::rule)) {
     const KernelSpec base = with_state(rule, {"fp32"});
-    const KernelSpec whole = resolve(base).spec;
+    const KernelSpec resolved = resolve(base).spec;
     texts.add(base, rule);
     const auto change_each = [&](const Manifest& manifest, NamedValues KernelSpec::*flags) {
       for (const Option& option : manifest.flags) {
-        for (const Value& value : others(option, (whole.*flags).at(option.name))) {
+        for (const Value& value : others(option, (resolved.*flags).at(option.name))) {
           KernelSpec spec = base;
           spec.*flags = {{option.name, value}};
           texts.add(spec, str_cat(rule, ": ", option.name, " = ", to_string(value)));

@@ -158,7 +158,7 @@ TEST_F(ReadOnlyLayer, OfAnotherUserIsRejectedAndOfRootIsNot) {
 }
 
 TEST_F(ReadOnlyLayer, IsReadOnAReadOnlyFileSystem) {
-  const std::string said = in_child([&]() -> std::string {
+  const std::string report = in_child([&]() -> std::string {
     const bool mounted =
         enter_mount_namespace() &&
         ::mount(shared.c_str(), shared.c_str(), nullptr, MS_BIND, nullptr) == 0 &&
@@ -179,7 +179,7 @@ TEST_F(ReadOnlyLayer, IsReadOnAReadOnlyFileSystem) {
     }
     return "";
   });
-  EXPECT_EQ(said, "");
+  EXPECT_EQ(report, "");
   ::chmod(shared.c_str(), 0700);
 }
 

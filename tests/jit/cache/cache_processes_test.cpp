@@ -25,13 +25,13 @@ TEST(CacheProcesses, SixteenOnOneEmptyCacheGetRightKernelsAndLeaveCompleteFiles)
                                                       {"JITSTEP_LOG", ""}}));
     return str_cat(child.status, "\n", child.output);
   };
-  const std::vector<std::string> said = in_children(16, work);
-  for (const std::string& one : said) EXPECT_EQ(one, said[0]);
-  std::istringstream lines(said[0]);
+  const std::vector<std::string> reports = in_children(16, work);
+  for (const std::string& one : reports) EXPECT_EQ(one, reports[0]);
+  std::istringstream lines(reports[0]);
   std::set<std::string> keys;
   std::string line;
   std::getline(lines, line);
-  EXPECT_EQ(line, "0") << said[0];
+  EXPECT_EQ(line, "0") << reports[0];
   for (int sum = 11; sum <= 13; ++sum) {
     int number = 0;
     std::string key;
@@ -39,7 +39,7 @@ TEST(CacheProcesses, SixteenOnOneEmptyCacheGetRightKernelsAndLeaveCompleteFiles)
     EXPECT_EQ(number, sum);
     keys.insert(key);
   }
-  EXPECT_FALSE(lines >> line) << "a warning: " << said[0];
+  EXPECT_FALSE(lines >> line) << "a warning: " << reports[0];
   const std::vector<ListedEntry> entries = DiskCache(in(folder / "cache")).list(true);
   EXPECT_EQ(entries.size(), 3u);
   for (const ListedEntry& entry : entries) {
@@ -61,7 +61,7 @@ TEST(CacheProcesses, SixteenThatMakeTheSameFoldersAllSucceed) {
     }
     return "";
   };
-  for (const std::string& said : in_children(16, work)) EXPECT_EQ(said, "");
+  for (const std::string& reports : in_children(16, work)) EXPECT_EQ(reports, "");
 }
 
 // Checks that must hold after a writer was killed, with and without an older entry.

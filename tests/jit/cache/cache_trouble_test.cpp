@@ -113,7 +113,7 @@ TEST(CacheTrouble, AFailedStampOrDeletionIsIgnored) {
 
 TEST(CacheTrouble, AFullDiskIsOneWarningAndOlderEntriesAreServed) {
   TemporaryFolder folder;
-  const std::string said = on_a_small_disk(folder.path(), 64, [&]() -> std::string {
+  const std::string report = on_a_small_disk(folder.path(), 64, [&]() -> std::string {
     DiskCache(in(folder.path())).publish(key_of("a"), entry_of("payload"));
     const std::string problem = failing_publishes(folder.path(), "No space left on device", 200000);
     if (!problem.empty()) return problem;
@@ -123,8 +123,8 @@ TEST(CacheTrouble, AFullDiskIsOneWarningAndOlderEntriesAreServed) {
     if (!cache.find(key_of("b"))) return "there is space again, but the cache does not use it";
     return only_files_left(folder.path(), 2);
   });
-  if (said == kNotAllowed) GTEST_SKIP() << "no mounts here; failing system calls stand in for it";
-  EXPECT_EQ(said, "");
+  if (report == kNotAllowed) GTEST_SKIP() << "no mounts here; failing system calls stand in for it";
+  EXPECT_EQ(report, "");
 }
 
 TEST(CacheTrouble, ALimitOnFileSizesIsAWarningAndNoSignal) {

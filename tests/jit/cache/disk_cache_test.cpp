@@ -226,19 +226,19 @@ TEST(DiskCache, WithoutACompilerAnEntryOfTheSameSourceAndTargetIsUsed) {
   DiskCache cache(in(folder.path()));
   cache.publish(key_of("a"), entry_of("payload"));
   testing::write_file(folder / (std::string(64, '0') + ".jsk"), "damaged");
-  Key asked = key_of("a");
-  asked.compiler = "";
+  Key requested = key_of("a");
+  requested.compiler = "";
   const auto any = [](const std::string&) { return true; };
-  EXPECT_EQ(payload_of(cache.find_best(asked, any)), "payload");
-  EXPECT_FALSE(cache.find_best(asked, [](auto&) { return false; }));
+  EXPECT_EQ(payload_of(cache.find_best(requested, any)), "payload");
+  EXPECT_FALSE(cache.find_best(requested, [](auto&) { return false; }));
   Key better = key_of("a");
   better.compiler = "another";
   cache.publish(better, entry_of("better"));
   const auto another = [](const std::string& compiler) { return compiler == "another" ? 2 : 1; };
-  EXPECT_EQ(payload_of(cache.find_best(asked, another)), "better");
-  EXPECT_EQ(cache.find_best(asked, another)->key, better);
-  asked.target = Target::cuda(80);
-  EXPECT_FALSE(cache.find_best(asked, any));
+  EXPECT_EQ(payload_of(cache.find_best(requested, another)), "better");
+  EXPECT_EQ(cache.find_best(requested, another)->key, better);
+  requested.target = Target::cuda(80);
+  EXPECT_FALSE(cache.find_best(requested, any));
 }
 
 }  // namespace

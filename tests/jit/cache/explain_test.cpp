@@ -105,11 +105,11 @@ TEST(Explain, TheNearestEntryOfTheNameIsCompared) {
   wanted.key.text_digest = sha256_hex("now");
   wanted.sources["rules/adamw.cuh"] = "now";
   far.key.compiler = "gcc version 11\n";
-  const std::string said = explain_miss(wanted, {far, other, near});
-  EXPECT_TRUE(says(said, "nearest of 2")) << said;
-  EXPECT_TRUE(says(said, near.key.digest().substr(0, 12))) << said;
-  EXPECT_TRUE(says(said, "rules/adamw.cuh has changed")) << said;
-  EXPECT_FALSE(says(said, "compiler")) << said;
+  const std::string explanation = explain_miss(wanted, {far, other, near});
+  EXPECT_TRUE(says(explanation, "nearest of 2")) << explanation;
+  EXPECT_TRUE(says(explanation, near.key.digest().substr(0, 12))) << explanation;
+  EXPECT_TRUE(says(explanation, "rules/adamw.cuh has changed")) << explanation;
+  EXPECT_FALSE(says(explanation, "compiler")) << explanation;
   EXPECT_TRUE(says(explain_miss(wanted, {other}), "none of the 1 entries")) << "another name";
   far.key.target = Target::cuda(90);
   EXPECT_TRUE(says(explain_miss(wanted, {far}), "none of the 1 entries")) << "a GPU's";
@@ -145,8 +145,8 @@ TEST(Explain, AMissIsExplainedInTheLog) {
   engine.templates().add("rules/mine.cuh", "constexpr int kMine = 1;\n");
   EXPECT_TRUE(says(log_of(engine, unit), "unit for cpu is not in the cache: none of the 0"));
   engine.templates().add("rules/mine.cuh", "constexpr int kMine = 2;\n");
-  const std::string said = log_of(engine, unit);
-  EXPECT_TRUE(says(said, "is another: rules/mine.cuh has changed")) << said;
+  const std::string explanation = log_of(engine, unit);
+  EXPECT_TRUE(says(explanation, "is another: rules/mine.cuh has changed")) << explanation;
   Engine again(settings);
   again.templates().add("rules/mine.cuh", "constexpr int kMine = 2;\n");
   EXPECT_FALSE(says(log_of(again, unit), "not in the cache")) << "a hit needs no explanation";

@@ -158,8 +158,8 @@ TEST(DefaultFormats, GiveCodecOptionsForEverySlotOfTheRule) {
   const auto least_norm = [](const char* rule, const char* form, const CodecChoice& state) {
     OptionValues values(rule);
     if (form != nullptr) values.set("form", form);
-    const auto kept = format_of(values, {.state = state}, {Dtype::float32, 1, 4096});
-    return to_string(kept.slots[0]->options.at("least_norm"));
+    const auto format = format_of(values, {.state = state}, {Dtype::float32, 1, 4096});
+    return to_string(format.slots[0]->options.at("least_norm"));
   };
   EXPECT_EQ(least_norm("lamb16", "original", {"fp8_norm"}), "eps");
   EXPECT_EQ(least_norm("lamb16", "corrected", {"fp8_norm"}), "eps");

@@ -141,13 +141,13 @@ TEST(TunedConfigs, AKernelIsTunedIfARecordIsExactAndOfCurrentTemplates) {
 }
 
 TEST(TunedConfigs, TheSourceIsDigestedOnlyForAKernelWithARecord) {
-  int asked = 0;
-  const auto digest = [&](const Plan&) { return ++asked, std::string("d"); };
+  int calls = 0;
+  const auto digest = [&](const Plan&) { return ++calls, std::string("d"); };
   const TunedConfigs tuned({won_record()}, abacus(), digest);
   tuned.choose(adamw_plan("int8"), kMega);
-  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(calls, 0);
   tuned.choose(adamw_plan(), kMega);
-  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(calls, 1);
 }
 
 }  // namespace

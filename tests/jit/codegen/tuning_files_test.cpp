@@ -95,11 +95,11 @@ TEST_F(TuningFiles, TwoConcurrentWritersLoseNoRecords) {
 
 TEST_F(TuningFiles, AWriterKilledAtAnyPointLeavesACompleteFile) {
   std::size_t known = 0;
-  for (int turn = 0; turn < 30; ++turn) {
+  for (int attempt = 0; attempt < 30; ++attempt) {
     const pid_t pid = ::fork();
     if (pid == 0)
       for (std::int64_t i = 1;; ++i) add_record(path, of_size(i % 50 + 1));
-    ::usleep(static_cast<useconds_t>(500 + 700 * turn));
+    ::usleep(static_cast<useconds_t>(500 + 700 * attempt));
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
     const RecordFile file = read_records(path);

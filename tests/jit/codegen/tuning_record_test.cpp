@@ -33,15 +33,15 @@ TEST(TuningRecord, NumbersAreWrittenWithSixDigits) {
 }
 
 TEST(TuningRecord, EveryMissingFieldIsNamed) {
-  const json whole = sample();
-  for (const auto& [name, value] : whole.items()) {
-    json line = whole;
+  const json valid = sample();
+  for (const auto& [name, value] : valid.items()) {
+    json line = valid;
     line.erase(name);
     EXPECT_EQ(problem_of(line), name + " is missing");
   }
   for (const char* part : {"hardware", "versions"})
-    for (const auto& [name, value] : whole.at(part).items()) {
-      json line = whole;
+    for (const auto& [name, value] : valid.at(part).items()) {
+      json line = valid;
       line.at(part).erase(name);
       EXPECT_EQ(problem_of(line), std::string(part) + "." + name + " is missing");
     }
@@ -75,10 +75,10 @@ TEST(TuningRecord, ANewerSchemaIsRecognized) {
 }
 
 TEST(TuningRecord, TextThatIsNotJsonIsNotARecord) {
-  const std::string whole = to_json(won_record());
+  const std::string valid = to_json(won_record());
   for (const std::string& line :
-       {std::string(), std::string("[]"), std::string("null"), whole.substr(0, whole.size() - 1),
-        whole + "}", std::string(100000, '['), "{\"schema\": " + std::string(100000, '[')}) {
+       {std::string(), std::string("[]"), std::string("null"), valid.substr(0, valid.size() - 1),
+        valid + "}", std::string(100000, '['), "{\"schema\": " + std::string(100000, '[')}) {
     const RecordLine read = read_record(line);
     EXPECT_FALSE(read.record);
     EXPECT_FALSE(read.newer);

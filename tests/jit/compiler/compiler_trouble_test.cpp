@@ -39,7 +39,7 @@ std::string failure_that_is_forgotten(Engine& engine, const std::string& work,
 
 TEST(CompilerTrouble, AFullDiskIsAnErrorThatNamesTheFolderAndIsNotRemembered) {
   TemporaryFolder folder, work;
-  const std::string said = on_a_small_disk(work.path(), 16, [&]() -> std::string {
+  const std::string report = on_a_small_disk(work.path(), 16, [&]() -> std::string {
     Settings settings = settings_with_cache(folder.path());
     settings.tmpdir = work.path();
     std::ofstream(work / "ballast") << std::string(16000, 'b');
@@ -48,9 +48,9 @@ TEST(CompilerTrouble, AFullDiskIsAnErrorThatNamesTheFolderAndIsNotRemembered) {
       ::mount(nullptr, work.path().c_str(), nullptr, MS_REMOUNT, "size=4m");
     });
   });
-  if (said == kNotAllowed)
+  if (report == kNotAllowed)
     GTEST_SKIP() << "no mounts here; a compiler that says so stands in for it";
-  EXPECT_EQ(said, "");
+  EXPECT_EQ(report, "");
 }
 
 TEST(CompilerTrouble, AFileSizeLimitIsNotAnErrorInTheSource) {

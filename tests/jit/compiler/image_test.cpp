@@ -38,8 +38,9 @@ TEST(Image, EveryTruncationIsDetected) {
   const Bytes image = compiled(testing::adding_unit("1"));
   for (std::size_t size = 0; size < image.size(); ++size)
     ASSERT_NE(image_problem(std::span(image).first(size), Target::cpu()), "") << size;
-  const std::string said = image_problem(std::span(image).first(image.size() / 2), Target::cpu());
-  EXPECT_NE(said.find(std::to_string(image.size() / 2)), said.npos) << said;
+  const std::string problem =
+      image_problem(std::span(image).first(image.size() / 2), Target::cpu());
+  EXPECT_NE(problem.find(std::to_string(image.size() / 2)), problem.npos) << problem;
 }
 
 TEST(Image, AnImageWithoutAFunctionIsNotAKernel) {

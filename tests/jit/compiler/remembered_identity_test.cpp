@@ -61,11 +61,11 @@ TEST_F(RememberedCompiler, AWarmStartRunsNoProgramAtAll) {
 }
 
 TEST_F(RememberedCompiler, TheRememberedIdentityEqualsTheFirstOne) {
-  const std::string said = identity();
-  EXPECT_EQ(identity(), said);
+  const std::string original = identity();
+  EXPECT_EQ(identity(), original);
   EXPECT_EQ(runs(), 1u);
   settings.cache_dir.clear();
-  EXPECT_EQ(identity(), said);
+  EXPECT_EQ(identity(), original);
   EXPECT_EQ(runs(), 2u);
 }
 
@@ -132,25 +132,25 @@ TEST_F(RememberedCompiler, AnotherEnvironmentRunsTheCompilerAgain) {
 }
 
 TEST_F(RememberedCompiler, DamagedOrForeignFilesAreIgnored) {
-  const std::string said = identity();
+  const std::string original = identity();
   const std::vector<std::string> files = files_below(settings.cache_dir, ".compiler");
   ASSERT_EQ(files.size(), 1u);
   std::ifstream in(files[0]);
   const std::string whole{std::istreambuf_iterator<char>(in), {}};
   std::string other = whole;
   other[other.size() / 2] ^= 1;
-  std::size_t asked = 1;
+  std::size_t expected_runs = 1;
   for (const std::string& content :
        {other, whole.substr(0, whole.size() - 1), std::string("x"), std::string()}) {
     testing::write_file(files[0], content);
-    EXPECT_EQ(identity(), said);
-    EXPECT_EQ(runs(), ++asked);
+    EXPECT_EQ(identity(), original);
+    EXPECT_EQ(runs(), ++expected_runs);
   }
-  EXPECT_EQ(identity(), said);
-  EXPECT_EQ(runs(), asked) << "it was written again";
+  EXPECT_EQ(identity(), original);
+  EXPECT_EQ(runs(), expected_runs) << "it was written again";
   ::chmod(files[0].c_str(), 0666);
   identity();
-  EXPECT_EQ(runs(), asked + 1) << "another user could write a wrong identity";
+  EXPECT_EQ(runs(), expected_runs + 1) << "another user could write a wrong identity";
 }
 
 TEST(RememberedIdentity, TheHostsCompilerIsRememberedIfTheCpuIsKnown) {

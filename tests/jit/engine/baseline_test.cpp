@@ -157,9 +157,9 @@ TEST_F(Baseline, TheLogHasTheSameReason) {
   warm("shipped", "", adding_unit("2"));
   ::testing::internal::CaptureStderr();
   EXPECT_THROW(Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu()), Error);
-  const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("unit for cpu is not in"), std::string::npos) << said;
-  EXPECT_NE(said.find("it is made with"), std::string::npos) << said;
+  const std::string log_text = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log_text.find("unit for cpu is not in"), std::string::npos) << log_text;
+  EXPECT_NE(log_text.find("it is made with"), std::string::npos) << log_text;
 }
 
 // Three steps of a rule with kernels for a CPU. Returns the parameters, which depend on codes and metadata of the steps
