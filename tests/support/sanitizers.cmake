@@ -1,6 +1,6 @@
-# Adds the variables for JITSTEP_SANITIZE to `test_environment`: the sanitizers' options, and a compiler that also
-# instruments the kernels. (With Clang the kernels are not instrumented. Clang links its run time into the program, where
-# `-Wl,--no-undefined` does not find it.)
+# Adds variables to `test_environment` that the tests need under JITSTEP_SANITIZE: the sanitizers' options, and a compiler
+# that also instruments the kernels. Clang links its run time into the program, where `-Wl,--no-undefined` does not find
+# it. Kernels are therefore not instrumented with Clang.
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(kernel_compiler "${CMAKE_CURRENT_BINARY_DIR}/sanitizing_compiler")
@@ -12,7 +12,7 @@ exec \"${CMAKE_CXX_COMPILER}\" -fsanitize=${JITSTEP_SANITIZE} -fno-sanitize-reco
 endif()
 
 if(JITSTEP_SANITIZE MATCHES "thread")
-  # ThreadSanitizer does not see the barriers of an uninstrumented libgomp, so torch's pool has one thread. The tests
+  # ThreadSanitizer cannot see the barriers of an uninstrumented libgomp. So torch's pool has one thread, and the tests
   # start their own threads.
   list(APPEND test_environment "OMP_NUM_THREADS=1"
     "TSAN_OPTIONS=second_deadlock_stack=1:history_size=7")

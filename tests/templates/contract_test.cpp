@@ -1,5 +1,5 @@
-// A rule or codec that leaves its contract is refused by every compiler, and the first line of the error
-// says where and what.
+// Every compiler rejects a rule or codec that violates its contract. The first line of the error tells location and
+// cause.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace jitstep::jit {
 namespace {
 
-// A rule that uses all of the contract: two sums, the first of which the moments read.
+// A rule that uses every part of the contract: two sums, of which `update_state` reads the first.
 const std::string kRule = R"(// modes: train, eval
 // host transform: halved
 #pragma once
@@ -80,10 +80,10 @@ template <class Sign, Options O> struct Codec {
 
 struct Mistake {
   const char* name;
-  const char* right;  // a part of the rule or codec, and what stands there instead
+  const char* right;  // a part of the rule or codec, and its replacement
   const char* wrong;
-  std::vector<const char*> words;  // of the first line, whoever compiles
-  const char* at = nullptr;        // where the line points to, if not to `right`
+  std::vector<const char*> fragments;  // in the first line, for every compiler
+  const char* at = nullptr;            // line that the error points to, if not the line of `right`
 };
 
 void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
@@ -91,7 +91,7 @@ void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; 
 const std::vector<Mistake>& mistakes() {
   constexpr auto kRuleBegins = "struct Rule", kCodecBegins = "struct Codec {";
   static const std::vector<Mistake> all = {
-      // ---- reading what is not there yet
+      // ---- reading values that do not exist yet
       {"ReadsASlotBeforeMoments",
        "{ return {e.g * e.g}; }",
        "{ return {e.m.next}; }",
@@ -238,7 +238,7 @@ const std::vector<Mistake>& mistakes() {
         "const auto& "
         "c)'"},
        kRuleBegins},
-      // ---- what a rule needs
+      // ---- functions that a rule needs
       {"HasNoApply",
        "static void update_param(",
        "static void applied(",
@@ -289,7 +289,7 @@ const std::vector<Mistake>& mistakes() {
        "size(sum); }",
        {"the reduction 'first' needs 'static First finalize(Of<First>, "},
        kRuleBegins},
-      // ---- what a rule may not use
+      // ---- features that a rule may not use
       {"TakesTheAddressOfItsElement",
        "c.lr * e.m.next",
        "c.lr * (&e)[1].m.next",
@@ -363,10 +363,10 @@ const std::vector<Mistake>& mistakes() {
 
 struct Case {
   std::string rule = kRule, codec = kCodec;
-  std::string place;  // of the mistake
+  std::string location;  // where the mistake is
 };
 
-// The line of the first `part`, in the text as it was: a mistake keeps the number of lines.
+// The line of the first `part` in the original text. A mistake does not change the number of lines.
 int line_of(const std::string& content, const std::string& part) {
   const auto end = content.begin() + static_cast<std::ptrdiff_t>(content.find(part));
   return 1 + static_cast<int>(std::count(content.begin(), end, '\n'));
@@ -378,14 +378,15 @@ Case case_of(const Mistake& mistake) {
     const std::size_t at = content->find(mistake.right);
     if (at == std::string::npos) continue;
     const int line = line_of(*content, mistake.at ? mistake.at : mistake.right);
-    made.place = str_cat(content == &made.rule ? "rules/odd.cuh:" : "codecs/even.cuh:", line, ": ");
+    made.location =
+        str_cat(content == &made.rule ? "rules/odd.cuh:" : "codecs/even.cuh:", line, ": ");
     content->replace(at, std::string(mistake.right).size(), mistake.wrong);
     break;
   }
   return made;
 }
 
-// Builds the rule with the codec as a kernel of its own, by the compiler `cxx` if one is named.
+// Builds a kernel of the rule with the codec, with the compiler `cxx` if it is not empty.
 void build(const Case& made, const Target& target, const std::string& cxx) {
   Settings settings = testing::settings_with_nvrtc("");
   if (!cxx.empty()) settings.cxx = cxx;
@@ -410,7 +411,7 @@ struct Compiler {
 
 void PrintTo(const Compiler& compiler, std::ostream* out) { *out << compiler.name; }
 
-// NVRTC and the host compilers that are installed.
+// NVRTC and the installed host compilers.
 std::vector<Compiler> compilers() {
   std::vector<Compiler> all = {{"Nvrtc", Target::cuda(90)}};
   if (!support::gcc().empty()) all.push_back({"Gcc", Target::cpu(), support::gcc()});
@@ -422,10 +423,10 @@ using MistakeFor = std::tuple<Mistake, Compiler>;
 
 class Contract : public ::testing::TestWithParam<MistakeFor> {};
 
-TEST_P(Contract, IsHeld) {
+TEST_P(Contract, ViolationsAreReported) {
   const auto& [mistake, compiler] = GetParam();
   const Case wrong = case_of(mistake);
-  ASSERT_FALSE(wrong.place.empty()) << "nothing has " << mistake.right;
+  ASSERT_FALSE(wrong.location.empty()) << "nothing has " << mistake.right;
   std::string what;
   try {
     build(wrong, compiler.target, compiler.cxx);
@@ -435,9 +436,9 @@ TEST_P(Contract, IsHeld) {
   }
   const std::string first = what.substr(0, what.find('\n'));
   RecordProperty("first_line", first);
-  EXPECT_TRUE(first.starts_with(wrong.place)) << wrong.place << "\n" << what.substr(0, 4000);
-  for (const char* words : mistake.words)
-    EXPECT_NE(first.find(words), std::string::npos) << words << "\n" << what.substr(0, 4000);
+  EXPECT_TRUE(first.starts_with(wrong.location)) << wrong.location << "\n" << what.substr(0, 4000);
+  for (const char* fragment : mistake.fragments)
+    EXPECT_NE(first.find(fragment), std::string::npos) << fragment << "\n" << what.substr(0, 4000);
   EXPECT_LE(first.size(), 240u);
   EXPECT_NE(what.find("compiling odd"), std::string::npos) << "the log follows";
 }
@@ -452,8 +453,8 @@ INSTANTIATE_TEST_SUITE_P(Mistakes, Contract,
                                             ::testing::ValuesIn(compilers())),
                          name_of);
 
-// A rule whose step size is kept in a tensor's memory, and a sum over all tensors.
-const std::string kRemembering = R"(#pragma once
+// A rule with its step size in auxiliary state of the tensor, and with a sum over all tensors.
+const std::string kWithAuxState = R"(#pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::odd {
 struct Slots {
@@ -484,7 +485,7 @@ struct Rule {
 
 std::string first_line_of(const std::string& rule, const Compiler& compiler) {
   try {
-    build({.rule = rule, .codec = kCodec, .place = ""}, compiler.target, compiler.cxx);
+    build({.rule = rule, .codec = kCodec, .location = ""}, compiler.target, compiler.cxx);
   } catch (const CompileError& error) {
     const std::string what = error.what();
     return what.substr(0, what.find('\n'));
@@ -492,7 +493,7 @@ std::string first_line_of(const std::string& rule, const Compiler& compiler) {
   return "accepted";
 }
 
-TEST(ContractOfMemory, IsNotWrittenToACopy) {
+TEST(ContractOfAuxState, IsNotWrittenToACopy) {
   const std::string sum = R"(
 struct Total { real total; };
 struct Reductions {
@@ -512,32 +513,33 @@ struct Rule {
 };
 }
 )";
-  const std::string finishing = kRemembering.substr(0, kRemembering.find("struct Scalars")) + sum;
+  const std::string with_finalize =
+      kWithAuxState.substr(0, kWithAuxState.find("struct Scalars")) + sum;
   const auto copied = [](std::string rule) {
     return rule.replace(rule.find("AuxState& m"), 11, "AuxState m");
   };
   for (const Compiler& compiler : compilers()) {
     SCOPED_TRACE(compiler.name);
-    EXPECT_EQ(first_line_of(finishing, compiler), "accepted");
-    const std::string prepared = first_line_of(copied(kRemembering), compiler);
+    EXPECT_EQ(first_line_of(with_finalize, compiler), "accepted");
+    const std::string prepared = first_line_of(copied(kWithAuxState), compiler);
     EXPECT_TRUE(prepared.starts_with("rules/odd.cuh:15: ")) << prepared;
     EXPECT_NE(prepared.find("'prepare' takes 'AuxState& m'"), std::string::npos) << prepared;
-    const std::string finished = first_line_of(copied(finishing), compiler);
-    EXPECT_NE(finished.find("the reduction 'total' needs 'static Total finalize(Of<Total>, const "
-                            "Totals<1>& sums, int64 count, const auto& c, AuxState& m)'"),
+    const std::string finalized = first_line_of(copied(with_finalize), compiler);
+    EXPECT_NE(finalized.find("the reduction 'total' needs 'static Total finalize(Of<Total>, const "
+                             "Totals<1>& sums, int64 count, const auto& c, AuxState& m)'"),
               std::string::npos)
-        << finished;
+        << finalized;
   }
 }
 
-TEST(ContractOfSumsOverAll, LetsTheirFinishReadNothingThatCameFromATensorsMemory) {
-  std::string scalars = kRemembering, memory = kRemembering;
+TEST(ContractOfSumsOverAll, FinalizeCannotReadAuxStateOfATensor) {
+  std::string scalars = kWithAuxState, memory = kWithAuxState;
   const std::string sum = "static_cast<real>(sum[0])", last = "int64, const auto& c)";
   scalars.replace(scalars.find(sum), sum.size(), "c.size * " + sum);
   memory.replace(memory.find(last), last.size(), "int64, const auto& c, AuxState& m)");
   for (const Compiler& compiler : compilers()) {
     SCOPED_TRACE(compiler.name);
-    EXPECT_EQ(first_line_of(kRemembering, compiler), "accepted");
+    EXPECT_EQ(first_line_of(kWithAuxState, compiler), "accepted");
     const std::string read = first_line_of(scalars, compiler);
     EXPECT_TRUE(read.starts_with("rules/odd.cuh:22: ")) << read;
     EXPECT_NE(
@@ -555,7 +557,7 @@ TEST(ContractOfSumsOverAll, LetsTheirFinishReadNothingThatCameFromATensorsMemory
   }
 }
 
-TEST(ContractItself, IsKeptByTheTextsThatTheMistakesStartFrom) {
+TEST(OriginalTextsOfTheContract, IsFulfilledByTheOriginalTexts) {
   EXPECT_NO_THROW(build({}, Target::emulated(), ""));
   for (const Compiler& compiler : compilers())
     EXPECT_NO_THROW(build({}, compiler.target, compiler.cxx)) << compiler.name;

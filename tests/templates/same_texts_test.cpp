@@ -1,5 +1,5 @@
-// The CPU's and the GPU's compilers accept the same files of a user's, and refuse the others in the same
-// words, at the place in the user's own file.
+// The compilers for CPU and GPU accept the same user files. They reject the others with the same message, at the
+// location in the user's file.
 #include <gtest/gtest.h>
 
 #include "jit/base/text.h"
@@ -19,7 +19,7 @@ struct Compiler {
   std::string cxx = {};
 };
 
-// NVRTC and the host compilers that are installed.
+// NVRTC and the installed host compilers.
 std::vector<Compiler> compilers() {
   std::vector<Compiler> all = {{"NVRTC", Target::cuda(90)}};
   if (!support::gcc().empty()) all.push_back({"gcc", Target::cpu(), support::gcc()});
@@ -69,7 +69,7 @@ class SameTexts : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(SameTexts, AreRefusedInTheSameWordsByEveryCompiler) {
+TEST_F(SameTexts, AreRejectedByEveryCompilerWithTheSameMessage) {
   const std::string own =
       "is a compiler's own, which differs between targets; templates/README.md lists "
       "what may be used";
@@ -100,7 +100,7 @@ TEST_F(SameTexts, AreRefusedInTheSameWordsByEveryCompiler) {
           << compiler.name;
 }
 
-TEST_F(SameTexts, OfTheFilesOwnFunctionsAreAcceptedByEveryCompiler) {
+TEST_F(SameTexts, WithTheirOwnFunctionsAreAcceptedByEveryCompiler) {
   std::string rule = rule_of("floor(fma(real(2), e.g, e.p))");  // caf\xc3\xa9: a comment may say it
   rule.replace(rule.find("  KHD"), 0,
                "  KHD static real floor(real x) { return x > 0 ? x : real(0); }\n");
@@ -114,7 +114,7 @@ TEST_F(SameTexts, ThatConvertElementsToDoubleAreAcceptedByEveryCompiler) {
     EXPECT_EQ(build(compiler, rule), "accepted") << compiler.name;
 }
 
-TEST_F(SameTexts, AreShownByTheUsersOwnPathInEveryPartOfAnError) {
+TEST_F(SameTexts, HaveTheUsersPathInEveryPartOfAnError) {
   for (const Compiler& compiler : compilers()) {
     const std::string error = build(compiler, rule_of("e.q"));
     EXPECT_TRUE(error.starts_with(folder_ / "mine.cuh" + ":6: ")) << error;
@@ -124,7 +124,7 @@ TEST_F(SameTexts, AreShownByTheUsersOwnPathInEveryPartOfAnError) {
   }
 }
 
-TEST_F(SameTexts, WithoutABraceAreRefusedAtTheirOwnLine) {
+TEST_F(SameTexts, WithoutABraceAreRejectedAtTheirOwnLine) {
   std::string rule = rule_of("e.g");
   rule.erase(rule.find("  }\n"), 4);
   for (const Compiler& compiler : compilers())
@@ -132,7 +132,7 @@ TEST_F(SameTexts, WithoutABraceAreRefusedAtTheirOwnLine) {
               folder_ / "mine.cuh" + ":5: the `{` of this line is not closed; write its `}`");
 }
 
-TEST_F(SameTexts, OfAFolderOfTemplatesAreShownByTheirPath) {
+TEST_F(SameTexts, OfAFolderOfTemplatesHaveTheirPathInErrors) {
   const std::string path = write("rules/mine.cuh", rule_of("e.g") + "}\n");
   TemplateStore store(folder_.path());
   Catalog catalog(store);

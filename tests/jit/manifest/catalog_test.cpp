@@ -19,7 +19,7 @@ namespace {
 using testing::TemporaryFolder;
 using Kind = Manifest::Kind;
 
-TEST(CatalogNames, LeaveOutTheLibrarysOwnRules) {
+TEST(CatalogNames, OmitTheLibrarysInternalRules) {
   internal_rule("jitstep_for_a_test", "",
                 "  KHD static void update_param(auto& e, const auto&) { e.p += e.g; }\n");
   const std::vector<std::string> names = default_catalog().names(Kind::rule);
@@ -84,7 +84,7 @@ class CatalogTest : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(CatalogTest, KnowsEveryFileOfTheFolders) {
+TEST_F(CatalogTest, FindsEveryFileOfTheFolders) {
   std::size_t files = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(JITSTEP_SOURCE_DIR "/templates/rules")) {
@@ -101,7 +101,7 @@ TEST_F(CatalogTest, KnowsEveryFileOfTheFolders) {
   EXPECT_EQ(&catalog.rule("adamw"), &catalog.rule("adamw"));
 }
 
-TEST_F(CatalogTest, NamesWhatThereIsInsteadOfAnUnknownName) {
+TEST_F(CatalogTest, AnUnknownNameThrowsWithTheValidNames) {
   const std::string found = problem([&] { catalog.rule("adamx"); });
   EXPECT_TRUE(has(found, "there is no rule \"adamx\" (did you mean \"adam\"?); there are "))
       << found;
@@ -111,7 +111,7 @@ TEST_F(CatalogTest, NamesWhatThereIsInsteadOfAnUnknownName) {
   EXPECT_TRUE(has(problem([&] { catalog.weights(""); }), "native"));
 }
 
-TEST_F(CatalogTest, LoadsARuleOfTheUsers) {
+TEST_F(CatalogTest, LoadsAUsersRule) {
   const std::string path = write(folder, "plain.cuh", kRule);
   const Manifest& manifest = catalog.load_rule(path);
   EXPECT_EQ(manifest.class_name, "Plain");
@@ -120,7 +120,7 @@ TEST_F(CatalogTest, LoadsARuleOfTheUsers) {
   EXPECT_EQ(store.find("rules/plain.cuh"), kRule);
 }
 
-TEST_F(CatalogTest, NeverReplacesARuleByAnotherFileOfItsName) {
+TEST_F(CatalogTest, AnotherFileOfTheSameNameThrows) {
   const TemporaryFolder elsewhere;
   catalog.load_rule(write(folder, "plain.cuh", kRule));
   const std::string other = write(elsewhere, "plain.cuh", kRule + "// changed\n");
@@ -133,7 +133,7 @@ TEST_F(CatalogTest, NeverReplacesARuleByAnotherFileOfItsName) {
   EXPECT_TRUE(has(problem([&] { catalog.load_rule(adamw); }), "another rule \"adamw\""));
 }
 
-TEST_F(CatalogTest, RefusesFilesThatOthersMayWrite) {
+TEST_F(CatalogTest, RejectsFilesThatOthersMayWriteTo) {
   const std::string path = write(folder, "plain.cuh", kRule);
   ::chmod(path.c_str(), 0666);
   EXPECT_TRUE(has(problem([&] { catalog.load_rule(path); }), "chmod go-w"));
@@ -146,13 +146,13 @@ TEST_F(CatalogTest, RefusesFilesThatOthersMayWrite) {
   }
 }
 
-TEST_F(CatalogTest, NamesTheUsersFileInAnErrorOfTheGrammar) {
+TEST_F(CatalogTest, GrammarErrorsNameTheUsersFile) {
   const std::string path = write(folder, "wrong.cuh", "namespace jitstep::rules::right {\n}\n");
   EXPECT_TRUE(has(problem([&] { catalog.load_rule(path); }),
                   path + ":1: expected `namespace jitstep::rules::wrong"));
 }
 
-TEST_F(CatalogTest, RefusesASlotThatKeepsACodecThatIsNotThere) {
+TEST_F(CatalogTest, RejectsAnUnknownCodecOfASlot) {
   std::string rule = kRule;
   rule.replace(rule.find("struct Scalars"), 0, "struct Slots {\n  Signed m;  // codec: fp9\n};\n");
   const std::string path = write(folder, "plain.cuh", rule);
@@ -169,7 +169,7 @@ TEST_F(CatalogTest, RefusesASlotThatKeepsACodecThatIsNotThere) {
       problem([&] { catalog.rule("plain"); }).starts_with("rules/plain.cuh:18: there is no"));
 }
 
-TEST_F(CatalogTest, RefusesADefaultStateThatIsNotThere) {
+TEST_F(CatalogTest, RejectsAnUnknownDefaultState) {
   const std::string path = write(folder, "plain.cuh", "// default state: fp9\n" + kRule);
   EXPECT_TRUE(
       problem([&] { catalog.load_rule(path); })
@@ -178,7 +178,7 @@ TEST_F(CatalogTest, RefusesADefaultStateThatIsNotThere) {
   EXPECT_FALSE(catalog.has(Kind::rule, "plain"));
 }
 
-TEST_F(CatalogTest, RefusesOptionsOfADefaultStateThatItsCodecDoesNotTake) {
+TEST_F(CatalogTest, RejectsUnknownOptionsOfADefaultState) {
   const auto said = [&](const std::string& state) {
     const std::string path =
         write(folder, "plain.cuh", "// default state: " + state + "\n" + kRule);
@@ -196,7 +196,7 @@ TEST_F(CatalogTest, RefusesOptionsOfADefaultStateThatItsCodecDoesNotTake) {
   EXPECT_FALSE(catalog.has(Kind::rule, "plain"));
 }
 
-TEST_F(CatalogTest, MayBeAskedByManyThreads) {
+TEST_F(CatalogTest, IsThreadSafe) {
   const std::string path = write(folder, "plain.cuh", kRule);
   std::vector<const Manifest*> found(8);
   std::vector<std::thread> threads;
@@ -217,7 +217,7 @@ class OptionsTest : public CatalogTest {
   }
 };
 
-TEST_F(OptionsTest, BeginWithTheManifestsDefaults) {
+TEST_F(OptionsTest, StartWithTheManifestsDefaults) {
   const OptionValues values("adamw", catalog);
   EXPECT_EQ(values.get("weight_decay"), Value(1e-2));
   EXPECT_EQ(values.get("decay"), Value("before"));
@@ -226,7 +226,7 @@ TEST_F(OptionsTest, BeginWithTheManifestsDefaults) {
   EXPECT_NO_THROW(values.validate());
 }
 
-TEST_F(OptionsTest, NameTheOffenderAndWhatThereIs) {
+TEST_F(OptionsTest, ErrorsNameTheOptionAndTheValidNames) {
   OptionValues values("adamw", catalog);
   EXPECT_TRUE(has(problem([&] { values.set("beta", 1); }),
                   "adamw has no option \"beta\" (did you mean \"betas\"?); it has lr, betas, eps, "
@@ -240,7 +240,7 @@ TEST_F(OptionsTest, NameTheOffenderAndWhatThereIs) {
   EXPECT_TRUE(has(problem([&] { values.get("clipped"); }), "has no option \"clipped\""));
 }
 
-TEST_F(OptionsTest, AreValidatedWithOneSentence) {
+TEST_F(OptionsTest, AreValidatedByTheirConstraints) {
   OptionValues values("adamw", catalog);
   values.set("betas", Value::Numbers{0.9, 1});
   EXPECT_EQ(problem([&] { values.validate(); }), "adamw: betas[1] is 1 and must be in [0, 1)");
@@ -258,7 +258,7 @@ TEST_F(OptionsTest, AreValidatedWithOneSentence) {
             "sgd: Nesterov momentum requires a momentum and zero dampening");
 }
 
-TEST_F(OptionsTest, GiveFlagsWithTheLiftedOnes) {
+TEST_F(OptionsTest, ComputeFlagsIncludingLiftedOnes) {
   OptionValues values("sgd", catalog);
   EXPECT_EQ(values.flags(),
             (NamedValues{{"nesterov", false}, {"has_momentum", false}, {"capped", false}}));
@@ -269,7 +269,7 @@ TEST_F(OptionsTest, GiveFlagsWithTheLiftedOnes) {
   EXPECT_EQ(values.gradient_flags().at("scaled"), Value(false));
 }
 
-TEST_F(OptionsTest, LayNumbersOutAsKernelsReadThem) {
+TEST_F(OptionsTest, LayOutNumbersAsKernelsReadThem) {
   OptionValues values("lamb", catalog);
   values.set("max_grad_norm", 7);
   const auto hyper = values.hyper();
@@ -303,7 +303,7 @@ TEST_F(OptionsTest, LiftFlagsFromFlagsAndDimensions) {
   EXPECT_EQ(problem([&] { values.validate(); }), "plain: a large lr needs a limit");
 }
 
-TEST_F(OptionsTest, OfNullTakeTheValueTheyAreDeclaredWithAtConstruction) {
+TEST_F(OptionsTest, NullOptionsTakeTheirConstructionValue) {
   std::string rule = kRule;
   rule.replace(rule.find("// > 0\n  List"), 6, "// > 0; at construction: lr");
   OptionValues values(catalog.load_rule(write(folder, "plain.cuh", rule)), catalog.gradient());
@@ -321,7 +321,7 @@ TEST_F(OptionsTest, OfNullTakeTheValueTheyAreDeclaredWithAtConstruction) {
   EXPECT_EQ(given.get("limit"), Value(3.0));
 }
 
-TEST_F(OptionsTest, GiveInitialValues) {
+TEST_F(OptionsTest, ComputeInitialValues) {
   OptionValues values = plain();
   EXPECT_EQ(values.initial({0, "offset"}, 2), 0) << "of an empty list";
   values.set("offset", Value::Numbers{4, 5});

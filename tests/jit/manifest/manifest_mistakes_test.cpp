@@ -1,4 +1,4 @@
-// Every message of the manifest's reader, provoked: file, line and what to write instead.
+// Provokes every error message of the manifest reader. Each must contain file, line and what to write instead.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -16,12 +16,12 @@ using Kind = Manifest::Kind;
 
 struct Mistake {
   Kind kind;
-  int line;  // of the file, whose first line is 1
+  int line;  // line in the file, from 1
   const char* content;
-  const char* message;  // a part of it
+  const char* message;  // a substring
 };
 
-// The beginnings that the cases below share; what follows begins in line 2.
+// Common first lines of the cases below. The text of each case begins in line 2 or later.
 #define RULE "namespace jitstep::rules::mine {\n"
 #define CODEC "namespace jitstep::codecs::mine {\n"
 #define WEIGHTS "namespace jitstep::weights::mine {\n"
@@ -184,7 +184,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 1, "// step number: 1\n" RULE, "cannot read the step number `1`"},
       {Kind::rule, 1, "// modes: eval\n" RULE,
        "cannot read the modes `eval`: there is `modes: train, eval`"},
-      // ---- names and letters
+      // ---- names and characters
       {Kind::rule, 3, HYPER "double in = 1;\n};\n",
        "`in` is a word of torch's archives, which could not be read back; rename it"},
       {Kind::rule, 3, SLOTS "Signed m;  // torch: None\n};\n",
@@ -216,7 +216,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 2, RULE "float4 x;\n", "`float4` is a compiler's own"},
       {Kind::rule, 2, RULE "real \xce\xb2 = 1;\n",
        "a letter beyond ASCII, which not every compiler reads in code; write it in a comment"},
-      // ---- code that does more than it shows
+      // ---- code with hidden effects
       {Kind::rule, 2, RULE "# pragma GCC optimize(\"fast-math\")\n",
        "# pragma GCC optimize(\"         \")` changes how this and the files after it are "
        "compiled; "
@@ -403,7 +403,7 @@ std::string problem(Kind kind, const std::string& content) {
   return "no error";
 }
 
-// Conditions that are too long or too deep, which no table wants to hold.
+// Conditions that are too long or too deeply nested to list in the table.
 std::vector<std::string> long_conditions() {
   std::string chain = "true";
   for (int i = 0; i < 300; ++i) chain += " && true";
@@ -412,7 +412,7 @@ std::vector<std::string> long_conditions() {
           problem(Kind::rule, start + std::string(99, '(') + ", x\n")};
 }
 
-TEST(ManifestMistakes, AreNotSeenInWhatOnlyLooksLikeThem) {
+TEST(ManifestMistakes, ValidCodeThatLooksLikeAMistakeIsRead) {
   const std::string right =
       "// A class of rules \xe2\x80\x94 the default\n"
       "// refuse nobody, as a sentence may go on.   class: Mine\n" RULE
@@ -452,8 +452,9 @@ std::string noted(const std::string& note) {
   return HYPER "double a = 0.5;  // " + note + "\n};\n}\n";
 }
 
-// What says a range in other words or signs would hold nobody back.
-TEST(ManifestMistakes, ARangeThatIsNoneIsRefused) {
+// The reader rejects notes that look like ranges but are not in its grammar. Otherwise nothing would check such a
+// range.
+TEST(ManifestMistakes, AnInvalidRangeThrows) {
   for (const char* note :
        {"must be >= 0",     "0..1",           "0 .. 1",           ".5...1",
         "Between 0 and 1",  "at most 3",      "must be positive", "non-negative",
@@ -468,7 +469,7 @@ TEST(ManifestMistakes, ARangeThatIsNoneIsRefused) {
   EXPECT_NE(problem(Kind::rule, noted("0..1 " + std::string(100000, '0'))), "no error");
 }
 
-TEST(ManifestMistakes, ProseAboutNumbersIsNoRange) {
+TEST(ManifestMistakes, ProseAboutNumbersIsNotARange) {
   for (const char* note :
        {"0: off", "0 -> off", "the root of betas[1]", "counts from 1", "1 - beta",
         "positive numbers shrink it", "integer steps of the schedule", "by 2",
@@ -476,7 +477,7 @@ TEST(ManifestMistakes, ProseAboutNumbersIsNoRange) {
     EXPECT_EQ(problem(Kind::rule, noted(note)), "no error") << note;
 }
 
-TEST(ManifestMistakes, TwoBoundsMayStandInOneNote) {
+TEST(ManifestMistakes, ANoteMayContainTwoBounds) {
   const Constraint both =
       read_manifest(noted(">=0 <1"), "my/mine.cuh", Kind::rule).hyper[0].constraint;
   EXPECT_TRUE(both.accepts(0));
@@ -494,7 +495,7 @@ std::string problem_of_name(const std::string& name) {
   return "no error";
 }
 
-TEST(ManifestMistakes, AFileThatCannotBeANamespaceIsRefusedByName) {
+TEST(ManifestMistakes, AFileNameThatCannotBeANamespaceThrows) {
   for (const char* name : {"lion.v2", "register", "2fast", "my-rule", "co_await", "a__b", "_Lion",
                            "JITSTEP_x", "dim3", "std", "sign", "pow", "tensor"}) {
     const std::string found = problem_of_name(name);
@@ -516,15 +517,15 @@ std::string problem_of_many_reductions() {
   return problem(Kind::rule, RULE + results + "struct Reductions {\n" + sums + "};\n");
 }
 
-TEST(ManifestMistakes, AKernelDoesNotTakeSeventeenReductions) {
+TEST(ManifestMistakes, SeventeenReductionsThrow) {
   EXPECT_EQ(
       problem_of_many_reductions().find("my/mine.cuh:36: a kernel takes at most 16 reductions"), 0u)
       << problem_of_many_reductions();
 }
 
-// What the files of core/ declare for rules and codecs: a namespace of that name would hide it.
-std::vector<std::string> words_of_the_contract() {
-  std::vector<std::string> words;
+// Names that the files of core/ declare for rules and codecs. A namespace of the same name would hide them.
+std::vector<std::string> kernel_language_names() {
+  std::vector<std::string> names;
   for (const char* file : {"contract", "port", "args"}) {
     std::ifstream lines(str_cat(JITSTEP_SOURCE_DIR "/templates/core/", file, ".cuh"));
     for (std::string line; std::getline(lines, line);) {
@@ -535,20 +536,20 @@ std::vector<std::string> words_of_the_contract() {
           "(\\w+)\\(.*");
       if (!std::regex_match(line, found, declared)) continue;
       for (std::size_t i = 1; i < found.size(); ++i)
-        if (found[i].matched) words.push_back(found[i]);
+        if (found[i].matched) names.push_back(found[i]);
     }
   }
-  return words;
+  return names;
 }
 
-TEST(ManifestMistakes, AFileIsNotCalledWhatTemplatesAreWrittenIn) {
-  const auto words = words_of_the_contract();
-  EXPECT_GT(words.size(), 60u);
-  for (const std::string& word : words)
-    EXPECT_TRUE(problem_of_name(word).ends_with("rename both")) << word;
+TEST(ManifestMistakes, AFileNameFromTheKernelLanguageThrows) {
+  const auto names = kernel_language_names();
+  EXPECT_GT(names.size(), 60u);
+  for (const std::string& name : names)
+    EXPECT_TRUE(problem_of_name(name).ends_with("rename both")) << name;
 }
 
-TEST(ManifestMistakes, NameTheFileTheLineAndWhatToWriteInstead) {
+TEST(ManifestMistakes, ErrorsNameFileLineAndFix) {
   for (const auto& [kind, line, content, message] : mistakes()) {
     const std::string found = problem(kind, content);
     EXPECT_TRUE(found.starts_with(str_cat("my/mine.cuh:", line, ": "))) << found << "\n" << content;
@@ -557,7 +558,7 @@ TEST(ManifestMistakes, NameTheFileTheLineAndWhatToWriteInstead) {
   }
 }
 
-// ---- whether the table is complete: the messages are read from the reader's own source ------------
+// ---- completeness of the table: the test reads the messages from the reader's own source --------
 
 std::string source_of(const std::string& name) {
   std::ostringstream content;
@@ -565,7 +566,7 @@ std::string source_of(const std::string& name) {
   return content.str();
 }
 
-// The string literals of 8 characters and more inside the parentheses that open at `at`.
+// The string literals of at least 8 characters inside the parentheses that open at `at`.
 std::vector<std::string> literals(const std::string& source, std::size_t at) {
   std::vector<std::string> found;
   int open = 0;
@@ -581,7 +582,7 @@ std::vector<std::string> literals(const std::string& source, std::size_t at) {
   return found;
 }
 
-TEST(ManifestMistakes, AreAllInTheTable) {
+TEST(ManifestMistakes, TheTableHasEveryMessage) {
   std::vector<std::string> provoked = long_conditions();
   for (const auto& mistake : mistakes()) provoked.push_back(problem(mistake.kind, mistake.content));
   provoked.push_back(problem_of_name("lion.v2"));

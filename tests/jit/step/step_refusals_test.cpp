@@ -1,4 +1,4 @@
-// What a step without torch refuses: with the tensor's or input's name, before anything is changed.
+// Errors of a step without torch. Each names the tensor or input, and is thrown before anything is changed.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -16,13 +16,13 @@ using testing::error_of;
 using testing::settings_with_cache;
 using testing::TemporaryFolder;
 
-class StepRefusals : public ::testing::Test {
+class StepErrors : public ::testing::Test {
  protected:
-  StepRefusals() { options.set("momentum", 0.5); }
+  StepErrors() { options.set("momentum", 0.5); }
 
   Plan plan() const { return resolve(options, {"int8"}); }
 
-  // The error of a step of two tensors, ids 3 and 4, after `change`; the parameters must stay as they were.
+  // The error of a step of two tensors, with ids 3 and 4, after `change`. The parameters must not change.
   std::string refused(const std::function<void(std::vector<StepTensor>&, std::vector<StepInput>&,
                                                std::vector<HyperParams>&)>& change) {
     std::vector<float> p(100, 1.0f), q(p), g(100, 1.0f);
@@ -43,7 +43,7 @@ class StepRefusals : public ::testing::Test {
   OptionValues options{"sgd"};
 };
 
-TEST_F(StepRefusals, InputsThatMakeNoSense) {
+TEST_F(StepErrors, InvalidInputs) {
   EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[1].hyper_index = 1; }),
             "a step: input 1, of the tensor with id 4, names set 1; the step has 1");
   EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[0].hyper_index = -1; }),
@@ -58,7 +58,7 @@ TEST_F(StepRefusals, InputsThatMakeNoSense) {
             "a step: set 0 has the step number 0; steps are counted from 1");
 }
 
-TEST_F(StepRefusals, WhatADeviceCouldNotSkip) {
+TEST_F(StepErrors, InconsistentFoundInfOrStepOffsets) {
   const float found = 1, other = 0;
   int64 step_offsets[2] = {};
   const auto change = [&](const float* second, int64* step_offset) {
@@ -84,7 +84,7 @@ TEST_F(StepRefusals, WhatADeviceCouldNotSkip) {
       "tensor a set with an integer of its own");
 }
 
-TEST_F(StepRefusals, AGradScaleForAKernelThatDoesNotDivide) {
+TEST_F(StepErrors, AGradScaleForAKernelThatDoesNotDivide) {
   const float scale = 2;
   EXPECT_EQ(refused([&](auto&, auto&, auto& sets) { sets[0].grad_scale = &scale; }),
             "a step with a grad_scale by " + plan().name +
@@ -94,7 +94,7 @@ TEST_F(StepRefusals, AGradScaleForAKernelThatDoesNotDivide) {
   EXPECT_EQ(resolve(spec).at_step(options, 3).t, 3) << "options that do not divide will do";
 }
 
-TEST_F(StepRefusals, MemoryThatIsMissing) {
+TEST_F(StepErrors, NullPointers) {
   const std::string who = "a step by sgd_int8_float32: the tensor with id 4 has no memory for ";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].p = nullptr; }),
             who + "its values: p is null");
@@ -104,7 +104,7 @@ TEST_F(StepRefusals, MemoryThatIsMissing) {
             who + "the scales of its slot m");
 }
 
-TEST_F(StepRefusals, TensorsThatTheKernelCannotStep) {
+TEST_F(StepErrors, TensorsThatTheKernelCannotStep) {
   const std::string who = "a step by sgd_int8_float32: the tensor with id 4 ";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].offset = 12; }),
             who +
@@ -127,7 +127,7 @@ TEST_F(StepRefusals, TensorsThatTheKernelCannotStep) {
             "sums over all tensors: give each its own");
 }
 
-TEST_F(StepRefusals, MoreDimensionsThanKernelsTake) {
+TEST_F(StepErrors, MoreDimensionsThanKernelsTake) {
   const std::string what =
       "a step by sgd_int8_float32: the tensor with id 4 has 9 dimensions; a rule that sums over "
       "rows or "
@@ -145,7 +145,7 @@ TEST_F(StepRefusals, MoreDimensionsThanKernelsTake) {
   EXPECT_EQ(refused(with_dims({100, 100, 100, 100, 100, 100, 100, 10, 1})), what);
 }
 
-TEST_F(StepRefusals, TensorsThatShareMemory) {
+TEST_F(StepErrors, TensorsThatOverlap) {
   const std::string who =
       "a step: its tensors number 0 and 1 (counted from 0), with the ids 3 and 4, share memory: ";
   const std::string advice =
@@ -170,7 +170,7 @@ TEST_F(StepRefusals, TensorsThatShareMemory) {
       << "tensors without elements share none";
 }
 
-TEST_F(StepRefusals, AStepThatWasMovedFrom) {
+TEST_F(StepErrors, AMovedFromStep) {
   std::vector<float> p(100, 1.0f), g(100, 1.0f);
   const StateStorage state(cpu, plan(), options, {100});
   Step step(cpu, {{plan(), {state.tensor(p.data())}}});
@@ -184,7 +184,7 @@ TEST_F(StepRefusals, AStepThatWasMovedFrom) {
   EXPECT_NE(p, g);
 }
 
-TEST_F(StepRefusals, ALaunchThatWasNotPrepared) {
+TEST_F(StepErrors, ALaunchThatWasNotPrepared) {
   std::vector<float> p(100, 1.0f), g(100, 1.0f);
   const StateStorage state(cpu, plan(), options, {100});
   Step step(cpu, {{plan(), {state.tensor(p.data())}}});
@@ -197,7 +197,7 @@ TEST_F(StepRefusals, ALaunchThatWasNotPrepared) {
   EXPECT_EQ(p, once);
 }
 
-TEST_F(StepRefusals, OptionsThatNeedAnotherKernelThanThePlans) {
+TEST_F(StepErrors, OptionsThatNeedAnotherKernel) {
   const Plan made = plan();
   options.set("lr", 0.25);
   EXPECT_EQ(made.at_step(options, 3).t, 3) << "numbers may change";

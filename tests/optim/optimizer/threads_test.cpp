@@ -92,7 +92,7 @@ std::vector<Tensors> at_once(const std::vector<Task>& tasks) {
   return results;
 }
 
-// The threads run first, so that they find no kernel in this process.
+// The threads come first: they find no kernel in this process.
 TEST(Threads, ThirtyTwoConcurrentOptimizersGiveTheBitsOfOneAlone) {
   std::vector<Task> tasks;
   for (int i = 0; i < kThreads; ++i) tasks.push_back(task(i));
