@@ -19,7 +19,11 @@ class JITSTEP_API CastGuard {
   explicit CastGuard(Finds finds);
 
   /// True if nothing was written here.
-  bool is_intact() const;
+  bool is_intact() const {
+    std::uint64_t changed = 0;
+    for (const std::uint64_t word : words_) changed |= word ^ untouched_;
+    return changed == 0;
+  }
 
  private:
   // As long as torch's longest classes, except those of LBFGS with its line search.

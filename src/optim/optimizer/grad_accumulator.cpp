@@ -69,7 +69,7 @@ struct Sum {
   bool started = false;                    // a gradient was added in this window
   bool waits = false;                      // p has a gradient that is not added yet
   StateBuffers state = {};                 // the kernel, and the parameter's number
-  int version = 0;                         // changes with the metadata of values or gradient
+  StepParam param = {};                    // the values and the gradient of a step
   TensorFingerprint fingerprint = {};      // of the values
   TensorFingerprint gradient_form = {};    // of the last gradient
   std::optional<c10::Stream> stream = {};  // the stream of the last gradient
@@ -84,13 +84,17 @@ struct Sum {
     if (!own) {
       values = torch::empty_like(p, p.options().dtype(dtype).requires_grad(false));
       fingerprint = TensorFingerprint(values);
-      ++version;
+      ++param.version;
     }
     values.fill_(-0.0);
   }
 
-  StepParameter in_step(const torch::Tensor* gradient) {
-    return {&values, gradient, &state, name(), version};
+  StepParam* in_step(const torch::Tensor* g) {
+    param.name = name();
+    param.p = &values;
+    param.grad = g;
+    param.buffers = &state;
+    return &param;
   }
 };
 
@@ -258,21 +262,21 @@ void GradAccumulator::State::add(const std::vector<Sum*>& waited, bool all) {
 
 void GradAccumulator::State::step(const std::vector<Sum*>& present,
                                   const std::deque<torch::Tensor>& gradients, bool all) {
-  std::vector<StepParameter> parameters, inactive;
+  std::vector<StepParam*> active, inactive;
   for (std::size_t i = 0; i < present.size(); ++i) {
     Sum& sum = *present[i];
     if (!sum.started) sum.begin();
-    if (!sum.gradient_form.same_metadata(gradients[i])) ++sum.version;
+    if (!sum.gradient_form.same_metadata(gradients[i])) ++sum.param.version;
     sum.gradient_form = TensorFingerprint(gradients[i], TensorFingerprint::Access::read);
     sum.state.t = backwards - 1;
-    parameters.push_back(sum.in_step(&gradients[i]));
+    active.push_back(sum.in_step(&gradients[i]));
   }
   if (all)
     for (Sum& sum : sums)
       if (sum.values.defined() && sum.state.t != backwards - 1)
         inactive.push_back(sum.in_step(nullptr));
   if (steps == steppers.size()) steppers.emplace_back();
-  steppers[steps++].step({parameters, inactive, hyper_params}, nullptr, {});
+  steppers[steps++].step({active, inactive, hyper_params}, nullptr, {});
 }
 
 GradAccumulator::GradAccumulator(const std::vector<torch::Tensor>& parameters,

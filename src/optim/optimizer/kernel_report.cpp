@@ -57,27 +57,30 @@ std::vector<KernelReport> Optimizer::Impl::compiled_kernels() {
   const OwnOperations own;
   if (!groups_unchanged()) sync_groups();
   std::deque<StateBuffers> outlines;
-  std::vector<StepParameter> parameters;
+  std::deque<StepParam> outlined;
+  std::vector<StepParam*> active_params;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const GroupRecord& record = groups[g].record;
+    const GroupRecord& group = groups[g].record;
     refresh_options(g);
     for (std::size_t i = 0; i < param_groups()[g].params().size(); ++i) {
-      ParamRecord& param_record = groups[g].param_records[i];
-      if (param_record.repeated) continue;
-      param_record.gradient_checked = false;
-      const torch::Tensor& p = param_groups()[g].params()[i];
-      with_context(p, {g, i}, [&] { outlines.push_back(state_outline(record.plan(p))); });
+      ParamRecord& record = groups[g].param_records[i];
+      if (record.repeated) continue;
+      record.gradient_checked = false;
+      record.p = &param_groups()[g].params()[i];
+      with_context(*record.p, record.name,
+                   [&] { outlines.push_back(state_outline(group.plan(*record.p))); });
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
-      const torch::Tensor* const grad = gradient_of(p, {g, i});
-      parameters.push_back({&p, grad == nullptr ? &p : grad, &outlines.back(), {g, i}, 0});
+      const torch::Tensor* const grad = gradient_of(record);
+      outlined.push_back(
+          {record.name, record.p, grad == nullptr ? record.p : grad, &outlines.back()});
+      active_params.push_back(&outlined.back());
     }
   }
   SharedStateTensors initial_state;
-  if (!parameters.empty())
-    initial_state.bind(parameters.front().p->device(),
-                       groups.front().record.initial_shared_state());
+  if (!outlined.empty())
+    initial_state.bind(outlined.front().p->device(), groups.front().record.initial_shared_state());
   Stepper preview;
-  preview.prepare(parameters, {}, initial_state.aux_state(), extras.grad_scale.defined());
+  preview.prepare(active_params, {}, initial_state.aux_state(), extras.grad_scale.defined());
   return preview.kernels();
 }
 
@@ -92,9 +95,9 @@ void Optimizer::compile() { impl_->compiled_kernels(); }
 std::vector<KernelReport> Optimizer::kernels() {
   std::vector<KernelReport> reports = impl_->stepper.kernels();
   for (const Impl::Group& group : impl_->groups)
-    for (const ParamRecord& param_record : group.param_records)
-      if (param_record.alone)
-        for (KernelReport& one : param_record.alone->kernels()) add_kernel(reports, std::move(one));
+    for (const Impl::ParamRecord& record : group.param_records)
+      if (record.alone)
+        for (KernelReport& one : record.alone->kernels()) add_kernel(reports, std::move(one));
   return reports.empty() ? impl_->compiled_kernels() : reports;
 }
 

@@ -266,10 +266,12 @@ void Optimizer::Impl::register_members(std::size_t g) {
   std::set<void*> listed;
   for (const auto& p : param_groups()[g].params()) {
     const bool repeated = !listed.insert(key_of(p)).second;
-    param_records.push_back({.key = key_of(p),
-                             .id = id_of(key_of(p)),
-                             .number = static_cast<int>(listed.size()) - 1,
-                             .repeated = repeated});
+    ParamRecord& record = param_records.emplace_back();
+    record.name = {g, param_records.size() - 1};
+    record.key = key_of(p);
+    record.id = id_of(record.key);
+    record.number = static_cast<int>(listed.size()) - 1;
+    record.repeated = repeated;
   }
   warn_of_repeated(g);
 }

@@ -121,7 +121,7 @@ void Optimizer::load(InputArchive& archive) {
   std::vector<ArchivedGroup> groups =
       read_archive(archive, impl_->default_options(), param_groups_);
   const auto shared_state = read_shared_state(archive, impl_->default_options(), groups);
-  Conversions conversions;
+  Impl::Conversions conversions;
   for (std::size_t g = 0; g < groups.size(); ++g) impl_->bind_archived(g, groups[g], conversions);
   const std::set<int> loaded = distinct_ids(groups);
   for (std::size_t g = 0; g < groups.size(); ++g) impl_->take_archived(g, groups[g]);

@@ -22,19 +22,19 @@ torch::Tensor checked_number(torch::Tensor number, const char* name) {
   return number.detach();
 }
 
-void check_device(const torch::Tensor& number, const char* name, const StepParameter& one) {
+void check_device(const torch::Tensor& number, const char* name, const StepParam& one) {
   TORCH_CHECK(!number.defined() || number.device() == one.p->device(), "jitstep: ", name, " is on ",
               number.device(), ", but ", describe(*one.p, one.name), " is on ", one.p->device(),
               ". Set one on the parameters' device.");
 }
 
 // Appends the tensors that a step reads or writes for one parameter. A gradient without data needs no clearing.
-void add_memory(const StepParameter& one, std::vector<StepMemory>& memory) {
+void add_memory(const StepParam& one, std::vector<StepMemory>& memory) {
   const NamedParameter parameter{one.p, one.name};
   memory.push_back({one.p, parameter});
   if (has_data(one.p->grad()))
     memory.push_back({&one.p->grad(), parameter, StepMemory::Use::cleared});
-  one.state->for_each_tensor([&](const torch::Tensor& tensor) {
+  one.buffers->for_each_tensor([&](const torch::Tensor& tensor) {
     if (tensor.defined()) memory.push_back({&tensor, parameter, StepMemory::Use::state});
   });
 }
@@ -110,17 +110,17 @@ void Optimizer::set_lr(const torch::Tensor& lr) {
 
 // Passes the address of a group's learning rate to the kernels, if it is a tensor.
 void Optimizer::Impl::point_to_lr(std::size_t g) {
-  const auto& lrs = lrs;
   const torch::Tensor lr = g < lrs.size() ? lrs[g] : torch::Tensor();
   hyper_params[g].lr = lr.defined() ? lr.const_data_ptr() : nullptr;
   hyper_params[g].lr_bytes = lr.defined() ? static_cast<int64>(lr.element_size()) : 0;
 }
 
 void Optimizer::Impl::check_extras() const {
-  for (const StepParameter& one : work) {
-    if (one.name.group < lrs.size()) check_device(lrs[one.name.group], "lr", one);
-    check_device(extras.grad_scale, "grad_scale", one);
-    check_device(extras.found_inf, "found_inf", one);
+  if (lrs.empty() && !extras.grad_scale.defined() && !extras.found_inf.defined()) return;
+  for (const StepParam* const param : active) {
+    if (param->name.group < lrs.size()) check_device(lrs[param->name.group], "lr", *param);
+    check_device(extras.grad_scale, "grad_scale", *param);
+    check_device(extras.found_inf, "found_inf", *param);
   }
 }
 
@@ -138,7 +138,7 @@ void Optimizer::Impl::check_cleared() {
   if (!extras.clears || (clearing_checked && same)) return;
   clearing_checked = false;
   std::vector<StepMemory> used;
-  for (const StepParameter& one : work) add_memory(one, used);
+  for (const StepParam* const param : active) add_memory(*param, used);
   for (const torch::Tensor* number : {&extras.grad_scale, &extras.found_inf})
     if (number->defined()) used.push_back({number, {}, StepMemory::Use::number});
   for (const torch::Tensor& lr : lrs)
@@ -149,17 +149,19 @@ void Optimizer::Impl::check_cleared() {
 
 // Creates step counters on the device: with found_inf for skipped steps, if capturable for all steps.
 void Optimizer::Impl::count_steps() {
+  ever_capturable |= extras.capturable;
+  if (!ever_capturable && !extras.found_inf.defined() && pending.empty()) return;
   std::unordered_map<torch::Device, std::vector<StepCount*>> without;
-  for (const StepParameter& one : work) {
-    StepCount& t = one.state->t;
+  for (const StepParam* const param : active) {
+    StepCount& t = param->buffers->t;
     if (!extras.capturable && t.is_on_device()) t.count_on_host();
-    if (lacks_counter(t, extras)) without[one.p->device()].push_back(&t);
+    if (lacks_counter(t, extras)) without[param->p->device()].push_back(&t);
   }
   for (const auto& [device, counts] : without) {
     backend_of(device).refuse_capture();  // a capture would record the creation of counters
     attach_counters(device, counts, extras.capturable);
   }
-  if (work.empty() || shared_state.aux_state() == nullptr) return;
+  if (active.empty() || shared_state.aux_state() == nullptr) return;
   if (shared_state.is_on_device() != extras.capturable)
     shared_state.count_on_device(extras.capturable);
   if (extras.found_inf.defined()) shared_state.count_skips();
@@ -168,8 +170,8 @@ void Optimizer::Impl::count_steps() {
 // Kernels have read and cleared a copy of lazily negated gradients. This clears the gradients themselves.
 void Optimizer::Impl::clear_materialised() {
   if (!extras.clears || materialised.empty()) return;
-  for (const StepParameter& one : work)
-    if (one.p->grad().is_neg()) one.p->mutable_grad().zero_();
+  for (const StepParam* const param : active)
+    if (param->p->grad().is_neg()) param->p->mutable_grad().zero_();
 }
 
 void Optimizer::set_tuning_agreement(TuningAgreement agree) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,7 +37,7 @@ struct Optimizer::Impl {
   enum class Operation { step, switch_mode };
   class Conversions;
   // Cached data about one parameter, from the last time it was checked.
-  struct ParamRecord {
+  struct ParamRecord : StepParam {
     void* key = nullptr;
     torch::optim::OptimizerParamState* held = nullptr;
     ParamState* state = nullptr;           // `held`, once its type was checked
@@ -45,7 +46,6 @@ struct Optimizer::Impl {
     TensorFingerprint fingerprint = {};               // of the parameter
     TensorFingerprint gradient = {};                  // of the last gradient
     bool gradient_checked = false;                    // valid while `gradient` matches
-    int version = 0;                                  // changes when kernel tables become invalid
     int revision = -1;                                // of the group when the state was bound
     int id = 0;
     int number = 0;  // in its group, without duplicates; indexes options with a value per parameter
@@ -53,23 +53,27 @@ struct Optimizer::Impl {
     bool shares = false;                // see shares(plan)
     std::optional<Stepper> alone = {};  // for steps inside backward()
 
+    void set_state(ParamState* now) {
+      held = state = now;
+      type = now == nullptr ? nullptr : &typeid(*now);
+      buffers = now == nullptr ? nullptr : &now->buffers_;
+    }
     // True if `now` is the same object as at the last check.
     bool knows(const torch::optim::OptimizerParamState* now) const {
       return now == held && (now == nullptr || typeid(*now) == *type);
     }
-    // True if `now` is bound to this parameter with the group's current options, and still fits. If the storage did not
+    // True if the known state is bound to p with the group's current options, and still fits. If the storage did not
     // move, shape and dtype are unchanged. Always false at step 0, so that bind() checks the initial state.
-    bool is_bound(const torch::optim::OptimizerParamState* now, int of_group,
-                  const torch::Tensor& p, bool storage_unchanged) const {
-      return now != nullptr && knows(now) && revision == of_group && state->is_bound() &&
-             state->buffers_.plan == plan && state->buffers_.t.counted() > 0 &&
-             ((storage_unchanged && !state->is_shared()) || state->fits(p));
+    bool is_bound(int group_revision, bool storage_unchanged) const {
+      return state != nullptr && revision == group_revision && state->is_bound() &&
+             state->guard_.is_intact() && buffers->plan == plan && has_stepped(buffers->t) &&
+             ((storage_unchanged && !state->is_shared()) || state->fits(*p));
     }
-    StepParameter in_step(const torch::Tensor& p, const torch::Tensor* grad,
-                          const ParameterName& name) const {
-      return {&p, grad, state == nullptr ? nullptr : &state->buffers_, name, version};
+    static bool has_stepped(const StepCount& t) {
+      return t.counted() > 0 && t.counted() < std::numeric_limits<std::int64_t>::max();
     }
   };
+
   struct Group {
     GroupRecord record;
     std::vector<ParamRecord> param_records;
@@ -78,7 +82,7 @@ struct Optimizer::Impl {
   };
   // A parameter of this step whose state must be created or bound again first.
   struct PendingBinding {
-    std::size_t work, group, index;
+    ParamRecord* record;
     std::shared_ptr<const jit::Plan> plan;
     bool made;                         // this step created the state
     std::optional<ParamState> before;  // for the rollback: the state before bind()
@@ -93,18 +97,20 @@ struct Optimizer::Impl {
   std::vector<Group> groups;
   std::vector<HyperParams> hyper_params;  // one per group
   std::unordered_map<void*, int> ids;
-  std::vector<StepParameter> work, inactive;  // of this step: with a gradient, and without
+  std::vector<StepParam*> active, inactive;  // of this step: with a gradient, and without
   std::vector<PendingBinding> pending;
-  std::vector<ParameterName> new_gradients;  // of this step: gradients whose storage changed
-  std::deque<torch::Tensor> materialised;    // of this step: copies of lazy gradients
+  std::vector<ParamRecord*> new_gradients;  // of this step: gradients whose storage changed
+  std::deque<torch::Tensor> materialised;   // of this step: copies of lazy gradients
   ParameterMemory memory;
-  bool memory_checked = false;  // valid while no parameter's storage changes
+  bool several_devices = false;  // this step's parameters are on more than one
+  bool memory_checked = false;   // valid while no parameter's storage changes
   StepExtras extras;
   std::vector<torch::Tensor> lrs;   // by group, may be shorter; undefined: the option lr is used
   int versions = 0;                 // the last ParamRecord::version
   bool clearing_checked = false;    // valid while the storage of no gradient and state changes
   SharedStateTensors shared_state;  // outlives the stepper's tables
   Stepper stepper;
+  bool ever_capturable = false;    // some step counts may be on the device
   bool tunes = false;              // the options request tuning in steps
   bool tuning_is_settled = false;  // it is decided whether the stepper has a tuner
   jit::Agreement agree = {};
@@ -126,7 +132,8 @@ struct Optimizer::Impl {
     };
   }
   void start_gathering() {
-    work.clear();
+    active.clear();
+    several_devices = false;
     inactive.clear();
     pending.clear();
     new_gradients.clear();
@@ -134,12 +141,12 @@ struct Optimizer::Impl {
   }
   // True if a parameter's storage and metadata are unchanged. If not, invalidates the cached data: the state may no
   // longer fit, kernel tables have the old address, and the parameter may share memory with others.
-  bool check_storage(ParamRecord& param_record, const torch::Tensor& p) {
-    if (param_record.fingerprint.same_storage(p)) return true;
-    if (!param_record.fingerprint.same_metadata(p)) param_record.revision = -1;
-    param_record.fingerprint = TensorFingerprint(p);
-    param_record.gradient_checked = false;
-    param_record.version = ++versions;
+  bool check_storage(ParamRecord& record) {
+    if (record.fingerprint.same_storage(*record.p)) return true;
+    if (!record.fingerprint.same_metadata(*record.p)) record.revision = -1;
+    record.fingerprint = TensorFingerprint(*record.p);
+    record.gradient_checked = false;
+    record.version = ++versions;
     memory_checked = false;
     return false;
   }
@@ -183,10 +190,10 @@ struct Optimizer::Impl {
   void with_rollback(const std::function<void()>& launch);
   void gather_inputs(Operation operation);
   void gather_group(std::size_t group, Operation operation);
-  void gather_param(std::size_t group, std::size_t index, Operation operation);
+  void gather_param(ParamRecord& record, const torch::Tensor& p, Operation operation);
   void refresh_options(std::size_t group);
   void point_to_lr(std::size_t group);
-  const torch::Tensor* gradient_of(const torch::Tensor& p, const ParameterName& name);
+  const torch::Tensor* gradient_of(ParamRecord& record);
   void check_devices() const;
   void check_extras() const;
   void check_memory();
@@ -197,10 +204,9 @@ struct Optimizer::Impl {
   void clear_materialised();
 
   // ---- states (optimizer_step.cpp)
-  bool is_bound(std::size_t group, std::size_t index, bool storage_unchanged);
-  void look_up(ParamRecord& param_record, torch::optim::OptimizerParamState* held,
-               const std::string& rule) const;
-  void add_pending(std::size_t group, std::size_t index);
+  bool find_state(ParamRecord& record, bool storage_unchanged) const;
+  void look_up(ParamRecord& record, torch::optim::OptimizerParamState* held) const;
+  void add_pending(ParamRecord& record);
   std::set<int> ids_except(const std::set<const ParamState*>& excluded) const;
   std::vector<int> ids_of_pending() const;
   ParamState& state_for(const torch::Tensor& p, std::size_t group);

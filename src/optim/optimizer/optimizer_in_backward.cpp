@@ -78,7 +78,7 @@ void Optimizer::Impl::step_alone(const ParameterName& name) {
   alone.clears = false;  // the gradient is reset below instead
   with_rollback([&] {
     count_steps();
-    param_record.alone->step({work, inactive, hyper_params}, nullptr, alone, transform());
+    param_record.alone->step({active, inactive, hyper_params}, nullptr, alone, transform());
   });
   param_groups()[g].params()[i].mutable_grad().reset();
 }
@@ -89,7 +89,7 @@ void Optimizer::Impl::collect_alone(const ParameterName& name) {
   const torch::Tensor& p = param_groups()[g].params()[i];
   start_gathering();
   refresh_options(g);
-  gather_param(g, i, Operation::step);
+  gather_param(groups[g].param_records[i], p, Operation::step);
   check_alone(p, name, groups[g].rule, groups[g].param_records[i].shares);
   check_unskipped(extras.found_inf);
   check_extras();

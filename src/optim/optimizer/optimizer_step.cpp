@@ -36,7 +36,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     impl_->check_cleared();
     impl_->count_steps();
     const StepExtras& extras = impl_->extras;
-    impl_->stepper.step({impl_->work, impl_->inactive, impl_->hyper_params},
+    impl_->stepper.step({impl_->active, impl_->inactive, impl_->hyper_params},
                         impl_->shared_state.aux_state(), extras, impl_->transform());
   });
   impl_->clear_materialised();
@@ -60,8 +60,8 @@ void Optimizer::Impl::switch_mode(jit::Mode to) {
   const OwnOperations own;
   gather_inputs(Operation::switch_mode);
   with_rollback([&] {
-    std::erase_if(work, [](const StepParameter& one) { return one.state->t == 0; });
-    stepper.switch_mode(to, {work, inactive, hyper_params}, shared_state.aux_state());
+    std::erase_if(active, [](const StepParam* param) { return param->buffers->t == 0; });
+    stepper.switch_mode(to, {active, inactive, hyper_params}, shared_state.aux_state());
   });
   mode = to;
 }
@@ -92,15 +92,15 @@ void Optimizer::Impl::gather_inputs(Operation operation) {
 
 // Each device would sum over its own parameters only, so a sum over all parameters would be wrong.
 void Optimizer::Impl::check_devices() const {
-  const auto other = std::find_if(work.begin(), work.end(), [&](const StepParameter& one) {
-    return one.p->device() != work.front().p->device();
+  if (!several_devices) return;
+  const auto device = active.front()->p->device();
+  const auto other = std::find_if(active.begin(), active.end(), [&](const StepParam* param) {
+    return param->p->device() != device;
   });
-  if (other == work.end()) return;
-  const auto sums = std::any_of(work.begin(), work.end(), [&](const StepParameter& one) {
-    return groups[one.name.group].param_records[one.name.index].shares;
+  const bool sums = std::any_of(active.begin(), active.end(), [&](const StepParam* param) {
+    return static_cast<const ParamRecord*>(param)->shares;
   });
-  TORCH_CHECK(!sums, "jitstep: parameters on ", work.front().p->device(), " and ",
-              other->p->device(),
+  TORCH_CHECK(!sums, "jitstep: parameters on ", device, " and ", (*other)->p->device(),
               " do not work with max_grad_norm or another sum over all parameters: each device "
               "would sum its own only. Call torch::nn::utils::clip_grad_norm_ instead, or use one "
               "optimizer per device.");
@@ -113,43 +113,40 @@ void Optimizer::Impl::check_memory() {
   memory.clear();
   new_gradients.clear();
   for (std::size_t g = 0; g < groups.size(); ++g)
-    for (std::size_t i = 0; i < groups[g].param_records.size(); ++i) {
-      const torch::Tensor& p = param_groups()[g].params()[i];
-      ParamRecord& param_record = groups[g].param_records[i];
+    for (ParamRecord& record : groups[g].param_records) {
+      record.p = &param_groups()[g].params()[record.name.index];
       // Also for inactive parameters, because kernel tables have their addresses.
-      check_storage(param_record, p);
-      param_record.gradient_checked = false;
-      memory.add({&p, {g, i}});
-      if (p.grad().defined() && !is_lazy(p.grad())) new_gradients.push_back({g, i});
+      check_storage(record);
+      record.gradient_checked = false;
+      memory.add({record.p, record.name});
+      if (record.p->grad().defined() && !is_lazy(record.p->grad()))
+        new_gradients.push_back(&record);
     }
   memory_checked = true;
 }
 
 void Optimizer::Impl::check_new_gradients() {
   check_numbers();
-  for (const ParameterName& name : new_gradients) {
-    const torch::Tensor& p = param_groups()[name.group].params()[name.index];
-    memory.check(p.grad(), {&p, name});
-    groups[name.group].param_records[name.index].gradient_checked = true;
+  for (ParamRecord* const record : new_gradients) {
+    memory.check(record->p->grad(), {record->p, record->name});
+    record->gradient_checked = true;
   }
 }
 
 // The gradient in a form that kernels can read, or null. An unchanged gradient is not checked again.
-const torch::Tensor* Optimizer::Impl::gradient_of(const torch::Tensor& p,
-                                                  const ParameterName& name) {
-  ParamRecord& param_record = groups[name.group].param_records[name.index];
+const torch::Tensor* Optimizer::Impl::gradient_of(ParamRecord& record) {
   // p is a leaf, so p.grad() and its warning about non-leaves are not needed.
-  const torch::Tensor* grad = &p.unsafeGetTensorImpl()->grad();
-  if (param_record.gradient_checked && param_record.gradient.same_storage(*grad)) return grad;
-  param_record.gradient_checked = false;
+  const torch::Tensor* grad = &record.p->unsafeGetTensorImpl()->grad();
+  if (record.gradient_checked && record.gradient.same_storage(*grad)) return grad;
+  record.gradient_checked = false;
   if (!grad->defined()) return nullptr;
   if (is_lazy(*grad))
     grad = &materialised.emplace_back(jitstep::materialised(*grad));
   else
-    new_gradients.push_back(name);
-  check_gradient(p, *grad, name);
-  if (!param_record.gradient.same_metadata(*grad)) param_record.version = ++versions;
-  param_record.gradient = TensorFingerprint(*grad, TensorFingerprint::Access::read);
+    new_gradients.push_back(&record);
+  check_gradient(*record.p, *grad, record.name);
+  if (!record.gradient.same_metadata(*grad)) record.version = ++versions;
+  record.gradient = TensorFingerprint(*grad, TensorFingerprint::Access::read);
   return grad;
 }
 
@@ -162,65 +159,61 @@ void Optimizer::Impl::refresh_options(std::size_t g) {
 
 void Optimizer::Impl::gather_group(std::size_t g, Operation operation) {
   refresh_options(g);
-  for (std::size_t i = 0; i < param_groups()[g].params().size(); ++i) gather_param(g, i, operation);
+  const auto& params = param_groups()[g].params();
+  auto& records = groups[g].param_records;
+  for (std::size_t i = 0; i < params.size(); ++i)
+    if (!records[i].repeated) gather_param(records[i], params[i], operation);
 }
 
-void Optimizer::Impl::gather_param(std::size_t g, std::size_t i, Operation operation) {
-  const torch::Tensor& p = param_groups()[g].params()[i];
-  const Group& group = groups[g];
-  ParamRecord& param_record = groups[g].param_records[i];
-  if (param_record.repeated) return;
-  const bool reads_gradients = operation == Operation::step;
-  const bool storage_unchanged = check_storage(param_record, p);
-  const torch::Tensor* const grad = reads_gradients ? gradient_of(p, {g, i}) : &p;
-  if (grad == nullptr) {
-    if (param_record.is_bound(held_state(param_record.key), group.record.revision(), p,
-                              storage_unchanged))
-      inactive.push_back(param_record.in_step(p, nullptr, {g, i}));
+void Optimizer::Impl::gather_param(ParamRecord& record, const torch::Tensor& p,
+                                   Operation operation) {
+  record.p = &p;
+  const bool storage_unchanged = check_storage(record);
+  record.grad = operation == Operation::step ? gradient_of(record) : &p;
+  if (record.grad == nullptr) {
+    if (record.knows(held_state(record.key)) &&
+        record.is_bound(groups[record.name.group].record.revision(), storage_unchanged))
+      inactive.push_back(&record);
     return;
   }
-  const bool bound = with_context(p, {g, i}, [&] { return is_bound(g, i, storage_unchanged); });
-  if (!reads_gradients && (param_record.state == nullptr || param_record.state->step() == 0))
+  const bool bound = find_state(record, storage_unchanged);
+  if (operation == Operation::switch_mode && (record.state == nullptr || record.state->step() == 0))
     return;
-  if (!bound) add_pending(g, i);
-  work.push_back(param_record.in_step(p, grad, {g, i}));
+  if (!bound) add_pending(record);
+  active.push_back(&record);
+  several_devices |= p.device() != active.front()->p->device();
 }
 
-void Optimizer::Impl::add_pending(std::size_t g, std::size_t i) {
-  const torch::Tensor& p = param_groups()[g].params()[i];
-  Group& group = groups[g];
-  check_tensor(p, {g, i});
-  auto plan = with_context(p, {g, i}, [&] { return group.record.plan(p); });
-  group.param_records[i].shares = shares(*plan);
-  pending.push_back({work.size(), g, i, std::move(plan), false, std::nullopt});
+void Optimizer::Impl::add_pending(ParamRecord& record) {
+  check_tensor(*record.p, record.name);
+  auto plan = with_context(*record.p, record.name,
+                           [&] { return groups[record.name.group].record.plan(*record.p); });
+  record.shares = shares(*plan);
+  pending.push_back({&record, std::move(plan), false, std::nullopt});
 }
 
-bool Optimizer::Impl::is_bound(std::size_t g, std::size_t i, bool storage_unchanged) {
-  Group& group = groups[g];
-  ParamRecord& param_record = group.param_records[i];
-  auto* const held = held_state(param_record.key);
-  if (param_record.knows(held)) {
-    if (held != nullptr) param_record.state->check_unharmed(), param_record.state->check_step();
-    if (param_record.is_bound(held, group.record.revision(), param_groups()[g].params()[i],
-                              storage_unchanged))
-      return true;
-  }
-  look_up(param_record, held, group.rule);
+// Updates the record's state. True if it is bound, false if it must be created or bound again.
+bool Optimizer::Impl::find_state(ParamRecord& record, bool storage_unchanged) const {
+  auto* const held = held_state(record.key);
+  if (record.knows(held) &&
+      record.is_bound(groups[record.name.group].record.revision(), storage_unchanged))
+    return true;
+  look_up(record, held);
   return false;
 }
 
-// Sets the record's state to `held`. Throws if that is not state of the rule.
-void Optimizer::Impl::look_up(ParamRecord& param_record, torch::optim::OptimizerParamState* held,
-                              const std::string& rule) const {
+// Sets the record's state to `held`. Throws if that is not state of the rule, or invalid.
+void Optimizer::Impl::look_up(ParamRecord& record, torch::optim::OptimizerParamState* held) const {
   auto* const state = dynamic_cast<ParamState*>(held);
-  TORCH_CHECK(
-      held == nullptr || (state != nullptr && state->rule() == rule),
-      "jitstep: the state of a parameter was replaced by another optimizer's. Use the state ",
-      "class of ", rule, ".");
-  param_record.state = state;
-  param_record.held = held;
-  param_record.type = held == nullptr ? nullptr : &typeid(*held);
-  if (held != nullptr) state->check_unharmed(), state->check_step();
+  const std::string& of_group = groups[record.name.group].rule;
+  with_context(*record.p, record.name, [&] {
+    TORCH_CHECK(
+        held == nullptr || (state != nullptr && state->rule() == of_group),
+        "jitstep: the state of a parameter was replaced by another optimizer's. Use the state ",
+        "class of ", of_group, ".");
+    record.set_state(state);
+    if (state != nullptr) state->check_unharmed(), state->check_step();
+  });
 }
 
 ParamState& Optimizer::Impl::state_for(const torch::Tensor& p, std::size_t g) {
@@ -245,8 +238,8 @@ std::vector<int> Optimizer::Impl::ids_of_pending() const {
   std::vector<const ParamRecord*> param_records;
   std::set<const ParamState*> rebound;
   for (const PendingBinding& one : pending) {
-    param_records.push_back(&groups[one.group].param_records[one.index]);
-    rebound.insert(param_records.back()->state);
+    param_records.push_back(one.record);
+    rebound.insert(one.record->state);
   }
   std::set<int> used = ids_except(rebound);
   std::vector<int> assigned;
@@ -270,28 +263,25 @@ std::vector<int> Optimizer::Impl::ids_of_pending() const {
 void Optimizer::Impl::bind_states() {
   if (pending.empty()) return;
   // Must be first, because a CUDA graph capture would record the creation of state.
-  for (const PendingBinding& one : pending) backend_of(work[one.work].p->device()).refuse_capture();
+  for (const PendingBinding& one : pending) backend_of(one.record->p->device()).refuse_capture();
   const std::vector<int> new_ids = ids_of_pending();
   std::size_t next = 0;
   for (PendingBinding& one : pending) {
-    Group& group = groups[one.group];
-    ParamRecord& param_record = group.param_records[one.index];
-    const torch::Tensor& p = *work[one.work].p;
-    one.made = param_record.held == nullptr;
+    ParamRecord& record = *one.record;
+    const GroupRecord& group = groups[record.name.group].record;
+    const torch::Tensor& p = *record.p;
+    one.made = record.held == nullptr;
     if (!one.made) {
-      one.before = param_record.state->snapshot();
+      one.before = record.state->snapshot();
       one.parameter = copy_if_rewritten(one.before->buffers_, *one.plan, p);
     }
-    ParamState& state = state_for(p, one.group);
-    with_context(p, {one.group, one.index}, [&] {
-      const int id = new_ids[next++];
-      state.bind(p, one.plan, id, group.record.initial(*one.plan, param_record.number));
+    ParamState& state = state_for(p, record.name.group);
+    with_context(p, record.name, [&] {
+      state.bind(p, one.plan, new_ids[next++], group.initial(*one.plan, record.number));
     });
-    param_record.held = param_record.state = &state;
-    param_record.type = &typeid(state);
-    param_record.plan = one.plan;
-    param_record.revision = group.record.revision();
-    work[one.work].state = &state.buffers_;
+    record.set_state(&state);
+    record.plan = one.plan;
+    record.revision = group.revision();
   }
 }
 
@@ -299,15 +289,15 @@ void Optimizer::Impl::bind_states() {
 // restores the others.
 void Optimizer::Impl::restore_states() {
   for (PendingBinding& one : pending) {
-    ParamRecord& param_record = groups[one.group].param_records[one.index];
+    ParamRecord& record = *one.record;
     if (one.made) {
-      states().erase(param_record.key);
-      param_record.held = param_record.state = nullptr;
+      states().erase(record.key);
+      record.set_state(nullptr);
     } else if (one.before) {
-      *param_record.state = std::move(*one.before);
+      *record.state = std::move(*one.before);
     }
-    put_back(*work[one.work].p, one.parameter);
-    param_record.revision = -1;
+    put_back(*record.p, one.parameter);
+    record.revision = -1;
   }
   pending.clear();
 }
@@ -315,13 +305,13 @@ void Optimizer::Impl::restore_states() {
 // Binds the shared state. Its initial values come from the options of the first group. It restarts if no parameter has
 // state.
 void Optimizer::Impl::bind_shared_state() {
-  if (work.empty() || groups.empty()) return;
+  if (active.empty() || groups.empty()) return;
   const bool restart =
       pending.size() == states().size() &&
       std::all_of(pending.begin(), pending.end(), [](const auto& one) { return one.made; }) &&
       shared_state.has_stepped();  // last, because it may wait for the device
   if (restart) shared_state.clear();
-  shared_state.bind(work.front().p->device(), groups.front().record.initial_shared_state());
+  shared_state.bind(active.front()->p->device(), groups.front().record.initial_shared_state());
 }
 
 }  // namespace jitstep

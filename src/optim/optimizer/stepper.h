@@ -4,6 +4,7 @@
 
 #include <torch/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -17,20 +18,30 @@
 
 namespace jitstep {
 
-/// One parameter of a step.
-struct StepParameter {
-  const torch::Tensor* p;
-  const torch::Tensor* grad;  // null: inactive
-  StateBuffers* state;
-  ParameterName name;  // its group is an index into StepMembers::groups
-  int version = 0;     // changes with the storage of p, and the metadata of p or the gradient
+/// Where a Stepper's tables have a parameter. Outdated as soon as one of the tokens differs.
+struct TableRow {
+  std::uint64_t tables = 0;               // identifies the tables; 0: in none
+  const StateBuffers* buffers = nullptr;  // of the parameter when the tables were built
+  int revision = 0, version = 0;          // of the buffers, and of the parameter
+  std::size_t device = 0, batch = 0;      // indices into Stepper::State::devices and its batches
+  std::size_t index = 0;                  // of its input on the device
+};
+
+/// A parameter of steps. It outlives the tables that refer to it.
+struct StepParam {
+  ParameterName name = {};              // its group is an index into StepMembers::groups
+  const torch::Tensor* p = nullptr;     // set for each step
+  const torch::Tensor* grad = nullptr;  // set for each step; null: inactive
+  StateBuffers* buffers = nullptr;      // null: no state yet
+  int version = 0;    // changes with the storage of p, and the metadata of p or the gradient
+  TableRow row = {};  // written by the Stepper
 };
 
 /// The parameters of a step.
 struct StepMembers {
-  const std::vector<StepParameter>& parameters;  // with gradients
+  const std::vector<StepParam*>& active;  // with gradients
   /// Parameters without a gradient in this step. Their rows stay in the tables, so that they can return at little cost.
-  const std::vector<StepParameter>& inactive;
+  const std::vector<StepParam*>& inactive;
   const std::vector<HyperParams>& groups;  // one per parameter group; their t is ignored
 };
 
@@ -60,9 +71,8 @@ class Stepper {
   /// Compiles, loads and checks everything that a step with these parameters needs. Throws before it changes anything.
   /// `shared_state`: the rule's shared state, or null. It must outlive the Stepper. `scaled`: the next steps have a
   /// grad_scale.
-  void prepare(const std::vector<StepParameter>& parameters,
-               const std::vector<StepParameter>& inactive, jit::SharedState* shared_state,
-               bool scaled);
+  void prepare(const std::vector<StepParam*>& active, const std::vector<StepParam*>& inactive,
+               jit::SharedState* shared_state, bool scaled);
 
   /// One step of all parameters. Increments each parameter's t. Calls `prepare` if parameters, their specs or their
   /// layouts changed since the last step. Prepares memory and tables on all devices first. An error before the first
@@ -73,14 +83,15 @@ class Stepper {
   /// step_offset, which must exist. The host does not wait for the device.
   /// During a CUDA graph capture the step must be capturable and its tables must exist. The graph then owns the tables.
   /// They live as long as the Stepper.
-  void step(const StepMembers& rows, jit::SharedState* shared_state, const StepExtras& extras,
+  void step(const StepMembers& members, jit::SharedState* shared_state, const StepExtras& extras,
             const TransformOfGroup& transform = {});
 
   /// Tunes the following steps if all parameters are on one device. Null: does not tune.
   void tune(std::unique_ptr<StepTuner> tuner) { tuner_ = std::move(tuner); }
 
   /// Switches parameters that have taken a step to another mode. Errors as for `step`. Ignores gradients.
-  void switch_mode(jit::Mode to, const StepMembers& rows, jit::SharedState* shared_state = nullptr);
+  void switch_mode(jit::Mode to, const StepMembers& members,
+                   jit::SharedState* shared_state = nullptr);
 
   /// One report per prepared kernel. Empty before the first prepare().
   std::vector<KernelReport> kernels() const;
@@ -88,7 +99,7 @@ class Stepper {
  private:
   struct State;
 
-  bool update(const StepMembers& rows, jit::SharedState* shared_state, const StepExtras& extras,
+  bool update(const StepMembers& members, jit::SharedState* shared_state, const StepExtras& extras,
               int ahead);
   void leave_to_graphs();
   jit::Step* tuned_step(bool tables_are_new, jit::SharedState* shared_state,

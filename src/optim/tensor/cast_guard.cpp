@@ -2,8 +2,6 @@
 
 #include <c10/core/UndefinedTensorImpl.h>
 
-#include <algorithm>
-
 namespace jitstep {
 namespace {
 
@@ -20,11 +18,6 @@ std::uint64_t undefined_tensor() {
 
 CastGuard::CastGuard(Finds finds) : untouched_(finds == Finds::nan ? kNan : undefined_tensor()) {
   words_.fill(untouched_);
-}
-
-bool CastGuard::is_intact() const {
-  return std::all_of(words_.begin(), words_.end(),
-                     [&](std::uint64_t word) { return word == untouched_; });
 }
 
 }  // namespace jitstep
