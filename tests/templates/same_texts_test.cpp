@@ -71,8 +71,8 @@ class SameTexts : public ::testing::Test {
 
 TEST_F(SameTexts, AreRefusedInTheSameWordsByEveryCompiler) {
   const std::string own =
-      "is a compiler's own, which differs between targets; templates/README.md lists "
-      "what may be used";
+      "is specific to one compiler and differs between targets. templates/README.md lists the "
+      "names that you can use.";
   const std::vector<std::pair<std::string, std::string>> refused = {
       {"fabs(e.g)", "`fabs` " + own},
       {"sqrtf(e.g)", "`sqrtf` " + own},
@@ -140,7 +140,7 @@ TEST_F(SameTexts, OfAFolderOfTemplatesAreShownByTheirPath) {
     catalog.rule("mine");
     FAIL() << "it was read";
   } catch (const Error& error) {
-    EXPECT_TRUE(std::string(error.what()).starts_with(path + ":10: this `}` closes nothing"))
+    EXPECT_TRUE(std::string(error.what()).starts_with(path + ":10: this `}` has no matching `{`"))
         << error.what();
   }
   write("rules/mine.cuh", rule_of("e.g"));

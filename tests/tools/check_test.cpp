@@ -214,7 +214,7 @@ TEST_F(CheckTool, SaysWhereARuleDoesNotCompile) {
 
 TEST_F(CheckTool, RefusesThreadsAndLibm) {
   const std::string file = rule_with("+ e.g;", "+ e.g * threadIdx.x;");
-  expect_wrong(file, file + ":14: `threadIdx` is a compiler's own");
+  expect_wrong(file, file + ":14: `threadIdx` is specific to one compiler");
   expect_wrong(rule_with("+ e.g;", "+ expf(e.g);"), "mine.cuh:14: ");
 }
 

@@ -227,14 +227,14 @@ TEST_F(UnitTest, RefusesSpecsWithOneSentence) {
   EXPECT_EQ(problem(spec), "int8: block is 100 and must be a power of two in [32, 1024]");
   spec = adamw({"int8", {{"blocks", 128}}});
   EXPECT_EQ(problem(spec),
-            "int8 has no option \"blocks\" (did you mean \"block\"?); it has block, "
+            "int8 has no option \"blocks\" (did you mean \"block\"?). Options: block, "
             "positive_floor, signed_scale, stochastic");
   spec = adamw({"fp32"});
   spec.flags = {{"amsgrad", 1}};
   EXPECT_EQ(problem(spec), "adamw: amsgrad expects true or false, not 1");
   spec.flags = {{"nesterov", true}};
   EXPECT_EQ(problem(spec),
-            "adamw has no flag \"nesterov\"; it has amsgrad, decay, caution, "
+            "adamw has no flag \"nesterov\". Flags: amsgrad, decay, caution, "
             "corrected_weight_decay, clipped");
 }
 

@@ -99,9 +99,9 @@ TEST(OwnCodec, IsNeverReplacedByAnotherFileOfItsName) {
   const std::string other = own_file("elsewhere/changed8.cuh", renamed("changed8") + "// other\n");
   const std::string found = problem([&] { load_codec(other); });
   EXPECT_HAS(found, "cannot load the codec " + other);
-  EXPECT_HAS(found, "there is another codec \"changed8\" already (" + path + ")");
+  EXPECT_HAS(found, "another codec \"changed8\" exists (" + path + ")");
   const std::string shipped = own_file("int8.cuh", renamed("int8"));
-  EXPECT_HAS(problem([&] { load_codec(shipped); }), "there is another codec \"int8\" already");
+  EXPECT_HAS(problem([&] { load_codec(shipped); }), "another codec \"int8\" exists");
 }
 
 TEST(OwnCodec, IsAFileOfThisUsersAlone) {
