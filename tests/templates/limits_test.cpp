@@ -125,7 +125,7 @@ TEST_F(Limits, ACountOfReductionsIsThatOfThoseTaken) {
   EXPECT_NO_THROW(jit::resolve(options, {"fp32"}, catalog_));
   EXPECT_EQ(jit::testing::error_of([&] {
               jit::resolve(options, {"axis_maxima8"}, catalog_);
-            }).find("crowded with these codecs takes 33 reductions; 24 are the most."),
+            }).find("crowded with these codecs has 33 reductions. At most 24 are allowed."),
             0u);
 }
 

@@ -200,7 +200,7 @@ TEST_F(CheckTool, SaysWhichFlagsItDidNotReach) {
 
 TEST_F(CheckTool, NamesWhatARuleLeavesUnset) {
   expect_wrong(rule_with("e.m.next = e.m.prev + e.g;", "if (e.g > 1000) e.m.next = e.g;"),
-               "mine.cuh: `update_state` leaves e.m.next unset");
+               "mine.cuh: `update_state` does not set e.m.next");
 }
 
 TEST_F(CheckTool, SaysWhereARuleDoesNotCompile) {

@@ -20,7 +20,7 @@ void Backend::refuse_capture() {
 namespace {
 
 // Items of 32768 elements, which is what torch gives a thread at least.
-std::int64_t usual_grain(const KernelConfig& config) {
+std::int64_t default_grain(const KernelConfig& config) {
   return std::max<std::int64_t>(1, 32768 / kLeaf / config.leaves_per_item);
 }
 
@@ -30,7 +30,7 @@ class CpuLaunches : public Launches {
               const KernelConfig& config, const ParallelFor& parallel_for)
       : kernel_(std::move(kernel)),
         parallel_for_(parallel_for),
-        grain_(config.min_items > 0 ? config.min_items : usual_grain(config)),
+        grain_(config.min_items > 0 ? config.min_items : default_grain(config)),
         workers_(config.max_threads) {
     for (const auto& entry : entries) entries_.push_back(kernel_->cpu(entry));
   }

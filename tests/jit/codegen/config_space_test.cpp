@@ -127,9 +127,9 @@ TEST(KernelConfig, EveryLawIsToldByName) {
   EXPECT_EQ(problem({1, 1, 256, 16, 0, 2}, Target::cpu()), "unroll is 0 or 1");
   EXPECT_EQ(problem({1, 1, 256, 16, 0, 0, -1}, Target::cpu()), "grain and workers are at least 0");
   EXPECT_EQ(problem({256, 32, 4, 16, 512}, Target::cuda(90)),
-            "width, unroll, grain and workers are for the CPU");
+            "width, unroll, grain and workers apply only to the CPU");
   EXPECT_EQ(problem({1, 0, 256, 16}, Target::cpu()),
-            "lanes (at most 32), vector and chunk are powers of two");
+            "lanes (at most 32), vector and chunk must be powers of two");
 }
 
 TEST(Hardware, IsTheSameByWhatItIsAndNotByItsName) {

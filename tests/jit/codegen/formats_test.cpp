@@ -138,7 +138,7 @@ TEST(FormatsOfSlots, ThatAreNamedTwiceMustAgree) {
   EXPECT_EQ(testing::error_of([&] {
               check_formats({.slots = {{"m", int4}, {"exp_avg", int8}}}, adamw);
             }),
-            "the slot m of adamw has two codecs, as \"exp_avg\" and as \"m\"; name it once");
+            "the slot m of adamw has two codecs, as \"exp_avg\" and as \"m\". Name it once.");
 }
 
 TEST(DefaultFormats, GoByTheRulesOptionsAndGiveWayToTheUsers) {
@@ -180,8 +180,9 @@ TEST(CodecNumbers, OfARuleAreInItsRangeAndPlain) {
   EXPECT_NE(problem("adamw", "betas").find("no number \"betas\""), std::string::npos);
   EXPECT_NE(problem("adamw", "amsgrad").find("no number \"amsgrad\""), std::string::npos);
   EXPECT_NE(problem("adamw", "clipping_threshold").find("no number"), std::string::npos);
-  EXPECT_EQ(problem("asgd", "t0"),
-            "fp8_norm: least_norm must be >= 0, but asgd's t0 can have other values: it must be finite");
+  EXPECT_EQ(
+      problem("asgd", "t0"),
+      "fp8_norm: least_norm must be >= 0, but asgd's t0 can have other values: it must be finite");
 }
 
 TEST(CodecNumbers, LeaveCodesAsTheyAre) {

@@ -216,7 +216,7 @@ TEST_F(UnitTest, NumbersReductionsOverEntries) {
 }
 
 TEST_F(UnitTest, RefusesSpecsWithOneSentence) {
-  EXPECT_EQ(problem({.rule = "adamw"}), "adamw has 3 slots (m, v, vmax); the spec lists 0");
+  EXPECT_EQ(problem({.rule = "adamw"}), "adamw has 3 slots (m, v, vmax), but the spec lists 0");
   EXPECT_EQ(problem({.rule = "adamw", .state = {{CodecChoice{"fp32"}, {}, {}}}}),
             "adamw: the slot v has no codec");
   KernelSpec spec = adamw({"fp32"});

@@ -81,7 +81,8 @@ TEST_F(ChosenByRecords, DamagedLinesAreSkippedWithOneWarning) {
   EXPECT_EQ(chosen(backend).config.leaves_per_item, 64);
   chosen(backend);
   ASSERT_EQ(warnings.messages().size(), 1u);
-  EXPECT_NE(warnings.messages()[0].find("tuning.jsonl:2: it is no JSON"), std::string::npos)
+  EXPECT_NE(warnings.messages()[0].find("tuning.jsonl:2: the line is not valid JSON"),
+            std::string::npos)
       << warnings.messages()[0];
   EXPECT_NE(warnings.messages()[0].find("(and 1 more lines"), std::string::npos);
 }
