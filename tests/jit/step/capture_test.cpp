@@ -98,7 +98,7 @@ class CapturedStep : public Capture {
   std::optional<Step> step;
 };
 
-constexpr char kNotReady[] = "step() inside a CUDA graph capture, which is not ready for it";
+constexpr char kNotReady[] = "step() cannot be captured in a CUDA graph now";
 
 TEST_F(CapturedStep, IsRefusedWhereTheHostCounts) {
   run();
@@ -119,7 +119,7 @@ TEST_F(CapturedStep, IsRefusedWhereOthersTakePartThanBefore) {
 TEST_F(CapturedStep, NeedsACountOfItsOwnForEveryTensor) {
   step->count_on_device();
   set.step_offset = nullptr;
-  EXPECT_NE(error_of([&] { run(); }).find("has no lag in a step counted on the device"),
+  EXPECT_NE(error_of([&] { run(); }).find("step_offset is null in a step counted on the device"),
             std::string::npos);
 }
 

@@ -70,7 +70,7 @@ TEST_F(ChosenByRecords, WhatTheProgramAsksForWins) {
   const KernelConfig wanted = default_kernel_config(adamw_plan(), Target::cpu());
   const Step step(backend, {{adamw_plan(), testing::tensors(1, 4096), wanted}});
   EXPECT_EQ(step.choice().config, wanted);
-  EXPECT_EQ(step.choice().why, "the program asked for it");
+  EXPECT_EQ(step.choice().why, "set by the program");
 }
 
 TEST_F(ChosenByRecords, DamagedLinesAreSkippedWithOneWarning) {
