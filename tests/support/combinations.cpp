@@ -42,7 +42,7 @@ std::ptrdiff_t slots_kept(const std::string& rule, const RuleOptions& options) {
 }
 
 std::vector<RuleOptions> flag_cover(const std::string& rule) {
-  return emulation::cover(jit::default_catalog().rule(rule), jit::default_catalog());
+  return emulation::covering_set(jit::default_catalog().rule(rule), jit::default_catalog());
 }
 
 // ---- values of flags that go together ------------------------------------------------------------
