@@ -91,8 +91,8 @@ TEST_F(SameTexts, AreRefusedInTheSameWordsByEveryCompiler) {
       {"fma(2.0, e.g, e.g)",
        "`fma` takes three `float` or three `double`: convert with static_cast"},
       {"[&](real \xce\xb2) { return \xce\xb2; }(e.g)",
-       "a letter beyond ASCII, which not every compiler reads in code; write it in a comment or "
-       "leave it out"},
+       "code contains a character that is not ASCII, which not every compiler accepts. Write it in "
+       "a comment or remove it."},
   };
   for (const auto& [update, words] : refused)
     for (const Compiler& compiler : compilers())
@@ -129,7 +129,7 @@ TEST_F(SameTexts, WithoutABraceAreRefusedAtTheirOwnLine) {
   rule.erase(rule.find("  }\n"), 4);
   for (const Compiler& compiler : compilers())
     EXPECT_EQ(build(compiler, rule),
-              folder_ / "mine.cuh" + ":5: the `{` of this line is not closed; write its `}`");
+              folder_ / "mine.cuh" + ":5: the `{` of this line is not closed. Add its `}`.");
 }
 
 TEST_F(SameTexts, OfAFolderOfTemplatesAreShownByTheirPath) {

@@ -13,7 +13,7 @@ namespace jitstep::jit {
 void Backend::refuse_capture() {
   if (!is_capturing()) return;
   throw Error(
-      "jitstep: step() cannot be captured in a CUDA graph now: a graph cannot repeat compilation, "
+      "jitstep: step() inside a CUDA graph capture failed: a graph cannot repeat compilation, "
       "allocation of state, or step counts on the host. Call capturable() of the optimizer, and "
       "step() once with the same parameters before the capture.");
 }

@@ -98,7 +98,7 @@ class CapturedStep : public Capture {
   std::optional<Step> step;
 };
 
-constexpr char kNotReady[] = "step() cannot be captured in a CUDA graph now";
+constexpr char kNotReady[] = "step() inside a CUDA graph capture failed";
 
 TEST_F(CapturedStep, IsRefusedWhereTheHostCounts) {
   run();
@@ -137,7 +137,7 @@ TEST_F(CapturedStep, IsNotTakenForOtherStepsAfterTheCapture) {
   step->count_on_device();
   run();
   capture();
-  EXPECT_NE(error_of([&] { run(); }).find("make another one for steps outside"), std::string::npos);
+  EXPECT_NE(error_of([&] { run(); }).find("belongs to a CUDA graph"), std::string::npos);
 }
 
 TEST_F(CapturedStep, ReadsTheGradientThatItWasCapturedWith) {

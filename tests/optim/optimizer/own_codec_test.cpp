@@ -119,8 +119,8 @@ TEST(OwnCodec, IsNoRuleNorARuleACodec) {
   const std::string rule = example_file("signum.cuh"), codec = example_file("linear8.cuh");
   EXPECT_HAS(problem([&] { load_codec(rule); }),
              rule + ":5: expected `namespace jitstep::codecs::signum {`");
-  EXPECT_HAS(problem([&] { load_codec(rule); }), "it is a rule: use load_rule");
-  EXPECT_HAS(problem([&] { load_rule(codec); }), "it is a codec: use load_codec");
+  EXPECT_HAS(problem([&] { load_codec(rule); }), "This file is a rule. Call load_rule().");
+  EXPECT_HAS(problem([&] { load_rule(codec); }), "This file is a codec. Call load_codec().");
   Tensors p = make_parameters();
   EXPECT_HAS(argument_error([&] { Optimizer("adamw", p, GenericOptions(0.1).state("adamw")); }),
              "there is no codec \"adamw\"");
