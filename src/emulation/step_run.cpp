@@ -68,8 +68,9 @@ struct StepRun::State {
   void try_step(int number, bool refused);
   void one_mode_switch();
   void repeat_step(const std::vector<jit::Batch>& batches,
-                   const std::vector<jit::StepInput>& inputs, const std::vector<HyperParams>& sets);
-  int set_for(std::vector<HyperParams>& sets, const TensorData& data) const;
+                   const std::vector<jit::StepInput>& inputs,
+                   const std::vector<HyperParams>& hyper_params);
+  int hyper_index_for(std::vector<HyperParams>& hyper_params, const TensorData& data) const;
   int batch_count() const;
   int batch_of(int id) const;
   StoredBuffer stored(const TensorData& data, const GuardedBuffer& buffer, const std::string& name,
@@ -147,7 +148,7 @@ void StepRun::State::halve(T* values, std::size_t count) const {
 void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
                                std::optional<jit::Mode> to) {
   switches_mode = to.has_value();
-  std::vector<HyperParams> sets;
+  std::vector<HyperParams> hyper_params;
   std::vector<jit::Batch> batches(batch_count());
   std::vector<std::vector<jit::StepInput>> inputs(batch_count());
   for (const TensorData* const data : stepped) {
@@ -155,7 +156,7 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
     const int batch = batch_of(data->tensor.id);
     batches[batch].tensors.push_back(data->tensor);
     inputs[batch].push_back({.g = data->g.device(),
-                             .hyper_index = set_for(sets, *data),
+                             .hyper_index = hyper_index_for(hyper_params, *data),
                              .aligned = c.misalignment == 0,
                              .cleared = case_.clears ? data->g.device() : nullptr});
   }
@@ -166,19 +167,19 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
     used.push_back({plan, batches[i].tensors, config});
     given.insert(given.end(), inputs[i].begin(), inputs[i].end());
   }
-  if (is_captured() && !to) return repeat_step(used, given, sets);
+  if (is_captured() && !to) return repeat_step(used, given, hyper_params);
   jit::Step made(backend, used, &shared_state);
   if (to)
-    made.run(*to, given, sets);
+    made.run(*to, given, hyper_params);
   else
-    made.run(given, sets, transform_for(used));
+    made.run(given, hyper_params, transform_for(used));
 }
 
 // Runs the first step, captures the second one, and replays it from then on.
 void StepRun::State::repeat_step(const std::vector<jit::Batch>& batches,
                                  const std::vector<jit::StepInput>& inputs,
-                                 const std::vector<HyperParams>& sets) {
-  const auto run = [&] { repeated->run(inputs, sets, transform_for(batches)); };
+                                 const std::vector<HyperParams>& hyper_params) {
+  const auto run = [&] { repeated->run(inputs, hyper_params, transform_for(batches)); };
   if (!repeated) {
     repeated.emplace(backend, batches, &shared_state);
     repeated->count_on_device();
@@ -221,15 +222,16 @@ void StepRun::State::one_mode_switch() {
   make_step(stepped, mode_switches++ % 2 == 0 ? jit::Mode::eval : jit::Mode::train);
 }
 
-int StepRun::State::set_for(std::vector<HyperParams>& sets, const TensorData& data) const {
-  for (std::size_t i = 0; !counts() && i < sets.size(); ++i)
-    if (sets[i].t == data.counted) return static_cast<int>(i);
+int StepRun::State::hyper_index_for(std::vector<HyperParams>& hyper_params,
+                                    const TensorData& data) const {
+  for (std::size_t i = 0; !counts() && i < hyper_params.size(); ++i)
+    if (hyper_params[i].t == data.counted) return static_cast<int>(i);
   const std::int64_t t = is_captured() ? kBase + (switches_mode ? 0 : 1) : data.counted;
-  sets.push_back(plan.at_step(options, t, 0x0123456789abcdefull));
-  sets.back().grad_scale = static_cast<const float*>(grad_scale.get());
-  sets.back().found_inf = static_cast<const float*>(found_inf.get());
-  sets.back().step_offset = static_cast<int64*>(data.step_offset.get());
-  return static_cast<int>(sets.size()) - 1;
+  hyper_params.push_back(plan.at_step(options, t, 0x0123456789abcdefull));
+  hyper_params.back().grad_scale = static_cast<const float*>(grad_scale.get());
+  hyper_params.back().found_inf = static_cast<const float*>(found_inf.get());
+  hyper_params.back().step_offset = static_cast<int64*>(data.step_offset.get());
+  return static_cast<int>(hyper_params.size()) - 1;
 }
 
 int StepRun::State::batch_count() const {

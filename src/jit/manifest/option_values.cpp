@@ -178,14 +178,14 @@ std::vector<double> OptionValues::hyper() const {
 }
 
 HyperParams OptionValues::at_step(std::int64_t t, std::uint64_t seed) const {
-  HyperParams set{};
+  HyperParams params{};
   const std::vector<double> numbers = hyper();
-  std::copy(numbers.begin(), numbers.end(), set.hyper);
+  std::copy(numbers.begin(), numbers.end(), params.hyper);
   for (std::size_t i = 0; i < rule_->slots.size(); ++i)
-    set.initial[i] = initial(rule_->slots[i].initial);
-  set.t = t;
-  set.seed = seed;
-  return set;
+    params.initial[i] = initial(rule_->slots[i].initial);
+  params.t = t;
+  params.seed = seed;
+  return params;
 }
 
 double OptionValues::initial(const Initial& initial, std::size_t parameter) const {

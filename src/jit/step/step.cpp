@@ -42,7 +42,7 @@ struct Step::State {
   std::deque<DeviceTables> captured = {};   // one per captured step; each replay uploads it again
   std::optional<StepCounter> counter = {};  // if the device counts steps
   bool capturing = false;
-  SharedState* shared_state = nullptr;  // null if no rule has shared state
+  SharedState* shared_state = nullptr;  // null if the caller gave none
   // With shared state: the HyperParams of a step, with the global step.
   std::vector<HyperParams> numbered_params = {};
   int passes = 0;
@@ -184,9 +184,9 @@ void Step::State::send(const std::vector<StepInput>& inputs,
   steps.send(backend, records);
   if (shared_state != nullptr) {
     numbered_params = hyper_params;
-    for (HyperParams& set : numbered_params) {
-      set.global_step = shared_state->steps + (target_mode ? 0 : 1);
-      set.shared_step_offset = shared_state->step_offset;
+    for (HyperParams& params : numbered_params) {
+      params.global_step = shared_state->steps + (target_mode ? 0 : 1);
+      params.shared_step_offset = shared_state->step_offset;
     }
   }
   table.send(backend, shared_state != nullptr ? numbered_params : hyper_params);
@@ -296,8 +296,8 @@ void Step::prepare(Mode to, const std::vector<StepInput>& inputs,
   std::vector<StepInput> paired = inputs;
   for (StepInput& input : paired) input.hyper_index *= 2;
   std::vector<HyperParams> pairs;
-  for (const HyperParams& set : hyper_params) {
-    pairs.insert(pairs.end(), 2, set);
+  for (const HyperParams& params : hyper_params) {
+    pairs.insert(pairs.end(), 2, params);
     ++pairs.back().t;
   }
   state.target_mode = to;

@@ -209,7 +209,8 @@ void check_counters(const std::vector<StepInput>& inputs,
         hyper_params[static_cast<std::size_t>(inputs[i].hyper_index)].step_offset;
     if (step_offset == nullptr || !seen.insert(step_offset).second)
       refuse_input(i, *tensors[i],
-                   step_offset == nullptr ? "step_offset is null" : "step_offset is not its own",
+                   step_offset == nullptr ? "step_offset is null"
+                                          : "another tensor has the same step_offset",
                    " in a step ", why, ". Give each tensor HyperParams with its own step_offset.");
   }
 }
