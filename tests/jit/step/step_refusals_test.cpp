@@ -78,9 +78,10 @@ TEST_F(StepRefusals, WhatADeviceCouldNotSkip) {
   EXPECT_EQ(change(&other, &step_offsets[1]),
             "the HyperParams of a step have different found_inf. A step is skipped as a whole. Set "
             "the same found_inf in all of them.");
-  EXPECT_EQ(change(&found, &step_offsets[0]),
-            "invalid step input 1 (tensor with id 4): step_offset is not its own in a step with "
-            "found_inf. Give each tensor HyperParams with its own step_offset.");
+  EXPECT_EQ(
+      change(&found, &step_offsets[0]),
+      "invalid step input 1 (tensor with id 4): another tensor has the same step_offset in a step "
+      "with found_inf. Give each tensor HyperParams with its own step_offset.");
   EXPECT_EQ(
       change(&found, nullptr),
       "invalid step input 1 (tensor with id 4): step_offset is null in a step with found_inf. "
