@@ -357,7 +357,8 @@ TEST_F(CheckTool, TakesRulesAndCodecsOnly) {
     expect_wrong(JITSTEP_SOURCE_DIR + std::string(file),
                  ":1: expected `namespace jitstep::rules::");
   expect_wrong(JITSTEP_SOURCE_DIR "/README.md", "README {` of a codec; found neither");
-  expect_wrong(rule_with("* e.m.next", "* int4(e.m.next)"), "mine.cuh:15: `int4` is specific to one compiler");
+  expect_wrong(rule_with("* e.m.next", "* int4(e.m.next)"),
+               "mine.cuh:15: `int4` is specific to one compiler");
   expect_wrong(rule_with("1e-3;", "many;"), "mine.cuh:6: ");
   const json all = json::parse(run(folder_ / "none.cuh", {"--json"}).output);
   EXPECT_EQ(all.at("status"), 1);

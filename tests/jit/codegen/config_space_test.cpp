@@ -125,7 +125,8 @@ TEST(KernelConfig, EveryLawIsToldByName) {
   EXPECT_EQ(problem({1, 1, 256, 16}, Target::cpu()), "none");
   EXPECT_EQ(problem({1, 1, 256, 16, 300}, Target::cpu()), "width must be 0, 128, 256 or 512");
   EXPECT_EQ(problem({1, 1, 256, 16, 0, 2}, Target::cpu()), "unroll must be 0 or 1");
-  EXPECT_EQ(problem({1, 1, 256, 16, 0, 0, -1}, Target::cpu()), "grain and workers must be at least 0");
+  EXPECT_EQ(problem({1, 1, 256, 16, 0, 0, -1}, Target::cpu()),
+            "grain and workers must be at least 0");
   EXPECT_EQ(problem({256, 32, 4, 16, 512}, Target::cuda(90)),
             "width, unroll, grain and workers apply only to the CPU");
   EXPECT_EQ(problem({1, 0, 256, 16}, Target::cpu()),
