@@ -190,7 +190,7 @@ Option read_number(const SourceLine& line) {
     if (option.type == Option::Type::nullable && segment.starts_with(kAtConstruction))
       option.at_construction = read_name(value_of(segment), line.location, "an option");
     else if (!read_constraint(segment, line.location, option.constraint))
-      keep_prose(segment, line.location, &option.note);
+      add_free_text(segment, line.location, &option.note);
   }
   check_default(option, line.location);
   return option;
@@ -211,7 +211,7 @@ Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbol
       option.lifted = read_condition(value_of(segment), symbols, line.location);
     else if (option.type != Option::Type::number ||
              !read_constraint(segment, line.location, option.constraint))
-      keep_prose(segment, line.location, &option.note);
+      add_free_text(segment, line.location, &option.note);
   }
   check_default(option, line.location);
   return option;
@@ -235,7 +235,7 @@ Slot read_slot(const SourceLine& line, const Symbols& flags) {
     else if (segment.starts_with("if "))
       slot.condition = read_condition(segment.substr(3), flags, line.location);
     else
-      keep_prose(segment, line.location, nullptr);
+      add_free_text(segment, line.location, nullptr);
   }
   if (!slot.is_signed && slot.initial.number < 0)
     line.location.fail(
@@ -270,7 +270,7 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
     else if (segment.starts_with("if "))
       reduction.condition = read_condition(segment.substr(3), flags, line.location);
     else
-      keep_prose(segment, line.location, nullptr);
+      add_free_text(segment, line.location, nullptr);
   }
   if (reduction.source) reduction.after.push_back(*reduction.source);
   return reduction;
@@ -312,7 +312,7 @@ AuxField read_aux_state(const SourceLine& line, const Symbols& flags) {
     else if (segment.starts_with("if "))
       field.condition = read_condition(segment.substr(3), flags, line.location);
     else
-      keep_prose(segment, line.location, nullptr);
+      add_free_text(segment, line.location, nullptr);
   }
   check_shared_state(field, line.location);
   return field;

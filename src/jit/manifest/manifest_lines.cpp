@@ -265,7 +265,7 @@ class Cutter {
     made.location.fail(str_cat("`struct ", name, "` is not closed. Add `};` on its own line."));
   }
 
-  // A declaration ends with a semicolon: formatters break long ones over lines.
+  // Appends a line. A declaration may span several lines, because formatters break long ones. It ends with a semicolon.
   void add_line(std::vector<SourceLine>& fields) const {
     const std::string code(here_.code), comment(here_.comment);
     if (fields.empty() || fields.back().code.ends_with(";")) {

@@ -20,7 +20,7 @@ struct SourceLine {
   std::string notes;
 };
 
-/// `struct NAME { ... };` with one field per line.
+/// `struct NAME { ... };`. Each field starts on a new line and ends with a semicolon.
 struct SourceStruct {
   Place location;
   std::vector<SourceLine> fields;
@@ -38,7 +38,7 @@ struct SourceLines {
   std::map<std::string, std::vector<SourceLine>, std::less<>> aliases, constants;
 };
 
-/// Splits a text. `strict`: names of structs in which every line must be a declaration. The fields of other structs are
+/// Splits a text. `strict`: names of structs that may contain only declarations. The fields of other structs are
 /// read as far as possible. Throws an Error for a malformed strict struct.
 SourceLines cut_source(std::string_view content, const std::string& path,
                        const std::vector<std::string_view>& strict);

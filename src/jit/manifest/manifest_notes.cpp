@@ -117,7 +117,7 @@ static void refuse_range(std::string_view segment, const Place& location) {
                           "or start free text with another word."));
 }
 
-void keep_prose(std::string_view segment, const Place& location, std::string* note) {
+void add_free_text(std::string_view segment, const Place& location, std::string* note) {
   refuse_note(segment, location);
   const auto key = key_of(segment);
   if (key == "keeps") location.fail("the note `keeps:` is now called `codec:`");

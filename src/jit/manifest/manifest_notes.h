@@ -22,7 +22,7 @@ void refuse_note(std::string_view segment, const Place& location);
 
 /// Appends free text to `note`, unless `note` is null. Throws an Error for text that looks like a misspelled keyword
 /// or range.
-void keep_prose(std::string_view segment, const Place& location, std::string* note);
+void add_free_text(std::string_view segment, const Place& location, std::string* note);
 
 /// Adds the segment to `constraint` if it is one. Returns whether it is.
 bool read_constraint(std::string_view segment, const Place& location, Constraint& constraint);
