@@ -36,7 +36,7 @@ std::vector<const Trial*> by_ratio(const std::vector<Trial>& trials) {
 double limit_of(const jit::TuningRecord& record, double moved) {
   for (const Trial& trial : record.trials)
     if (trial.times.rounds > 0 && record.hardware.bandwidth > 0)
-      return moved / record.hardware.bandwidth / trial.times.usual_seconds;
+      return moved / record.hardware.bandwidth / trial.times.default_seconds;
   return 0;
 }
 

@@ -47,7 +47,7 @@ class OptionCoveringSet : public ::testing::Test {
   // Every flag value that some options of the covering set reach, as text.
   Words reached(const Manifest& rule) {
     Words words;
-    for (const RuleOptions& options : cover(rule, *catalog_)) {
+    for (const RuleOptions& options : covering_set(rule, *catalog_)) {
       jit::OptionValues values("mine", *catalog_);
       for (const auto& [name, value] : options.values) values.set(name, value);
       values.validate();
@@ -98,7 +98,7 @@ TEST_F(OptionCoveringSet, AvoidsRefusedOptions) {
 TEST_F(OptionCoveringSet, ReachesBothValuesOfConditionsOnFlags) {
   const Manifest& found = rule("lr > 0.5");
   Words found_ways;
-  for (const RuleOptions& options : cover(found, *catalog_)) {
+  for (const RuleOptions& options : covering_set(found, *catalog_)) {
     jit::OptionValues values("mine", *catalog_);
     for (const auto& [name, value] : options.values) values.set(name, value);
     found_ways.insert(jit::is_stored(found.slots[1], values.flags(options.dims)) ? "stored"
@@ -132,7 +132,7 @@ TEST_F(OptionCoveringSet, TriesCodecOptionsAroundTheConstantsOfItsConditions) {
       "struct AuxState {\n  Entry<tensor> a;  // if n == 7\n};\n}\n");
   const Catalog catalog(engine_.templates());
   std::set<double> tried;
-  for (const auto& options : cover(catalog.codec("mine")))
+  for (const auto& options : covering_set(catalog.codec("mine")))
     if (!options.empty()) tried.insert(options.at("n").number());
   for (const double n : {1, 7, 8, 40, 41, 100}) EXPECT_TRUE(tried.contains(n)) << n;
 }

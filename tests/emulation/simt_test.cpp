@@ -21,7 +21,7 @@ constexpr LaneOrder kLaneOrders[] = {LaneOrder::kForward, LaneOrder::kReverse, L
 constexpr BlockOrder kBlockOrders[] = {BlockOrder::kForward, BlockOrder::kReverse,
                                        BlockOrder::kShuffled};
 
-const SimtBackend& backend() { return *simt_machine(); }
+const SimtBackend& backend() { return *simt_backend(); }
 
 template <class T>
 T* shared_array(unsigned count, unsigned site) {
@@ -303,8 +303,8 @@ TEST(Simt, RejectsShufflesInDivergedTeams) {
       FAIL() << "half a warp may shuffle alone";
     } catch (const std::runtime_error& error) {
       const std::string message = error.what();
-      EXPECT_TRUE(has(message, "at another shuffle than lanes 0-15: they have gone another way") ||
-                  has(message, "at another shuffle than lanes 16-31: they have gone another way"))
+      EXPECT_TRUE(has(message, "at another shuffle than lanes 0-15 of its warp") ||
+                  has(message, "at another shuffle than lanes 16-31 of its warp"))
           << message;
     }
   }
@@ -314,7 +314,7 @@ TEST(Simt, ReportsOtherMisuse) {
   const auto mask = [](const void*) { backend().shuffle_xor(0, 32); };
   EXPECT_TRUE(has(complaint(mask, {1, 32}), "lane 0 shuffles with lane mask 32"));
   const auto sizes = [](const void*) { backend().shared(8 + backend().thread_index(), 3); };
-  EXPECT_TRUE(has(complaint(sizes, {1, 32}), "asks for 9 bytes of shared memory at site 3"));
+  EXPECT_TRUE(has(complaint(sizes, {1, 32}), "requests 9 bytes of shared memory at site 3"));
   const auto nested = [](const void*) { simt_launch([](const void*) {}, nullptr, {1, 32}); };
   EXPECT_TRUE(has(complaint(nested, {1, 32}), "a lane cannot launch"));
   const auto idle = [](const void*) {};

@@ -91,13 +91,13 @@ TEST(StepOutcomes, CountAllWideNansAsOne) {
   StoredBuffer one = buffer_of<float>("x", Elements::float32, {NAN, 1}), other = one;
   other.bytes[StoredBuffer::kGuard] ^= std::byte{1};
   EXPECT_EQ(differences({one}, {other}).size(), 1u);
-  one.make_nans_one();
-  other.make_nans_one();
+  one.canonicalize_nans();
+  other.canonicalize_nans();
   EXPECT_EQ(differences({one}, {other}).size(), 0u);
   StoredBuffer narrow = buffer_of<std::uint16_t>("x", Elements::bfloat16, {0x7fc0}),
                wrong = buffer_of<std::uint16_t>("x", Elements::bfloat16, {0x7fc1});
-  narrow.make_nans_one();
-  wrong.make_nans_one();
+  narrow.canonicalize_nans();
+  wrong.canonicalize_nans();
   EXPECT_EQ(differences({narrow}, {wrong}).size(), 1u)
       << "the contract defines the only NaN of 16 bits";
 }

@@ -60,8 +60,8 @@ TEST_F(StepRuns, StoreTheBuffersByName) {
     names.insert(buffer.name);
     EXPECT_EQ(buffer.tensor, 0);
   }
-  EXPECT_EQ(names,
-            (std::set<std::string>{"p", "g", "extra", "m.codes", "m.meta", "v.codes", "v.meta"}));
+  EXPECT_EQ(names, (std::set<std::string>{"p", "g", "residual", "m.codes", "m.meta", "v.codes",
+                                          "v.meta"}));
 }
 
 TEST_F(StepRuns, UseOtherNumbersWithAnotherSeed) {

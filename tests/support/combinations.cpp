@@ -42,7 +42,7 @@ std::ptrdiff_t stored_slots(const std::string& rule, const RuleOptions& options)
 }
 
 std::vector<RuleOptions> flag_covering_set(const std::string& rule) {
-  return emulation::cover(jit::default_catalog().rule(rule), jit::default_catalog());
+  return emulation::covering_set(jit::default_catalog().rule(rule), jit::default_catalog());
 }
 
 // ---- compatible flag values

@@ -115,34 +115,34 @@ class CheckMode : public ::testing::Test {
 };
 
 TEST_F(CheckMode, NamesValuesThatARuleDoesNotSet) {
-  const std::string unset = " unset, or makes it of something that is not set";
+  const std::string unset = ", or computes it from an unset value";
   EXPECT_EQ(error_for("    s.decay = real(0.5);\n", "")
-                .find("rules/mine.cuh: `prepare` leaves c.decay unset"),
+                .find("rules/mine.cuh: `prepare` does not set c.decay"),
             0u);
   EXPECT_EQ(error_for("struct Scalars { real lr, decay; };",
                       "struct Scalars { real lr, decay, lost, a, b, c, d; };")
-                .find("rules/mine.cuh: `prepare` leaves c.lost unset"),
+                .find("rules/mine.cuh: `prepare` does not set c.lost"),
             0u)
       << "too large to be returned in registers";
   EXPECT_EQ(error_for("    if (F.wide) e.v.next = e.v.prev + e.g * e.g;\n", "", {{"wide", true}})
-                .find("rules/mine.cuh: `update_state` leaves e.v.next" + unset),
+                .find("rules/mine.cuh: `update_state` does not set e.v.next" + unset),
             0u);
   EXPECT_EQ(error_for("c.decay * e.m.prev", "c.decay * e.m.next")
-                .find("rules/mine.cuh: `update_state` leaves e.m.next" + unset),
+                .find("rules/mine.cuh: `update_state` does not set e.m.next" + unset),
             0u)
       << "read before it is set";
   EXPECT_EQ(error_for("    w.wide = sum[0];\n", ""),
-            "rules/mine.cuh: `finalize(Of<Whole>)` leaves c.all_of.wide" + unset +
+            "rules/mine.cuh: `finalize(Of<Whole>)` does not set c.all_of.wide" + unset +
                 " (found by JITSTEP_CHECK)");
 }
 
 TEST_F(CheckMode, NamesAuxStateThatIsNeverWritten) {
   EXPECT_EQ(error_for("    m.norm.next = static_cast<real>(sum[0]);\n", "")
-                .find("rules/mine.cuh: nobody writes m.norm.next, so that it stays as it begins"),
+                .find("rules/mine.cuh: no function writes m.norm.next, so that it keeps its initial value"),
             0u);
   EXPECT_EQ(
       error_for("  Entry<tensor> norm;\n", "  Entry<tensor> norm;\n  Entry<all, double> steps;\n")
-          .find("rules/mine.cuh: nobody writes m.steps.next"),
+          .find("rules/mine.cuh: no function writes m.steps.next"),
       0u);
 }
 
@@ -161,33 +161,33 @@ TEST_F(CheckMode, AcceptsAuxStateThatStoresAnOptionPerParameter) {
   EXPECT_NO_THROW(check_rule_contract(plan, engine_));
   EXPECT_NE(error_for("  Entry<tensor> norm;\n",
                       "  Entry<tensor> norm;\n  Entry<tensor> one;  // initial: 1\n")
-                .find("nobody writes m.one.next"),
+                .find("no function writes m.one.next"),
             std::string::npos);
 }
 
 TEST_F(CheckMode, NamesReadsOfInactiveSlots) {
   EXPECT_EQ(error_for("F.wide ? e.v.next : real(1)", "e.v.prev")
-                .find("rules/mine.cuh: `update_param` makes e.p of"),
+                .find("rules/mine.cuh: `update_param` computes e.p from"),
             0u);
   EXPECT_EQ(error_for("F.wide ? e.v.next : real(1)", "e.v.next")
-                .find("rules/mine.cuh: `update_param` makes e.p"),
+                .find("rules/mine.cuh: `update_param` computes e.p"),
             0u);
   EXPECT_NE(error_for("return {e.m.next}; }", "return {e.v.prev}; }")
-                .find("`terms(Of<Whole>)` makes a term of something that is not set"),
+                .find("`terms(Of<Whole>)` computes a term from an unset value"),
             std::string::npos);
 }
 
 TEST_F(CheckMode, ChecksTheInputOfAHostTransform) {
   EXPECT_EQ(
       error_for("return e.m.next * c.decay", "return e.v.next * c.decay"),
-      "rules/mine.cuh: `transformed` returns something that is not set: a slot or a result that "
-      "`if` leaves out, or a variable (found by JITSTEP_CHECK)");
+      "rules/mine.cuh: `transformed` returns an unset value: a slot or a result that `if` "
+      "excludes, or a variable (found by JITSTEP_CHECK)");
 }
 
 TEST_F(CheckMode, ChecksTheModesOfARuleToo) {
   const std::string what =
-      "makes e.p of something that is not set: a slot or a result that `if` leaves out, or a "
-      "variable (found by JITSTEP_CHECK)";
+      "computes e.p from an unset value: a slot or a result that `if` excludes, or a variable "
+      "(found by JITSTEP_CHECK)";
   EXPECT_EQ(error_for("e.p += c.lr * e.m.prev", "e.p += c.lr * e.v.prev"),
             "rules/mine.cuh: `eval` " + what);
   EXPECT_EQ(error_for("e.p -= c.decay * e.m.prev", "e.p -= e.v.prev"),
@@ -198,10 +198,10 @@ TEST_F(CheckMode, NamesAuxStateWrittenByTheWrongFunction) {
   EXPECT_EQ(
       error_for("    m.norm.next = static_cast<real>(sum[0]);\n",
                 "    m.norm.next = m.row.next = static_cast<real>(sum[0]);\n"),
-      "rules/mine.cuh: `finalize(Of<Whole>)` writes m.row.next, memory of another domain, which is "
-      "not kept (found by JITSTEP_CHECK)");
+      "rules/mine.cuh: `finalize(Of<Whole>)` writes m.row.next, auxiliary state of another domain, "
+      "which is not stored (found by JITSTEP_CHECK)");
   EXPECT_NE(error_for("    s.decay = real(0.5);\n", "    s.decay = m.row.next = real(0.5);\n")
-                .find("`prepare` writes m.row.next, memory of another domain"),
+                .find("`prepare` writes m.row.next, auxiliary state of another domain"),
             std::string::npos);
 }
 

@@ -220,8 +220,10 @@ TEST_F(Modes, ThrowForInvalidInputsBeforeAnythingChanges) {
     return std::string();
   };
   EXPECT_EQ(refused({{.hyper_index = 1}}, 1),
-            "a step: input 0, of the tensor with id 0, names set 1; the step has 1");
-  EXPECT_EQ(refused({{}}, 0), "a step: set 0 has the step number 0; steps are counted from 1");
+            "invalid step input 0 (tensor with id 0): hyper_index is 1, but the number of "
+            "HyperParams is 1");
+  EXPECT_EQ(refused({{}}, 0),
+            "HyperParams 0 of the step have the step number 0. Step numbers start at 1.");
   EXPECT_EQ(p, std::vector<float>(3, 5));
   EXPECT_EQ(refused({{}}, 1), "");
   step.prepare({{.g = g.data()}}, {options.at_step(1)});

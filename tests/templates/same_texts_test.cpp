@@ -71,8 +71,8 @@ class SameTexts : public ::testing::Test {
 
 TEST_F(SameTexts, AreRejectedByEveryCompilerWithTheSameMessage) {
   const std::string own =
-      "is a compiler's own, which differs between targets; templates/README.md lists "
-      "what may be used";
+      "is specific to one compiler and differs between targets. templates/README.md lists the "
+      "names that you can use.";
   const std::vector<std::pair<std::string, std::string>> refused = {
       {"fabs(e.g)", "`fabs` " + own},
       {"sqrtf(e.g)", "`sqrtf` " + own},
@@ -91,8 +91,8 @@ TEST_F(SameTexts, AreRejectedByEveryCompilerWithTheSameMessage) {
       {"fma(2.0, e.g, e.g)",
        "`fma` takes three `float` or three `double`: convert with static_cast"},
       {"[&](real \xce\xb2) { return \xce\xb2; }(e.g)",
-       "a letter beyond ASCII, which not every compiler reads in code; write it in a comment or "
-       "leave it out"},
+       "code contains a character that is not ASCII, which not every compiler accepts. Write it in "
+       "a comment or remove it."},
   };
   for (const auto& [update, words] : refused)
     for (const Compiler& compiler : compilers())
@@ -129,7 +129,7 @@ TEST_F(SameTexts, WithoutABraceAreRejectedAtTheirOwnLine) {
   rule.erase(rule.find("  }\n"), 4);
   for (const Compiler& compiler : compilers())
     EXPECT_EQ(build(compiler, rule),
-              folder_ / "mine.cuh" + ":5: the `{` of this line is not closed; write its `}`");
+              folder_ / "mine.cuh" + ":5: the `{` of this line is not closed. Add its `}`.");
 }
 
 TEST_F(SameTexts, OfAFolderOfTemplatesHaveTheirPathInErrors) {
@@ -140,7 +140,7 @@ TEST_F(SameTexts, OfAFolderOfTemplatesHaveTheirPathInErrors) {
     catalog.rule("mine");
     FAIL() << "it was read";
   } catch (const Error& error) {
-    EXPECT_TRUE(std::string(error.what()).starts_with(path + ":10: this `}` closes nothing"))
+    EXPECT_TRUE(std::string(error.what()).starts_with(path + ":10: this `}` has no matching `{`"))
         << error.what();
   }
   write("rules/mine.cuh", rule_of("e.g"));

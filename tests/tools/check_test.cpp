@@ -200,7 +200,7 @@ TEST_F(CheckTool, ListsFlagValuesThatItDidNotReach) {
 
 TEST_F(CheckTool, NamesASlotThatARuleLeavesUnset) {
   expect_wrong(rule_with("e.m.next = e.m.prev + e.g;", "if (e.g > 1000) e.m.next = e.g;"),
-               "mine.cuh: `update_state` leaves e.m.next unset");
+               "mine.cuh: `update_state` does not set e.m.next");
 }
 
 TEST_F(CheckTool, ReportsWhereARuleDoesNotCompile) {
@@ -214,7 +214,7 @@ TEST_F(CheckTool, ReportsWhereARuleDoesNotCompile) {
 
 TEST_F(CheckTool, RejectsThreadsAndLibm) {
   const std::string file = rule_with("+ e.g;", "+ e.g * threadIdx.x;");
-  expect_wrong(file, file + ":14: `threadIdx` is a compiler's own");
+  expect_wrong(file, file + ":14: `threadIdx` is specific to one compiler");
   expect_wrong(rule_with("+ e.g;", "+ expf(e.g);"), "mine.cuh:14: ");
 }
 
@@ -356,7 +356,8 @@ TEST_F(CheckTool, AcceptsOnlyRulesAndCodecs) {
     expect_wrong(JITSTEP_SOURCE_DIR + std::string(file),
                  ":1: expected `namespace jitstep::rules::");
   expect_wrong(JITSTEP_SOURCE_DIR "/README.md", "README {` of a codec; found neither");
-  expect_wrong(rule_with("* e.m.next", "* int4(e.m.next)"), "mine.cuh:15: `int4` is a compiler's");
+  expect_wrong(rule_with("* e.m.next", "* int4(e.m.next)"),
+               "mine.cuh:15: `int4` is specific to one compiler");
   expect_wrong(rule_with("1e-3;", "many;"), "mine.cuh:6: ");
   const json all = json::parse(run(folder_ / "none.cuh", {"--json"}).output);
   EXPECT_EQ(all.at("status"), 1);

@@ -192,11 +192,11 @@ TEST(MemoryTool, RejectsInvalidNumbersOfParameters) {
 TEST(MemoryTool, ReportsMistakesInOneSentence) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--rule", "adamx"},
-       "there is no rule \"adamx\" (did you mean \"adam\"?); there are adabelief, "},
-      {{"--state", "int7"}, "there is no codec \"int7\" (did you mean \"int4\"?); there are "},
-      {{"--state", "q=int8"}, "adamw has no slot \"q\"; it has m, v, vmax"},
-      {{"--weights", "splat"}, "there is no weight format \"splat\"; there are "},
-      {{"--grad", "int8"}, "no dtype \"int8\"; there are "},
+       "there is no rule \"adamx\" (did you mean \"adam\"?). Known rules: adabelief, "},
+      {{"--state", "int7"}, "there is no codec \"int7\" (did you mean \"int4\"?). "},
+      {{"--state", "q=int8"}, "adamw has no slot \"q\". Slots: m, v, vmax"},
+      {{"--weights", "splat"}, "there is no weight format \"splat\". "},
+      {{"--grad", "int8"}, "no dtype \"int8\". Known dtypes: "},
       {{"--set", "lr"}, "--set \"lr\" has no value: give it as in momentum=0.9"},
       {{"--set", "lr=fast"}, "adamw: the option \"lr\" expects a number, not fast"},
       {{"--set", "lr=-1"}, "lr"},

@@ -119,7 +119,7 @@ TEST_F(HostDeviceTest, WrongBitsAndFailedCompilesAreFound) {
   const auto wrong = problem_of(other);
   ASSERT_TRUE(wrong);
   EXPECT_EQ(wrong->status, TrialStatus::wrong_bits);
-  EXPECT_NE(wrong->detail.find("differs from what the default leaves"), std::string::npos);
+  EXPECT_NE(wrong->detail.find("differs from the result of the default"), std::string::npos);
   backend.rejects = true;
   const auto failed = problem_of(other);
   ASSERT_TRUE(failed);

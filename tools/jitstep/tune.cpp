@@ -169,7 +169,7 @@ std::string table_of(const std::vector<Tuned>& all) {
   for (const Tuned& one : all) {
     std::vector<std::string> row = {one.workload.name(), str_cat(one.record.trials.size())};
     if (const Trial* const best = fastest(one.record)) {
-      const double seconds = best->times.usual_seconds;
+      const double seconds = best->times.default_seconds;
       const double rate = tuning::moved_bytes(one.workload) / seconds;
       const double bound = one.record.hardware.bandwidth;
       row.insert(row.end(),

@@ -47,7 +47,7 @@ class RefusedKernels {
  public:
   explicit RefusedKernels(const Catalog& catalog) : catalog_(catalog) {
     for (const std::string& name : catalog.names(Kind::rule))
-      for (const auto& options : emulation::cover(catalog.rule(name), catalog))
+      for (const auto& options : emulation::covering_set(catalog.rule(name), catalog))
         try_all(name, options);
   }
 

@@ -177,8 +177,8 @@ std::string deleted_message(View function) {
   if (std::find(kOfDouble.begin(), kOfDouble.end(), function) != kOfDouble.end())
     return str_cat("`", function,
                    "` takes `double`, for `prepare` and `finalize`: convert with static_cast");
-  return str_cat("`", function, "` is a compiler's own, which differs between targets; ",
-                 "templates/README.md lists what may be used");
+  return str_cat("`", function, "` is specific to one compiler and differs between targets. ",
+                 "templates/README.md lists the names that you can use.");
 }
 
 std::string explain(View what, View file, View line) {

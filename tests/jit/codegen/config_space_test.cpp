@@ -123,13 +123,14 @@ TEST(KernelConfig, EveryViolatedConstraintIsReportedByName) {
     return config_problem(plan, v, target).value_or("none");
   };
   EXPECT_EQ(problem({1, 1, 256, 16}, Target::cpu()), "none");
-  EXPECT_EQ(problem({1, 1, 256, 16, 300}, Target::cpu()), "width is 0, 128, 256 or 512");
-  EXPECT_EQ(problem({1, 1, 256, 16, 0, 2}, Target::cpu()), "unroll is 0 or 1");
-  EXPECT_EQ(problem({1, 1, 256, 16, 0, 0, -1}, Target::cpu()), "grain and workers are at least 0");
+  EXPECT_EQ(problem({1, 1, 256, 16, 300}, Target::cpu()), "simd_bits must be 0, 128, 256 or 512");
+  EXPECT_EQ(problem({1, 1, 256, 16, 0, 2}, Target::cpu()), "unroll must be 0 or 1");
+  EXPECT_EQ(problem({1, 1, 256, 16, 0, 0, -1}, Target::cpu()),
+            "min_items and max_threads must be at least 0");
   EXPECT_EQ(problem({256, 32, 4, 16, 512}, Target::cuda(90)),
-            "width, unroll, grain and workers are for the CPU");
+            "simd_bits, unroll, min_items and max_threads apply only to the CPU");
   EXPECT_EQ(problem({1, 0, 256, 16}, Target::cpu()),
-            "lanes (at most 32), vector and chunk are powers of two");
+            "tile_lanes (at most 32), vector_elems and leaves_per_item must be powers of two");
 }
 
 TEST(Hardware, IsComparedByItsPropertiesAndNotByItsName) {

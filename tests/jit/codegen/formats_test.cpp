@@ -138,7 +138,7 @@ TEST(FormatsOfSlots, ThatAreNamedTwiceMustAgree) {
   EXPECT_EQ(testing::error_of([&] {
               check_formats({.slots = {{"m", int4}, {"exp_avg", int8}}}, adamw);
             }),
-            "the slot m of adamw has two codecs, as \"exp_avg\" and as \"m\"; name it once");
+            "the slot m of adamw has two codecs, as \"exp_avg\" and as \"m\". Name it once.");
 }
 
 TEST(DefaultFormats, DependOnTheRulesOptionsAndYieldToTheUsers) {
@@ -175,13 +175,14 @@ TEST(CodecNumbers, OfARuleMustBePlainAndInRange) {
     });
   };
   EXPECT_EQ(problem("adamw", "epsilon"),
-            "fp8_norm: least_norm expects a number or the name of one of adamw's, which has no "
-            "number \"epsilon\"");
+            "fp8_norm: least_norm expects a number, or the name of a number of adamw. It has no "
+            "number \"epsilon\".");
   EXPECT_NE(problem("adamw", "betas").find("no number \"betas\""), std::string::npos);
   EXPECT_NE(problem("adamw", "amsgrad").find("no number \"amsgrad\""), std::string::npos);
   EXPECT_NE(problem("adamw", "clipping_threshold").find("no number"), std::string::npos);
-  EXPECT_EQ(problem("asgd", "t0"),
-            "fp8_norm: least_norm must be >= 0, and asgd's t0 need not: it must be finite");
+  EXPECT_EQ(
+      problem("asgd", "t0"),
+      "fp8_norm: least_norm must be >= 0, but asgd's t0 can have other values: it must be finite");
 }
 
 TEST(CodecNumbers, DoNotChangeCodes) {

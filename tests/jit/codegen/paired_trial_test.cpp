@@ -15,7 +15,7 @@ struct Times {
 // A whole trial of two clocks. `rounds` of the result says how often each was read.
 TrialTimes run(const Times& times, const TrialRules& rules = {}) {
   PairedTrial trial(rules);
-  while (!trial.done()) trial.record(trial.usual_is_next() ? times.baseline() : times.tried());
+  while (!trial.done()) trial.record(trial.default_is_next() ? times.baseline() : times.tried());
   return trial.times();
 }
 
@@ -35,7 +35,7 @@ TEST(PairedTrial, SteadyClocksNeedTheFewestRounds) {
   EXPECT_EQ(times.rounds, TrialRules().least_rounds);
   EXPECT_EQ(times.ratio, 0.5);
   EXPECT_EQ(times.seconds, 1);
-  EXPECT_EQ(times.usual_seconds, 2);
+  EXPECT_EQ(times.default_seconds, 2);
   EXPECT_EQ(times.spread, 0);
   EXPECT_TRUE(proves_gain(times));
   EXPECT_FALSE(may_gain(steady(1, 1)));
@@ -50,7 +50,7 @@ TEST(PairedTrial, TheTwoAlternateInBeingFirst) {
   PairedTrial trial;
   std::string order;
   for (int i = 0; i < 8; ++i) {
-    order += trial.usual_is_next() ? 'd' : 'v';
+    order += trial.default_is_next() ? 'd' : 'v';
     trial.record(1);
   }
   EXPECT_EQ(order, "dvvddvvd");

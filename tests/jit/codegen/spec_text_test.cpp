@@ -43,7 +43,7 @@ TEST(SpecText, SetsRuleOptionsAndFormats) {
 TEST(SpecText, AnUnknownNameThrowsWithTheValidNames) {
   EXPECT_HAS(refusal(R"({"rule": "adamx"})"), "adamx");
   EXPECT_HAS(refusal(R"({"rule": "adamx"})"), "adamw");
-  EXPECT_HAS(refusal(R"({"state": "int8"})"), "names no \"rule\"");
+  EXPECT_HAS(refusal(R"({"state": "int8"})"), "has no \"rule\"");
   EXPECT_HAS(refusal(R"({"rule": "adamw", "colour": 1})"), "colour");
   EXPECT_HAS(refusal(R"({"rule": "adamw", "colour": 1})"), "min_quantized_size");
   EXPECT_HAS(refusal(R"({"rule": "adamw", "options": {"learning_rate": 1}})"), "learning_rate");
@@ -64,7 +64,7 @@ TEST(SpecText, NumbersOutOfRangeThrow) {
 
 TEST(SpecText, ADuplicateKeyThrows) {
   EXPECT_HAS(refusal(R"({"rule": "adamw", "options": {"lr": 1, "betas": [0, 0], "lr": 2}})"),
-             R"(has "lr" twice; keep one)");
+             R"(has "lr" twice. Keep one.)");
   EXPECT_HAS(refusal(R"({"rule": "lion", "rule": "adamw"})"), R"(has "rule" twice)");
   EXPECT_NO_THROW(parse_spec(R"({"rule": "adamw", "state": {"m": {"codec": "int8", "block": 64},
                                                             "v": {"codec": "int8", "block": 64}}})"));

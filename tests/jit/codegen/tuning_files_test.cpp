@@ -64,8 +64,8 @@ TEST_F(TuningFiles, LinesOfNewerSchemasStayAndDamagedOnesAreReportedAndSkipped) 
   const RecordFile file = read_records(path);
   EXPECT_EQ(file.records.size(), 2u);
   ASSERT_EQ(file.problems.size(), 2u);
-  EXPECT_EQ(file.problems[0], path + ":3: it is no JSON, or was cut short");
-  EXPECT_TRUE(file.problems[1].starts_with(path + ":4: its schema is 7")) << file.problems[1];
+  EXPECT_EQ(file.problems[0], path + ":3: the line is not valid JSON, or truncated");
+  EXPECT_TRUE(file.problems[1].starts_with(path + ":4: schema 7 is newer")) << file.problems[1];
   EXPECT_EQ(add_record(path, of_size(3)), std::nullopt);
   const RecordFile after = read_records(path);
   EXPECT_EQ(after.records.size(), 3u);
@@ -159,7 +159,7 @@ TEST_F(TuningFiles, AFileOfOtherContentIsNotOverwritten) {
   testing::write_file(path, notes);
   ::chmod((folder / "cache").c_str(), 0700);
   ASSERT_TRUE(foreign_records(path));
-  EXPECT_NE(foreign_records(path)->find("holds no records but something else"), std::string::npos);
+  EXPECT_NE(foreign_records(path)->find("has other content"), std::string::npos);
   EXPECT_EQ(add_record(path, of_size(1)), foreign_records(path));
   EXPECT_EQ(testing::content_of(path), notes);
   testing::write_file(path, "");

@@ -54,9 +54,9 @@ TEST(TuningRecord, ErrorsNameTheFieldByItsPath) {
     return problem_of(line);
   };
   EXPECT_EQ(with("/hardware/units", 0), "hardware.units is 0, less than 1");
-  EXPECT_EQ(with("/hardware/units", "four"), "hardware.units is \"four\", no integer");
+  EXPECT_EQ(with("/hardware/units", "four"), "hardware.units is \"four\", not of type integer");
   EXPECT_EQ(with("/outcome", "lost"),
-            "outcome is \"lost\", none of \"won\", \"default\", \"unresolved\"");
+            "outcome is \"lost\", not one of \"won\", \"default\", \"unresolved\"");
   EXPECT_EQ(with("/trials/1/configuration/lanes", 64),
             "trials[1].configuration.lanes is 64, more than 32");
   EXPECT_EQ(with("/trials/0/colour", 1), "trials[0].\"colour\" is unknown");
@@ -64,14 +64,14 @@ TEST(TuningRecord, ErrorsNameTheFieldByItsPath) {
   EXPECT_EQ(with("/schema", 0), "schema is 0, not 1");
   EXPECT_EQ(with("/hardware/target", "gpu"),
             "'gpu' is not a target. Use cpu, emulated or sm_ with a number, such as sm_90.");
-  EXPECT_EQ(with("/gain", nullptr), "gain is null, no number");
+  EXPECT_EQ(with("/gain", nullptr), "gain is null, not of type number");
 }
 
 TEST(TuningRecord, ANewerSchemaIsRecognized) {
   const RecordLine read = read_record(R"({"schema": 2, "anything": []})");
   EXPECT_TRUE(read.newer);
   EXPECT_FALSE(read.record);
-  EXPECT_NE(read.problem.find("newer than 1: update jitstep"), std::string::npos) << read.problem;
+  EXPECT_NE(read.problem.find("newer than 1. Update jitstep"), std::string::npos) << read.problem;
 }
 
 TEST(TuningRecord, TextThatIsNotJsonIsNotARecord) {

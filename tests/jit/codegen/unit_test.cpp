@@ -216,7 +216,7 @@ TEST_F(UnitTest, NumbersReductionsOverEntries) {
 }
 
 TEST_F(UnitTest, RejectsInvalidSpecs) {
-  EXPECT_EQ(problem({.rule = "adamw"}), "adamw has 3 slots (m, v, vmax); the spec lists 0");
+  EXPECT_EQ(problem({.rule = "adamw"}), "adamw has 3 slots (m, v, vmax), but the spec lists 0");
   EXPECT_EQ(problem({.rule = "adamw", .state = {{CodecChoice{"fp32"}, {}, {}}}}),
             "adamw: the slot v has no codec");
   KernelSpec spec = adamw({"fp32"});
@@ -227,14 +227,14 @@ TEST_F(UnitTest, RejectsInvalidSpecs) {
   EXPECT_EQ(problem(spec), "int8: block is 100 and must be a power of two in [32, 1024]");
   spec = adamw({"int8", {{"blocks", 128}}});
   EXPECT_EQ(problem(spec),
-            "int8 has no option \"blocks\" (did you mean \"block\"?); it has block, "
+            "int8 has no option \"blocks\" (did you mean \"block\"?). Options: block, "
             "positive_floor, signed_scale, stochastic");
   spec = adamw({"fp32"});
   spec.flags = {{"amsgrad", 1}};
   EXPECT_EQ(problem(spec), "adamw: amsgrad expects true or false, not 1");
   spec.flags = {{"nesterov", true}};
   EXPECT_EQ(problem(spec),
-            "adamw has no flag \"nesterov\"; it has amsgrad, decay, caution, "
+            "adamw has no flag \"nesterov\". Flags: amsgrad, decay, caution, "
             "corrected_weight_decay, clipped");
 }
 

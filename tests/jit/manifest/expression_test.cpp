@@ -82,7 +82,7 @@ TEST(Expression, TestsWhetherAnOptionIsNull) {
 
 TEST(Expression, ErrorsQuoteTheUnknownPart) {
   EXPECT_EQ(problem("momentums != 0"),
-            "in the condition \"momentums != 0\": expected an option of this file that is known "
+            "in the condition \"momentums != 0\": expected the name of an option that is available "
             "here, found \"momentums != 0\"");
   EXPECT_NE(problem("decay == later").find("one of the choices, before, after"), std::string::npos);
   EXPECT_NE(problem("betas[2] > 0").find("betas[0] to betas[1]"), std::string::npos);

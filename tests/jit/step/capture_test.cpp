@@ -100,7 +100,7 @@ class CapturedStep : public Capture {
   std::optional<Step> step;
 };
 
-constexpr char kNotReady[] = "step() inside a CUDA graph capture, which is not ready for it";
+constexpr char kNotReady[] = "step() inside a CUDA graph capture failed";
 
 TEST_F(CapturedStep, ThrowsIfTheHostCounts) {
   run();
@@ -121,7 +121,7 @@ TEST_F(CapturedStep, ThrowsIfTheActiveTensorsDifferFromTheStepBefore) {
 TEST_F(CapturedStep, NeedsAStepOffsetForEveryTensor) {
   step->count_on_device();
   set.step_offset = nullptr;
-  EXPECT_NE(error_of([&] { run(); }).find("has no lag in a step counted on the device"),
+  EXPECT_NE(error_of([&] { run(); }).find("step_offset is null in a step counted on the device"),
             std::string::npos);
 }
 
@@ -139,7 +139,7 @@ TEST_F(CapturedStep, CannotRunOutsideTheGraphAfterTheCapture) {
   step->count_on_device();
   run();
   capture();
-  EXPECT_NE(error_of([&] { run(); }).find("make another one for steps outside"), std::string::npos);
+  EXPECT_NE(error_of([&] { run(); }).find("belongs to a CUDA graph"), std::string::npos);
 }
 
 TEST_F(CapturedStep, ReadsTheGradientThatItWasCapturedWith) {

@@ -71,7 +71,7 @@ TEST_F(ChosenByRecords, TheProgramsConfigIsPreferred) {
   const KernelConfig wanted = default_kernel_config(adamw_plan(), Target::cpu());
   const Step step(backend, {{adamw_plan(), testing::tensors(1, 4096), wanted}});
   EXPECT_EQ(step.choice().config, wanted);
-  EXPECT_EQ(step.choice().why, "the program asked for it");
+  EXPECT_EQ(step.choice().why, "set by the program");
 }
 
 TEST_F(ChosenByRecords, DamagedLinesAreSkippedWithOneWarning) {
@@ -82,7 +82,8 @@ TEST_F(ChosenByRecords, DamagedLinesAreSkippedWithOneWarning) {
   EXPECT_EQ(chosen(backend).config.leaves_per_item, 64);
   chosen(backend);
   ASSERT_EQ(warnings.messages().size(), 1u);
-  EXPECT_NE(warnings.messages()[0].find("tuning.jsonl:2: it is no JSON"), std::string::npos)
+  EXPECT_NE(warnings.messages()[0].find("tuning.jsonl:2: the line is not valid JSON"),
+            std::string::npos)
       << warnings.messages()[0];
   EXPECT_NE(warnings.messages()[0].find("(and 1 more lines"), std::string::npos);
 }

@@ -192,7 +192,7 @@ TEST_F(SharedStateTest, MustBePassedIfTheRuleHasIt) {
   EXPECT_NE(error_of([&] { Step(cpu, batches); }).find("make_shared_state()"), std::string::npos);
   SharedState none = make_shared_state(cpu, OptionValues("sgd", catalog));
   EXPECT_NE(
-      error_of([&] { Step(cpu, batches, &none); }).find("the rule counted keeps memory of all"),
+      error_of([&] { Step(cpu, batches, &none); }).find("the rule counted needs shared state"),
       std::string::npos);
 }
 
@@ -205,7 +205,7 @@ TEST_F(SharedStateTest, IsNotSharedByTwoRules) {
   for (const char* rule : {"counted", "recounted"})
     batches.push_back({resolve(OptionValues(rule, catalog), {"fp32"}, catalog),
                        {tensor_at(&p[3 * batches.size()], 3, static_cast<int>(batches.size()))}});
-  EXPECT_NE(error_of([&] { Step(cpu, batches, &shared); }).find("step them apart"),
+  EXPECT_NE(error_of([&] { Step(cpu, batches, &shared); }).find("counted and recounted together"),
             std::string::npos);
 }
 

@@ -84,12 +84,12 @@ TEST(StateStorage, SizesThatNoMemoryHoldsThrow) {
   };
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   EXPECT_EQ(refused({kHuge}),
-            "a tensor of sizes [4611686018427387904] is larger than any memory (2^48 elements)");
+            "invalid tensor sizes [4611686018427387904]: a tensor can have at most 2^48 elements");
   // These products overflow to 0 and to 16.
-  EXPECT_NE(refused({1 << 20, 1 << 24, 1 << 20}).find("any memory"), std::string::npos);
-  EXPECT_NE(refused({(kHuge >> 2) + 1, 16}).find("any memory"), std::string::npos);
-  EXPECT_NE(refused({0, kHuge}).find("any memory"), std::string::npos);
-  EXPECT_EQ(refused({3, -1}), "a tensor of sizes [3, -1] cannot be; sizes are 0 or more");
+  EXPECT_NE(refused({1 << 20, 1 << 24, 1 << 20}).find("2^48"), std::string::npos);
+  EXPECT_NE(refused({(kHuge >> 2) + 1, 16}).find("2^48"), std::string::npos);
+  EXPECT_NE(refused({0, kHuge}).find("2^48"), std::string::npos);
+  EXPECT_EQ(refused({3, -1}), "invalid tensor sizes [3, -1]: sizes must be at least 0");
   EXPECT_NO_THROW(StateStorage(cpu, plan, options, {0, 1 << 20}));
   EXPECT_THROW(state_layout(plan, {{kHuge, 4}, {4, 1}}, {}), Error);
 }

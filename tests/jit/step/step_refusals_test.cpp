@@ -45,17 +45,19 @@ class StepErrors : public ::testing::Test {
 
 TEST_F(StepErrors, InvalidInputs) {
   EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[1].hyper_index = 1; }),
-            "a step: input 1, of the tensor with id 4, names set 1; the step has 1");
+            "invalid step input 1 (tensor with id 4): hyper_index is 1, but the number of HyperParams "
+            "is 1");
   EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[0].hyper_index = -1; }),
-            "a step: input 0, of the tensor with id 3, names set -1; the step has 1");
+            "invalid step input 0 (tensor with id 3): hyper_index is -1, but the number of HyperParams "
+            "is 1");
   EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs.pop_back(); }),
-            "a step of 2 tensors was given 1 inputs; give one for each tensor, batch after batch");
+            "the step has 2 tensors, but 1 inputs. Give one per tensor, batch after batch.");
   EXPECT_EQ(
       refused([](auto&, auto& inputs, auto&) { inputs[1].g = nullptr; }),
-      "a step: input 1, of the tensor with id 4, has no gradient: g is null; leave the tensor "
-      "out of the step's batches, or say that it rests");
+      "invalid step input 1 (tensor with id 4): the gradient is missing: g is null. Leave the "
+      "tensor out of the step's batches, or set `inactive`.");
   EXPECT_EQ(refused([](auto&, auto&, auto& sets) { sets[0].t = 0; }),
-            "a step: set 0 has the step number 0; steps are counted from 1");
+            "HyperParams 0 of the step have the step number 0. Step numbers start at 1.");
 }
 
 TEST_F(StepErrors, InconsistentFoundInfOrStepOffsets) {
@@ -72,30 +74,31 @@ TEST_F(StepErrors, InconsistentFoundInfOrStepOffsets) {
     });
   };
   EXPECT_EQ(change(&other, &step_offsets[1]),
-            "a step: its sets have different found_inf; a step is skipped as a whole: give all of "
-            "them one");
+            "the HyperParams of a step have different found_inf. A step is skipped as a whole. Set "
+            "the same found_inf in all of them.");
   EXPECT_EQ(
       change(&found, &step_offsets[0]),
-      "a step: input 1, of the tensor with id 4, shares its lag in a step with found_inf; give "
-      "each tensor a set with an integer of its own");
+      "invalid step input 1 (tensor with id 4): another tensor has the same step_offset in a step "
+      "with found_inf. Give each tensor HyperParams with its own step_offset.");
   EXPECT_EQ(
       change(&found, nullptr),
-      "a step: input 1, of the tensor with id 4, has no lag in a step with found_inf; give each "
-      "tensor a set with an integer of its own");
+      "invalid step input 1 (tensor with id 4): step_offset is null in a step with found_inf. "
+      "Give each tensor HyperParams with its own step_offset.");
 }
 
 TEST_F(StepErrors, AGradScaleForAKernelThatDoesNotDivide) {
   const float scale = 2;
   EXPECT_EQ(refused([&](auto&, auto&, auto& sets) { sets[0].grad_scale = &scale; }),
-            "a step with a grad_scale by " + plan().name +
-                ", which does not divide; resolve() its plan with the gradient flag \"scaled\"");
+            "cannot step with a grad_scale by " + plan().name +
+                ": the kernel does not divide gradients. Call resolve() with the gradient flag "
+                "\"scaled\".");
   KernelSpec spec = plan().spec;
   spec.gradient_flags["scaled"] = true;
   EXPECT_EQ(resolve(spec).at_step(options, 3).t, 3) << "options that do not divide will do";
 }
 
 TEST_F(StepErrors, NullPointers) {
-  const std::string who = "a step by sgd_int8_float32: the tensor with id 4 has no memory for ";
+  const std::string who = "cannot step the tensor with id 4 by sgd_int8_float32: it has no memory for ";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].p = nullptr; }),
             who + "its values: p is null");
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots.clear(); }),
@@ -105,33 +108,31 @@ TEST_F(StepErrors, NullPointers) {
 }
 
 TEST_F(StepErrors, TensorsThatTheKernelCannotStep) {
-  const std::string who = "a step by sgd_int8_float32: the tensor with id 4 ";
+  const std::string who = "cannot step the tensor with id 4 by sgd_int8_float32: it ";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].offset = 12; }),
             who +
-                "begins at element 12; a shard begins at a multiple of 8, since 8 elements share a "
-                "draw of random bits");
+                "starts at element 12. A shard must start at a multiple of 8, because 8 elements "
+                "share a draw.");
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots.resize(9); }),
-            who + "has 9 slots; the rule has 1");
+            who + "has 9 slots, but the rule has 1");
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].aux_state.resize(9); }),
-            who + "has 9 fields of memory; the kernel has 0");
+            who + "has 9 fields of auxiliary state, but the kernel has 0");
   const StateStorage of_int4(cpu, resolve(options, {"int4"}), options, {100});
   EXPECT_EQ(refused([&](auto& tensors, auto&, auto&) {
               tensors[1] = of_int4.tensor(tensors[1].p, tensors[1].id);
             }),
-            who +
-                "has state of another layout, made for another plan or shape; make a StateStorage "
-                "for this plan");
+            who + "has state for another plan or shape. Create a StateStorage for this plan.");
   options.set("max_grad_norm", 1.0);
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].id = 3; }),
-            "a step: its tensors number 0 and 1 (counted from 0) both have the id 3; ids order the "
-            "sums over all tensors: give each its own");
+            "tensors 0 and 1 of the step (counted from 0) both have the id 3. Ids order the sums "
+            "over all tensors. Give each its own.");
 }
 
 TEST_F(StepErrors, MoreDimensionsThanKernelsTake) {
   const std::string what =
-      "a step by sgd_int8_float32: the tensor with id 4 has 9 dimensions; a rule that sums over "
-      "rows or "
-      "the like, and a layout with gaps or in another order, takes at most 8: reshape it";
+      "cannot step the tensor with id 4 by sgd_int8_float32: it has 9 dimensions. At most 8 are "
+      "supported if the rule has reductions over rows or similar domains, or if the tensor is not "
+      "dense. Reshape it.";
   const auto with_dims = [](std::vector<std::int64_t> g_strides) {
     return [=](auto& tensors, auto&, auto&) {
       tensors[1].layout.reset();
@@ -147,17 +148,18 @@ TEST_F(StepErrors, MoreDimensionsThanKernelsTake) {
 
 TEST_F(StepErrors, TensorsThatOverlap) {
   const std::string who =
-      "a step: its tensors number 0 and 1 (counted from 0), with the ids 3 and 4, share memory: ";
+      "tensors 0 and 1 of the step (counted from 0), with the ids 3 and 4, share memory: ";
   const std::string advice =
-      " of the second lie in it; give each tensor an array and a StateStorage of its own";
+      " of the second are in a buffer of the first. Give each tensor its own array and "
+      "StateStorage.";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].p = tensors[0].p; }),
             who + "the values" + advice);
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) {
               tensors[1].slots[0].codes = tensors[0].slots[0].codes;
             }),
-            who + "codes" + advice);
+            who + "the codes" + advice);
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots[0].meta = tensors[0].p; }),
-            who + "scales" + advice);
+            who + "the scales" + advice);
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) {
               tensors[1] = tensors[0];
               tensors[1].id = 4;
@@ -175,7 +177,7 @@ TEST_F(StepErrors, AMovedFromStep) {
   const StateStorage state(cpu, plan(), options, {100});
   Step step(cpu, {{plan(), {state.tensor(p.data())}}});
   Step moved = std::move(step);
-  const std::string what = "this Step was moved from; use the one that it was moved to";
+  const std::string what = "this Step was moved from. Use the Step that it was moved to.";
   EXPECT_EQ(error_of([&] { step.size(); }), what);
   EXPECT_EQ(error_of([&] { step.kernel(); }), what);
   EXPECT_EQ(error_of([&] { step.prepare({}, {}); }), what);

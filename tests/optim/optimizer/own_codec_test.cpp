@@ -100,9 +100,9 @@ TEST(UserCodec, IsNeverReplacedByAnotherFileOfItsName) {
   const std::string other = own_file("elsewhere/changed8.cuh", renamed("changed8") + "// other\n");
   const std::string found = problem([&] { load_codec(other); });
   EXPECT_HAS(found, "cannot load the codec " + other);
-  EXPECT_HAS(found, "there is another codec \"changed8\" already (" + path + ")");
+  EXPECT_HAS(found, "another codec \"changed8\" exists (" + path + ")");
   const std::string shipped = own_file("int8.cuh", renamed("int8"));
-  EXPECT_HAS(problem([&] { load_codec(shipped); }), "there is another codec \"int8\" already");
+  EXPECT_HAS(problem([&] { load_codec(shipped); }), "another codec \"int8\" exists");
 }
 
 TEST(UserCodec, MustBeAFileThatOnlyThisUserCanWrite) {
@@ -120,8 +120,8 @@ TEST(UserCodec, IsNotARuleAndARuleIsNotACodec) {
   const std::string rule = example_file("signum.cuh"), codec = example_file("linear8.cuh");
   EXPECT_HAS(problem([&] { load_codec(rule); }),
              rule + ":5: expected `namespace jitstep::codecs::signum {`");
-  EXPECT_HAS(problem([&] { load_codec(rule); }), "it is a rule: use load_rule");
-  EXPECT_HAS(problem([&] { load_rule(codec); }), "it is a codec: use load_codec");
+  EXPECT_HAS(problem([&] { load_codec(rule); }), "This file is a rule. Call load_rule().");
+  EXPECT_HAS(problem([&] { load_rule(codec); }), "This file is a codec. Call load_codec().");
   Tensors p = make_parameters();
   EXPECT_HAS(argument_error([&] { Optimizer("adamw", p, GenericOptions(0.1).state("adamw")); }),
              "there is no codec \"adamw\"");

@@ -102,10 +102,11 @@ TEST(FactoredState, IsRejectedForANamedSignedSlot) {
                     AdamWOptions().state("m", "factored"));
     FAIL() << "no error was thrown";
   } catch (const c10::Error& error) {
-    EXPECT_NE(std::string(error.what())
-                  .find("factored is for values that are never negative, and the slot m of adamw "
-                        "has signs; name another one for it, such as int4"),
-              std::string::npos)
+    EXPECT_NE(
+        std::string(error.what())
+            .find("factored cannot store the slot m of adamw: the codec stores only non-negative "
+                  "values. Choose another codec for this slot, such as int4"),
+        std::string::npos)
         << error.what();
   }
 }

@@ -12,7 +12,7 @@ namespace jitstep::tool::check {
 namespace {
 
 using namespace jitstep::jit;
-using emulation::cover;
+using emulation::covering_set;
 using emulation::RuleOptions;
 using emulation::StepCase;
 using emulation::TensorCase;
@@ -95,7 +95,7 @@ std::vector<Choice> choices_of_rule(const Manifest& rule, const Request& request
                    .codec = wide ? CodecChoice{"fp32"} : codecs[0],
                    .weights = weights[i]});
   }
-  const std::vector<RuleOptions> options = cover(rule, catalog);
+  const std::vector<RuleOptions> options = covering_set(rule, catalog);
   for (std::size_t i = 1; i < options.size(); ++i)
     all.push_back(
         {.rule = rule.name, .options = options[i], .codec = codecs[0], .weights = weights[0]});
@@ -107,7 +107,7 @@ std::vector<Choice> choices_of_codec(const Manifest& codec, const Request& reque
   if (!request.codecs.empty() || !request.weights.empty())
     throw Error(str_cat(request.file, " is a codec; --states and --weights are for rules"));
   std::vector<Choice> all;
-  for (const NamedValues& options : cover(codec))
+  for (const NamedValues& options : covering_set(codec))
     all.push_back({.rule = "adamw", .codec = {codec.name, options}});
   all.push_back({.rule = "adamw",
                  .codec = {codec.name},

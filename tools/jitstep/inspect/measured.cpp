@@ -16,7 +16,7 @@ using namespace jitstep::jit;
 double seconds_of(const TuningRecord& record) {
   for (const Trial& trial : record.trials) {
     if (trial.times.rounds == 0) continue;
-    if (record.outcome != Outcome::won) return trial.times.usual_seconds;
+    if (record.outcome != Outcome::won) return trial.times.default_seconds;
     if (trial.config == record.config) return trial.times.seconds;
   }
   return 0;
