@@ -167,7 +167,7 @@ exec c++ "$@"
   Words words = {"inspect", "--target", "cpu", "--show", "resources"};
   const Finished said = run_tool(words, silent);
   EXPECT_EQ(said.status, 0) << said.output;
-  const std::string problem = "the compiler's report on its loops is not available: ";
+  const std::string problem = "the compiler gave no report of vectorized loops: ";
   EXPECT_NE(said.output.find("\njitstep_apply"), said.output.npos) << said.output;
   EXPECT_NE(said.output.find("\n" + problem), said.output.npos) << said.output;
   words.push_back("--json");

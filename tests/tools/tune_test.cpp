@@ -117,7 +117,7 @@ TEST_F(TuneTool, WhatItFindsIsShownWarmedAndCounted) {
   std::ofstream(file, std::ios::app) << "no record\n";
   const std::string doctor = run({"doctor"}).output;
   EXPECT_NE(doctor.find(file + ", 1 record, "), std::string::npos) << doctor;
-  EXPECT_NE(doctor.find("; 1 skipped, the first: " + file + ":2: "), std::string::npos) << doctor;
+  EXPECT_NE(doctor.find(", 1 skipped. The first: " + file + ":2: "), std::string::npos) << doctor;
 }
 
 std::size_t trials_in(const RecordFile& file) {
