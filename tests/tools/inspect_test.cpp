@@ -126,7 +126,7 @@ TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreTheFilesOwn) {
   EXPECT_EQ(found.at("value"), code_digest(rule).substr(0, 12));
   const std::string text = shown(int8("key"));
   for (const char* part :
-       {"flag amsgrad", "state m", "int8(block=256", "configuration", "-march=native", "Not in it"})
+       {"flag amsgrad", "state m", "int8(block=256", "configuration", "-march=native", "Not in the key"})
     EXPECT_TRUE(has(text, part)) << part << "\n" << text;
 }
 
@@ -192,7 +192,7 @@ TEST(Inspect, ShowsWhatBecomesOfAnEditedText) {
 
 TEST(Inspect, SaysThatAWeightFormatIsNotForTheParameters) {
   const std::string said = shown({"--target", "cpu", "--weights", "split16", "--param", "float32"});
-  EXPECT_TRUE(has(said, "note     split16 is not for float32 parameters, which stay native"))
+  EXPECT_TRUE(has(said, "note     split16 does not support float32 parameters, which stay native"))
       << said;
   EXPECT_FALSE(has(shown({"--target", "cpu"}), "note "));
 }
