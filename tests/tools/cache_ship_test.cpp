@@ -71,8 +71,7 @@ TEST_F(CacheShip, WarmWithoutAFolderHasNowhereToCompileTo) {
   const Finished said = run({"cache", "warm", R"({"rule": "lion"})"},
                             {{"JITSTEP_CACHE_DIR", ""}, {"HOME", ""}, {"XDG_CACHE_HOME", ""}});
   EXPECT_EQ(said.status, 1);
-  EXPECT_NE(said.output.find("JITSTEP_CACHE_DIR"), std::string::npos)
-      << said.output;
+  EXPECT_NE(said.output.find("JITSTEP_CACHE_DIR"), std::string::npos) << said.output;
 }
 
 TEST_F(CacheShip, AnExportedFolderServesAMachineWithoutACompiler) {

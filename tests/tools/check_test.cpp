@@ -350,12 +350,12 @@ TEST_F(CheckToolOfACodec, FindsOldCodesThatAreDecodedByTheNewScale) {
 TEST_F(CheckTool, TakesRulesAndCodecsOnly) {
   expect_wrong(JITSTEP_TEST_DATA "/templates/extensions/master32.cuh",
                "expected `namespace jitstep::rules::master32 {` of a rule, or `namespace "
-               "jitstep::codecs::master32 {` of a codec; found `jitstep::weights::master32`");
+               "jitstep::codecs::master32 {` of a codec, but found `jitstep::weights::master32`");
   expect_wrong(folder_ / "none.cuh", "none.cuh");
   for (const char* file : {"/README.md", "/tests/golden/lamb16_wd.safetensors", "/LICENSE"})
     expect_wrong(JITSTEP_SOURCE_DIR + std::string(file),
                  ":1: expected `namespace jitstep::rules::");
-  expect_wrong(JITSTEP_SOURCE_DIR "/README.md", "README {` of a codec; found neither");
+  expect_wrong(JITSTEP_SOURCE_DIR "/README.md", "README {` of a codec, but found neither");
   expect_wrong(rule_with("* e.m.next", "* int4(e.m.next)"), "mine.cuh:15: `int4` is a compiler's");
   expect_wrong(rule_with("1e-3;", "many;"), "mine.cuh:6: ");
   const json all = json::parse(run(folder_ / "none.cuh", {"--json"}).output);

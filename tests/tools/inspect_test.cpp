@@ -125,8 +125,8 @@ TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreTheFilesOwn) {
     if (part.at("part") == "rules/adamw.cuh") found = part;
   EXPECT_EQ(found.at("value"), code_digest(rule).substr(0, 12));
   const std::string text = shown(int8("key"));
-  for (const char* part :
-       {"flag amsgrad", "state m", "int8(block=256", "configuration", "-march=native", "Not in the key"})
+  for (const char* part : {"flag amsgrad", "state m", "int8(block=256", "configuration",
+                           "-march=native", "Not in the key"})
     EXPECT_TRUE(has(text, part)) << part << "\n" << text;
 }
 

@@ -76,7 +76,7 @@ TEST_F(TuneTool, AFileOfSomethingElseIsLeftAlone) {
 TEST_F(TuneTool, BadWordsGetOneClearLine) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--budget", "soon"}, "--budget: \"soon\" is not a time"},
-      {{"--target", "sm_10"}, "; --dry-run orders the candidates for sm_10 without a GPU"},
+      {{"--target", "sm_10"}, ". --dry-run orders the candidates for sm_10 without a GPU."},
       {{"--target", "emulated"}, "--target emulated cannot be tuned"},
       {{"--device", "0"}, "--device is the number of a GPU"},
       {{"--rule", "adamx"}, "adamx"},

@@ -245,8 +245,7 @@ void add_explain(CLI::App& cache, int& status) {
       ->type_name("FILE")
       ->allow_extra_args(false);
   const auto json = json_flag(*command);
-  command->callback(
-      [prefix, files, json, &status] { status = explain(*prefix, *files, *json); });
+  command->callback([prefix, files, json, &status] { status = explain(*prefix, *files, *json); });
 }
 
 void add_trim(CLI::App& cache, int& status) {

@@ -146,9 +146,9 @@ CLI::Validator is_compiled_target() {
   return CLI::Validator(
       [](const std::string& target) {
         return target == "emulated" ? std::string(
-                                        "every check uses the emulated GPU already. Use cpu, "
-                                        "or sm_ with a number")
-                                  : std::string();
+                                          "every check uses the emulated GPU already. Use cpu, "
+                                          "or sm_ with a number")
+                                    : std::string();
       },
       "");
 }

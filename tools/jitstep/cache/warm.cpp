@@ -53,9 +53,9 @@ constexpr const char* kFooter =
 struct Request {
   std::vector<std::string> specs, targets = {"cpu"}, cpus;
   std::string file, kernels;
-  OptimizerArgs optimizer;    // an optimizer by flags, and the default dtypes of specs
-  bool by_args = false;       // whether flags name an optimizer
-  bool has_targets = false;   // whether --target is given
+  OptimizerArgs optimizer;   // an optimizer by flags, and the default dtypes of specs
+  bool by_args = false;      // whether flags name an optimizer
+  bool has_targets = false;  // whether --target is given
   bool as_json = false;
 };
 

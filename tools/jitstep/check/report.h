@@ -27,7 +27,7 @@ struct TargetReport {
 struct Problem {
   std::string what;          // one sentence
   std::string details = {};  // the compiler's output, or empty
-  std::string group = what;  // the report prints the first problem of a group for all kernels with that group
+  std::string group = what;  // the report prints only the first problem of a group
 };
 
 /// The round-trip error of a codec in one slot, from one step to the next.
@@ -58,7 +58,7 @@ struct Report {
   std::vector<jit::Target> targets = {};    // the CPU first
   std::vector<KernelReport> kernels = {};
   std::vector<Problem> problems = {};       // that belong to no kernel
-  std::vector<std::string> unchecked = {};  // checks that are impossible on this machine, with reasons
+  std::vector<std::string> unchecked = {};  // checks that could not run here, with reasons
 
   Status status() const;
 };

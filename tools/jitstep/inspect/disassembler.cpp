@@ -58,9 +58,8 @@ std::string disassembled(const Built& built) {
   if (!text_of(built.binary.image)
            .starts_with("\x7f"
                         "ELF"))
-    throw Error(
-        str_cat("cannot disassemble for ", to_string(built.target),
-                ": this NVRTC supports only older GPUs and compiled PTX. Use --show ptx."));
+    throw Error(str_cat("cannot disassemble for ", to_string(built.target),
+                        ": this NVRTC supports only older GPUs and compiled PTX. Use --show ptx."));
   const std::string program = find_nvdisasm();
   const PrivateFolder folder(scratch_folders(Settings::from_environment()));
   const std::string file = folder.path() + "/kernel.cubin";

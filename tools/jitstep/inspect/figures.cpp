@@ -31,9 +31,8 @@ std::string gpu_resources(const Subject& subject, const Built& built) {
   for (const Resources& one : built.binary.resources) {
     const Occupancy held = occupancy(gpu, one, subject.config.threads);
     rows.push_back({one.entry, str_cat(one.registers), str_cat(one.shared_bytes),
-                    str_cat(one.stack_bytes),
-                    str_cat(one.spill_store_bytes + one.spill_load_bytes), str_cat(held.blocks),
-                    str_cat(held.warps), percent(held.fraction), held.limit});
+                    str_cat(one.stack_bytes), str_cat(one.spill_store_bytes + one.spill_load_bytes),
+                    str_cat(held.blocks), str_cat(held.warps), percent(held.fraction), held.limit});
   }
   if (rows.size() == 1)
     return str_cat("registers are unknown: NVRTC does not support ", to_string(subject.target),
@@ -94,9 +93,8 @@ LoopReport loop_report(const Subject& subject) {
 std::string cpu_resources(const Subject& subject) {
   Rows rows = {{"entry", "instructions", "512 bits", "256", "128", "scalar", "stack"}};
   for (const FunctionCounts& one : cpu_functions(subject))
-    rows.push_back({one.name, str_cat(one.instructions), str_cat(one.wide[0]),
-                    str_cat(one.wide[1]), str_cat(one.wide[2]), str_cat(one.scalar),
-                    str_cat(one.stack_bytes)});
+    rows.push_back({one.name, str_cat(one.instructions), str_cat(one.wide[0]), str_cat(one.wide[1]),
+                    str_cat(one.wide[2]), str_cat(one.scalar), str_cat(one.stack_bytes)});
   std::string out = text_table(rows, {1, 2, 3, 4, 5, 6}) +
                     "\n512, 256, 128: instructions on whole vectors of this many bits\n"
                     "scalar: instructions on one floating-point number\n"
@@ -159,8 +157,9 @@ std::string model_text(const Subject& subject) {
     rows.push_back({one.entry, fixed(one.read, 3), fixed(one.written, 3)});
     all += one.all();
   }
-  std::string out = text_table(rows, {1, 2}) +
-                    str_cat("\nbytes per parameter, upper bounds. Sum of a step: ", fixed(all, 3), "\n");
+  std::string out =
+      text_table(rows, {1, 2}) +
+      str_cat("\nbytes per parameter, upper bounds. Sum of a step: ", fixed(all, 3), "\n");
   if (!subject.target.is_cuda()) return out;
   const GpuModel& gpu = gpu_model(subject.target.sm);
   const Limit most = limit(subject, gpu, occupancy_of_apply(subject, gpu));

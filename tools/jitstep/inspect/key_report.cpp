@@ -112,10 +112,9 @@ KeyReport key_report(const Subject& subject) {
   KeyReport report;
   report.key = key.digest();
   report.found = where(report.key);
-  report.parts = {
-      {"schema", str_cat(kCacheSchema), "version of the format of cache files"},
-      {"text", cut(key.text_digest), "digest of the preprocessed source, see below"},
-      {"target", to_string(key.target), "a binary runs on one architecture"}};
+  report.parts = {{"schema", str_cat(kCacheSchema), "version of the format of cache files"},
+                  {"text", cut(key.text_digest), "digest of the preprocessed source, see below"},
+                  {"target", to_string(key.target), "a binary runs on one architecture"}};
   add_compiler(key.compiler, report.parts);
   if (subject.edited) {
     report.constants = {{"edited text", cut(key.text_digest), "given by --override"}};

@@ -58,9 +58,9 @@ std::vector<Traffic> traffic(const Subject& subject) {
          0});
   const double transformed = real_bytes(plan.spec.state.dtype);
   const bool has_host_transform = !plan.rule().host_transform.empty();
-  if (has_host_transform)
-    all.push_back({"jitstep_host_transform", stored + gradient, transformed});
-  all.push_back({"jitstep_apply", stored + gradient + (has_host_transform ? transformed : 0), stored});
+  if (has_host_transform) all.push_back({"jitstep_host_transform", stored + gradient, transformed});
+  all.push_back(
+      {"jitstep_apply", stored + gradient + (has_host_transform ? transformed : 0), stored});
   return all;
 }
 
