@@ -1,6 +1,6 @@
-"""The base of tests of the scripts in bench/: calls the script with a folder for its results.
+"""What the tests of the benchmarks of bench/ share: a call of the script, and a folder for its results.
 
-Each test is a program with one argument, build/examples/fashion_mnist or the folder of the training programs.
+Each is a program with one argument, build/examples/fashion_mnist or the folder of the programs that train.
 """
 import pathlib
 import subprocess
@@ -15,7 +15,7 @@ PROGRAM = sys.argv.pop()
 
 
 class BenchmarkTest(unittest.TestCase):
-    script = ""  # file name in bench/
+    script = ""  # in bench/
     program_flag = "--program"
     always = ()  # arguments of every call
 
@@ -25,7 +25,7 @@ class BenchmarkTest(unittest.TestCase):
         self.results = pathlib.Path(folder.name, "results.jsonl")
 
     def call(self, *arguments):
-        """Calls the script and returns its output."""
+        """What it prints."""
         command = [sys.executable, ROOT / "bench" / self.script, self.program_flag, PROGRAM,
                    "--results", self.results, *self.always, *arguments]
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -34,6 +34,6 @@ class BenchmarkTest(unittest.TestCase):
 def main(*data):
     for folder in data or [FASHION_MNIST]:
         if not folder.exists():
-            print(f"skipped: {folder} is missing. tools/setup.sh installs it.")
+            print(f"{folder} is not there; tools/setup.sh installs it")
             sys.exit(77)
     unittest.main()

@@ -1,4 +1,4 @@
-// Tests bench/bound.h: the bandwidth baseline reads and writes exactly the bytes of a step.
+// Tests bench/bound.h: the bandwidth baseline moves the bytes of a step, and no others.
 #include "../../bench/bound.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kSize = 1001, kBegin = 3, kEnd = 998;
 
-// Fills arrays with 0, 1, 2, ... and checks the changes of a loop over [kBegin, kEnd).
+// Arrays of values 0, 1, 2, .. after a baseline loop over [kBegin, kEnd).
 template <class Weight, class State>
 void expect_each_element_once(const std::string& weights, const std::string& state, int arrays) {
   std::vector<Weight> p, g;
@@ -36,7 +36,7 @@ void expect_each_element_once(const std::string& weights, const std::string& sta
   }
 }
 
-TEST(Bound, TheBaselineReadsAndWritesEveryElementOfItsArraysOnce) {
+TEST(BandwidthBaseline, ReadsAndWritesEveryElementOfItsArraysOnce) {
   using Float = std::uint32_t;
   using Half = std::uint16_t;
   expect_each_element_once<Float, Float>("float32", "float32", 2);
@@ -47,12 +47,12 @@ TEST(Bound, TheBaselineReadsAndWritesEveryElementOfItsArraysOnce) {
   expect_each_element_once<Half, Half>("bfloat16", "bfloat16", 3);
 }
 
-TEST(Bound, AnUnknownBaselineThrows) {
+TEST(BandwidthBaseline, RejectsAnUnsupportedCombination) {
   EXPECT_THROW(bandwidth_baseline("float32", "float32", 3), std::invalid_argument);
   EXPECT_THROW(bandwidth_baseline("float64", "float32", 2), std::invalid_argument);
 }
 
-TEST(Bound, TheHandWrittenAdamWFollowsItsFormula) {
+TEST(BandwidthBaseline, HandWrittenAdamWFollowsItsFormula) {
   std::vector<float> p(kSize, 0.5f), g(kSize), m(kSize, 0.25f), v(kSize, 0.0625f);
   for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>(i) / 500 - 1;
   plain_adamw({p.data(), g.data(), {m.data(), v.data()}}, kBegin, kEnd);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests bench/compare.py: a short run, its continuation, the figures, and packages that cannot be installed.
+"""Tests of bench/compare.py: a run of a few small steps, a resumed run, the figures, and packages that pip rejects.
 
-  compare_test.py SERVER PYTHON    SERVER is build/bench/implementation_server; PYTHON has torch. The test installs nothing.
+  compare_test.py SERVER PYTHON    SERVER is build/bench/implementation_server. PYTHON has torch. Nothing is installed.
 """
 import json
 import os
@@ -23,8 +23,8 @@ from compare import WORKLOADS
 
 PYTHON = sys.argv.pop()
 SERVER = sys.argv.pop()
-ONLY_TORCH = {"cpp", "torch"}  # processes whose implementations need no package except torch
-# A fake pip: logs its arguments, and fails for the packages absent and remote.
+ONLY_TORCH = {"cpp", "torch"}  # their implementations need no package except torch
+# Replaces pip: logs its arguments, and fails for the packages `absent` and `remote`.
 PIP = """#!/bin/sh
 echo "$*" >>"$(dirname "$0")/asked"
 case "$*" in *absent*) echo "ERROR: No matching distribution found for absent" >&2; echo "that is all" >&2; exit 1 ;;
@@ -57,14 +57,14 @@ class QuickRun(unittest.TestCase):
         assert done.returncode == status, done.stderr + cls.out.with_suffix(".log").read_text()
         return done.stderr
 
-    def test_every_implementation_is_measured_in_every_round_or_has_a_reason(self):
+    def test_every_implementation_is_measured_in_every_round_or_listed_with_the_reason(self):
         self.assertEqual([case["case"] for case in self.result["cases"]], list(CASES))
         for case in self.result["cases"]:
             self.assertEqual((case["tensors"], case["elements"]), (3, 9096))
             wanted = CASES[case["case"]]["rows"]
             self.assertEqual([row["name"] for row in case["rows"]], [row["name"] for row in wanted])
-            for row, requested in zip(case["rows"], wanted):
-                if requested["process"] not in ONLY_TORCH and "reason" in row:
+            for row, asked in zip(case["rows"], wanted):
+                if asked["process"] not in ONLY_TORCH and "reason" in row:
                     self.assertRegex(row["reason"], "is not installed|requires a CUDA device")
                     continue
                 self.assertNotIn("reason", row)
@@ -80,7 +80,7 @@ class QuickRun(unittest.TestCase):
         self.assertEqual(bytes_of["jitstep AdamW bf16"], 4)
         self.assertEqual(bytes_of["jitstep AdamW, stochastic rounding"], 4)
 
-    def test_the_page_has_a_table_for_each_case_and_a_plot_next_to_it(self):
+    def test_the_page_has_a_table_for_each_case_and_a_plot(self):
         text = self.page.read_text()
         for case in CASES:
             self.assertIn(f"### {case}\n", text)
@@ -89,7 +89,7 @@ class QuickRun(unittest.TestCase):
         self.assertRegex(text, r"jitstep LAMB takes \d+\.\d\d times as long as jitstep AdamW\.")
         self.assertIn("<svg", self.page.with_suffix(".svg").read_text())
 
-    def test_a_stopped_run_continues_with_the_missing_case(self):
+    def test_a_stopped_run_continues_with_the_missing_cases(self):
         first = self.result["cases"][0]
         self.out.write_text(json.dumps(self.result | {"cases": self.result["cases"][:-1]}))
         printed = self.call()
@@ -98,9 +98,9 @@ class QuickRun(unittest.TestCase):
         self.assertEqual(again["cases"][0], first)
         self.assertEqual(len(printed.splitlines()), 1, printed)
 
-    def test_a_file_with_other_settings_is_an_error(self):
+    def test_a_file_does_not_mix_settings(self):
         before = self.out.read_text()
-        self.assertIn("other settings", self.call("--seconds", "9", status=1))
+        self.assertIn("measured with other settings", self.call("--seconds", "9", status=1))
         self.assertEqual(self.out.read_text(), before)
 
 
@@ -110,7 +110,7 @@ class Processes(unittest.TestCase):
         self.addCleanup(process.close)
         return process
 
-    def test_both_programs_create_the_same_parameters_and_reject_unknown_kinds(self):
+    def test_both_sides_give_the_same_parameters_and_reject_unknown_kinds(self):
         for dtype in ("float32", "bfloat16"):
             sums = []
             for command in ([SERVER], [PYTHON, ROOT / "bench/peer_implementations.py"]):
@@ -122,7 +122,7 @@ class Processes(unittest.TestCase):
                     process.ask({"do": "make", "implementation": {"kind": "no such kind"}})
             self.assertAlmostEqual(*sums, delta=1e-9)
 
-    def test_a_process_that_ends_or_does_not_start_raises_an_error(self):
+    def test_a_process_that_ends_or_does_not_start_gives_a_reason(self):
         with self.assertRaisesRegex(ImplementationError, "ended with status 3"):
             self.process("sh", "-c", "read line; exit 3").ask({})
         with self.assertRaisesRegex(ImplementationError, "was ended by SIGSEGV"):
@@ -144,7 +144,7 @@ class Figures(unittest.TestCase):
             self.row("slow", [2.0, 4.0, 4.0], extra_bytes=None),
         ]
 
-    def test_ratios_are_medians_over_the_rounds_of_both(self):
+    def test_ratios_are_medians_over_common_rounds(self):
         of = compare_report.figures(self.rows[3], self.rows, 1000)
         self.assertEqual(of["parameters_per_second"], 250)
         self.assertEqual(of["of_bound"], 0.5)
@@ -157,24 +157,23 @@ class Figures(unittest.TestCase):
         self.assertEqual(loop, f"| {LOOP} | 4.0 | 12% | 1.00 |  | 0.00 | 0.0 | 2.0 |")
         self.assertIn("| not measured: it is ill |", compare_report.line(self.rows[2], self.rows, 1000))
 
-    def test_the_page_prints_the_ratio_of_a_pair(self):
+    def test_a_pair_is_compared_by_its_ratio(self):
         rows = [self.row("jitstep AdamW", [1.0, 2.0, 2.0]), self.row("jitstep LAMB", [3.0, 3.0, 3.0])]
         self.assertEqual(list(compare_report.pairs({"case": "LAMB", "rows": rows})),
                          ["jitstep LAMB takes 1.50 times as long as jitstep AdamW."])
 
     def test_a_target_is_reached_or_missed_or_not_measured(self):
-        def page(*rows):
+        def table(*rows):
             case = {"workload": "one_tensor", "case": "float32 state", "rows": list(rows)}
             return "\n".join(compare_report.targets([case]))
 
-        baseline, equal = self.row("bandwidth baseline, 28 bytes", [1.0, 1.0]), self.row("jitstep AdamW", [1.0, 1.0])
+        baseline, ours = self.row("bandwidth baseline, 28 bytes", [1.0, 1.0]), self.row("jitstep AdamW", [1.0, 1.0])
         slower = self.row("jitstep AdamW", [2.0, 2.0])
-        start = "| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 |"
-        self.assertIn(f"{start} 1.00 | reached |", page(baseline, equal))
-        self.assertIn(f"{start} 0.50 | 53% of it", page(baseline, slower))
-        self.assertIn(f"{start}  | not measured |", page(equal))
+        self.assertIn("| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 | 1.00 | reached |", table(baseline, ours))
+        self.assertIn("| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 | 0.50 | 53% of it", table(baseline, slower))
+        self.assertIn("| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 |  | not measured |", table(ours))
 
-    def test_every_target_names_existing_rows(self):
+    def test_every_target_refers_to_existing_rows(self):
         for workload, case, row, reference, target, _ in TARGETS:
             names = [one["name"] for one in CASES[case]["rows"]]
             self.assertIn(row, names)
@@ -199,7 +198,7 @@ class Environment(unittest.TestCase):
         log.unlink(missing_ok=True)
         return [line.split()[-1] for line in lines]
 
-    def test_a_package_that_pip_cannot_install_has_pips_reason_and_is_tried_again(self):
+    def test_a_failed_installation_has_pips_reason_and_is_tried_again(self):
         packages = {"there": ["there==1"], "absent": ["absent==1"]}
         reason = {"absent": "pip cannot install it: ERROR: No matching distribution found for absent"}
         self.assertEqual(peer_environment.install(self.folder, packages), reason)
@@ -211,7 +210,7 @@ class Environment(unittest.TestCase):
         self.assertEqual(peer_environment.install(self.folder, {"far": ["git+https://remote"]}),
                          {"far": "pip cannot install it: fatal: unable to access it"})
 
-    def test_a_package_that_an_environment_lacks_has_a_reason(self):
+    def test_a_package_that_an_environment_lacks_gives_a_reason(self):
         reasons = peer_environment.missing(PYTHON)
         self.assertNotIn("torch", reasons)
         self.assertEqual(set(reasons.values()), {f"{package} is not installed" for package in reasons})
@@ -222,7 +221,7 @@ class Environment(unittest.TestCase):
 
 
 class Shapes(unittest.TestCase):
-    def test_the_workloads_have_the_sizes_of_the_models(self):
+    def test_the_shapes_are_those_of_the_models(self):
         lists = json.loads((ROOT / "bench/shapes.json").read_text())
         found = {name: (len(one["shapes"]), sum(map(count, one["shapes"]))) for name, one in lists.items()}
         self.assertEqual(found["gpt2"], (148, 124439808))
@@ -234,6 +233,6 @@ class Shapes(unittest.TestCase):
 
 if __name__ == "__main__":
     if subprocess.run([PYTHON, "-c", "import torch, matplotlib"], capture_output=True).returncode != 0:
-        print(f"skipped: {PYTHON} lacks torch or matplotlib. tools/setup.sh creates .deps/venv.")
+        print(f"{PYTHON} has no torch and matplotlib; tools/setup.sh makes .deps/venv")
         sys.exit(77)
     unittest.main()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests bench/lamb16.py: a run of a few steps, its continuation, and the table.
+"""Of bench/lamb16.py: a run of a few steps, going on from what is there, and the table.
 
   lamb16_test.py PROGRAM    PROGRAM is build/examples/fashion_mnist
 """
@@ -11,7 +11,7 @@ import benchmark
 class Lamb16Benchmark(benchmark.BenchmarkTest):
     script = "lamb16.py"
 
-    def test_a_run_adds_a_line_and_a_second_call_adds_only_missing_runs(self):
+    def test_a_run_adds_a_line_and_a_second_call_only_what_is_missing(self):
         few = ["--seeds", "1", "--batch", "128", "--epochs", "1", "--limit", "384"]
         self.call(*few, "--optimizer", "lamb16 corrected")
         first = self.results.read_text()
@@ -19,7 +19,7 @@ class Lamb16Benchmark(benchmark.BenchmarkTest):
         self.assertEqual(made["spec"]["options"]["form"], "corrected")
         self.assertGreater(made["test_accuracy"], 0.05)
         self.assertGreater(made["train_loss"], 0.5)
-        self.results.write_text(first + '{"optimizer": "ad')  # as after a killed run
+        self.results.write_text(first + '{"optimizer": "ad')  # as a killed run would leave it
         table = self.call(*few, "--optimizer", "lamb16 corrected", "--optimizer", "lamb16 original")
         lines = self.results.read_text().splitlines(keepends=True)
         self.assertEqual(lines[0], first)

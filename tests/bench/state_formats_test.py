@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests bench/state_formats.py: runs of a few steps, their continuation, and the table.
+"""Of bench/state_formats.py: runs of a few steps, going on from what is there, and the table.
 
   state_formats_test.py PROGRAM    PROGRAM is build/examples/fashion_mnist
 """
@@ -12,14 +12,14 @@ class StateFormats(benchmark.BenchmarkTest):
     script = "state_formats.py"
     always = ("--rule", benchmark.ROOT / "examples/signum.cuh")
 
-    def test_runs_add_lines_and_a_second_call_adds_only_missing_runs(self):
+    def test_runs_add_lines_and_a_second_call_only_what_is_missing(self):
         few = ["--seeds", "1", "--limit", "256", "--codec", "int8"]
         self.call(*few)
         first = self.results.read_text()
         made = [json.loads(line) for line in first.splitlines()]
         self.assertEqual([run["spec"]["rule"] for run in made], ["adamw", "signum"])
         self.assertGreater(made[1]["train_loss"], 0.5)
-        self.results.write_text(first + '{"spec": {"ru')  # as after a killed run
+        self.results.write_text(first + '{"spec": {"ru')  # as a killed run would leave it
         table = self.call(*few, "--codec", "bf16")
         lines = self.results.read_text().splitlines(keepends=True)
         self.assertEqual("".join(lines[:2]), first)

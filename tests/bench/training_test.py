@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests bench/training.py and examples/char_transformer: runs of a few steps, their continuation, the table and the plot.
+"""Of bench/training.py and examples/char_transformer: runs of a few steps, going on from what is there, the table and the plot.
 
   training_test.py FOLDER    FOLDER is build/examples
 """
@@ -18,19 +18,19 @@ class CharTransformer(benchmark.unittest.TestCase):
         program = pathlib.Path(benchmark.PROGRAM, "char_transformer")
         return subprocess.run([program, "--threads", "1", *arguments], capture_output=True, text=True)
 
-    def test_jitstep_learns_and_follows_torch_step_by_step(self):
+    def test_it_learns_and_follows_torch_step_by_step(self):
         with tempfile.TemporaryDirectory() as folder:
             done = self.run_program("--steps", "40", "--optimizers", "torch-adamw,adamw", "--out", folder)
             self.assertEqual(done.returncode, 0, done.stderr)  # 1 if the first losses differ
             report = json.loads(pathlib.Path(folder, "char_transformer.json").read_text())
         for run in report["runs"]:
             self.assertEqual(len(run["losses"]), 40)
-            self.assertGreater(run["losses"][0], 4, "all characters are equally likely at first")
+            self.assertGreater(run["losses"][0], 4, "all characters are alike at first")
             self.assertLess(run["test_loss"], 3.5)
             self.assertGreater(run["test_accuracy"], 0.1)
-            self.assertLess(run["test_accuracy"], 0.5, "the network must not see the predicted character")
+            self.assertLess(run["test_accuracy"], 0.5, "it sees what it is to predict")
 
-    def test_the_error_about_a_folder_without_text_names_the_package_to_install(self):
+    def test_a_folder_without_text_is_named_with_what_to_install(self):
         with tempfile.TemporaryDirectory() as folder:
             done = self.run_program("--data", folder, "--out", folder)
             self.assertEqual(done.returncode, 1)
@@ -45,13 +45,13 @@ class Training(benchmark.BenchmarkTest):
     def made(self):
         return [json.loads(line) for line in self.results.read_text().splitlines()]
 
-    def test_runs_add_lines_and_a_second_call_adds_only_missing_runs(self):
+    def test_runs_add_lines_and_a_second_call_only_what_is_missing(self):
         self.call(*FEW, "--format", "fp32", "--format", "int8")
         first = self.results.read_text()
         keys = [(run["task"], run["spec"]["state"]) for run in self.made()]
         self.assertEqual(keys, [("fashion_mnist", "fp32"), ("char_transformer", "fp32"),
                                 ("fashion_mnist", "int8"), ("char_transformer", "int8")])
-        self.results.write_text(first + '{"task": "fash')  # as after a killed run
+        self.results.write_text(first + '{"task": "fash')  # as a killed run would leave it
         table = self.call(*FEW, "--format", "int8", "--format", "weights split16")
         self.assertTrue(self.results.read_text().startswith(first))
         added = self.made()[4:]
@@ -61,7 +61,7 @@ class Training(benchmark.BenchmarkTest):
         self.assertIn("| `weights split16` | 12.00 |", table)
         self.assertIn("<svg", self.results.with_suffix(".svg").read_text())
 
-    def test_the_table_marks_formats_that_are_worse_than_float32(self):
+    def test_the_table_marks_what_is_worse_than_float32(self):
         def lines(spec, dtype, accuracies):
             run = {"task": "char_transformer", "dtype": dtype, "batch": 8, "steps": 3, "state_bytes_per_parameter": 8.0,
                    "spec": {"rule": "adamw", "options": {"lr": 2e-3, "weight_decay": 1e-2}} | spec,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests tools/sass_report.py: how it reads instructions, and that hot kernels move whole tiles only in vectors.
+"""Tests of tools/sass_report.py: it reads instructions, and the hot kernels move whole tiles only in vectors.
 
-  sass_report_test.py TOOL    TOOL is build/tools/jitstep. Exit status 77: nvdisasm or NVRTC is missing.
+  sass_report_test.py TOOL    TOOL is build/tools/jitstep. Status 77: skipped, because nvdisasm or NVRTC is missing
 """
 import pathlib
 import sys
@@ -24,7 +24,7 @@ def line(text, stall=1, write=NONE, read=NONE, waits=()):
     return f"        /*0010*/ {text} ; /* 0x{0:016x} */\n /* 0x{control << 41:016x} */\n"
 
 
-# A loop over tiles with two paths: guarded accesses of single elements, or vectors. Both join at its end.
+# A loop over tiles: a guarded branch with single elements, a branch with vectors, and their common end.
 LOOP = (".text.entry:\n" + line("S2R R0, SR_TID.X") + line("LDC.64 R8, c[0x0][0x220]") + ".L_x_1:\n"
         + line("LDG.E.64 R2, desc[UR4][R8.64]", write=0)
         + line("IMAD.WIDE R4, R0, 0x10, R2", waits=[0])
@@ -46,30 +46,29 @@ class Reading(unittest.TestCase):
         self.assertEqual([i.op for i in self.iteration if i.op[:3] in ("LDG", "STG")],
                          ["LDG.E.64", "LDG.E.128", "LDG.E.128", "LDG.E.CONSTANT", "STG.E.128"])
 
-    def test_loads_of_pointers_do_not_depend_on_the_lane(self):
-        by_lane = sass.lane_dependent(self.preamble, self.iteration)
-        loads = [own for i, own in zip(self.iteration, by_lane) if i.is_load]
+    def test_pointers_are_distinguished_from_values(self):
+        loads = [own for i, own in zip(self.iteration, sass.lane_dependent(self.preamble, self.iteration)) if i.is_load]
         self.assertEqual(loads, [False, True, True])
 
-    def test_a_warp_waits_as_encoded_in_the_instructions(self):
+    def test_a_warp_waits_as_its_instructions_require(self):
         far = [i.is_load and "128" in i.op for i in self.iteration]
         replay = sass.replay(self.iteration, far)
-        # The pointer, the address and the branch, the loads, the look-up, the store and the branch back.
+        # The pointer, the address and the branch, the loads, the codebook, the store and the branch back.
         self.assertEqual(replay.cycles, sass.NEAR + 2 + sass.DRAM + sass.NEAR + 2 + 5)
         self.assertEqual(replay.in_flight, 32)
 
-    def test_a_load_from_shared_memory_is_a_look_up(self):
+    def test_a_load_from_shared_memory_is_a_lookup_and_not_dram(self):
         one = sass.parse(".text.entry:\n" + line("LDS R1, [R2+UR4]"))["entry"][0]
         self.assertTrue(one.is_look_up)
         self.assertFalse(one.is_load)
 
-    def test_a_loop_that_moves_less_is_not_a_loop_over_tiles(self):
+    def test_a_loop_that_moves_less_is_no_loop_over_tiles(self):
         with self.assertRaisesRegex(ValueError, "loads 64 and stores 16 bytes"):
             sass.whole_tile(sass.parse(LOOP)["entry"], 64, 16)
 
 
 def vectors(kernel, widths):
-    """Bytes of each access of a lane: eight elements of each array in two rows, and the scale of each block of state."""
+    """Bytes of each access of a lane: eight elements of each array in two rows, and each state block's metadata."""
     arrays = [4 * width for width in widths for _ in range(2)]
     blocks = [4] * (2 * sass_report.TILE // BLOCK[kernel.state]) if kernel.state in BLOCK else []
     return sorted([*map(int, arrays), *blocks])
@@ -86,7 +85,7 @@ class HotKernels(unittest.TestCase):
         self.assertEqual(one.local() + one.resources["spill_bytes"] + one.resources["stack_bytes"], 0)
         self.assertEqual(one.replay.in_flight, sum(one.accesses("loads")), "all loads are in flight at once")
 
-    def test_kernels_move_whole_tiles_in_vectors_without_local_memory(self):
+    def test_whole_tiles_move_in_vectors_without_local_memory(self):
         with tempfile.TemporaryDirectory() as folder:
             for target in ("sm_80", "sm_90"):
                 for kernel in sass_report.KERNELS:
