@@ -17,8 +17,8 @@ struct Streams {
 /// A loop over the elements [begin, end) of one tensor.
 using Loop = void (*)(const Streams&, std::int64_t begin, std::int64_t end);
 
-/// A loop that reads weights, gradient and state and writes weights and state. Its only arithmetic flips lowest bits, so
-/// values change by at most 1 ulp.
+/// A loop that reads weights, gradient and state, and writes weights and state. Its only arithmetic flips lowest bits,
+/// so values change by at most 1 ulp.
 ///
 /// `weights` is float32 or bfloat16. `state` is float32, bfloat16 or uint8, one value per element in each of `arrays`
 /// arrays. One array of uint8 stands for two slots of 4 bits. Throws std::invalid_argument for unknown combinations.

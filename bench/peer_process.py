@@ -11,7 +11,7 @@ class ImplementationError(Exception):
 
 
 class PeerProcess:
-    """Communicates with build/bench/implementation_server or peer_implementations.py by lines of JSON. The first request starts it."""
+    """Talks to build/bench/implementation_server or peer_implementations.py by lines of JSON. The first request starts it."""
 
     LIMIT = 900  # seconds until a process that does not answer is killed
 
