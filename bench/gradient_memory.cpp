@@ -1,5 +1,5 @@
-// Measures the memory of gradients while a network is trained on the CPU: the peak of allocations during an iteration, minus
-// the allocations before it. Compares ordinary steps, step_in_backward(), and sums of micro-batches.
+// Measures the memory of gradients while a network is trained on the CPU: the peak of allocations during an iteration,
+// minus the allocations before it. Compares ordinary steps, step_in_backward(), and sums of micro-batches.
 #include <c10/core/CPUAllocator.h>
 #include <torch/nn.h>
 #include <CLI/CLI.hpp>

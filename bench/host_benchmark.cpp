@@ -1,5 +1,5 @@
-// Measures the cost of steps in addition to the work of kernels: host time per step, many small tensors, changing sets of
-// gradients, and the first step of a process. Uses one thread. Measures pairs alternately and prints medians.
+// Measures the cost of steps in addition to the work of kernels: host time per step, many small tensors, changing sets
+// of gradients, and the first step of a process. Uses one thread. Measures pairs alternately and prints medians.
 #include <torch/utils.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -117,7 +117,8 @@ Json changing_set(int rounds) {
   return {{"changing_seconds", alternating}, {"same_seconds", constant}};
 }
 
-// Prints the time of the first step minus that of the second one, in this process. There is one kernel per dtype and codec.
+// Prints the time of the first step minus that of the second one, in this process. There is one kernel per dtype and
+// codec.
 int print_first_step() {
   Tensors parameters;
   for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16})

@@ -1,9 +1,9 @@
-// Runs steps of C++ implementations on request. bench/compare.py starts it as a child process. Each line of standard input
-// is a request, and each line of standard output is its answer, both as JSON. bench/peer_implementations.py has the same
-// protocol for Python libraries.
+// Runs steps of C++ implementations on request. bench/compare.py starts it as a child process. Each line of standard
+// input is a request, and each line of standard output is its answer, both as JSON. bench/peer_implementations.py has
+// the same protocol for Python libraries.
 //
-//   {"do": "load", "shapes": [...], "dtype": "float32", "threads": 2}   creates weights and gradients; unloads others first
-//   {"do": "make", "implementation": {...}}                             creates one (see implementations.h) and takes a step
+//   {"do": "load", "shapes": [...], "dtype": "float32", "threads": 2}   loads weights and gradients; frees old ones
+//   {"do": "make", "implementation": {...}}                             see implementations.h; takes the first step
 //   {"do": "step", "implementation": 0, "untimed": 1, "timed": 5}       seconds and CPU seconds of one timed step
 //   {"do": "unload"}                                                    frees everything
 //

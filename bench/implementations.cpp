@@ -18,7 +18,8 @@ struct Chunk {
   std::int64_t begin, end;
 };
 
-// Calls body(i) for each number in torch's threads. TensorIterator is compiled in libtorch, so it uses torch's thread pool.
+// Calls body(i) for each number in torch's threads. TensorIterator is compiled in libtorch, so it uses torch's thread
+// pool.
 void in_torch_threads(const torch::Tensor& numbers, const std::function<void(std::int64_t)>& body) {
   at::TensorIteratorConfig().add_const_input(numbers).build().for_each(
       [&](char** data, const std::int64_t* strides, std::int64_t n) {

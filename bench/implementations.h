@@ -1,4 +1,5 @@
-// The measured implementations: jitstep's and torch's optimizers, and bandwidth baselines. A description in JSON creates each.
+// The measured implementations: jitstep's and torch's optimizers, and bandwidth baselines. A description in JSON
+// creates each.
 #pragma once
 
 #include <torch/optim.h>
@@ -27,7 +28,8 @@ struct Implementation {
 std::string dtype_name(torch::Dtype dtype);
 torch::Dtype parse_dtype(const std::string& name);
 
-/// Weights with gradients of these shapes. The values are the same in every call. All implementations step the same weights.
+/// Weights with gradients of these shapes. The values are the same in every call. All implementations step the same
+/// weights.
 Tensors make_parameters(const std::vector<std::vector<std::int64_t>>& shapes, torch::Dtype dtype,
                         const torch::Device& device);
 
@@ -40,8 +42,8 @@ Tensors make_parameters(const std::vector<std::vector<std::int64_t>>& shapes, to
 ///   "torch fused"  at::_fused_adamw_, with state in the parameters' dtype
 ///   "jitstep"      Optimizer::from_spec() of "spec"
 ///
-/// An optional "name" replaces the kind as the implementation's name. Throws a c10::Error or an std::exception for invalid
-/// descriptions.
+/// An optional "name" replaces the kind as the implementation's name. Throws a c10::Error or an std::exception for
+/// invalid descriptions.
 Implementation make_implementation(const nlohmann::json& description, const Tensors& parameters);
 
 /// The bytes that a step must move: it reads weights, gradients and state once, and writes weights and state once.

@@ -1,6 +1,6 @@
-// Compares the time of an optimizer step with torch's, on a CPU or a GPU, in one run. Rounds are paired, and medians are
-// compared. One implementation is the bandwidth baseline: on a CPU a plain loop over the same bytes, on a GPU a copy of as
-// many bytes.
+// Compares the time of an optimizer step with torch's, on a CPU or a GPU, in one run. Rounds are paired, and medians
+// are compared. One implementation is the bandwidth baseline: on a CPU a plain loop over the same bytes, on a GPU a
+// copy of as many bytes.
 #include <torch/utils.h>
 #include <torch/version.h>
 #include <CLI/CLI.hpp>

@@ -83,9 +83,9 @@ function(_libtorch_define_targets)
     INTERFACE_INCLUDE_DIRECTORIES
       "${LibTorch_ROOT}/include;${LibTorch_ROOT}/include/torch/csrc/api/include"
     INTERFACE_COMPILE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=${LibTorch_CXX11_ABI}"
-    # libtorch.so has no symbols, but it loads the CUDA part of a CUDA build. That part finds its libraries at run time, so
-    # the linker may ignore them. Missing symbols of object files are still errors in programs, and in libraries linked
-    # with -z defs.
+    # libtorch.so has no symbols, but it loads the CUDA part of a CUDA build. That part finds its libraries at run time,
+    # so the linker may ignore them. Missing symbols of object files are still errors in programs, and in libraries
+    # linked with -z defs.
     INTERFACE_LINK_LIBRARIES
       "-Wl,--push-state,--no-as-needed,${dir}/libtorch.so,--pop-state;LibTorch::torch_cpu;LibTorch::c10"
     INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined")

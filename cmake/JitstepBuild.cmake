@@ -1,4 +1,5 @@
-# Functions that declare the targets of this project. They name no target except the ones to link: jitstep and jitstep_jit.
+# Functions that declare the targets of this project. They name no target except the ones to link: jitstep and
+# jitstep_jit.
 
 if(PROJECT_IS_TOP_LEVEL)
   get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
@@ -41,8 +42,8 @@ function(jitstep_use_ccache target)
   endif()
 endfunction()
 
-# Sets the options that all targets share. Programs also use -fPIC, because a precompiled header requires the same options
-# in all sources that use it.
+# Sets the options that all targets share. Programs also use -fPIC, because a precompiled header requires the same
+# options in all sources that use it.
 function(jitstep_compile target)
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_compile_options(${target} PRIVATE
@@ -75,9 +76,9 @@ endfunction()
 # RUN_PATH: where the installed library finds libraries of other projects. CMake's automatic list omits folders in the
 # source tree, where tools/setup.sh installs torch.
 #
-# Sources are compiled once, in <target>_objects, for two libraries. <target> exports only symbols marked JITSTEP_API. The
-# static <target>_internals has all symbols, for the command-line tool, the tests of src/jit and the fuzzers. Without
-# BUILD_SHARED_LIBS both are the same.
+# Sources are compiled once, in <target>_objects, for two libraries. <target> exports only symbols marked JITSTEP_API.
+# The static <target>_internals has all symbols, for the command-line tool, the tests of src/jit and the fuzzers.
+# Without BUILD_SHARED_LIBS both are the same.
 function(jitstep_library target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT_NAME;NEEDS;RUN_PATH" "SOURCES;PUBLIC;PRIVATE")
   add_library(${target}_objects OBJECT ${arg_SOURCES})

@@ -7,8 +7,9 @@ list(SORT JITSTEP_TEMPLATES)
 list(TRANSFORM JITSTEP_TEMPLATES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/templates/"
      OUTPUT_VARIABLE JITSTEP_TEMPLATE_FILES)
 
-# Sets `result` to a generated source. It defines `function`, declared in `header`, which returns a table {name, text} of
-# the given files in `folder`. The list of names is a separate file, so that removing a file also regenerates the table.
+# Sets `result` to a generated source. It defines `function`, declared in `header`, which returns a table {name, text}
+# of the given files in `folder`. The list of names is a separate file, so that removing a file also regenerates the
+# table.
 function(_jitstep_embed_texts result function header folder)
   set(names_file "${CMAKE_CURRENT_BINARY_DIR}/${function}.txt")
   set(source "${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp")
@@ -43,8 +44,8 @@ function(jitstep_embed_records result)
   set(${result} "${source}" PARENT_SCOPE)
 endfunction()
 
-# Sets `result` to the generated optimizer classes (jitstep/rules.h and its source). They are copied only when they change,
-# so that a new generator does not recompile all sources that include the header.
+# Sets `result` to the generated optimizer classes (jitstep/rules.h and its source). They are copied only when they
+# change, so that a new generator does not recompile all sources that include the header.
 function(jitstep_generate_classes result)
   jitstep_program(jitstep_generate_classes INTERNALS
                   SOURCES tools/generate_classes/main.cpp tools/generate_classes/rule.cpp

@@ -1,5 +1,5 @@
-# Finds third-party libraries other than LibTorch: in the folder JITSTEP_THIRD_PARTY_DIR, if it is set and has them, else
-# in installed packages.
+# Finds third-party libraries other than LibTorch: in the folder JITSTEP_THIRD_PARTY_DIR, if it is set and has them,
+# else in installed packages.
 
 # On a machine without OpenSSL's development package, the third-party folder has the headers. The library itself is
 # installed on nearly every system, or in that folder.

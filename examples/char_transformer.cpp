@@ -1,5 +1,5 @@
-// Trains a small transformer with several optimizers to predict the next character of a text. Uses the same seed and the
-// same batches for each. Compares state memory, loss, accuracy, time per step and kernels.
+// Trains a small transformer with several optimizers to predict the next character of a text. Uses the same seed and
+// the same batches for each. Compares state memory, loss, accuracy, time per step and kernels.
 #include <CLI/CLI.hpp>
 
 #include "char_transformer/network.h"

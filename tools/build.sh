@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Configures and builds the given targets (default: all). Runs as many jobs in parallel as memory allows.
 #
-#   JITSTEP_PRESET   a preset of CMakePresets.json: release (build/, the default), debug, clang, asan, tsan (build-NAME/)
+#   JITSTEP_PRESET   preset: release (build/, the default), debug, clang, asan, tsan (build-NAME/)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -63,7 +63,8 @@ elif [ "${parts[*]}" = headers ]; then
 fi
 say() { printf '%s\n' "$*" | tee -a "$summary"; }
 
-# step NAME SECONDS COMMAND...: runs a command with a time limit. Its output goes to a log. Reports the result and the time.
+# step NAME SECONDS COMMAND...: runs a command with a time limit. Its output goes to a log. Reports the result and the
+# time.
 step() {
   local name=$1 limit=$2 log="$logs/$1.log" start=$SECONDS status
   shift 2

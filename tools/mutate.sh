@@ -67,8 +67,8 @@ restore() {
 
 build() { "$copy/tools/build.sh" "$@" >"$log" 2>&1; }
 
-# run_suite PROGRAM FILTER: fails if the suite fails or exceeds the time limit. Uses a new kernel cache, so that a mutant
-# never runs kernels of another one.
+# run_suite PROGRAM FILTER: fails if the suite fails or exceeds the time limit. Uses a new kernel cache, so that a
+# mutant never runs kernels of another one.
 run_suite() {
   local cache status=0
   cache=$(mktemp -d)

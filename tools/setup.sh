@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC and matplotlib in
-# .deps/venv. A second run takes less than a second.
+# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC and matplotlib
+# in .deps/venv. A second run takes less than a second.
 #
 #   tools/setup.sh --docs            also installs MkDocs in .deps/docs, for `cmake --build build --target site`
 #

@@ -2,8 +2,8 @@
 # The tests, from a fresh clone: sets up, builds everything, and runs all tests except those that need a GPU or minutes.
 # Arguments go to ctest and replace this selection: `tools/test.sh -L long`, `tools/test.sh -R codec`.
 #
-# Prints the time of each phase. ctest stops a test that hangs (TIMEOUT in tests/CMakeLists.txt). The limits are long, so
-# that tests do not fail on a busy machine.
+# Prints the time of each phase. ctest stops a test that hangs (TIMEOUT in tests/CMakeLists.txt). The limits are long,
+# so that tests do not fail on a busy machine.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -14,8 +14,8 @@ struct Text {
   int characters = 0;               // number of different characters
 };
 
-/// Reads all files of the folder whose names have no extension. Throws std::runtime_error, which names what is missing and
-/// how to get it.
+/// Reads all files of the folder whose names have no extension. Throws std::runtime_error, which names what is missing
+/// and how to get it.
 Text load_text(const std::filesystem::path& folder);
 
 }  // namespace char_transformer

@@ -14,8 +14,8 @@ namespace {
 
 using std::filesystem::path;
 
-// IDX files consist of big-endian 32-bit words and data. The third byte of the magic number is the element type (8: bytes).
-// Its last byte is the number of dimensions. The sizes of the dimensions follow.
+// IDX files consist of big-endian 32-bit words and data. The third byte of the magic number is the element type (8:
+// bytes). Its last byte is the number of dimensions. The sizes of the dimensions follow.
 constexpr std::uint32_t kImagesMagic = 0x00000803;
 constexpr std::uint32_t kLabelsMagic = 0x00000801;
 

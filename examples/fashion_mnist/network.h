@@ -11,8 +11,8 @@ struct Flags : training::Flags {
   std::int64_t limit = 0;  // number of training images; 0: all
 };
 
-/// Reads the data and returns the problem: a network with two 5 x 5 convolutions and two fully connected layers, 431,080
-/// parameters.
+/// Reads the data and returns the problem: a network with two 5 x 5 convolutions and two fully connected layers,
+/// 431,080 parameters.
 training::Problem make_problem(const Flags& flags, torch::Device device);
 
 }  // namespace fashion_mnist

@@ -31,8 +31,8 @@ struct Flags {
 /// Declares the flags that all programs share.
 void add_flags(CLI::App& app, Flags& flags);
 
-/// Reads the command line. Returns an exit status if the program must end: 0 after --help, or 2 after an error in a flag,
-/// which it prints to standard error.
+/// Reads the command line. Returns an exit status if the program must end: 0 after --help, or 2 after an error in a
+/// flag, which it prints to standard error.
 std::optional<int> parse(CLI::App& app, int argc, char** argv);
 
 }  // namespace training

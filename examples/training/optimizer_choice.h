@@ -25,8 +25,8 @@ struct OptimizerChoice {
   std::string spec;   // only for kSpec
 };
 
-/// The optimizers to train, in order, without duplicates. Throws std::invalid_argument for an unknown name, or for a spec
-/// that is not a JSON object with a rule.
+/// The optimizers to train, in order, without duplicates. Throws std::invalid_argument for an unknown name, or for a
+/// spec that is not a JSON object with a rule.
 std::vector<OptimizerChoice> choose_optimizers(const Flags& flags);
 
 }  // namespace training

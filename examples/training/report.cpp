@@ -17,12 +17,12 @@ constexpr std::size_t kComparedSteps = 100;
 constexpr std::size_t kTrainLossSteps = 100;
 constexpr int kJsonSchema = 1;
 
-// Training amplifies rounding errors. Two correct fp32 AdamW that round differently agree to 2e-7 for about 10 steps. Then
-// they diverge, up to 2e-2 at step 100 (6 seeds, two cores of an AMD EPYC, 2026-11-21). For comparison, torch's fused and
-// plain AdamW diverge to 1e-3, and fp32 and fp64 to 5e-3. So only the early bound detects wrong formulas: no weight decay
-// gives 7e-5 there, eps 1e-7 gives 5e-4, and a learning rate that is 0.1 % too high gives 5e-4. The late bound is five
-// times the observed difference, and detects later failures. Above the default learning rate, runs diverge faster (5e-2 at
-// 1e-2), and kLossBound is not checked.
+// Training amplifies rounding errors. Two correct fp32 AdamW that round differently agree to 2e-7 for about 10 steps.
+// Then they diverge, up to 2e-2 at step 100 (6 seeds, two cores of an AMD EPYC, 2026-11-21). For comparison, torch's
+// fused and plain AdamW diverge to 1e-3, and fp32 and fp64 to 5e-3. So only the early bound detects wrong formulas: no
+// weight decay gives 7e-5 there, eps 1e-7 gives 5e-4, and a learning rate that is 0.1 % too high gives 5e-4. The late
+// bound is five times the observed difference, and detects later failures. Above the default learning rate, runs
+// diverge faster (5e-2 at 1e-2), and kLossBound is not checked.
 constexpr std::size_t kEarlySteps = 10;
 constexpr double kEarlyLossBound = 5e-6;
 constexpr double kLossBound = 1e-1;

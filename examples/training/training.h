@@ -12,8 +12,8 @@
 
 namespace training {
 
-/// The device that --device names. Throws if there is none. Applies --threads, and sets flags.threads to the actual number
-/// of threads.
+/// The device that --device names. Throws if there is none. Applies --threads, and sets flags.threads to the actual
+/// number of threads.
 torch::Device open_device(Flags& flags);
 
 /// The dtype that --dtype names.

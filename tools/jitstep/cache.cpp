@@ -92,8 +92,8 @@ int list(bool json) {
   return 0;
 }
 
-// An error that appears only when a kernel is loaded, such as a missing shared library. Checks CPU kernels only: emulated
-// kernels need the emulator's symbols, and CUDA kernels need a GPU.
+// An error that appears only when a kernel is loaded, such as a missing shared library. Checks CPU kernels only:
+// emulated kernels need the emulator's symbols, and CUDA kernels need a GPU.
 std::string loading_problem(const ListedEntry& listed) {
   const auto entry = content_of(listed);
   if (!entry || listed.header->key.target.kind != Target::Kind::cpu) return {};

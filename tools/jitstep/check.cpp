@@ -90,8 +90,8 @@ void report_unreached(const Catalog& catalog, Report& report) {
                                        "their conditions, or use `jitstep compile`."));
 }
 
-// Measures the round-trip error of a codec with each set of its options. The float32 kernels of the first rule have them
-// all. A codec may declare `lossy: WHY` in its leading comment. Its error above the limit is then only a warning.
+// Measures the round-trip error of a codec with each set of its options. The float32 kernels of the first rule have
+// them all. A codec may declare `lossy: WHY` in its leading comment. Its error above the limit is then only a warning.
 void check_round_trips(const std::vector<check::Candidate>& kernels, check::Workbench& plain,
                        Report& report) {
   for (std::size_t i = 0; i < report.kernels.size(); ++i) {

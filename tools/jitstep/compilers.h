@@ -14,8 +14,8 @@ namespace jitstep::tool {
 std::string compiler_identity(const jit::Target& target,
                               const jit::Settings& settings = jit::Settings::from_environment());
 
-/// Compiles preprocessed source to PTX, or to the host compiler's assembly with `.loc` lines. Throws an Error if there is
-/// no compiler or the source does not compile.
+/// Compiles preprocessed source to PTX, or to the host compiler's assembly with `.loc` lines. Throws an Error if there
+/// is no compiler or the source does not compile.
 std::string ptx_of(const std::string& preprocessed, const std::string& name,
                    const jit::Target& target);
 std::string assembly_of(const std::string& preprocessed, const std::string& name,

@@ -10,8 +10,8 @@ namespace jitstep::tool {
 /// The first argument when a completion script calls the tool: `jitstep --complete WORD...`.
 inline constexpr const char* kComplete = "--complete";
 
-/// Candidates for the last of these words: commands, flags, or the values of a flag. The last word may be empty. Returns
-/// none where a file name is expected. The candidates are not filtered by the beginning of the word.
+/// Candidates for the last of these words: commands, flags, or the values of a flag. The last word may be empty.
+/// Returns none where a file name is expected. The candidates are not filtered by the beginning of the word.
 std::vector<std::string> completions(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace jitstep::tool

@@ -1,5 +1,5 @@
-// jitstep convert: starts the program jitstep-convert. It is a separate program because it needs LibTorch, which takes ten
-// times as long to load as this tool.
+// jitstep convert: starts the program jitstep-convert. It is a separate program because it needs LibTorch, which takes
+// ten times as long to load as this tool.
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
 #include <unistd.h>

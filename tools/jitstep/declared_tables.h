@@ -11,8 +11,8 @@ namespace jitstep::tool {
 /// "rule", "codec" or "weight format".
 std::string kind_name(jit::Manifest::Kind kind);
 
-/// Name and description, then tables of options, slots and auxiliary state, each followed by an empty line. Empty tables
-/// are left out. `path` is printed as the file's name.
+/// Name and description, then tables of options, slots and auxiliary state, each followed by an empty line. Empty
+/// tables are left out. `path` is printed as the file's name.
 std::string declared_text(const jit::Manifest& manifest, const std::string& path);
 
 /// The same as an object with kind, name, class, description, options, slots and memory (the auxiliary state).

@@ -55,7 +55,8 @@ Finding found(const char* what, const std::string& message) {
 // An error's message without the compiler's log in the following lines.
 std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
 
-// Compiles a kernel that programs use, because a compiler that compiles an empty function may still reject the templates.
+// Compiles a kernel that programs use, because a compiler that compiles an empty function may still reject the
+// templates.
 void compile_a_kernel(Settings settings) {
   settings.cache_dir = settings.cache_readonly = "";
   settings.log = LogLevel::off;

@@ -23,7 +23,8 @@ namespace {
 using namespace jitstep::jit;
 using nlohmann::json;
 
-// `head` has the JSON keys. The text output replaces "_" by a space. Cells are JSON values, so that numbers stay numbers.
+// `head` has the JSON keys. The text output replaces "_" by a space. Cells are JSON values, so that numbers stay
+// numbers.
 struct Table {
   std::vector<std::string> head;
   std::vector<std::vector<json>> rows = {};

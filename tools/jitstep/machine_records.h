@@ -12,8 +12,8 @@ namespace jitstep::tool {
 /// The CPU of this machine, and its GPUs.
 std::vector<jit::Hardware> hardware_here();
 
-/// The config that a kernel runs in for this size. Uses the hardware of this machine if it has the target, else only the
-/// target's architecture.
+/// The config that a kernel runs in for this size. Uses the hardware of this machine if it has the target, else only
+/// the target's architecture.
 jit::ConfigChoice chosen_config(const jit::Plan& plan, const jit::Target& target,
                                 const jit::WorkSize& size);
 

@@ -5,8 +5,8 @@
 
 namespace jitstep::tool {
 
-/// Flushes standard output and returns the exit status. If the flush fails, prints an error and returns kFailure instead
-/// of kSuccess. Any other `status` stays.
+/// Flushes standard output and returns the exit status. If the flush fails, prints an error and returns kFailure
+/// instead of kSuccess. Any other `status` stays.
 int status_of_output(int status);
 
 /// Prints an error to standard error, as one line or as JSON. Returns `status`.

@@ -22,7 +22,8 @@ std::string written(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// If `name` is a path, loads the file and replaces `name` by the name of the rule or codec. Returns whether it was a path.
+// If `name` is a path, loads the file and replaces `name` by the name of the rule or codec. Returns whether it was a
+// path.
 template <class Load>
 bool load(json& name, const Load& load_file) {
   if (!name.is_string() || !is_file(name.get<std::string>())) return false;

@@ -28,8 +28,8 @@ Namespaces namespaces_of(const std::string& path) {
                         " {` of a codec, but found ", found));
 }
 
-// In a file that is not a template, an error about its first invalid character would not help. It gets an error about the
-// missing namespace instead.
+// In a file that is not a template, an error about its first invalid character would not help. It gets an error about
+// the missing namespace instead.
 SourceLines cut(const std::string& content, const std::string& path) {
   try {
     return cut_source(content, path, {});

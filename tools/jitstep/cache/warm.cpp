@@ -146,8 +146,8 @@ std::vector<WantedKernel> configs_of(const Plan& plan, const Target& target) {
   return all;
 }
 
-// The translation unit if it gives the program's source with the current templates, else the preprocessed source. With a
-// translation unit, the cache entry lists its templates, so that `jitstep cache explain` can report changes in them.
+// The translation unit if it gives the program's source with the current templates, else the preprocessed source. With
+// a translation unit, the cache entry lists its templates, so that `jitstep cache explain` can report changes in them.
 std::string text_to_compile(const KernelText& kernel) {
   try {
     const std::string here = default_engine().preprocessed_text(kernel.unit, kernel.name);

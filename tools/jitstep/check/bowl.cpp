@@ -41,8 +41,8 @@ double height(const Floats& p, const Floats& goal) {
   return sum / 2 / static_cast<double>(p.size());
 }
 
-// Reports a negative value in a slot that is declared NonNegative, because codecs store no sign for it. Checks only slots
-// in fp32, which holds the exact value.
+// Reports a negative value in a slot that is declared NonNegative, because codecs store no sign for it. Checks only
+// slots in fp32, which holds the exact value.
 std::string negative(const Plan& plan, const StepTensor& tensor, std::size_t count) {
   const std::vector<Slot>& slots = plan.rule().slots;
   for (std::size_t i = 0; i < slots.size(); ++i) {

@@ -26,8 +26,8 @@ struct Job {
   Target target;
 };
 
-// Compiles all jobs in one thread per processor. It ignores errors, because an engine stores an error and throws it again
-// at the next request for the kernel.
+// Compiles all jobs in one thread per processor. It ignores errors, because an engine stores an error and throws it
+// again at the next request for the kernel.
 void compile(const std::vector<Job>& jobs, const Progress& progress) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;

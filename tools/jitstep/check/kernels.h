@@ -27,9 +27,9 @@ struct Choice {
 };
 
 /// For a rule: its default options with each requested codec and weight format (default: every codec and weight format,
-/// float64 and bfloat16). Then the options of option_covering_set.h with the first codec and weight format. For a codec:
-/// three shipped rules, the first one with all options of the codec. Throws an Error if a requested codec or weight
-/// format does not exist.
+/// float64 and bfloat16). Then the options of option_covering_set.h with the first codec and weight format. For a
+/// codec: three shipped rules, the first one with all options of the codec. Throws an Error if a requested codec or
+/// weight format does not exist.
 std::vector<Choice> choices(const jit::Manifest& file, const Request& request,
                             Workbenches& benches);
 

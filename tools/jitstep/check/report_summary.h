@@ -8,7 +8,8 @@
 
 namespace jitstep::tool::check {
 
-/// The first problem or warning of a group, and the kernels that have one of this group. No kernels: it is about the file.
+/// The first problem or warning of a group, and the kernels that have one of this group. No kernels: it is about the
+/// file.
 struct Finding {
   Problem first;
   std::vector<std::string> kernels;

@@ -44,12 +44,12 @@ struct Rule {
 )";
 constexpr std::size_t kSlots = 2;
 
-// The largest error that a codec may have, as a share of the root mean square of the values. It assumes half of the bits
-// for precision and half for range. A codec that stores only the mean exceeds 0.55.
+// The largest error that a codec may have, as a share of the root mean square of the values. It assumes half of the
+// bits for precision and half for range. A codec that stores only the mean exceeds 0.55.
 double allowed_loss(int bits) { return std::min(0.55, std::exp2(1 - bits / 2.0)); }
 
-// Each value is a product of one factor per dimension, so that codecs with row and column scales can represent it. Signs
-// are random.
+// Each value is a product of one factor per dimension, so that codecs with row and column scales can represent it.
+// Signs are random.
 Floats numbers(const std::vector<std::int64_t>& sizes, unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> doublings(-2, 0), sign(-1, 1);

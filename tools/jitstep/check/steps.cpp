@@ -40,7 +40,8 @@ std::string first_difference(const StepCase& c, Side one, Side other) {
   return "";
 }
 
-// Compares the candidate's steps, then the same steps with special values in the gradients. Returns the first difference.
+// Compares the candidate's steps, then the same steps with special values in the gradients. Returns the first
+// difference.
 template <class Compare>
 std::string of_both_gradients(const Candidate& candidate, const Compare& compare) {
   for (const bool special : {false, true}) {

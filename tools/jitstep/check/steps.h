@@ -23,11 +23,12 @@ struct Way {
   emulation::LaneOrder lanes;
 };
 
-/// The GPU's default config in order, and a config with other team and vector sizes in a random order of blocks and lanes.
+/// The GPU's default config in order, and a config with other team and vector sizes in a random order of blocks and
+/// lanes.
 std::vector<Way> ways(const jit::Plan& plan);
 
-/// The first difference between the CPU and the emulation, as a sentence: step, tensor, element and both values. Empty if
-/// all bits are equal.
+/// The first difference between the CPU and the emulation, as a sentence: step, tensor, element and both values. Empty
+/// if all bits are equal.
 std::string difference_under_emulation(const Candidate& candidate, Workbench& plain);
 
 /// The first difference between a normal run and one with poisoned unset values. Empty if there is none. The rule must

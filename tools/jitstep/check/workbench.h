@@ -9,8 +9,8 @@
 
 namespace jitstep::tool::check {
 
-/// A separate engine with its catalog. It has the settings of the environment except `check`: whether kernels poison unset
-/// values, as with JITSTEP_CHECK=1.
+/// A separate engine with its catalog. It has the settings of the environment except `check`: whether kernels poison
+/// unset values, as with JITSTEP_CHECK=1.
 struct Workbench {
   explicit Workbench(bool check);
 

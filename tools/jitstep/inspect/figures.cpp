@@ -57,7 +57,8 @@ json gpu_resources_json(const Subject& subject, const Built& built) {
   return all;
 }
 
-// The occupancy of the last launch. If the resources are unknown, that of an entry with one register and no shared memory.
+// The occupancy of the last launch. If the resources are unknown, that of an entry with one register and no shared
+// memory.
 Occupancy occupancy_of_apply(const Subject& subject, const GpuModel& gpu) {
   for (const Resources& one : subject.built()->binary.resources)
     if (one.entry == "jitstep_apply") return occupancy(gpu, one, subject.config.threads);

@@ -8,8 +8,8 @@
 
 namespace jitstep::tool::inspect {
 
-/// For a GPU: registers, memory, spills and occupancy of each entry. For the CPU: instructions by vector width and stack
-/// bytes, both counted in the assembly, and loops that are not vectorized.
+/// For a GPU: registers, memory, spills and occupancy of each entry. For the CPU: instructions by vector width and
+/// stack bytes, both counted in the assembly, and loops that are not vectorized.
 std::string resources_text(const Subject& subject);
 nlohmann::json resources_json(const Subject& subject);
 

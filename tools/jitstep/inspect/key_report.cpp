@@ -68,8 +68,8 @@ std::vector<KeyPart> templates_of(const Subject& subject) {
   return parts;
 }
 
-// Adds the lines of a compiler's identity: its version, the instruction set of -march=native (isa), its options, and the
-// options after the compiler resolved them (arrived).
+// Adds the lines of a compiler's identity: its version, the instruction set of -march=native (isa), its options, and
+// the options after the compiler resolved them (arrived).
 void add_compiler(const std::string& identity, std::vector<KeyPart>& parts) {
   std::istringstream lines(identity);
   for (std::string line; std::getline(lines, line);) {

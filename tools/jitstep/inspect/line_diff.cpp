@@ -26,8 +26,8 @@ struct Edit {
   std::size_t before, after;
 };
 
-// Myers' greedy search (An O(ND) Difference Algorithm, 1986). at(d, k) is the furthest line x of `a` that d edits reach on
-// the diagonal k = x - y. Backtracking gives the edits.
+// Myers' greedy search (An O(ND) Difference Algorithm, 1986). at(d, k) is the furthest line x of `a` that d edits reach
+// on the diagonal k = x - y. Backtracking gives the edits.
 class Search {
  public:
   Search(const Lines& a, const Lines& b) : a_(a), b_(b) {}

@@ -27,8 +27,8 @@ struct Subject {
   bool edited = false;
   std::string note;  // where the kernel differs from the request; else empty
 
-  /// The compiled kernel, from the cache if it has it. Throws an Error if the kernel does not compile, or if there is no
-  /// compiler.
+  /// The compiled kernel, from the cache if it has it. Throws an Error if the kernel does not compile, or if there is
+  /// no compiler.
   std::shared_ptr<const jit::Built> built() const;
 };
 

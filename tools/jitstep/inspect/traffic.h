@@ -17,9 +17,9 @@ struct Traffic {
   double all() const { return read + written; }
 };
 
-/// The traffic of each launch of a step that loops over all elements or entries, in launch order. These are upper bounds:
-/// reductions over elements are assumed to read everything that a step reads, unless they use the gradient only.
-/// Reductions over the entries of another reduction read its results.
+/// The traffic of each launch of a step that loops over all elements or entries, in launch order. These are upper
+/// bounds: reductions over elements are assumed to read everything that a step reads, unless they use the gradient
+/// only. Reductions over the entries of another reduction read its results.
 std::vector<Traffic> traffic(const Subject& subject);
 
 /// Upper bounds of a step on a GPU.
