@@ -1,5 +1,5 @@
-# `site`: the documentation as web pages, if MkDocs is installed (tools/setup.sh --docs).
-# `docs`: the API reference of the public headers, if doxygen is installed.
+# The target `site` writes the documentation as web pages, if MkDocs is installed (tools/setup.sh --docs).
+# The target `docs` writes the API reference of the public headers, if doxygen is installed.
 
 find_program(JITSTEP_MKDOCS mkdocs HINTS "${PROJECT_SOURCE_DIR}/.deps/docs/bin")
 find_package(Python3 COMPONENTS Interpreter QUIET)

@@ -34,7 +34,7 @@ class CharTransformer(benchmark.unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             done = self.run_program("--data", folder, "--out", folder)
             self.assertEqual(done.returncode, 1)
-            self.assertIn(f"{folder}: holds too little text", done.stderr)
+            self.assertIn(f"{folder}: the text is too short", done.stderr)
             self.assertIn("apt install fortunes", done.stderr)
 
 

@@ -125,8 +125,8 @@ TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreThoseOfTheFile) {
     if (part.at("part") == "rules/adamw.cuh") found = part;
   EXPECT_EQ(found.at("value"), code_digest(rule).substr(0, 12));
   const std::string text = shown(int8("key"));
-  for (const char* part :
-       {"flag amsgrad", "state m", "int8(block=256", "configuration", "-march=native", "Not in it"})
+  for (const char* part : {"flag amsgrad", "state m", "int8(block=256", "configuration",
+                           "-march=native", "Not in the key"})
     EXPECT_TRUE(has(text, part)) << part << "\n" << text;
 }
 
@@ -194,7 +194,7 @@ TEST(Inspect, ShowsTheResultOfAnEditedSource) {
 TEST(Inspect, ReportsAWeightFormatThatTheDtypeDoesNotSupport) {
   const std::string result =
       shown({"--target", "cpu", "--weights", "split16", "--param", "float32"});
-  EXPECT_TRUE(has(result, "note     split16 is not for float32 parameters, which stay native"))
+  EXPECT_TRUE(has(result, "note     split16 does not support float32 parameters, which stay native"))
       << result;
   EXPECT_FALSE(has(shown({"--target", "cpu"}), "note "));
 }

@@ -35,7 +35,7 @@ class MemoryTable(unittest.TestCase):
         wrong = self.page.replace(row, row.replace("7.06", "6.06"))
         done = self.call(wrong, "--check")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("is not current; write it anew: tools/memory_table.py", done.stderr)
+        self.assertIn("is not current", done.stderr)
         self.assertEqual(self.copy.read_text(), wrong)
         self.assertEqual(self.call(wrong).returncode, 0)
         self.assertEqual(self.copy.read_text(), self.page)
@@ -49,7 +49,7 @@ class MemoryTable(unittest.TestCase):
     def test_a_page_without_the_marks_is_rejected(self):
         done = self.call("# A page\n")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("has not the two marks", done.stderr)
+        self.assertIn("the two marks", done.stderr)
         self.assertEqual(self.copy.read_text(), "# A page\n")
 
 

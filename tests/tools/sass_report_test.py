@@ -39,20 +39,20 @@ LOOP = (".text.entry:\n" + line("S2R R0, SR_TID.X") + line("LDC.64 R8, c[0x0][0x
 
 class Reading(unittest.TestCase):
     def setUp(self):
-        self.lead, self.turn = sass.whole_tile(sass.parse(LOOP)["entry"], 32, 16)
+        self.preamble, self.iteration = sass.whole_tile(sass.parse(LOOP)["entry"], 32, 16)
 
     def test_the_iteration_of_a_whole_tile_is_the_one_with_vectors(self):
-        self.assertEqual([i.op for i in self.lead], ["S2R", "LDC.64"])
-        self.assertEqual([i.op for i in self.turn if i.op[:3] in ("LDG", "STG")],
+        self.assertEqual([i.op for i in self.preamble], ["S2R", "LDC.64"])
+        self.assertEqual([i.op for i in self.iteration if i.op[:3] in ("LDG", "STG")],
                          ["LDG.E.64", "LDG.E.128", "LDG.E.128", "LDG.E.CONSTANT", "STG.E.128"])
 
     def test_pointers_are_distinguished_from_values(self):
-        loads = [own for i, own in zip(self.turn, sass.lane_dependent(self.lead, self.turn)) if i.is_load]
+        loads = [own for i, own in zip(self.iteration, sass.lane_dependent(self.preamble, self.iteration)) if i.is_load]
         self.assertEqual(loads, [False, True, True])
 
     def test_a_warp_waits_as_its_instructions_require(self):
-        far = [i.is_load and "128" in i.op for i in self.turn]
-        replay = sass.replay(self.turn, far)
+        far = [i.is_load and "128" in i.op for i in self.iteration]
+        replay = sass.replay(self.iteration, far)
         # The pointer, the address and the branch, the loads, the codebook, the store and the branch back.
         self.assertEqual(replay.cycles, sass.NEAR + 2 + sass.DRAM + sass.NEAR + 2 + 5)
         self.assertEqual(replay.in_flight, 32)
@@ -63,7 +63,7 @@ class Reading(unittest.TestCase):
         self.assertFalse(one.is_load)
 
     def test_a_loop_that_moves_less_is_no_loop_over_tiles(self):
-        with self.assertRaisesRegex(ValueError, "no loop loads 64 and stores 16 bytes"):
+        with self.assertRaisesRegex(ValueError, "loads 64 and stores 16 bytes"):
             sass.whole_tile(sass.parse(LOOP)["entry"], 64, 16)
 
 

@@ -167,7 +167,7 @@ exec c++ "$@"
   Args args = {"inspect", "--target", "cpu", "--show", "resources"};
   const Finished result = run_tool(args, silent);
   EXPECT_EQ(result.status, 0) << result.output;
-  const std::string problem = "the compiler's report on its loops is not available: ";
+  const std::string problem = "the compiler gave no report of vectorized loops: ";
   EXPECT_NE(result.output.find("\njitstep_apply"), result.output.npos) << result.output;
   EXPECT_NE(result.output.find("\n" + problem), result.output.npos) << result.output;
   args.push_back("--json");

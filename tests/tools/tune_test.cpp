@@ -76,7 +76,7 @@ TEST_F(TuneTool, AFileWithOtherContentIsNotChanged) {
 TEST_F(TuneTool, EveryMistakeIsReportedInOneLine) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--budget", "soon"}, "--budget: \"soon\" is not a time"},
-      {{"--target", "sm_10"}, "; --dry-run orders the candidates for sm_10 without a GPU"},
+      {{"--target", "sm_10"}, ". --dry-run orders the candidates for sm_10 without a GPU."},
       {{"--target", "emulated"}, "--target emulated cannot be tuned"},
       {{"--device", "0"}, "--device is the number of a GPU"},
       {{"--rule", "adamx"}, "adamx"},
@@ -117,7 +117,7 @@ TEST_F(TuneTool, ItsResultIsShownCompiledAndCounted) {
   std::ofstream(file, std::ios::app) << "no record\n";
   const std::string doctor = run({"doctor"}).output;
   EXPECT_NE(doctor.find(file + ", 1 record, "), std::string::npos) << doctor;
-  EXPECT_NE(doctor.find("; 1 skipped, the first: " + file + ":2: "), std::string::npos) << doctor;
+  EXPECT_NE(doctor.find(", 1 skipped. The first: " + file + ":2: "), std::string::npos) << doctor;
 }
 
 std::size_t trials_in(const RecordFile& file) {

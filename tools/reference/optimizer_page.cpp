@@ -174,7 +174,7 @@ std::string options_table(const Manifest& manifest) {
         note = str_cat("null: ", code(option.at_construction), " when the group is added",
                        note.empty() ? "" : "; ", note);
       rows.push_back(
-          {code(option.name), code(to_string(option.initial)), code(taken_by(option)), note});
+          {code(option.name), code(to_string(option.initial)), code(range_of(option)), note});
     }
   return table(rows);
 }

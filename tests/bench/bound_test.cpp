@@ -1,5 +1,5 @@
-// Tests bench/floor.h: the bandwidth baseline moves the bytes of a step, and no others.
-#include "../../bench/floor.h"
+// Tests bench/bound.h: the bandwidth baseline moves the bytes of a step, and no others.
+#include "../../bench/bound.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ void expect_each_element_once(const std::string& weights, const std::string& sta
     g.push_back(static_cast<Weight>(i / 2));
     for (auto& slot : slots) slot.push_back(static_cast<State>(i));
   }
-  walk(weights, state, arrays)(
+  bandwidth_baseline(weights, state, arrays)(
       {p.data(), g.data(), {slots[0].data(), slots[1].data(), slots[2].data()}}, kBegin, kEnd);
   for (int i = 0; i < kSize; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -48,8 +48,8 @@ TEST(BandwidthBaseline, ReadsAndWritesEveryElementOfItsArraysOnce) {
 }
 
 TEST(BandwidthBaseline, RejectsAnUnsupportedCombination) {
-  EXPECT_THROW(walk("float32", "float32", 3), std::invalid_argument);
-  EXPECT_THROW(walk("float64", "float32", 2), std::invalid_argument);
+  EXPECT_THROW(bandwidth_baseline("float32", "float32", 3), std::invalid_argument);
+  EXPECT_THROW(bandwidth_baseline("float64", "float32", 2), std::invalid_argument);
 }
 
 TEST(BandwidthBaseline, HandWrittenAdamWFollowsItsFormula) {
