@@ -5,7 +5,8 @@ The pages in docs/ link to each other and to files of the tree. MkDocs knows one
 script copies docs/, the pages that lie elsewhere and every file that a page links to, and changes the
 links. A link to a file that does not exist is an error.
 
-  tools/site.py FOLDER    fills FOLDER; the CMake target `site` does that and calls MkDocs
+  tools/site.py [--api] FOLDER    fills FOLDER; the CMake target `site` does that and calls MkDocs
+    --api                         Doxygen writes FOLDER/api: links to public headers lead there
 """
 
 import pathlib
@@ -15,6 +16,8 @@ import shutil
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+HEADERS = "include/jitstep"
 
 # Pages that lie in the folder of what they describe, and their place in the site.
 PAGES = {
@@ -43,11 +46,20 @@ def site_path(tree_path: str) -> str:
     return "files/" + tree_path
 
 
+def api_path(header: str) -> str:
+    """The page of a public header in Doxygen's output, or the first page of it for the folder of headers."""
+    if header == HEADERS:
+        return "api/index.html"
+    name = "args.cuh" if header.endswith("/args.h") else posixpath.basename(header)
+    return "api/" + name.replace("_", "__").replace(".", "_8") + ".html"
+
+
 class Site:
     """The folder that is filled."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, has_api: bool) -> None:
         self.folder = folder
+        self.has_api = has_api
 
     def add(self, tree_path: str) -> None:
         """Copies a file of the tree, with its links changed if it is a page."""
@@ -74,23 +86,35 @@ class Site:
 
     def link(self, target: str, page: str) -> str:
         """The target of a link of a page, as the site has it."""
-        if re.match(r"[a-z]+:", target) or target.startswith("api/") or "/api/" in target:
+        if re.match(r"[a-z]+:", target):
             return target
         tree_path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
-        if tree_path.startswith("../") or not (ROOT / tree_path).is_file():
+        if tree_path.startswith("../") or not (ROOT / tree_path).exists():
             raise SiteError(f"{page}: there is no file {target}")
+        return posixpath.relpath(self.place(tree_path, page), posixpath.dirname(site_path(page)) or ".")
+
+    def place(self, tree_path: str, page: str) -> str:
+        """The path in the site of a link's target. Copies a file that is no page of docs/."""
+        if self.has_api and (tree_path + "/").startswith(HEADERS + "/"):
+            return api_path(tree_path)
+        if (ROOT / tree_path).is_dir():
+            readme = tree_path + ("/jitstep.h" if tree_path == HEADERS else "/README.md")
+            if not (ROOT / readme).is_file():
+                raise SiteError(f"{page}: {tree_path} is a folder without a README.md")
+            tree_path = readme
         if not tree_path.startswith("docs/"):
             self.add(tree_path)
-        return posixpath.relpath(site_path(tree_path), posixpath.dirname(site_path(page)) or ".")
+        return site_path(tree_path)
 
 
 def main() -> int:
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    arguments = [a for a in sys.argv[1:] if a != "--api"]
+    if len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__, file=sys.stderr)
         return 2
-    folder = pathlib.Path(sys.argv[1])
+    folder = pathlib.Path(arguments[0])
     shutil.rmtree(folder, ignore_errors=True)
-    site = Site(folder)
+    site = Site(folder, "--api" in sys.argv)
     try:
         for path in sorted((ROOT / "docs").rglob("*")):
             if path.is_file():
