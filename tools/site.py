@@ -121,6 +121,8 @@ def main() -> int:
                 site.add(path.relative_to(ROOT).as_posix())
         for page in PAGES:
             site.add(page)
+        (folder / "assets").mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / "tools/iframe-worker.js", folder / "assets/iframe-worker.js")
     except SiteError as error:
         print(f"site: error: {error}", file=sys.stderr)
         return 1
