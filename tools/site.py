@@ -117,7 +117,7 @@ def main() -> int:
     site = Site(folder, "--api" in sys.argv)
     try:
         for path in sorted((ROOT / "docs").rglob("*")):
-            if path.is_file():
+            if path.is_file() and path.suffix != ".py":
                 site.add(path.relative_to(ROOT).as_posix())
         for page in PAGES:
             site.add(page)
