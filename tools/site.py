@@ -69,7 +69,9 @@ class Site:
         target.parent.mkdir(parents=True, exist_ok=True)
         source = ROOT / tree_path
         if source.suffix == ".md":
-            target.write_text(self.changed_links(source.read_text(), tree_path))
+            # MkDocs takes the title from a heading in the first line only.
+            text = re.sub(r"\A<!--.*?-->\s*", "", source.read_text(), flags=re.S)
+            target.write_text(self.changed_links(text, tree_path))
         else:
             shutil.copyfile(source, target)
 
