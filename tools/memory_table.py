@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The plan and the table of memory in docs/guides/memory.md: bytes per parameter of ours as `jitstep memory` says, of others as they were measured.
+"""Writes the example and the table of docs/guides/memory.md: bytes per parameter of jitstep and of other packages.
 
-  tools/memory_table.py            # writes both anew, between two marks
-  tools/memory_table.py --check    # says whether they are current: status 1 if not
+  tools/memory_table.py            # writes both, between two marks
+  tools/memory_table.py --check    # exit status 1 if the page is not current
 
-Others' figures are those of bench/results/peer_memory.json, which bench/peer_memory.py measures. Those that were not run are
-counted by hand from the file of theirs that is named.
+`jitstep memory` computes jitstep's bytes. bench/peer_memory.py measured other packages, in bench/results/peer_memory.json.
+Packages that were not run are computed by hand from the source file that is named.
 """
 import argparse
 import json
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN = "<!-- written by tools/memory_table.py: -->\n"
 END = "<!-- the end of what tools/memory_table.py writes -->\n"
 
-# Bytes by hand: parameter + gradient + what is beside the parameter + both moments with their scales.
+# Bytes by hand: parameter + gradient + residual + both moments with their scales.
 BY_HAND = {
     "Apex FusedAdam, master weights": (2 + 2 + 4 + 8, "NVIDIA/apex: apex/optimizers/fused_adam.py"),
     "Apex DistributedFusedAdam, remainders": (2 + 2 + 2 + 8, "apex/contrib/optimizers/distributed_fused_adam.py"),
@@ -27,7 +27,7 @@ BY_HAND = {
     "lpmm AdamW, factored": (4 + 4 + (0.5 + 4 / 128) + 2 * 4 / 1024, "thu-ml/low-bit-optimizers: lpmm/optim/adamw.py"),
     "COAT CoatAdamW": (4 + 4 + 2 * (1 + 3 * 4 / 128), "NVlabs/COAT: coat/optimizer/fp8_adamw.py"),
 }
-# Words of `jitstep memory`, then others that keep the same kinds of things: by hand, or measured with parameters of that dtype.
+# Arguments of `jitstep memory`, then packages that store the same: by hand, or measured with parameters of that dtype.
 ROWS = [
     ("--rule adamw", ["torch AdamW", "deepspeed DeepSpeedCPUAdam"]),
     ("--rule adamw --weights master", ["Apex FusedAdam, master weights"]),
@@ -52,11 +52,11 @@ ROWS = [
 ]
 EXAMPLE = "--params 7B --rule adamw --state int4 --weights split16"
 NOTE = """
-Of matrices of 1024 x 1024, with gradients in the parameters' dtype. What others keep was measured by `bench/peer_memory.py` on {date}
+The table is for matrices of 1024 x 1024, with gradients in the parameters' dtype. `bench/peer_memory.py` measured the other packages on {date}
 ({versions}).
-What is marked with * was not run and is counted by hand from a file of theirs:
+An asterisk marks packages that were not run. Their bytes are computed from these files:
 {files}.
-torch's autocast keeps what AdamW does in float32.
+AdamW under torch's autocast stores float32, as in the first row.
 """
 
 
@@ -95,7 +95,7 @@ def line(tool, words, names, measured):
 def written(tool):
     measured = json.loads((ROOT / "bench/results/peer_memory.json").read_text())
     example = f"```\n$ jitstep memory {EXAMPLE}\n{plan(tool, EXAMPLE)}```\n\n"
-    head = "| `jitstep memory` | parameter | gradient | beside it | state | bytes/parameter | 7B, GiB | others |\n"
+    head = "| `jitstep memory` | parameter | gradient | residual | state | bytes/parameter | 7B, GiB | others |\n"
     rows = [line(tool, words, names, measured) for words, names in ROWS]
     versions = ", ".join(dict.fromkeys(f"{r['name'].split()[0]} {r['version']}" for r in measured["rows"]))
     files = ", ".join(dict.fromkeys(f"`{file}`" for _, file in BY_HAND.values()))
@@ -105,18 +105,18 @@ def written(tool):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tool", default=ROOT / "build/tools/jitstep", help="the tool, as it is built")
-    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs/guides/memory.md", help="where they are")
+    parser.add_argument("--tool", default=ROOT / "build/tools/jitstep", help="path of the tool")
+    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs/guides/memory.md", help="the page")
     parser.add_argument("--check", action="store_true", help="writes nothing")
     arguments = parser.parse_args()
     page = arguments.page.read_text()
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        sys.exit(f"{arguments.page} has not the two marks between which the table lies:\n{BEGIN}{END}")
+        sys.exit(f"{arguments.page}: the two marks around the table are missing. Add these lines:\n{BEGIN}{END}")
     current = before + begin + written(str(arguments.tool)) + end + after
     if arguments.check and page != current:
-        sys.exit(f"what {arguments.page} says of memory is not current; write it anew: tools/memory_table.py")
+        sys.exit(f"{arguments.page}: the table of memory is not current. Run tools/memory_table.py.")
     if not arguments.check:
         arguments.page.write_text(current)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Of tools/memory_table.py: that the page is what it writes, and that it notices what is not.
+"""Tests of tools/memory_table.py: the page is current, and the script detects a page that is not.
 
   memory_table_test.py TOOL    TOOL is build/tools/jitstep
 """
@@ -25,31 +25,31 @@ class MemoryTable(unittest.TestCase):
         command = [sys.executable, ROOT / "tools/memory_table.py", "--tool", TOOL, "--page", self.copy]
         return subprocess.run(command + list(arguments), stderr=subprocess.PIPE, text=True)
 
-    def test_the_page_has_the_figures_of_now(self):
+    def test_the_page_has_the_current_figures(self):
         done = self.call(self.page, "--check")
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_a_figure_that_is_not_current_is_noticed_and_written_anew(self):
+    def test_a_stale_figure_is_detected_and_rewritten(self):
         row = "| `--rule adamw --weights split16 --state int4` | 2.00 | 2.00 | 2.00 | 1.06 | 7.06 |"
         self.assertIn(row, self.page)
         wrong = self.page.replace(row, row.replace("7.06", "6.06"))
         done = self.call(wrong, "--check")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("is not current; write it anew: tools/memory_table.py", done.stderr)
+        self.assertIn("is not current. Run tools/memory_table.py", done.stderr)
         self.assertEqual(self.copy.read_text(), wrong)
         self.assertEqual(self.call(wrong).returncode, 0)
         self.assertEqual(self.copy.read_text(), self.page)
 
-    def test_others_stand_beside_ours_with_what_was_measured(self):
+    def test_a_row_lists_other_packages_as_measured(self):
         rows = {line.split("`")[1]: line for line in self.page.splitlines() if line.startswith("| `--rule ")}
         self.assertIn("torchao AdamW8bit 10.03, bitsandbytes AdamW8bit 10.03", rows["--rule adamw --state int8"])
         self.assertIn("torch AdamW 16.00", rows["--rule adamw"])
         self.assertIn("torch AdamW 8.00", rows["--rule adamw --weights stochastic --state bf16_sr"])
 
-    def test_a_page_without_the_marks_is_refused(self):
+    def test_a_page_without_the_marks_is_an_error(self):
         done = self.call("# A page\n")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("has not the two marks", done.stderr)
+        self.assertIn("the two marks around the table are missing", done.stderr)
         self.assertEqual(self.copy.read_text(), "# A page\n")
 
 
