@@ -145,6 +145,16 @@ class Pages(unittest.TestCase):
         unlisted = [h for h in headers if f"({'../../' + h})" not in page]
         self.assertEqual(["include/jitstep/args.h", "include/jitstep/jit/export.h"], sorted(unlisted))
 
+    def test_counts_of_optimizers_and_formats_are_those_of_the_tree(self):
+        folders = {"optimizers": "rules", "state formats": "codecs", "weight formats": "weights"}
+        found = 0
+        for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]:
+            for count, what in re.findall(r"\b(\d+) (optimizers|state formats|weight formats)\b", page.read_text()):
+                found += 1
+                files = len(list((ROOT / "templates" / folders[what]).glob("*.cuh")))
+                self.assertEqual(files, int(count), f"{page.relative_to(ROOT)}: {count} {what}")
+        self.assertGreater(found, 4)
+
     def test_the_readme_stays_short(self):
         self.assertLessEqual(len((ROOT / "README.md").read_text().splitlines()), README_LINES)
 
