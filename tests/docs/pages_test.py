@@ -7,6 +7,8 @@
 import pathlib
 import re
 import subprocess
+import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -154,6 +156,13 @@ class Pages(unittest.TestCase):
                 files = len(list((ROOT / "templates" / folders[what]).glob("*.cuh")))
                 self.assertEqual(files, int(count), f"{page.relative_to(ROOT)}: {count} {what}")
         self.assertGreater(found, 4)
+
+    def test_the_site_has_every_page_in_its_navigation(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, ROOT / "tools/site.py", folder + "/pages"], check=True)
+            found = {p.relative_to(folder + "/pages").as_posix() for p in pathlib.Path(folder).rglob("*.md")}
+        listed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+        self.assertEqual(listed, {p for p in found if not p.startswith("files/")})
 
     def test_the_readme_stays_short(self):
         self.assertLessEqual(len((ROOT / "README.md").read_text().splitlines()), README_LINES)
