@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes this machine ready to build jitstep: Debian or Ubuntu packages that are missing, and PyTorch,
-# NVRTC and matplotlib in the project's own folder .deps/venv. Runs again in under a second.
+# NVRTC and matplotlib in .deps/venv. A second run takes under a second.
 #
 #   tools/setup.sh --docs            also installs what the documentation's site needs: doxygen, doxygen-awesome-css,
 #                                    and MkDocs in .deps/docs, for `cmake --build build --target site`
 #   tools/setup.sh --site-check      also installs a browser and Playwright, for tools/site_check.py
 #
-#   JITSTEP_NO_APT=1                 install no packages; only say what is missing
+#   JITSTEP_NO_APT=1                 list missing packages instead of installing them
 #   Torch_DIR or CMAKE_PREFIX_PATH   an existing LibTorch, used instead of downloading PyTorch
 #   PIP_INDEX_URL, PIP_FIND_LINKS .. are pip's own and hold here too
 set -euo pipefail
@@ -29,10 +29,10 @@ fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_header() { compgen -G "/usr/include/$1" >/dev/null || compgen -G "/usr/include/*-linux-gnu/$1" >/dev/null ||
                [ -e "/usr/local/include/$1" ] || [ -e "${JITSTEP_THIRD_PARTY_DIR:-/nowhere}/$1" ]; }
-# The standard library's venv lies in a package of its own (its ensurepip, to be exact).
+# Debian has the standard library's venv in a separate package (ensurepip is the part that is missing).
 python_makes_venvs() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
-# Prints the packages whose contents this machine lacks; `optional` ones do not stop the build.
+# Prints the packages that are missing. Optional ones do not stop the build.
 missing_packages() {
   has_command "${CXX:-g++}" || echo g++
   has_command cmake || echo cmake
@@ -71,9 +71,9 @@ install_packages() {
   mapfile -t optional < <(missing_optional_packages)
   [ $((${#required[@]} + ${#optional[@]})) -gt 0 ] || return 0
   if [ -n "${JITSTEP_NO_APT:-}" ] || ! has_command apt-get; then
-    [ ${#optional[@]} -eq 0 ] || say "not installed, going on without: ${optional[*]}"
+    [ ${#optional[@]} -eq 0 ] || say "optional packages that are not installed: ${optional[*]}"
     [ ${#required[@]} -eq 0 ] ||
-      fail "this machine lacks what these Debian packages bring: ${required[*]}. Install them, or set \
+      fail "missing Debian packages: ${required[*]}. Install them, or set \
 JITSTEP_THIRD_PARTY_DIR to a folder with nlohmann/json.hpp, CLI/CLI.hpp and googletest/."
     return 0
   fi
@@ -126,7 +126,7 @@ given_libtorch() {
   [ -z "${Torch_DIR:-}" ] || fail "Torch_DIR=$Torch_DIR names no LibTorch with include/ and lib/libtorch.so."
 }
 
-# A virtual environment whose Python has gone (or that was never finished) is made anew.
+# Creates the virtual environment again if its Python is gone, or if its creation was interrupted.
 make_venv() {
   "$venv/bin/python" -m pip --version >/dev/null 2>&1 && return 0
   say "making the Python environment .deps/venv"
@@ -137,7 +137,7 @@ make_venv() {
 }
 
 announce_downloads() {
-  say "downloading from PyPI into .deps/venv what is not there yet:"
+  say "downloading missing packages from PyPI into .deps/venv:"
   if [ "$1" = with_torch ]; then
     say "  PyTorch 2.13.0: 190 MB (0.7 GB unpacked) where pip is offered its CPU build, otherwise the"
     say "    CUDA build with NVIDIA's libraries, 2.7 GB (4.7 GB unpacked); to choose, set"
